@@ -3,7 +3,6 @@ import type { AnswerForm } from '../core/source-spec.ts'
 import type { Box, Column, Definition, Window } from '../core/types.ts'
 import { castDate, castInteger, castNumeric, castPeriod, castTextArray, castTimestamp } from './typed-casts.ts'
 import { CellError, castText, refuse } from './cast-text.ts'
-import { detached } from './raw-text.ts'
 
 /** The cell as PostgreSQL reads it. Throws CellError. */
 export type Cast = (cell: string) => string
@@ -38,30 +37,9 @@ export const compileCast = (column: Column, definition: Definition, box: AskedFo
   const spell = spellingOf(column, form)
   const belongs = membership(column, box, (value) => typed(spell === null ? value : spell(value)))
   if (spell === null && belongs === null) return typed
-  return remembered((cell) => {
+  return (cell) => {
     const value = typed(spell === null ? cell : spell(cell))
     belongs?.(value)
-    return value
-  })
-}
-
-const mostRemembered = 4_096
-
-/** Dates, countries and domains stand in row after row. */
-const remembered = (cast: Cast): Cast => {
-  const known = new Map<string, string>()
-  let last = ''
-  let lastValue: string | undefined
-  return (cell) => {
-    if (lastValue !== undefined && cell === last) return lastValue
-    let value = known.get(cell)
-    if (value === undefined) {
-      value = detached(cast(cell))
-      if (known.size >= mostRemembered) known.clear()
-      known.set(detached(cell), value)
-    }
-    last = cell
-    lastValue = value
     return value
   }
 }

@@ -6,15 +6,17 @@ export interface ParsedChunk {
   readonly rows: number
 }
 
-/** Rows that are not handed out yet. */
+/** Rows that are not handed out yet: the bytes up to `at`. */
 export interface CopyWriter {
-  lines: string[]
-  characters: number
+  bytes: Buffer
+  at: number
+  rows: number
 }
 
-const chunkCharacters = 192 * 1024
+const chunkBytes = 192 * 1024
+const firstBytes = 16 * 1024
 
-export const createCopyWriter = (): CopyWriter => ({ lines: [], characters: 0 })
+export const createCopyWriter = (): CopyWriter => ({ bytes: Buffer.alloc(0), at: 0, rows: 0 })
 
 const special = /[\\\t\n\r]/
 const specials = /[\\\t\n\r]/g
@@ -24,23 +26,33 @@ const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '
 export const escapeCell = (cell: string): string =>
   special.test(cell) ? cell.replaceAll(specials, (character) => escapes[character] ?? character) : cell
 
-export const copyNull = '\\N'
-
 /** A cell as COPY reads it. */
-export const cellText = (value: string | null | undefined): string => (value == null ? copyNull : escapeCell(value))
+export const cellText = (value: string | null | undefined): string => (value == null ? '\\N' : escapeCell(value))
 
-/** Appends one row. @param cells as COPY reads them @param suffix COPY text behind them */
-export const writeRow = (writer: CopyWriter, cells: readonly string[], suffix = ''): void => {
-  const line = `${cells.join('\t')}${suffix}\n`
-  writer.lines.push(line)
-  writer.characters += line.length
+/** Makes room for `more` bytes. The buffer may be another one afterwards. */
+export const ensureRoom = (writer: CopyWriter, more: number): void => {
+  const needed = writer.at + more
+  if (needed <= writer.bytes.length) return
+  const grown = Buffer.allocUnsafeSlow(Math.max(writer.bytes.length * 2, needed, firstBytes))
+  writer.bytes.copy(grown, 0, 0, writer.at)
+  writer.bytes = grown
+}
+
+export const writeBytes = (writer: CopyWriter, source: Uint8Array): void => {
+  ensureRoom(writer, source.length)
+  const { bytes } = writer
+  let to = writer.at
+  // A cell is so short that a call costs more than its bytes.
+  for (let at = 0; at < source.length; at += 1) bytes[to++] = source[at] ?? 0
+  writer.at = to
 }
 
 /** A chunk once there is enough, or whatever there is with `last`. */
 export const takeChunk = (writer: CopyWriter, last: boolean): ParsedChunk | null => {
-  const { lines, characters } = writer
-  if (lines.length === 0 || (!last && characters < chunkCharacters)) return null
-  writer.lines = []
-  writer.characters = 0
-  return { copy: Buffer.from(lines.join('')), rows: lines.length }
+  const { bytes, at, rows } = writer
+  if (rows === 0 || (!last && at < chunkBytes)) return null
+  writer.bytes = last ? Buffer.alloc(0) : Buffer.allocUnsafeSlow(bytes.length)
+  writer.at = 0
+  writer.rows = 0
+  return { copy: bytes.subarray(0, at), rows }
 }

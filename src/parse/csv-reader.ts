@@ -1,8 +1,8 @@
-// A CSV body, chunk by chunk: whole lines become text, the first record the header, the others rows, in order.
+// A CSV body, chunk by chunk: of the whole lines the first record is the header, the others are rows, in order.
 import { isUtf8 } from 'node:buffer'
 import { EtlError } from '../core/errors.ts'
 import { type Header, readHeader } from './csv-header.ts'
-import { afterBreak, countBreaks, type CsvRecord, readRecord } from './csv-record.ts'
+import { afterBreak, cellTextOf, countBreaks, createRecord, type CsvRecord, readRecord } from './csv-record.ts'
 import { createRows, type Found } from './csv-rows.ts'
 import { maxRecordBytes, maxRecordLines } from './parse-limits.ts'
 import type { RowSink } from './row-sink.ts'
@@ -34,6 +34,7 @@ interface State {
   saidEmpty: boolean
   /** A record under the header was read. */
   hasRecord: boolean
+  readonly record: CsvRecord
 }
 
 const noData = /^no data returned/i
@@ -51,6 +52,7 @@ export const createCsvReader = (sink: RowSink): Reader => {
     take: null,
     saidEmpty: false,
     hasRecord: false,
+    record: createRecord(),
   }
   return {
     write: (chunk) => {
@@ -84,50 +86,50 @@ const readLines = (sink: RowSink, state: State, bytes: Buffer, isLast: boolean):
   const to = isLast ? bytes.length : endOfLines(bytes)
   if (to <= from) return from
   const lines = bytes.subarray(from, to)
-  const isText = isUtf8(lines)
-  // Bytes that are no text are read as one character each, so that the records that are text are found.
-  const encoding = isText ? 'utf8' : 'latin1'
-  const text = lines.toString(encoding)
-  let at = 0
-  for (;;) {
-    at = skipBlankLines(state, text, at)
-    const record = at < text.length ? readRecord(text, at) : null
-    if (record === null) return at === 0 ? from : to - Buffer.byteLength(text.slice(at), encoding)
-    const start = at
-    const { line } = state
-    if (record.breaks > maxRecordLines || record.end - at > maxRecordBytes) throw longRecord(sink.part, line)
+  const { record } = state
+  const found: Found = { lines, record, isText: isUtf8(lines), start: 0, line: 0 }
+  for (let at = 0; ; at = record.next) {
+    at = skipBlankLines(state, lines, at)
+    if (at >= lines.length || !readRecord(lines, at, record)) return from + at
+    found.start = at
+    found.line = state.line
+    if (record.breaks > maxRecordLines || record.end - at > maxRecordBytes) throw longRecord(sink.part, state.line)
     state.line += record.breaks + (record.next > record.end ? 1 : 0)
-    at = record.next
-    takeRecord(sink, state, { record, line, isText, bytes: () => Buffer.from(text.slice(start, record.end), encoding) }, text)
+    takeRecord(sink, state, found)
   }
 }
 
-const takeRecord = (sink: RowSink, state: State, found: Found, text: string): void => {
-  const { record, line } = found
-  if (state.saidEmpty) throw rowsAfterNone(sink.part, line)
+const takeRecord = (sink: RowSink, state: State, found: Found): void => {
+  if (state.saidEmpty) throw rowsAfterNone(sink.part, found.line)
   if (state.take === null) {
-    openTable(sink, state, found, text)
+    openTable(sink, state, found)
     return
   }
-  state.saidEmpty = !state.hasRecord && saysNone(record)
+  state.saidEmpty = !state.hasRecord && saysNone(found)
   state.hasRecord = true
   if (!state.saidEmpty) state.take(found)
 }
 
-const saysNone = ({ isMalformed, cells: [first, ...others] }: CsvRecord): boolean =>
-  !isMalformed && noData.test(first?.trim() ?? '') && others.every((cell) => cell.trim() === '')
+const textsOf = ({ lines, record }: Found): string[] =>
+  Array.from({ length: record.count }, (_, index) => cellTextOf(lines, record, index).trim())
 
-const openTable = (sink: RowSink, state: State, { record, bytes, isText }: Found, text: string): void => {
+const saysNone = (found: Found): boolean => {
+  const [first = '', ...others] = textsOf(found)
+  return !found.record.isMalformed && noData.test(first) && others.every((cell) => cell === '')
+}
+
+const openTable = (sink: RowSink, state: State, found: Found): void => {
+  const { record, lines } = found
   if (record.isMalformed) throw badHeader(sink.part)
-  const cells = isText ? record.cells : (readRecord(bytes().toString('utf8'), 0)?.cells ?? [])
-  if (noData.test(cells[0]?.trim() ?? '')) {
+  const cells = textsOf(found)
+  if (noData.test(cells[0] ?? '')) {
     state.saidEmpty = true
     return
   }
   const header = readHeader(cells, sink.part, sink.plan, sink.report)
   for (const [place, at] of header.places.entries()) sink.seen[place] = (sink.seen[place] ?? 0) | (at === -1 ? 6 : 1)
   state.header = header
-  state.lineEnd = record.next > record.end ? text.charCodeAt(record.next - 1) : null
+  state.lineEnd = record.next > record.end ? (lines[record.next - 1] ?? null) : null
   state.take = createRows(sink, header)
 }
 
@@ -148,9 +150,9 @@ const endOfLines = (bytes: Buffer): number => {
 const lf = 10
 const cr = 13
 
-const skipBlankLines = (state: State, text: string, from: number): number => {
+const skipBlankLines = (state: State, lines: Buffer, from: number): number => {
   let at = from
-  for (let next = afterBreak(text, at); next > at; next = afterBreak(text, at)) {
+  for (let next = afterBreak(lines, at); next > at; next = afterBreak(lines, at)) {
     state.line += 1
     at = next
   }
@@ -161,7 +163,7 @@ const checkCarry = (sink: RowSink, state: State): void => {
   const { carry } = state
   state.lookAgainAt = carry.length > 256 * 1024 ? Math.min(carry.length * 2, maxRecordBytes + 1) : 0
   if (carry.length > maxRecordBytes) throw longRecord(sink.part, state.line)
-  if (carry.length > 16 * 1024 && countBreaks(carry.toString('latin1')) > maxRecordLines) throw longRecord(sink.part, state.line)
+  if (carry.length > 16 * 1024 && countBreaks(carry) > maxRecordLines) throw longRecord(sink.part, state.line)
 }
 
 const longRecord = (part: number, line: number): EtlError =>

@@ -1,84 +1,113 @@
-// The CSV tokenizer (RFC 4180, and LF, CRLF or CR as line ends): one record's cells, and where the next begins.
+// The CSV tokenizer (RFC 4180, and LF, CRLF or CR as line ends): where one record's cells stand in the bytes, and where the next begins.
 
 const lf = 10
 const cr = 13
 const quote = 34
 const comma = 44
 
-/** A record, and where it lies in its text. */
+/** A record, and where it lies in its bytes; one serves record after record. */
 export interface CsvRecord {
-  readonly cells: readonly string[]
-  /** Behind its last character, before its line end. */
-  readonly end: number
+  /** How many cells it has, and where each begins and ends, without its quotes. */
+  count: number
+  readonly starts: number[]
+  readonly ends: number[]
+  /** Whether quotes in the cell are doubled. */
+  readonly doubled: boolean[]
+  /** Behind its last byte, before its line end. */
+  end: number
   /** Where the next record begins; the same as `end` where the line end is missing. */
-  readonly next: number
+  next: number
   /** Line ends inside quoted cells. */
-  readonly breaks: number
+  breaks: number
   /** A closing quote is followed by something else than a comma or a line end: the cells mean nothing, and the record ends with that line. */
-  readonly isMalformed: boolean
+  isMalformed: boolean
 }
+
+export const createRecord = (): CsvRecord => ({
+  ...{ count: 0, starts: [], ends: [], doubled: [] },
+  ...{ end: 0, next: 0, breaks: 0, isMalformed: false },
+})
 
 /**
- * The record that begins at `start`; null where a quote is open at the end of the text.
+ * Reads the record that begins at `start`; false where a quote is open at the end of the bytes.
  * @param isQuoting false: a quote is a character like any other
  */
-export const readRecord = (text: string, start: number, isQuoting = true): CsvRecord | null => {
-  const cells: string[] = []
-  let breaks = 0
-  let isMalformed = false
+export const readRecord = (bytes: Buffer, start: number, record: CsvRecord, isQuoting = true): boolean => {
+  const { starts, ends, doubled } = record
+  record.breaks = 0
+  record.isMalformed = false
+  let count = 0
   for (let at = start; ; at += 1) {
-    if (isQuoting && text.charCodeAt(at) === quote) {
-      const close = closingQuote(text, at + 1)
-      if (close < 0) return null
-      const inside = text.slice(at + 1, close)
-      breaks += countBreaks(inside)
-      cells.push(inside.includes('"') ? inside.replaceAll('""', '"') : inside)
-      at = close + 1
-      isMalformed = at < text.length && cellEnd(text, at) > at
-      if (isMalformed) at = lineEnd(text, at)
-    } else {
-      const end = cellEnd(text, at)
-      cells.push(text.slice(at, end))
-      at = end
+    const isQuoted = isQuoting && bytes[at] === quote
+    const from = isQuoted ? at + 1 : at
+    doubled[count] = false
+    const to = isQuoted ? closingQuote(bytes, from, record, count) : cellEnd(bytes, at)
+    if (to < 0) return false
+    starts[count] = from
+    ends[count] = to
+    count += 1
+    at = to
+    if (isQuoted) {
+      at = to + 1
+      record.isMalformed = at < bytes.length && cellEnd(bytes, at) > at
+      if (record.isMalformed) at = lineEnd(bytes, at)
     }
-    if (text.charCodeAt(at) !== comma) return { cells, end: at, next: afterBreak(text, at), breaks, isMalformed }
+    if (bytes[at] === comma) continue
+    record.count = count
+    record.end = at
+    record.next = afterBreak(bytes, at)
+    return true
   }
 }
 
-/** A comma or a line end, or the end of the text. */
-const cellEnd = (text: string, from: number): number => {
+/** The cell's text; bytes that are no UTF-8 become U+FFFD. */
+export const cellTextOf = (bytes: Buffer, { starts, ends, doubled }: CsvRecord, index: number): string => {
+  const text = bytes.toString('utf8', starts[index], ends[index])
+  return doubled[index] === true ? text.replaceAll('""', '"') : text
+}
+
+/** A comma or a line end, or the end of the bytes. */
+const cellEnd = (bytes: Buffer, from: number): number => {
   let at = from
-  for (; at < text.length; at += 1) {
-    const code = text.charCodeAt(at)
+  for (; at < bytes.length; at += 1) {
+    const byte = bytes[at] ?? 0
     // Letters and digits stand behind all that end a cell.
-    if (code <= comma && (code === comma || code === lf || code === cr)) break
+    if (byte <= comma && (byte === comma || byte === lf || byte === cr)) break
   }
   return at
 }
 
-const closingQuote = (text: string, from: number): number => {
-  let at = text.indexOf('"', from)
-  while (at >= 0 && text.charCodeAt(at + 1) === quote) at = text.indexOf('"', at + 2)
-  return at
+/** Where it stands, -1 where it is missing; what stands before it is noted in the record. */
+const closingQuote = (bytes: Buffer, from: number, record: CsvRecord, index: number): number => {
+  for (let at = from; at < bytes.length; at += 1) {
+    const byte = bytes[at] ?? 0
+    if (byte > quote) continue
+    if (byte === lf || (byte === cr && bytes[at + 1] !== lf)) record.breaks += 1
+    if (byte !== quote) continue
+    if (bytes[at + 1] !== quote) return at
+    record.doubled[index] = true
+    at += 1
+  }
+  return -1
 }
 
-const lineEnd = (text: string, from: number): number => {
+const lineEnd = (bytes: Buffer, from: number): number => {
   let at = from
-  while (at < text.length && text.charCodeAt(at) !== lf && text.charCodeAt(at) !== cr) at += 1
+  while (at < bytes.length && bytes[at] !== lf && bytes[at] !== cr) at += 1
   return at
 }
 
 /** Behind the line end at `at`, `at` itself where there is none. */
-export const afterBreak = (text: string, at: number): number => {
-  const code = text.charCodeAt(at)
-  if (code === lf) return at + 1
-  if (code !== cr) return at
-  return text.charCodeAt(at + 1) === lf ? at + 2 : at + 1
+export const afterBreak = (bytes: Buffer, at: number): number => {
+  const byte = bytes[at]
+  if (byte === lf) return at + 1
+  if (byte !== cr) return at
+  return bytes[at + 1] === lf ? at + 2 : at + 1
 }
 
-/** Line ends in `text`; a CRLF is one. */
-export const countBreaks = (text: string): number => {
+/** Line ends in the bytes; a CRLF is one. */
+export const countBreaks = (bytes: Buffer): number => {
   let breaks = 0
-  for (let at = lineEnd(text, 0); at < text.length; at = lineEnd(text, afterBreak(text, at))) breaks += 1
+  for (let at = lineEnd(bytes, 0); at < bytes.length; at = lineEnd(bytes, afterBreak(bytes, at))) breaks += 1
   return breaks
 }

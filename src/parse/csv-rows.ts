@@ -3,74 +3,86 @@ import { isUtf8 } from 'node:buffer'
 import { EtlError } from '../core/errors.ts'
 import { CellError, isNullWord } from './cast-text.ts'
 import type { Header } from './csv-header.ts'
-import { type CsvRecord, readRecord } from './csv-record.ts'
-import { type CellOf, RowError, tryRow } from './parse-plan.ts'
+import { cellTextOf, createRecord, type CsvRecord, readRecord } from './csv-record.ts'
+import { RowError } from './parse-plan.ts'
 import { rawText } from './raw-text.ts'
-import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
+import { createCells } from './row-cells.ts'
+import { isRow, type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
-/** A record, its first line, and where its text comes from. */
+/** A record among whole lines, and its first line. */
 export interface Found {
+  readonly lines: Buffer
   readonly record: CsvRecord
-  readonly line: number
-  /** The record's bytes. */
-  readonly bytes: () => Buffer
-  /** Whether its cells are text; else they are bytes, one a character. */
+  /** Where it begins. */
+  start: number
+  line: number
+  /** Whether the lines are UTF-8. */
   readonly isText: boolean
 }
 
 /** Takes record after record. Throws BAD_RESPONSE or TRUNCATED where rows cannot be told apart. */
 export const createRows = (sink: RowSink, header: Header): ((found: Found) => void) => {
-  const isText = sink.plan.columns.map(({ column }) => column.type === 'text')
-  const isNullable = sink.plan.columns.map(({ column }) => column.nullable)
+  const { columns } = sink.plan
   // Cells of these columns tell a row from any other text.
-  const canTell = sink.plan.columns.some(
+  const canTell = columns.some(
     ({ column, isPlain }, place) => header.places[place] !== -1 && (!isPlain || column.type !== 'text'),
   )
-  let cells: readonly string[] = []
+  let record = createRecord()
   let isBroken = false
 
-  const cellOf: CellOf = (place) => {
+  const cells = createCells(sink.plan, (place) => {
     const at = header.places[place] ?? -1
-    if (at < 0) return null
-    const cell = cells[at]
-    if (cell === undefined) throw new CellError('the record ends before this cell')
+    const column = columns[place]?.column
+    if (at < 0 || column === undefined) return null
+    if (at >= record.count) throw new CellError('the record ends before this cell')
+    const isText = column.type === 'text'
+    if (record.starts[at] === record.ends[at]) return isText && !column.nullable ? '' : null
+    const cell = cellTextOf(cells.bytes, record, at)
     if (isBroken && cell.includes('\ufffd')) throw new CellError('the cell has bytes that are not UTF-8')
-    if (isText[place] === true) return cell === '' && isNullable[place] === true ? null : cell
-    return isNullWord(cell) ? null : cell
+    return !isText && isNullWord(cell) ? null : cell
+  })
+
+  const pointAt = (bytes: Buffer, found: CsvRecord): void => {
+    record = found
+    cells.bytes = bytes
+    for (let place = 0; place < columns.length; place += 1) {
+      const at = header.places[place] ?? -1
+      const isAsItStands = at >= 0 && at < found.count && found.doubled[at] !== true && !isBroken
+      cells.starts[place] = isAsItStands ? (found.starts[at] ?? -1) : -1
+      cells.ends[place] = found.ends[at] ?? -1
+    }
   }
 
   /** Whether all lines of the record are rows in their own right: two stray quotes look just like it. */
-  const isLookalike = (lines: readonly (readonly string[])[]): boolean => {
-    const own = cells
-    const isRow = (line: readonly string[]): boolean => {
-      cells = line
-      return line.length === header.width && tryRow(sink.plan, cellOf, []) === null
-    }
-    const isAll = lines.every(isRow)
-    cells = own
-    return isAll
-  }
+  const isLookalike = (own: Buffer, lines: readonly CsvRecord[]): boolean =>
+    lines.every((line) => {
+      if (line.count !== header.width) return false
+      pointAt(own, line)
+      return isRow(sink, cells)
+    })
 
-  return ({ record, line, bytes, isText: isClean }) => {
-    const { breaks, isMalformed, next, end } = record
-    cells = isClean ? record.cells : record.cells.map((cell) => Buffer.from(cell, 'latin1').toString('utf8'))
-    isBroken = !isClean && !isUtf8(bytes())
-    const place = { line, raw: () => rawText(bytes()) }
-    const lines = breaks > 0 ? naiveLines(bytes().toString('utf8')) : []
+  return ({ lines, record: found, start, line, isText }) => {
+    const { breaks, isMalformed, next, end, count } = found
+    const own = (): Buffer => lines.subarray(start, end)
+    isBroken = !isText && !isUtf8(own())
+    const place = { line, raw: () => rawText(own()) }
+    const within = breaks > 0 ? naiveLines(own()) : []
     const refuseSwallowed = (): void => {
       // A rejected record that holds whole lines of the table's width may have swallowed rows: they would be missing, and end.
-      if (lines.some((one) => one.length === header.width)) throw misplacedQuote(sink.part, line)
+      if (within.some((one) => one.count === header.width)) throw misplacedQuote(sink.part, line)
     }
-    if (isMalformed || cells.length !== header.width) {
-      if (next === end && !isMalformed && cells.length < header.width) throw cutRecord(sink.part, line)
+    if (breaks > 0 && canTell && !isMalformed && count === header.width && isLookalike(own(), within))
+      throw misplacedQuote(sink.part, line)
+    pointAt(lines, found)
+    if (isMalformed || count !== header.width) {
+      if (next === end && !isMalformed && count < header.width) throw cutRecord(sink.part, line)
       refuseSwallowed()
       // Cells that are one too many may stand in each other's places; where some lack, those that are there stand in their own.
-      const canBeRead = !isMalformed && cells.length < header.width
-      rejectRow(sink, isMalformed ? malformed : wrongWidth(cells.length, header.width), place, canBeRead ? cellOf : null)
+      const canBeRead = !isMalformed && count < header.width
+      rejectRow(sink, isMalformed ? malformed : wrongWidth(count, header.width), place, canBeRead ? cells.textOf : null)
       return
     }
-    if (breaks > 0 && canTell && isLookalike(lines)) throw misplacedQuote(sink.part, line)
-    if (takeRow(sink, cellOf, place)) refuseSwallowed()
+    if (takeRow(sink, cells, place)) refuseSwallowed()
   }
 }
 
@@ -79,13 +91,13 @@ const malformed = new RowError(null, 'a closing quote is followed by something e
 const wrongWidth = (cells: number, width: number): RowError =>
   new RowError(null, `the record has ${cells} cells, the header ${width}`)
 
-/** Cells of the record's lines, as if no quote meant anything. */
-const naiveLines = (text: string): (readonly string[])[] => {
-  const lines: (readonly string[])[] = []
+/** The record's lines, as if no quote meant anything. */
+const naiveLines = (bytes: Buffer): readonly CsvRecord[] => {
+  const lines: CsvRecord[] = []
   for (let at = 0; ; ) {
-    const line = readRecord(text, at, false)
-    if (line === null) return lines
-    lines.push(line.cells)
+    const line = createRecord()
+    readRecord(bytes, at, line, false)
+    lines.push(line)
     if (line.next === line.end) return lines
     at = line.next
   }

@@ -4,8 +4,9 @@ import { isUtf8 } from 'node:buffer'
 import { CellError, isNullWord } from './cast-text.ts'
 import { cut, eachField, skipValue } from './json-scan.ts'
 import { fieldName, type PlannedColumn, RowError } from './parse-plan.ts'
-import { detached, rawText } from './raw-text.ts'
+import { rawText } from './raw-text.ts'
 import { addUnknown } from './parse-report.ts'
+import { createCells, isSame } from './row-cells.ts'
 import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
 /** One record after the other becomes a row or a reject. */
@@ -24,21 +25,24 @@ interface Meaning {
 const absent = 1_000_000
 const nowhere: Meaning = { place: -1, rank: 0 }
 
+const quote = 34
+const nine = 57
+const openBracket = 91
+const letterN = 110
 const openBrace = 123
 
 export const createRecordLane = (sink: RowSink): RecordLane => {
   const { plan } = sink
   const meaningOf = fieldMeanings(sink)
-  const starts = new Int32Array(plan.columns.length)
-  const ends = new Int32Array(plan.columns.length)
+  const valueStarts = new Int32Array(plan.columns.length)
+  const valueEnds = new Int32Array(plan.columns.length)
+  const isList = plan.columns.map(({ column }) => columnTypes[column.type].isList)
   const ranks = new Int32Array(plan.columns.length)
-  let current: Buffer = Buffer.alloc(0)
-  let text = ''
   let isCleanText = false
   let twice: string | null = null
   let fields = 0
   const onField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number): void => {
-    const meanings = meaningOf(text.slice(nameAt, nameEnd), fields)
+    const meanings = meaningOf(cells.bytes, nameAt, nameEnd, fields)
     fields += 1
     for (let index = 0; index < meanings.length; index += 1) {
       const { place, rank } = meanings[index] ?? nowhere
@@ -46,38 +50,47 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
       if (before === rank) twice = plan.columns[place]?.column.name ?? null
       if (before <= rank) continue
       ranks[place] = rank
-      starts[place] = valueAt
-      ends[place] = valueEnd
+      valueStarts[place] = valueAt
+      valueEnds[place] = valueEnd
     }
   }
-  const cellOf = (place: number): string | null => {
+  const cells = createCells(plan, (place) => {
     const planned = plan.columns[place]
     if (planned === undefined) return null
     if (ranks[place] === absent) return planned.column.ifAbsent
-    return fieldText(planned, text.slice(starts[place], ends[place]))
-  }
+    return fieldText(planned, cells.bytes.toString('utf8', valueStarts[place], valueEnds[place]))
+  })
   const begin = (bytes: Buffer): void => {
-    if (bytes !== current) {
-      current = bytes
+    if (bytes !== cells.bytes) {
+      cells.bytes = bytes
       // Asked once for all records that lie in these bytes; only where the answer is no, for each of them.
       isCleanText = isUtf8(bytes)
-      // A byte a character: places in the bytes are places in it, and most cells are cut from it.
-      text = bytes.toString('latin1')
     }
     twice = null
     fields = 0
     ranks.fill(absent)
   }
+  /** A string's inside, a number or a list; other words are no cells. What has escapes is never copied. */
+  const pointAt = (place: number): void => {
+    const start = valueStarts[place] ?? 0
+    const end = valueEnds[place] ?? 0
+    const first = ranks[place] === absent ? letterN : (cells.bytes[start] ?? letterN)
+    const isString = first === quote
+    const isToken = isList[place] === true ? first === openBracket : first <= nine
+    cells.starts[place] = isString ? start + 1 : isToken ? start : -1
+    cells.ends[place] = isString ? end - 1 : end
+  }
   const finish = (at: number, end: number, line: number): void => {
-    const bytes = current
+    const { bytes } = cells
     const record = { line, raw: () => rawText(bytes.subarray(at, end)) }
     for (let place = 0; place < ranks.length; place += 1) {
       const bit = ranks[place] === absent ? 2 : 1
       if (bytes[at] === openBrace && ((sink.seen[place] ?? 0) & bit) === 0) sink.seen[place] = (sink.seen[place] ?? 0) | bit
+      pointAt(place)
     }
     const problem = problemOf(bytes[at] === openBrace, isCleanText || isUtf8(bytes.subarray(at, end)), twice)
     if (problem !== null) rejectRow(sink, problem, record)
-    else takeRow(sink, cellOf, record)
+    else takeRow(sink, cells, record)
   }
   return {
     read: (bytes, at, line) => {
@@ -104,27 +117,22 @@ const fieldMeanings = ({ plan, report }: RowSink) => {
   for (const [place, { names }] of plan.columns.entries()) {
     for (const [rank, name] of names.entries()) byName.set(name, [...(byName.get(name) ?? []), { place, rank }])
   }
-  const inOrder: { written: string; meanings: readonly Meaning[] }[] = []
-  return (written: string, index: number): readonly Meaning[] => {
+  const inOrder: { written: Buffer; meanings: readonly Meaning[] }[] = []
+  return (bytes: Buffer, start: number, end: number, index: number): readonly Meaning[] => {
     const before = inOrder[index]
-    if (before?.written === written) return before.meanings
-    const name = stringText(written)
+    if (before !== undefined && isSame(bytes, start, end, before.written)) return before.meanings
+    const name = stringText(bytes.toString('utf8', start, end))
     const meanings = byName.get(fieldName(name)) ?? []
     if (meanings.length === 0 && !plan.knownElsewhere.has(fieldName(name))) addUnknown(report, name.slice(0, 100).toWellFormed())
-    if (index < maxRemembered) inOrder[index] = { written: detached(written), meanings }
+    if (index < maxRemembered) inOrder[index] = { written: Buffer.from(bytes.subarray(start, end)), meanings }
     return meanings
   }
 }
 
 const maxRemembered = 200
-const beyondAscii = /[\u0080-\u00ff]/
-
-/** What the bytes say, which stand in the text one a character. */
-const decoded = (bytes: string): string => (beyondAscii.test(bytes) ? Buffer.from(bytes, 'latin1').toString() : bytes)
 
 /** The text of a JSON string. */
-const stringText = (token: string): string =>
-  token.includes('\\') ? String(JSON.parse(decoded(token))) : decoded(token.slice(1, -1))
+const stringText = (token: string): string => (token.includes('\\') ? String(JSON.parse(token)) : token.slice(1, -1))
 
 /** A field's value as its column's cast wants it; null for NULL. Throws CellError. @param token as JSON writes it */
 const fieldText = ({ column: { type } }: PlannedColumn, token: string): string | null => {
@@ -134,7 +142,7 @@ const fieldText = ({ column: { type } }: PlannedColumn, token: string): string |
     const text = stringText(token)
     return type !== 'text' && isNullWord(text) ? null : text
   }
-  if (first === '[' && isList) return decoded(token)
+  if (first === '[' && isList) return token
   if (first === '[' || first === '{')
     throw new CellError(`${first === '[' ? 'a list' : 'an object'} found where ${type} is expected`)
   if (token === 'null') return null

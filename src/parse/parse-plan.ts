@@ -1,5 +1,5 @@
 // What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
-import { columnTypes } from '../core/column-types.ts'
+import type { ColumnType } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
 import type { Box, Column, Definition } from '../core/types.ts'
 import { type Cast, compileCast, isPlain } from './cast.ts'
@@ -13,8 +13,8 @@ export interface PlannedColumn {
   readonly cast: Cast
   /** The value is the cell as it stands: no spelling to correct, no unit to belong to. */
   readonly isPlain: boolean
-  /** Its values may hold what COPY needs escaped; digits, dates and truth values do not. */
-  readonly isEscaped: boolean
+  /** What its cells must look like to be copied as they stand; null: each goes through the cast, and many repeat. */
+  readonly copiedAs: 'text' | 'whole' | 'numeric' | null
   /** Names of the field in the answer as `fieldName` spells them, best first. */
   readonly names: readonly string[]
 }
@@ -49,7 +49,7 @@ export const compileParsePlan = (definition: Definition, box: Box, form: AnswerF
       column: isLacked(column, other) ? { ...column, ifAbsent: null } : column,
       cast: compileCast(column, definition, asked, form),
       isPlain: isPlain(column, box),
-      isEscaped: columnTypes[column.type].holdsText,
+      copiedAs: isPlain(column, box) ? copiedAs[column.type] : null,
       names: namesOf(column, other),
     })),
     keyPlaces: definition.key.map((name) => staged.findIndex((column) => column.name === name)).filter((place) => place >= 0),
@@ -57,6 +57,11 @@ export const compileParsePlan = (definition: Definition, box: Box, form: AnswerF
     recordsIn: other?.recordsIn ?? form.recordsIn ?? null,
     maxBytes: definition.limits.maxBodyBytes,
   }
+}
+
+const copiedAs: Readonly<Record<ColumnType, PlannedColumn['copiedAs']>> = {
+  ...{ text: 'text', bigint: 'whole', integer: 'whole', numeric: 'numeric' },
+  ...{ boolean: null, date: null, timestamptz: null, 'text[]': null },
 }
 
 const spellingsOf = ({ name, from }: Column): readonly string[] => (from.length > 0 ? from : [name])
@@ -88,15 +93,8 @@ export class RowError extends Error {
 /** The text of a planned column's cell, null for NULL. Throws CellError. */
 export type CellOf = (place: number) => string | null
 
-/** Reads one row into `values`, in the order of the COPY. Throws RowError. */
-export const castRow = (plan: ParsePlan, cellOf: CellOf, values: (string | null)[]): void => {
-  for (const [place, planned] of plan.columns.entries()) values[place] = castCell(planned, cellOf, place)
-  let characters = 0
-  for (const place of plan.keyPlaces) characters += values[place]?.length ?? 0
-  if (characters * 3 > maxKeyBytes) checkKeyBytes(plan, values)
-}
-
-const castCell = ({ column, cast }: PlannedColumn, cellOf: CellOf, place: number): string | null => {
+/** Throws RowError. */
+export const castCell = ({ column, cast }: PlannedColumn, cellOf: CellOf, place: number): string | null => {
   try {
     const cell = cellOf(place)
     if (cell !== null) return cast(cell)
@@ -124,26 +122,16 @@ export const filledCells = (plan: ParsePlan, cellOf: CellOf): number =>
     }
   }).length
 
-const checkKeyBytes = (plan: ParsePlan, values: readonly (string | null)[]): void => {
-  const bytes = plan.keyPlaces.map((place) => Buffer.byteLength(values[place] ?? ''))
+/** Why the key is too long, or null. Its columns must be readable. */
+export const keyProblem = (plan: ParsePlan, cellOf: CellOf): RowError | null => {
+  const bytes = (keyOf(plan, cellOf) ?? []).map((value) => Buffer.byteLength(value ?? ''))
   const total = bytes.reduce((sum, one) => sum + one, 0)
-  if (total <= maxKeyBytes) return
+  if (total <= maxKeyBytes) return null
   const widest = plan.keyPlaces[bytes.indexOf(Math.max(...bytes))]
-  throw new RowError(
+  return new RowError(
     widest === undefined ? null : (plan.columns[widest]?.column.name ?? null),
     `the key has ${total} bytes, at most ${maxKeyBytes} fit an index entry`,
   )
-}
-
-/** Null, or why the row does not fit; then `values` is not to be used. */
-export const tryRow = (plan: ParsePlan, cellOf: CellOf, values: (string | null)[]): RowError | null => {
-  try {
-    castRow(plan, cellOf, values)
-    return null
-  } catch (error) {
-    if (error instanceof RowError) return error
-    throw error
-  }
 }
 
 /** The key of a row that was rejected, or null where the key itself cannot be read. */

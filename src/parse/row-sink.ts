@@ -1,7 +1,9 @@
 // Where readers put what they read: accepted rows into COPY text, the others into the report.
-import { type CopyWriter, copyNull, createCopyWriter, escapeCell, writeRow } from './copy-text.ts'
-import { type CellOf, filledCells, keyOf, measurePlaces, type ParsePlan, type RowError, tryRow } from './parse-plan.ts'
+import { type CopyWriter, createCopyWriter, writeBytes } from './copy-text.ts'
+import { maxKeyBytes } from './parse-limits.ts'
+import { type CellOf, filledCells, keyOf, keyProblem, measurePlaces, type ParsePlan, RowError } from './parse-plan.ts'
 import { addReject, type ParseReport } from './parse-report.ts'
+import { type Cells, writeCell } from './row-cells.ts'
 
 /** Where a record stands and what it looked like. */
 export interface RecordPlace {
@@ -18,10 +20,11 @@ export interface RowSink {
   readonly plan: ParsePlan
   readonly report: ParseReport
   readonly writer: CopyWriter
-  /** Scratch for one row, in the order of the COPY. */
+  /** Values of the row at hand, in the order of the COPY; see `writeCell`. */
   readonly values: (string | null)[]
-  /** The same as COPY text. */
-  readonly cells: string[]
+  /** What ended the last row, as text and as bytes. */
+  suffix: string | null
+  suffixBytes: Buffer
   /** By planned column: the sum of 1, a record had its field; 2, one lacked it; 4, a header lacked it. */
   readonly seen: Uint8Array
   /** Called with each accepted row; null where nobody asks. */
@@ -35,7 +38,8 @@ export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: 
   report,
   writer: createCopyWriter(),
   values: [],
-  cells: [],
+  suffix: null,
+  suffixBytes: Buffer.alloc(0),
   seen: new Uint8Array(plan.columns.length),
   onAccepted,
 })
@@ -52,34 +56,73 @@ export const reportFields = ({ plan, report, seen }: RowSink): void => {
   report.newlyMissing = report.read < enoughRecords ? named((found) => found >= 4 && found % 2 === 0) : report.missingColumns
 }
 
+/** Appends the cells, each with a tab behind it; null, or why they are no row: then nothing is appended. */
+const tryRow = ({ plan, writer, values }: RowSink, cells: Cells): RowError | null => {
+  const begin = writer.at
+  try {
+    let keyBytes = 0
+    for (let place = 0; place < plan.columns.length; place += 1) {
+      const planned = plan.columns[place]
+      if (planned === undefined) continue
+      const at = writer.at
+      values[place] = writeCell(planned, cells, place, writer)
+      if (planned.column.isKey) keyBytes += writer.at - at
+    }
+    const problem = keyBytes > maxKeyBytes ? keyProblem(plan, cells.textOf) : null
+    if (problem !== null) writer.at = begin
+    return problem
+  } catch (error) {
+    writer.at = begin
+    if (error instanceof RowError) return error
+    throw error
+  }
+}
+
+/** Whether the cells would be a row; nothing is written. */
+export const isRow = (sink: RowSink, cells: Cells): boolean => {
+  const begin = sink.writer.at
+  const problem = tryRow(sink, cells)
+  sink.writer.at = begin
+  return problem === null
+}
+
 /** Writes the row, passes it over, or rejects it with the reason; returns whether it was rejected. */
-export const takeRow = (sink: RowSink, cellOf: CellOf, record: RecordPlace): boolean => {
-  const problem = tryRow(sink.plan, cellOf, sink.values)
+export const takeRow = (sink: RowSink, cells: Cells, record: RecordPlace): boolean => {
+  const { plan, report, writer, values } = sink
+  const begin = writer.at
+  const problem = tryRow(sink, cells)
   if (problem !== null) {
-    const filled = filledCells(sink.plan, cellOf)
+    const filled = filledCells(plan, cells.textOf)
     leaveOut(sink, filled, filled)
     if (problem.isElsewhere) {
-      sink.report.passedOver += 1
+      report.passedOver += 1
       return false
     }
-    reject(sink, problem, record, keyOf(sink.plan, cellOf))
+    reject(sink, problem, record, keyOf(plan, cells.textOf))
     return true
   }
-  const { plan, report, writer, values, cells } = sink
   const suffix = plan.mark === undefined ? '' : plan.mark.suffixOf(values)
   report.read += 1
   if (suffix === null) {
+    writer.at = begin
     report.elsewhere += 1
     return false
   }
   report.rows += 1
-  for (let place = 0; place < values.length; place += 1) {
-    const value = values[place] ?? null
-    cells[place] = value === null ? copyNull : plan.columns[place]?.isEscaped === false ? value : escapeCell(value)
-  }
-  writeRow(writer, cells, suffix)
+  endRow(sink, suffix)
   sink.onAccepted?.(record)
   return false
+}
+
+/** In the place of the last cell's tab. */
+const endRow = (sink: RowSink, suffix: string): void => {
+  if (suffix !== sink.suffix) {
+    sink.suffix = suffix
+    sink.suffixBytes = Buffer.from(`${suffix}\n`)
+  }
+  sink.writer.at -= 1
+  writeBytes(sink.writer, sink.suffixBytes)
+  sink.writer.rows += 1
 }
 
 /** For a record that is no row. @param cellOf null: its cells cannot be told apart, so that it may be anybody's */

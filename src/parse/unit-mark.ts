@@ -45,6 +45,7 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
   const { slices, sliceCount, windowOf, numbers } = units
   const { period, counted } = places
   const sliceOf = createLookup(places.slice, (cells) => slices.get(cells.map(cellText).join('\t')) ?? -1)
+  let [lastUnit, suffix] = [-1, '']
   const windowIn = period === null ? () => 0 : createLookup([period], ([cell]) => windowOf(cell ?? ''))
   const mark = {
     strays: 0,
@@ -61,7 +62,9 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
       }
       const unit = window * sliceCount + slice
       mark.rows[unit] = (mark.rows[unit] ?? 0) + 1
-      return numbers[unit] === 0 ? null : `${constants}\t${numbers[unit]}`
+      if (numbers[unit] === 0) return null
+      if (unit !== lastUnit) [lastUnit, suffix] = [unit, `${constants}\t${numbers[unit]}`]
+      return suffix
     },
     unitOf: (key: readonly (string | null)[] | null): number | null => {
       if (numbers.length === 1) return 0
