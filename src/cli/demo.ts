@@ -135,16 +135,11 @@ const clip = (value: unknown): string => {
 }
 
 const keepRunning = async (invocation: Invocation, runtime: OpenRuntime, sandbox: Sandbox): Promise<void> => {
-  const { serveStatusPage } = await import('./lasting-commands.ts')
-  const page = await serveStatusPage(runtime)
-  try {
-    invocation.output.event({ event: 'status_page', url: page.url })
-    invocation.output.line(`The status page is at ${page.url}.`)
-    invocation.output.note(`The sandbox answers at ${sandbox.url}, key ${sandbox.apiKey}. Ctrl-C ends all.`)
-    await untilInterrupted(invocation)
-  } finally {
-    await page.close()
-  }
+  const { withStatusPage } = await import('./lasting-commands.ts')
+  await withStatusPage(invocation, runtime, {}, () => {
+    invocation.output.note(`The sandbox answers at ${sandbox.url}, key ${sandbox.apiKey}.`)
+    return untilInterrupted(invocation)
+  })
 }
 
 const demoRole = 'bi_demo'

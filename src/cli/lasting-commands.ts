@@ -19,7 +19,7 @@ import { createStatusApp } from '../web/app.ts'
 import type { WebContext } from '../web/context.ts'
 import { listen, type WebServer, webSettings } from '../web/web-server.ts'
 import { interruptedCode, untilInterrupted, withRuntime } from './command-runtime.ts'
-import { type Handler, pagePort } from './command-spec.ts'
+import { type Handler, type Invocation, pagePort } from './command-spec.ts'
 import { reasonsOf } from './plan-events.ts'
 
 const shownTicks = 5
@@ -29,7 +29,10 @@ export const schedule: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
     const scheduled = scheduledOf(runtime.definitions)
     if (scheduled.length === 0)
-      throw new EtlError('DEFINITION', 'No pipeline has a rule; add `rule: { cron: "30 2 * * *", time_zone: Europe/Berlin }`.')
+      throw new EtlError(
+        'DEFINITION',
+        'No pipeline has a schedule; add `schedule: { cron: "30 2 * * *", time_zone: Europe/Berlin }`.',
+      )
     for (const { definition, schedule: rule } of scheduled) {
       const { cron, timeZone } = rule
       const ticks = nextTicks(rule, shownTicks, runtime.clock.now())
@@ -40,17 +43,11 @@ export const schedule: Handler = async (invocation) =>
     }
     let scheduler: Scheduler | null = null
     const hooks = hookReceiver(runtime, () => scheduler?.releases ?? null)
-    const page = await serveStatusPage(runtime, { hooks, overdue: async () => scheduler?.overdue() ?? [] })
-    invocation.output.event({ event: 'status_page', url: page.url })
-    invocation.output.line(`status page: ${page.url}`)
-    try {
+    return withStatusPage(invocation, runtime, { hooks, overdue: async () => scheduler?.overdue() ?? [] }, async () => {
       scheduler = await startScheduler(runtime, invocation.signal)
       await untilInterrupted(invocation)
       await scheduler.stop()
-    } finally {
-      await page.close()
-    }
-    return interruptedCode
+    })
   })
 
 const everyMs = 60_000
@@ -59,31 +56,24 @@ const everyMs = 60_000
 export const worker: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
     invocation.output.note(`worker ${runtime.process.name} helps every run; Ctrl-C ends it`)
-    const page = await serveStatusPage(runtime)
-    invocation.output.event({ event: 'status_page', url: page.url })
-    invocation.output.note(`status page: ${page.url}`)
     // The loop below does the work of the runs it begins.
     const ticker = createTicker(runtime, invocation.signal, { concurrency: 0 })
     const begin = (): Promise<void> =>
       ticker
         .approved()
         .catch((error) => runtime.log.warn({ error: messageOf(error) }, 'what was approved waits for the next minute'))
-    // Also where no scheduler lives people are told, and what a person allowed is bought.
-    const minute = setInterval(() => void notify(runtime).then(begin), everyMs)
-    void begin()
-    try {
-      await workLoop(runtime, {
-        runId: null,
-        concurrency: concurrencyOf(runtime.definitions),
-        signal: invocation.signal,
-        done: async () => false,
-      })
-    } finally {
-      clearInterval(minute)
-      await ticker.settled()
-      await page.close()
-    }
-    return interruptedCode
+    return withStatusPage(invocation, runtime, {}, async () => {
+      // Also where no scheduler lives people are told, and what a person allowed is bought.
+      const minute = setInterval(() => void notify(runtime).then(begin), everyMs)
+      void begin()
+      try {
+        const { signal } = invocation
+        await workLoop(runtime, { runId: null, concurrency: concurrencyOf(runtime.definitions), signal, done: async () => false })
+      } finally {
+        clearInterval(minute)
+        await ticker.settled()
+      }
+    })
   })
 
 /** Of `status --serve`, `schedule` and `worker`. */
@@ -95,14 +85,32 @@ interface PageOptions {
   readonly hooks?: WebContext['hooks']
 }
 
+/** Beside `work`, which lasts until it is interrupted: the page, whose address is said first. @returns the exit code */
+export const withStatusPage = async (
+  { output }: Invocation,
+  runtime: OpenRuntime,
+  options: PageOptions,
+  work: () => Promise<void>,
+): Promise<number> => {
+  const page = await serveStatusPage(runtime, options)
+  output.event({ event: 'status_page', url: page.url })
+  output.line(`The status page is at ${page.url}. Ctrl-C ends it.`)
+  try {
+    await work()
+    return interruptedCode
+  } finally {
+    await page.close()
+  }
+}
+
 /**
- * Serves the page until closed. A taken port ends the command only where someone chose it; the default gives way to a free one.
+ * A taken port ends the command only where someone chose it; the default gives way to a free one.
  * @param port what `--port` says; undefined: MILLRACE_WEB_PORT, else 7433
  * @param overdue asked by the health endpoint, see `Scheduler.overdue`
  */
-export const serveStatusPage = async (
+const serveStatusPage = async (
   runtime: OpenRuntime,
-  { port, overdue = async () => [], hooks = null }: PageOptions = {},
+  { port, overdue = async () => [], hooks = null }: PageOptions,
 ): Promise<WebServer> => {
   const raw = port === undefined ? runtime.settings.raw : { ...runtime.settings.raw, MILLRACE_WEB_PORT: port }
   const { address, token } = webSettings(raw, pagePort)

@@ -8,14 +8,7 @@ import { damagedReceipts, identityWarning } from '../run/identity.ts'
 import { readStatus, type Status } from '../web/reads/read-status.ts'
 import type { CoverageMonth } from '../web/reads/read-windows.ts'
 import { printWords } from './approve-command.ts'
-import {
-  assertKnownPipelines,
-  interruptedCode,
-  settingsOf,
-  untilInterrupted,
-  withDatabase,
-  withRuntime,
-} from './command-runtime.ts'
+import { assertKnownPipelines, settingsOf, untilInterrupted, withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { formatSeconds, type Output } from './output.ts'
 import { columnsOf, paint, stateTone } from './terminal.ts'
@@ -61,18 +54,11 @@ const identityOf = async (invocation: Invocation, database: Database) => {
 
 /** The page needs what an action needs, hence the whole runtime; it is loaded only here, `status` itself stays quick. */
 const serve = async (invocation: Invocation): Promise<number> => {
-  const { serveStatusPage } = await import('./lasting-commands.ts')
-  return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
+  const { withStatusPage } = await import('./lasting-commands.ts')
+  return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, (runtime) => {
     const port = invocation.options['port']
-    const page = await serveStatusPage(runtime, { port: port === undefined ? undefined : String(port) })
-    try {
-      invocation.output.event({ event: 'status_page', url: page.url })
-      invocation.output.line(`The status page is at ${page.url}. Ctrl-C ends it.`)
-      await untilInterrupted(invocation)
-      return interruptedCode
-    } finally {
-      await page.close()
-    }
+    const options = port === undefined ? {} : { port: String(port) }
+    return withStatusPage(invocation, runtime, options, () => untilInterrupted(invocation))
   })
 }
 

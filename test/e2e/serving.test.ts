@@ -1,5 +1,5 @@
 // The commands that serve the status page: they say where it is, it answers while they work, and it goes with them.
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -45,6 +45,15 @@ describe('serving the status page', () => {
     running.child.kill('SIGTERM')
     expect((await running.result).code).toBe(130)
     await expect(fetch(url)).rejects.toThrow()
+  })
+
+  test('a scheduler without a schedule says what to write into a definition', async () => {
+    for (const name of readdirSync(join(folder, 'pipelines')).filter((one) => one.endsWith('.yaml'))) {
+      const file = join(folder, 'pipelines', name)
+      writeFileSync(file, readFileSync(file, 'utf8').replace(/^schedule:.*\n/m, ''))
+    }
+    const result = await runCommand(['schedule'], environment(), folder)
+    expect([result.code, result.stderr]).toEqual([2, expect.stringContaining('`schedule: { cron:')])
   })
 
   test('a network address without a token is refused before anything starts, with the way out', async () => {
