@@ -30,7 +30,7 @@ import { alarmingOf } from '../schedule/notify/receivers.ts'
 import type { SourceFolders } from '../sources/registry.ts'
 import { checkSemanticColumns, checkSemanticFiles } from './check/check-semantics.ts'
 import { checkUnread } from './check/check-settings.ts'
-import { checkDatabase, checkIdentity, checkLanding, checkLists } from './check/check-warehouse.ts'
+import { checkAnswers, checkDatabase, checkIdentity, checkLanding, checkLists } from './check/check-warehouse.ts'
 import { servicesFor } from './check/discover.ts'
 import { type Area, type Notes, note } from './check/notes.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
@@ -101,6 +101,7 @@ const check = async (invocation: Invocation): Promise<{ readonly notes: Notes; r
     if (database !== null) await attempt('definition', () => checkLists(database, checking, settings, offline))
     if (database !== null && model !== null) await attempt('semantic', () => checkSemanticColumns(database.kysely, model, notes))
     await attempt('landing', () => checkLanding(settings, { offline, signal }, notes))
+    if (database !== null) await attempt('landing', () => checkAnswers(database, settings, { offline, signal }, notes))
     if (database !== null) await attempt('identity', () => checkIdentity(database, settings, { offline, signal }, notes))
     if (apis !== null) await attempt('identity', () => checkOrigins(database, apis, definitions, notes))
     if (offline) note(notes, 'service', 'not asked', 'keys, paths and datasets: --offline was given.')

@@ -8,6 +8,7 @@ import type { HttpClient } from '../extract/http-types.ts'
 import { forgetSubscription, keepSubscription, subscriptionOf } from '../ledger/releases.ts'
 import { accountsOf } from '../run/apis.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
+import { alarmingOf } from '../schedule/notify/receivers.ts'
 import { testReceivers } from '../schedule/notify/send-alarms.ts'
 import { openAlarms } from '../web/reads/read-alarms.ts'
 import { byAction } from './command-options.ts'
@@ -34,14 +35,19 @@ const test = (invocation: Invocation, names: readonly string[]): Promise<number>
 
 const list = (invocation: Invocation, rest: readonly string[]): Promise<number> => {
   if (rest.length > 0) throw new EtlError('USAGE', 'Write `millrace notify list` alone: it lists what is wrong in the warehouse.')
-  return withRuntime(invocation, opened, async ({ database }) => {
+  return withRuntime(invocation, opened, async ({ database, settings, routes }) => {
     const { output } = invocation
+    const { receivers } = alarmingOf(settings, routes)
     const alarms = await openAlarms(database.kysely)
     const times = timesOf(invocation)
     for (const alarm of alarms) output.event({ event: 'alarm', ...alarm })
-    output.event({ event: 'summary', command: 'notify list', alarms: alarms.length })
-    if (alarms.length === 0) output.line('Nothing is wrong: no alarm is open.')
-    else
+    output.event({ event: 'summary', command: 'notify list', alarms: alarms.length, receivers: receivers.length })
+    if (receivers.length === 0)
+      output.line(
+        'No receiver is set: nothing is watched, and nobody gets a message (docs/alarms.md). `millrace status` says what is wrong now.',
+      )
+    else if (alarms.length === 0) output.line('Nothing is wrong: no alarm is open.')
+    if (alarms.length > 0)
       output.table(alarms, {
         severity: ({ severity }) => severity,
         kind: ({ kind }) => kind,

@@ -149,3 +149,20 @@ test('a price for what no definition asks for is named: it would not be used', a
   )
   expect(await lines('keywords=0.1/row asked,shopper-report=2/request')).not.toContain('a price is set')
 })
+
+test('sees that answers of the ledger are gone from the landings, and says how to get them back; `notify list` without a receiver does not say that all is well', async () => {
+  for (const list of ['domains', 'countries'])
+    writeFileSync(join(folder, 'pipelines', `${list}.txt`), list === 'domains' ? 'a.com\n' : 'us\n')
+  expect((await millrace(['migrate'])).code).toBe(0)
+  const filled = await millrace(['backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes'])
+  expect(filled.code, filled.stderr).toBe(0)
+  expect(said(await check()).join('\n')).toMatch(/proved \(landing\): \d+ answers? of the ledger (is|are) there/)
+  const landing = join(folder, 'home', 'landing')
+  rmSync(join(landing, 'keywords_v1'), { recursive: true })
+  expect(said(await check()).join('\n')).toMatch(
+    /warning \(landing\): \d+ of \d+ answers that were looked for are not in .*: their rows stay.*Restore .* from its backup.*backfill .* --force/,
+  )
+  const listed = await millrace(['notify', 'list'])
+  expect(listed.stdout).toMatch(/No receiver is set: nothing is watched.*millrace status/s)
+  expect(listed.stdout).not.toContain('Nothing is wrong')
+})

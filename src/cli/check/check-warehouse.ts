@@ -1,4 +1,5 @@
 // The warehouse of a check: migrations, tables, marts, lists from SQL, what is known of data points, landings, and whether it is the one it says it is.
+import { sql } from 'kysely'
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -12,6 +13,7 @@ import type { Definition } from '../../core/types.ts'
 import type { Database } from '../../db/connect.ts'
 import { openDatabaseClock, skewWarning } from '../../db/database-clock.ts'
 import { migrationState } from '../../db/migrate.ts'
+import type { Row } from '../../db/typed-row.ts'
 import { placeOf } from '../../definition/problem.ts'
 import { notesFolder } from '../../extract/landing-files.ts'
 import { openLandingStore } from '../../extract/landing.ts'
@@ -150,6 +152,43 @@ export const checkLanding = async ({ landing }: Settings, { offline, signal }: A
   await store.notes.write(path, '')
   await store.notes.remove(path)
   note(notes, 'landing', 'proved', 'the bucket of landings answers, can be listed and written.')
+}
+
+/** Of the newest and the oldest answers that rows come from; what the ledger needs is never removed by us. */
+const sampleOfAnswers = (order: 'asc' | 'desc') => sql`
+  select a.landing from (select * from etl.answers order by answer_id ${sql.raw(order)} limit 100) a
+  where exists (select from etl.units u where u.pipeline_id = a.pipeline_id and u.window_from = a.window_from and u.slice_id = any(a.slice_ids)
+    and u.answer_id = a.answer_id) order by a.answer_id ${sql.raw(order)} limit 10`
+
+/** Whether the answers that the ledger points at are where it says. */
+export const checkAnswers = async (
+  database: Database,
+  { landing }: Settings,
+  { offline, signal }: Asked,
+  notes: Notes,
+): Promise<void> => {
+  const { applied } = await migrationState(database, { folders: [] })
+  if ((offline && landing.kind === 'bucket') || applied.length === 0) return
+  const { rows } = await sql<
+    Row<'etl.answers', 'landing'>
+  >`(${sampleOfAnswers('desc')}) union (${sampleOfAnswers('asc')})`.execute(database.kysely)
+  const store = openLandingStore(landing)
+  let gone = 0
+  for (const row of rows)
+    await store.open(row.landing, signal).catch((error: unknown) => {
+      if (!isEtlError(error) || error.code !== 'LANDING_MISSING') throw error
+      gone += 1
+    })
+  if (rows.length > 0 && gone === 0)
+    note(notes, 'landing', 'proved', `${counted(rows.length, 'answer')} of the ledger ${rows.length === 1 ? 'is' : 'are'} there.`)
+  if (gone > 0)
+    note(
+      notes,
+      'landing',
+      'warning',
+      `${gone} of ${rows.length} answers that were looked for are not in ${store.place}: their rows stay, and cannot be loaded again. ` +
+        'Restore the place from its backup (docs/runbook.md), or ask the service for the months again: `millrace backfill … --force`.',
+    )
 }
 
 const tryToWrite = async (folder: string): Promise<void> => {
