@@ -52,6 +52,15 @@ export const reasonsOf = (jobs: readonly PreviewJob[]): ReasonRow[] => {
   })
 }
 
+/** Credits as far as others tell; null: nobody can say, or every price is known. */
+const rangeOf = (jobs: readonly PreviewJob[]): { readonly low: number; readonly high: number } | null =>
+  jobs.every(({ quota }) => quota !== null) || jobs.some(({ quota, range }) => quota === null && range === null)
+    ? null
+    : {
+        low: sum(jobs, ({ quota, range }) => quota ?? range?.low ?? 0),
+        high: sum(jobs, ({ quota, range }) => quota ?? range?.high ?? 0),
+      }
+
 const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview): Record<string, unknown> => {
   const now = jobs.filter(({ held }) => !held)
   const waits = jobs.filter(({ held }) => held)
@@ -70,6 +79,12 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
     requests: sum(now, ({ requests }) => requests),
     reports_submitted: sum(now, ({ reports }) => reports),
     quota_used: sum(now, ({ quota }) => quota),
+    // Of these nobody knows the price: they are not among the credits.
+    unpriced_units: sum(
+      now.filter(({ quota }) => quota === null),
+      ({ units: ofJob }) => ofJob,
+    ),
+    quota_range: rangeOf(now),
     bytes: 0,
     seconds: Math.round(sum(pipelines, ({ seconds }) => seconds) * 10) / 10,
     free_requests: asked,

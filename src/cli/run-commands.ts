@@ -175,9 +175,9 @@ const sayEnded = (
   for (const one of waiting) output.event({ event: 'needs_approval', ...one, approve: `millrace approve ${one.pipeline}` })
   for (const { doneOn, ...one } of paced) output.event({ event: 'paced', ...one, done_on: doneOn })
   printSummary(output, command, result)
-  for (const { pipeline, reports, credits, doneOn } of paced)
+  for (const { pipeline, reports, units, credits, doneOn } of paced)
     output.line(
-      `${pipeline}: ${counted(reports, 'report')} (about ${counted(credits, 'credit')}) wait for the budget. Every night continues with them, newest month first` +
+      `${pipeline}: ${reports > 0 ? counted(reports, 'report') : counted(units, 'unit')} (${credits === null ? 'price not known' : `about ${counted(credits, 'credit')}`}) wait for the budget. Every night continues with them, newest month first` +
         `${doneOn === null ? '' : `; the last about ${doneOn}`}.`,
     )
   for (const { pipeline, units, reports, credits, allowed } of waiting)

@@ -98,19 +98,24 @@ const pacedJobs = (
     and w.outcome = 'waiting' and j.state = 'open' and j.holder is null and j.ask_number is null and j.answer_id is null
     and j.approval_id is null and j.error_code = 'QUOTA_EXHAUSTED'`
 
-/** Approved and not bought yet. */
+/** Approved and not bought yet, of what the service has published. */
 export interface Backlog {
   readonly reports: number
   readonly units: number
+  /** Of those that have a price. */
   readonly credits: number
+  /** Units of jobs without one. */
+  readonly unpriced: number
 }
 
 /** What of the pipeline has a person's word and was not bought yet, over its versions. */
 export const backlogOf = async (db: Db, pipeline: string): Promise<Backlog> => {
   const { rows } = await sql<Backlog>`
-    select count(*)::integer as reports, coalesce(sum(j.cells), 0)::float8 as units, coalesce(sum(coalesce(j.estimated_quota, j.cells)), 0)::float8 as credits
-    from etl.jobs j join etl.pipelines p using (pipeline_id) where p.pipeline = ${pipeline} and ${isStanding}`.execute(db)
-  return rows[0] ?? { reports: 0, units: 0, credits: 0 }
+    select (count(*) filter (where j.kind = 'report'))::integer as reports, coalesce(sum(j.cells), 0)::float8 as units,
+      coalesce(sum(j.estimated_quota), 0)::float8 as credits, coalesce(sum(j.cells) filter (where j.estimated_quota is null), 0)::float8 as unpriced
+    from etl.jobs j join etl.pipelines p using (pipeline_id)
+    where p.pipeline = ${pipeline} and ${isStanding} and j.error_code is distinct from 'NOT_PUBLISHED'`.execute(db)
+  return rows[0] ?? { reports: 0, units: 0, credits: 0, unpriced: 0 }
 }
 
 /** Writes down when the last of it can be bought. @param doneOn null: not known */

@@ -288,7 +288,13 @@ const aboutPipeline = (
     forecast: isKnown ? Math.round(spent.pipeline.month + credits + toCome) : null,
     month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
     older: found.breaks.flatMap((one) => offerOlder(definition, one, perUnit) ?? []),
-    doneOn: doneWithin(definition, allowance.budget, spent, sumOfCredits(fresh) + backlog.credits, today),
+    doneOn: doneWithin(
+      definition,
+      allowance.budget,
+      spent,
+      sumOfCredits(fresh) + backlog.credits + backlog.unpriced * (perUnit ?? 0),
+      today,
+    ),
   }
 }
 

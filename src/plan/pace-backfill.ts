@@ -10,6 +10,7 @@ import { extraLeft } from '../ledger/budget.ts'
 import { type SpentNow, spentOf } from '../ledger/spent.ts'
 import { priceWaiting } from '../ledger/estimates.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
+import { pricesOf } from './price.ts'
 
 /** One budget, and what of it is left for the backlog. */
 export interface Pace {
@@ -100,30 +101,34 @@ export interface Paced {
   readonly pipeline: string
   readonly reports: number
   readonly units: number
-  readonly credits: number
+  /** null: nobody knows what some of them cost. */
+  readonly credits: number | null
   readonly doneOn: IsoDate | null
 }
 
 /** After a run: what waits has a price where the run has shown one; what was beyond a budget is bought by later nights from here on; when that will be done is recorded. Returns what is left of each pipeline. */
 export const paceRun = async (
-  runtime: Pick<PlanRuntime, 'database' | 'allowance' | 'clock' | 'settings'>,
+  runtime: Pick<PlanRuntime, 'database' | 'allowance' | 'clock' | 'settings' | 'sources'>,
   definitions: readonly Definition[],
   runId: number,
   by: string | null,
 ): Promise<Paced[]> => {
   const { kysely } = runtime.database
   if (by !== null) await keepPaced(kysely, runId, by)
+  const priceOf = pricesOf(runtime, definitions)
   const paced: Paced[] = []
   for (const definition of definitions) {
     const { pipeline } = definition
     await priceWaiting(kysely, pipeline)
-    const backlog = await backlogOf(kysely, pipeline)
-    if (backlog.reports === 0) continue
+    const { reports, units, unpriced, ...priced } = await backlogOf(kysely, pipeline)
+    if (units === 0) continue
+    const price = unpriced === 0 ? 0 : ((await priceOf(pipeline)).unit?.likely ?? null)
+    const credits = priced.credits + unpriced * (price ?? 0)
     const spent = await spentBy(kysely, definition, runtime.settings)
     const today = new Date(runtime.clock.now()).toISOString().slice(0, 10)
-    const day = doneWithin(definition, runtime.allowance(definition).budget, spent, backlog.credits, today)
+    const day = doneWithin(definition, runtime.allowance(definition).budget, spent, credits, today)
     await noteDoneOn(kysely, pipeline, day)
-    paced.push({ pipeline, ...backlog, doneOn: day })
+    paced.push({ pipeline, reports, units, credits: price === null ? null : credits, doneOn: day })
   }
   return paced
 }

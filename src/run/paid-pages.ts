@@ -111,12 +111,25 @@ const purseOf = (work: JobWork, payer: Payer) => {
     try {
       // A unit that does not fit into any day or month is bought page by page.
       if (part === 1 && unit !== null) await canHold(() => take(unit).then(() => giveBack(unit)))
-      await take(page)
+      const taken = await takePage(page)
+      return () => inTurn(() => giveBack(taken))
     } catch (error) {
       if (isEtlError(error)) refused = error
       throw error
     }
-    return () => inTurn(() => giveBack(page))
+  }
+  /** Where the dearest reading of the bills does not fit, the page is bought alone at the likely one: a budget is passed by one request at most. */
+  const takePage = async (page: PagePrice | null): Promise<number | null> => {
+    try {
+      await take(page?.high ?? null)
+      return page?.high ?? null
+    } catch (error) {
+      if (page === null || page.likely >= page.high || !isEtlError(error) || error.code !== 'QUOTA_EXHAUSTED') throw error
+      await take(page.likely)
+      await giveBack(page.likely)
+      await take(null)
+      return null
+    }
   }
   const giveBack = async (credits: number | null): Promise<void> => {
     reserved = credits === null ? 0 : Math.max(0, reserved - credits)
@@ -136,12 +149,18 @@ const canHold = async (take: () => Promise<void>): Promise<void> => {
   })
 }
 
-/** The most that the page may cost, and what the unit is thought to cost; null: nobody knows. */
+interface PagePrice {
+  readonly high: number
+  readonly likely: number
+}
+
+/** What the page may cost, and what the unit is thought to cost; null: nobody knows. */
 const pricesOf = async (work: JobWork, size: PurchaseSize) => {
   const { runtime } = work
   const { known, unit } = await pagePrices(runtime.database.kysely, runtime, work)
   const range = creditsFor(known, { ...size, rows: size.rowsAsked })
-  return { page: range === null || range.likely === null ? null : range.high, unit: unit?.likely ?? null }
+  const page = range === null || range.likely === null ? null : { high: range.high, likely: range.likely }
+  return { page, unit: unit?.likely ?? null }
 }
 
 /** Of no answer: more records are missing than any could have. */

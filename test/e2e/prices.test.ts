@@ -188,3 +188,21 @@ test('a bill that is below 0, or no number, is unknown and said once', async () 
   expect(run.stderr).toMatch(/the service says that it cost -5 credits/)
   expect(await onRecord()).toEqual({ used: 0, unpriced: 4 })
 })
+
+test('what waits for the budget is counted in units where it is no report, at the price that a bill has told; a dry run says of how many nobody knows it', async () => {
+  await start({ keywords: 250, prices: { keywords: { by: 'request', credits: 130 } } })
+  const dry = await millrace(keywords(...month('2026-08'), '--dry-run'))
+  expect(summaryOf(dry)).toMatchObject({
+    quota_used: 0,
+    unpriced_units: 8,
+    quota_range: { low: expect.any(Number), high: expect.any(Number) },
+  })
+  const run = await millrace(keywords(...month('2026-08'), '--yes'), { WEB_ANALYTICS_QUOTA_PER_DAY: '300' })
+  expect(run.stderr + run.stdout).toMatch(/"event":"paced","pipeline":"keywords","reports":0,"units":\d/)
+  // The dearest reading of the first bill, 520, fits into no day: pages are bought one by one at what is likely.
+  expect(charged()).toBe(260)
+  const told = /"units":(\d+),"credits":(\d+),"done_on"/.exec(run.stdout)
+  expect(Number(told?.[2]), run.stdout).toBe(130 * Number(told?.[1]))
+  const after = await millrace(keywords(...month('2026-08'), '--dry-run'))
+  expect(summaryOf(after)).toMatchObject({ unpriced_units: 0, quota_range: null })
+})
