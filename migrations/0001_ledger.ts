@@ -689,16 +689,16 @@ const views = [
       coalesce(a.slice_ids, array[a.slice_id]) as slice_ids, h.asks, h.metrics, a.source_last_updated, a.source_count,
       a.data_points_count, h.top_rows, h.source_order, h.dialect, h.missing_columns, h.partly_missing, a.times_incomplete, a.verdict, a.verdict_message
     from etl.answer_rows a left join etl.answer_shapes h on h.shape_id = a.shape_id`,
-  // Loads, wherever they stand.
-  `create view etl.loads as
+  // Loads, wherever they stand. What tells the loaded answers stands outside: an arm with a condition of its own would be read whole where an index gives the newest.
+  `create view etl.loads as select * from (
     select load_id, answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_ended,
       rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds, changes from etl.load_rows
     union all
-    select answer_id, answer_id, pipeline_id, window_from, job_id, run_id, 'loaded', 1,
+    select answer_id as load_id, answer_id, pipeline_id, window_from, job_id, run_id, 'loaded'::text as outcome, 1 as units,
       coalesce(rows_inserted, 0) + coalesce(rows_updated, 0) + coalesce(rows_unchanged, 0) + coalesce(rows_quarantined, 0) + coalesce(rows_duplicates, 0),
       coalesce(rows_inserted, 0), coalesce(rows_updated, 0), coalesce(rows_ended, 0), coalesce(rows_unchanged, 0), coalesce(rows_quarantined, 0),
       coalesce(rows_duplicates, 0), case when rows_inserted is null and rows_updated is null and rows_unchanged is null then array[slice_id] else '{}' end,
-      drift, loaded_at, milliseconds, changes from etl.answer_rows where loaded_at is not null`,
+      drift, loaded_at, milliseconds, changes from etl.answer_rows) l where loaded_at is not null`,
   // Those of them that brought no row for a slice.
   `create view etl.loads_without_rows as
     select answer_id, pipeline_id, window_from, loaded_at, load_id, slices_without_rows from etl.load_rows where slices_without_rows <> '{}'

@@ -1,5 +1,5 @@
 // The read model: totals by window, pages of units, what a run asked for, and the way from a row back to the bytes that brought it.
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { boxKey } from '../../src/web/reads/boxes.ts'
 import { pipelineNights } from '../../src/web/reads/pipeline-nights.ts'
@@ -47,6 +47,24 @@ const loadedJob = async (pipeline: PipelineKit, sliceIds: readonly number[], mon
   await loadedAs(db, jobId, answerId, jobId)
   return jobId
 }
+
+test('the newest load of a window, and of all, is found at the end of an index, whether it stands with its answer or not', async () => {
+  await k()
+    .transaction()
+    .execute(async (trx) => {
+      await sql`set local enable_seqscan = off`.execute(trx)
+      const planOf = async (question: RawBuilder<unknown>): Promise<string> =>
+        (await sql<{ 'QUERY PLAN': string }>`explain (costs off) ${question}`.execute(trx)).rows
+          .map((row) => row['QUERY PLAN'])
+          .join('\n')
+      const inWindow = await planOf(
+        sql`select max(loaded_at) from etl.loads where pipeline_id = 1 and window_from = '2026-01-01' and outcome = 'loaded'`,
+      )
+      expect(inWindow).toMatch(/Index Only Scan Backward using load_rows_window/)
+      expect(inWindow).toMatch(/Index Only Scan Backward using answer_rows_window/)
+      expect(await planOf(sql`select max(load_id) from etl.loads`)).toMatch(/Index.* Scan Backward using answer_rows_pkey/)
+    })
+})
 
 describe('totals', () => {
   test('of a closed window are those of its closing, of an open one those of now, and each unit is counted once', async () => {
