@@ -16,8 +16,10 @@ export interface Reader {
 }
 
 interface State {
-  /** What is not yet a whole record. */
-  carry: Buffer
+  /** Holds what is not yet a whole record, and the chunk behind it: used again, since memory taken for each chunk is let go of late. */
+  room: Buffer
+  /** Bytes in it. */
+  filled: number
   /** The carry is read again once it has this many bytes, so that a long record is not read for every chunk. */
   lookAgainAt: number
   bomSeen: boolean
@@ -42,7 +44,8 @@ const noData = /^no data returned/i
 /** Memory does not grow with the part; a record has a limit of its own. */
 export const createCsvReader = (sink: RowSink): Reader => {
   const state: State = {
-    carry: Buffer.alloc(0),
+    room: Buffer.alloc(0),
+    filled: 0,
     lookAgainAt: 0,
     bomSeen: false,
     line: 1,
@@ -57,19 +60,33 @@ export const createCsvReader = (sink: RowSink): Reader => {
   return {
     write: (chunk) => {
       state.last = chunk.at(-1) ?? state.last
-      const bytes = Buffer.concat([state.carry, chunk])
-      state.carry = bytes
-      if (bytes.length < state.lookAgainAt) return
-      state.carry = bytes.subarray(readLines(sink, state, bytes, false))
+      takeIn(state, chunk)
+      if (state.filled < state.lookAgainAt) return
+      const used = readLines(sink, state, carryOf(state), false)
+      state.room.copyWithin(0, used, state.filled)
+      state.filled -= used
       checkCarry(sink, state)
     },
     end: () => {
-      const used = readLines(sink, state, state.carry, true)
-      if (used < state.carry.length) throw openQuote(sink.part, state.line)
+      const used = readLines(sink, state, carryOf(state), true)
+      if (used < state.filled) throw openQuote(sink.part, state.line)
       if (state.header === null && !state.saidEmpty) throw noHeader(sink.part)
       if (state.header !== null && !isWhole(state, state.header)) sink.report.unended ??= { part: sink.part, line: state.line }
     },
   }
+}
+
+const carryOf = ({ room, filled }: State): Buffer => room.subarray(0, filled)
+
+const takeIn = (state: State, chunk: Uint8Array): void => {
+  const needed = state.filled + chunk.length
+  if (needed > state.room.length) {
+    const grown = Buffer.allocUnsafeSlow(needed * 2)
+    state.room.copy(grown, 0, 0, state.filled)
+    state.room = grown
+  }
+  state.room.set(chunk, state.filled)
+  state.filled = needed
 }
 
 /**
@@ -160,7 +177,7 @@ const skipBlankLines = (state: State, lines: Buffer, from: number): number => {
 }
 
 const checkCarry = (sink: RowSink, state: State): void => {
-  const { carry } = state
+  const carry = carryOf(state)
   state.lookAgainAt = carry.length > 256 * 1024 ? Math.min(carry.length * 2, maxRecordBytes + 1) : 0
   if (carry.length > maxRecordBytes) throw longRecord(sink.part, state.line)
   if (carry.length > 16 * 1024 && countBreaks(carry) > maxRecordLines) throw longRecord(sink.part, state.line)
