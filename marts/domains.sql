@@ -1,4 +1,4 @@
--- purpose: Every followed domain with what attributes/domains.csv says of it: its group, whose it is, and its brand terms.
+-- purpose: Every followed domain with what attributes/domains.csv says of it: its group, whose it is, its team, and its brand terms.
 -- grain: One row a domain.
 -- question: Which of the followed domains are ours, and which competitors belong together?
 -- topic: Domains and their attributes
@@ -6,9 +6,11 @@
 -- column domain: Domain, without www.
 -- column domain_group: Its group (column group of the file); (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.
+-- column team: Who looks after it (column team of the file); (none) where nobody wrote one.
 -- column brand_terms: Terms by which people search for it by name, in lower case; NULL where nobody wrote any.
 -- column first_seen_at: When a load first brought it.
 select d.domain, coalesce(v.attributes ->> 'group', '(none)') as domain_group, coalesce(v.attributes ->> 'ownership', '(none)') as ownership,
+  coalesce(v.attributes ->> 'team', '(none)') as team,
   case when jsonb_typeof(v.attributes -> 'brand_terms') = 'array' then array(select jsonb_array_elements_text(v.attributes -> 'brand_terms')) end as brand_terms,
   d.first_seen_at
 from bi.dim_domain d left join bi.attribute_versions v on v.subject = 'domain' and v.value = d.domain and v.valid_to is null

@@ -1,7 +1,7 @@
 // One metric of a semantic file: its formula, and over which dimensions it adds up.
 import { suggest } from './problem.ts'
 import type { MetricFile } from './semantic-schema.ts'
-import type { EntryPlace, Formula, Metric, Subject } from './semantic.ts'
+import { type EntryPlace, type Formula, type Metric, partsOf, type Subject, windowOf, withFiscal } from './semantic.ts'
 import type { Path, YamlFile } from './yaml-file.ts'
 
 /** Collects problems at their places. */
@@ -35,7 +35,7 @@ export const comparedOf = ([name, one]: [string, MetricFile]): [string, MetricFi
   ]
 }
 
-const formulaKinds = ['sum', 'count_distinct', 'min', 'max', 'mean', 'ratio'] as const
+const formulaKinds = ['sum', 'count_distinct', 'min', 'max', 'median', 'quantile', 'mean', 'ratio', 'derived', 'share', 'cumulative', 'rolling'] as const // biome-ignore format: one look
 
 /** null: it has no formula, which is told. */
 export const metricOf = (name: string, one: MetricFile, subject: Subject, yaml: YamlFile, wrong: Wrong): Metric | null => {
@@ -59,7 +59,7 @@ export const metricOf = (name: string, one: MetricFile, subject: Subject, yaml: 
         `'${dimension}' is neither a dimension nor the time of ${subject.name}.${suggest(dimension, places)}`,
         'key',
       )
-  const allowed = subject.time?.grains ?? []
+  const allowed = withFiscal(subject.time?.grains ?? [])
   for (const [at, grain] of (one.grains ?? []).entries())
     if (!allowed.includes(grain))
       wrong(
@@ -71,13 +71,13 @@ export const metricOf = (name: string, one: MetricFile, subject: Subject, yaml: 
     at: placeOf(yaml, path),
     name,
     about: one.about,
-    formula: formulaOf(kind, one),
+    formula: formulaOf(one),
     where: one.where ?? null,
     unit: one.unit,
     format: one.format,
     synonyms: one.synonyms ?? [],
     neverOver: neverOver(kind, one, subject),
-    wholeOf: one.whole_of ?? [],
+    wholeOf: one.whole_of ?? (one.share === undefined ? [] : [one.share.over]),
     grains: one.grains ?? allowed,
   }
 }
@@ -90,17 +90,56 @@ const neverOver = (kind: string, one: MetricFile, { dimensions, grain, slice, pi
   const found = new Map(Object.entries(one.never_over ?? {}))
   for (const name of one.whole_of ?? []) found.set(name, `each row holds that of every ${name}`)
   const proved = one.adds_up_over ?? []
-  if (kind !== 'sum' || pipeline === null || proved === 'all') return found
+  const isOfRows = kind === 'median' || kind === 'quantile'
+  if ((kind !== 'sum' && !isOfRows) || pipeline === null || proved === 'all') return found
   for (const { name, column, overlap, of } of dimensions.values()) {
     if (of !== null || found.has(name) || proved.includes(name)) continue
     if (overlap.kind === 'whole') found.set(name, `the same can be in several values of ${name}; ${overlap.whole} has it once`)
-    else if (grain.includes(column) && !slice.includes(column)) found.set(name, `the same can be in several rows of ${name}`)
+    else if (!isOfRows && grain.includes(column) && !slice.includes(column))
+      found.set(name, `the same can be in several rows of ${name}`)
   }
   return found
 }
 
-const formulaOf = (kind: (typeof formulaKinds)[number], one: MetricFile): Formula => {
+const formulaOf = (one: MetricFile): Formula => {
   if (one.ratio !== undefined) return { kind: 'ratio', ...one.ratio }
   if (one.mean !== undefined) return { kind: 'mean', ...one.mean }
-  return kind === 'ratio' || kind === 'mean' ? { kind: 'sum', of: '1' } : { kind, of: one[kind] ?? '1' }
+  if (one.quantile !== undefined) return { kind: 'quantile', ...one.quantile }
+  if (one.median !== undefined) return { kind: 'quantile', of: one.median, at: 0.5 }
+  if (one.derived !== undefined) return { kind: 'derived', of: one.derived, parts: [...new Set(one.derived.match(metricWords))] }
+  if (one.share !== undefined) return { kind: 'share', ...one.share }
+  if (one.cumulative !== undefined) return { kind: 'cumulative', of: one.cumulative.of, each: one.cumulative.each ?? null }
+  if (one.rolling !== undefined) return { kind: 'rolling', ...one.rolling }
+  const kind = (['count_distinct', 'min', 'max'] as const).find((name) => one[name] !== undefined) ?? 'sum'
+  return { kind, of: one[kind] ?? '1' }
+}
+
+/** Names in an expression that are no functions and no types. */
+export const metricWords = /(?<![:\w'])[a-z_]\w*\b(?!\s*\()/g
+
+/** Metrics are made of what is there, of a kind that can be put together. */
+export const checkParts = (
+  said: Subject['metrics'],
+  metrics: Subject['metrics'],
+  { name: of, time, dimensions }: Subject,
+  yaml: YamlFile,
+  wrong: Wrong,
+): void => {
+  for (const metric of said.values()) {
+    const { name, formula } = metric
+    const path = ['metrics', name, formula.kind]
+    const isSingle = formula.kind === 'derived'
+    const usable = [...metrics.values()].filter(({ formula: { kind } }) => kind === 'sum' || (isSingle && ['count_distinct', 'min', 'max'].includes(kind))) // biome-ignore format: one look
+    const names = usable.map((one) => one.name)
+    for (const part of partsOf(formula))
+      if (!names.includes(part))
+        wrong(yaml, formula.kind === 'ratio' ? [...path, formula.of === part ? 'of' : 'to'] : path, `'${part}' is no ${isSingle ? 'sum, count, smallest or largest value' : 'sum'} of this subject.${suggest(part, names)}`) // biome-ignore format: one look
+    const window = windowOf(metric)
+    const over = window?.kind === 'share' ? window.over : (time?.column ?? '')
+    if (window === null) continue
+    if (window.kind === 'share' && dimensions.get(over)?.of !== null)
+      wrong(yaml, [...path, 'over'], `'${over}' is no dimension of the view of ${of}.${suggest(over, [...dimensions.keys()])}`)
+    const reason = metrics.get(window.of)?.neverOver.get(over)
+    if (reason !== undefined) wrong(yaml, path, `${window.of} does not add up over ${over}: ${reason}.`)
+  }
 }

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { shipped } from '../core/shipped.ts'
 import { problemsOf } from './issues.ts'
 import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
-import { comparedOf, metricOf, placeOf, type Wrong } from './semantic-metric.ts'
+import { checkParts, comparedOf, metricOf, placeOf, type Wrong } from './semantic-metric.ts'
 import { type DimensionFile, type SemanticFile, semanticSchema } from './semantic-schema.ts'
-import type { Metric, Overlap, SemanticDimension, SemanticModel, Subject } from './semantic.ts'
+import { type Metric, type Overlap, partsOf, type SemanticDimension, type SemanticModel, type Subject } from './semantic.ts'
 import { readYaml, type YamlFile } from './yaml-file.ts'
 
 interface Part {
@@ -86,17 +86,17 @@ const subjectOf = (parts: readonly Part[], known: readonly string[], wrong: Wron
       if (metric !== null) metrics.set(name, metric)
     }
   checkDimensions(parts, subject, wrong)
-  for (const { yaml, data } of parts) checkRatios(data, yaml, metrics, wrong)
+  for (const { yaml, data } of parts)
+    checkParts(new Map([...metrics].filter(([name]) => name in data.metrics)), metrics, subject, yaml, wrong)
   return { ...subject, metrics: new Map([...metrics].map(([name, metric]) => [name, inherited(metric, metrics)])) }
 }
 
-/** What keeps a sum from adding up keeps a ratio of it, too. */
+/** What keeps a sum from adding up keeps what is made of it, too. */
 const inherited = (metric: Metric, metrics: ReadonlyMap<string, Metric>): Metric => {
-  const { formula } = metric
-  if (formula.kind !== 'ratio') return metric
-  const sums = [formula.to, formula.of].flatMap((name) => metrics.get(name) ?? [])
+  const sums = partsOf(metric.formula).flatMap((name) => metrics.get(name) ?? [])
+  if (sums.length === 0) return metric
   const neverOver = new Map([...sums.flatMap((sum) => [...sum.neverOver]), ...metric.neverOver])
-  const wholeOf = sums.flatMap((sum) => sum.wholeOf)
+  const wholeOf = [...metric.wholeOf, ...sums.flatMap((sum) => sum.wholeOf)]
   return {
     ...metric,
     neverOver,
@@ -130,6 +130,7 @@ const dimensionOf = (name: string, one: DimensionFile, yaml: YamlFile, wrong: Wr
     synonyms: one?.synonyms ?? [],
     overlap: overlapOf(one),
     values: valuesOf(one?.values),
+    type: one?.type ?? 'text',
     entity: one?.entity === undefined ? null : { table: one.entity, key: one.key ?? column },
     of: one?.of ?? null,
     table: one?.table ?? null,
@@ -170,14 +171,6 @@ const checkDimensions = (parts: readonly Part[], { grain, time, dimensions }: Su
 
 const entityNames = (dimensions: Subject['dimensions']): string[] =>
   [...dimensions.values()].filter(({ entity }) => entity !== null).map(({ name }) => name)
-
-const checkRatios = ({ metrics: said }: SemanticFile, yaml: YamlFile, metrics: Subject['metrics'], wrong: Wrong): void => {
-  const sums = [...metrics.values()].filter(({ formula }) => formula.kind === 'sum').map(({ name }) => name)
-  for (const [name, { ratio }] of Object.entries(said))
-    for (const part of ['of', 'to'] as const)
-      if (ratio !== undefined && !sums.includes(ratio[part]))
-        wrong(yaml, ['metrics', name, 'ratio', part], `'${ratio[part]}' is no sum of this subject.${suggest(ratio[part], sums)}`)
-}
 
 /** Folder of the semantic files that come with the program. */
 export const shippedSemantics = shipped('semantic')

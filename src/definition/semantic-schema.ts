@@ -1,7 +1,7 @@
 // The YAML of a semantic file, as zod checks it; also the JSON Schema from which editors complete.
 import { z } from 'zod'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
-import { figureFormats, grains } from './semantic.ts'
+import { calendarGrains, figureFormats, grains } from './semantic.ts'
 
 const name = z
   .string()
@@ -52,6 +52,7 @@ const dimension = z
       .optional()
       .describe("With 'of': the table in bi that has the attribute by the entity's key; default: the entity's."),
     of: name.optional().describe('The dimension whose entity has this column as an attribute.'),
+    type: z.enum(['text', 'number']).optional().describe('What tools take its values for. Default text.'),
   })
   .nullable()
 
@@ -62,6 +63,24 @@ const metric = z.strictObject({
   min: expression.optional().describe('The smallest value.'),
   max: expression.optional().describe('The largest value.'),
   mean: z.strictObject({ of: expression, weight: expression }).optional().describe('An average, weighted.'),
+  median: expression.optional().describe('The value in the middle of those of the rows.'),
+  quantile: z
+    .strictObject({ of: expression, at: z.number().gt(0).lt(1) })
+    .optional()
+    .describe('The value below which that part of the rows is, such as 0.9.'),
+  derived: expression.optional().describe('An expression over metrics of this subject, such as revenue / nullif(visits, 0).'),
+  share: z
+    .strictObject({ of: name, over: name })
+    .optional()
+    .describe('A sum of this subject, divided by that of all values of a dimension.'),
+  cumulative: z
+    .strictObject({ of: name, each: z.enum(grains).optional() })
+    .optional()
+    .describe('A sum of this subject, added up period by period; from the first of each year, quarter or so, where named.'),
+  rolling: z
+    .strictObject({ of: name, periods: z.int().min(2).max(120) })
+    .optional()
+    .describe('A sum of this subject over so many periods, the last one included.'),
   ratio: z
     .strictObject({ of: name, to: name })
     .optional()
@@ -109,7 +128,7 @@ export const semanticSchema = z.strictObject({
       'Columns of the grain that tell apart what is loaded together, by which periods are compared; default: all but the time.',
     ),
   time: z
-    .strictObject({ column, grains: z.array(z.enum(grains)).min(1, 'at least one') })
+    .strictObject({ column, grains: z.array(z.enum(calendarGrains)).min(1, 'at least one') })
     .optional()
     .describe('The column of the period and its lengths; the first is that of the rows.'),
   dimensions: z.record(name, dimension).default({}),

@@ -2,8 +2,17 @@
 import type { Place } from './yaml-file.ts'
 
 /** Lengths of a period, from short to long. */
-export const grains = ['day', 'week', 'month', 'quarter', 'year'] as const
+export const calendarGrains = ['day', 'week', 'month', 'quarter', 'year'] as const
+/** By bi.dim_date, which knows the month the fiscal year begins with. */
+const fiscalGrains = ['fiscal_quarter', 'fiscal_year'] as const
+export const grains = [...calendarGrains, ...fiscalGrains] as const
 export type Grain = (typeof grains)[number]
+export const isFiscal = (grain: Grain): boolean => (fiscalGrains as readonly Grain[]).includes(grain)
+/** What is told by quarter and year is told by fiscal ones, too. */
+export const withFiscal = (known: readonly Grain[]): readonly Grain[] => [
+  ...known,
+  ...fiscalGrains.filter((grain) => known.some((one) => grain === `fiscal_${one}`)),
+]
 
 /** How a figure is written: `share` is a fraction shown as a percentage, `money` US dollars. */
 export const figureFormats = ['count', 'decimal', 'share', 'money'] as const
@@ -31,6 +40,7 @@ export interface SemanticDimension {
   readonly column: string
   readonly synonyms: readonly string[]
   readonly overlap: Overlap
+  readonly type: 'text' | 'number'
   /** Every value there can be; a table of bi and its column that hold them; null: not known, or as the entity has them. */
   readonly values: readonly string[] | { readonly table: string; readonly column: string } | null
   /** Table in bi that the column leads to, and its key there; null: it is a plain attribute. */
@@ -46,8 +56,33 @@ export type Formula =
   | { readonly kind: 'sum' | 'count_distinct' | 'min' | 'max'; readonly of: string }
   /** Average of `of` weighted by `weight`, over rows that have both. */
   | { readonly kind: 'mean'; readonly of: string; readonly weight: string }
+  /** The value below which that part of the rows' values is: 0.5 is the median. */
+  | { readonly kind: 'quantile'; readonly of: string; readonly at: number }
   /** Two sums of the same subject divided, over rows that have both: `of` by `to`, names of metrics. */
   | { readonly kind: 'ratio'; readonly of: string; readonly to: string }
+  /** An SQL expression over figures of the same subject (`parts`), each over rows that have all of them. */
+  | { readonly kind: 'derived'; readonly of: string; readonly parts: readonly string[] }
+  | WindowFormula
+
+/** A sum of the same subject (`of`), set against other rows of the answer. */
+export type WindowFormula =
+  /** Divided by that of all values of a dimension. */
+  | { readonly kind: 'share'; readonly of: string; readonly over: string }
+  /** Added up from the first period asked for, or from the first of each year, quarter, ... */
+  | { readonly kind: 'cumulative'; readonly of: string; readonly each: Grain | null }
+  /** Of the period and those before it, so many together. */
+  | { readonly kind: 'rolling'; readonly of: string; readonly periods: number }
+
+/** null: the figure is made of its own rows alone. */
+export const windowOf = ({ formula }: Pick<Metric, 'formula'>): WindowFormula | null =>
+  formula.kind === 'share' || formula.kind === 'cumulative' || formula.kind === 'rolling' ? formula : null
+
+/** Names of the metrics it is made of. */
+export const partsOf = (formula: Formula): readonly string[] => {
+  if (formula.kind === 'ratio') return [formula.to, formula.of]
+  if (formula.kind === 'derived') return formula.parts
+  return windowOf({ formula }) === null ? [] : [formula.of]
+}
 
 /** One figure. */
 export interface Metric {

@@ -1,5 +1,5 @@
 // What an assistant reads first, llms.txt: rules, pages, commands, pipelines and metrics.
-import type { SemanticModel } from '../definition/semantic.ts'
+import { type SemanticModel, type Subject, windowOf } from '../definition/semantic.ts'
 import { formulaWords } from './explain.ts'
 import { additivity } from './formula.ts'
 
@@ -74,6 +74,13 @@ export const llmsText = ({ model, commands, pipelines }: AssistantWords): string
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`
 
+/** Metrics that other tools are not given. */
+const elsewhere = ({ metrics }: Subject): string[] => {
+  const names = [...metrics.values()].flatMap((metric) => (windowOf(metric) === null ? [] : [metric.name]))
+  if (names.length === 0) return []
+  return ['', `Not in dbt, Lightdash and Superset, where a missing row would make it wrong without a word: ${names.join(', ')}.`]
+}
+
 /** A chapter of the data dictionary. */
 export const metricsChapter = ({ subjects }: SemanticModel): string =>
   `${[
@@ -99,6 +106,7 @@ export const metricsChapter = ({ subjects }: SemanticModel): string =>
             : [...metric.neverOver.keys()].join(', '),
         ),
       ),
+      ...elsewhere(subject),
       '',
       row('dimension', 'meaning', 'in a figure'),
       row('---', '---', '---'),

@@ -1,12 +1,13 @@
 // A checked question as one SELECT over bi. Names come from the model, values are parameters: nothing a caller sends becomes SQL.
 import type { Db } from '../db/tables.ts'
-import { type Grain, knowsThePast, type Metric, type SemanticModel, type Subject } from '../definition/semantic.ts'
+import { type Grain, isFiscal, knowsThePast, type Metric, type SemanticModel, type Subject } from '../definition/semantic.ts'
 import { findDimension, findMetrics } from './find.ts'
 import { isWhole, shiftOf, type Span, spanOf } from './period.ts'
 import { assertAdditive, defaultFilters } from './pins.ts'
 import { refuse, type SemanticQuery } from './query.ts'
 import type { CellFilter } from './state.ts'
 import { comparedCells, comparedRows, plainRows, type Plan, type Sides, statementOf, tiedBy } from './statement.ts'
+import { framedRows, isFramed, readSpan } from './framed.ts'
 import type { Statement } from './reader.ts'
 
 /** What is sent to the database, and what a reader of the answer must know. */
@@ -45,7 +46,7 @@ export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery)
   const plan: Plan = { query, subject, metrics, by, grain, span, defaults }
   const rowOf = [...(grain === null ? [] : ['period']), ...by.map(({ name }) => name)]
   const sides = sidesOf(plan, model)
-  const rows = sides === null ? plainRows(plan) : comparedRows(plan, sides)
+  const rows = sides !== null ? comparedRows(plan, sides) : isFramed(plan) ? framedRows(plan) : plainRows(plan)
   const { sql: text, parameters } = statementOf(plan, rowOf, rows).compile(db)
   return {
     sql: text,
@@ -91,12 +92,16 @@ const grainOf = ({ grain, compare, period }: SemanticQuery, subject: Subject, me
   return subject.time === null ? null : grain
 }
 
-const sidesOf = ({ span, grain, subject, metrics, query: { compare } }: Plan, { subjects }: SemanticModel): Sides | null => {
+const sidesOf = ({ span, grain, subject, metrics, query }: Plan, { subjects }: SemanticModel): Sides | null => {
+  const { compare } = query
   const others = [...subjects.values()].filter(
     ({ pipeline, dimensions }) => pipeline === subject.pipeline && dimensions.has('loaded_in'),
   )
   if (compare === undefined || span === null) return null
-  for (const { name, wholeOf } of metrics)
+  if (query.fill) refuse('A comparison fills no periods.', ['leave fill out', 'leave compare out'])
+  for (const { name, wholeOf, formula } of metrics) {
+    if (formula.kind === 'cumulative' || formula.kind === 'rolling')
+      refuse(`${name} is made of several periods and is not compared.`, [`compare ${formula.of}`])
     if (wholeOf.length > 0)
       refuse(
         `${name} is not compared so: it changes with which ${wholeOf.join(', ')} are loaded in each of the two periods.`,
@@ -105,11 +110,19 @@ const sidesOf = ({ span, grain, subject, metrics, query: { compare } }: Plan, { 
             `${one.name} takes the same ${wholeOf.join(', ')} in both: ${[...one.metrics.keys()].filter((other) => other.includes('share')).join(', ')}`,
         ),
       )
+  }
   return { span, shift: shiftOf(span, compare, grain) }
 }
 
-const spansOf = ({ span, query: { compare }, grain }: Plan): Span[] =>
-  span === null ? [] : compare === undefined ? [span] : [span, shiftOf(span, compare, grain).before]
+const spansOf = (plan: Plan): Span[] => {
+  const {
+    span,
+    query: { compare },
+    grain,
+  } = plan
+  if (span === null) return []
+  return compare === undefined ? [readSpan(plan) ?? span] : [span, shiftOf(span, compare, grain).before]
+}
 
 const cellsOf = ({ query, subject, defaults }: Plan): CellFilter[] => [
   ...query.where.flatMap(({ dimension, is, is_not }): CellFilter[] => {
@@ -124,6 +137,8 @@ const cellsOf = ({ query, subject, defaults }: Plan): CellFilter[] => [
 
 const notesOf = ({ defaults, grain, span, subject }: Plan): string[] => [
   ...defaults.map(({ why }) => `${why}.`),
-  ...(grain !== null && span !== null && !isWhole(span, grain) ? [`The first or the last ${grain} is not whole.`] : []),
+  ...(grain !== null && span !== null && !isWhole(span, grain)
+    ? [`The first or the last ${grain} ${isFiscal(grain) ? 'may not be' : 'is not'} whole.`]
+    : []),
   ...(subject.pipeline === null ? [] : ['NULL means no data, never 0.']),
 ]

@@ -1,6 +1,7 @@
 // The semantic files in dbt's words: semantic models, and metrics that are NULL where rows do not add up.
-import type { Metric, Subject } from '../definition/semantic.ts'
-import { type Guard, guardsOf, quoted, summed } from './formula.ts'
+import { type Metric, type SemanticDimension, type Subject, windowOf } from '../definition/semantic.ts'
+import { metricWords } from '../definition/semantic-metric.ts'
+import { digits, type Guard, guardsOf, partOf, quoted, summed } from './formula.ts'
 import type { YamlValue } from './yaml-text.ts'
 
 /** A part of a file. */
@@ -16,25 +17,68 @@ const timeOf = ({ time }: Subject): { readonly name: string; readonly expr: stri
 /** @param model what its rows are read from, in dbt's words */
 export const semanticModel = (subject: Subject, model: string): Yaml => {
   const time = timeOf(subject)
-  const own = [...subject.dimensions.values()].filter(({ of, column }) => of === null && column !== time.expr)
+  const all = [...subject.dimensions.values()]
+  const own = all.filter(({ of, column }) => of === null && column !== time.expr)
+  const roots = own.filter(({ name }) => all.some(({ of }) => of === name))
   return {
     name: subject.name,
     description: subject.about,
     model,
     defaults: { agg_time_dimension: time.name },
     primary_entity: `one_${subject.name}`,
+    entities: [
+      ...(subject.time === null ? [] : [{ name: entityOf(time.name), type: 'foreign', expr: time.expr }]),
+      ...roots.map(({ name, column }) => ({ name: entityOf(name), type: 'foreign', expr: column })),
+    ],
     dimensions: [
       { name: time.name, type: 'time', type_params: { time_granularity: time.grain }, expr: time.expr },
-      ...own.map(({ name, column, about }) => ({
-        name,
-        type: 'categorical',
-        expr: column,
-        description: about === '' ? undefined : about,
-      })),
+      ...own.map(categorical),
     ],
-    measures: [...guardMeasures(subject), ...[...subject.metrics.values()].flatMap((metric) => measuresOf(metric, subject))],
+    measures: [...guardMeasures(subject), ...ownMetrics(subject).flatMap((metric) => measuresOf(metric, subject))],
   }
 }
+
+/** What MetricFlow can say: it adds up what is there, so a part of a whole and a sum over periods would be wrong where a row is missing. */
+const ownMetrics = ({ metrics }: Subject): Metric[] => [...metrics.values()].filter((metric) => windowOf(metric) === null)
+
+const entityOf = (dimension: string): string => `of_${dimension}`
+
+const categorical = ({ name, column, about }: SemanticDimension): Yaml => ({
+  name,
+  type: 'categorical',
+  expr: column,
+  description: about === '' ? undefined : about,
+})
+
+/** Tables that have attributes of dimensions, each with the attributes that any subject asks by. */
+export const attributeTables = (subjects: readonly Subject[]) => {
+  const found = subjects.flatMap(({ dimensions }) =>
+    [...dimensions.values()].flatMap((attribute) => {
+      const root = dimensions.get(attribute.of ?? '')
+      return root?.entity == null ? [] : [{ attribute, root, ...root.entity, table: attribute.table ?? root.entity.table }]
+    }),
+  )
+  return Map.groupBy(found, ({ table }) => table)
+}
+
+/** By the key that dimensions of subjects lead to. */
+export const attributeModels = (subjects: readonly Subject[], refTo: (table: string) => string): Yaml[] =>
+  [...attributeTables(subjects)].map(([table, found]) => ({
+    name: table,
+    description: 'Attributes that figures are asked by.',
+    model: refTo(table),
+    entities: [...new Map(found.map(({ root, key }) => [root.name, key]))].map(([name, key], at) => ({ name: entityOf(name), type: at === 0 ? 'primary' : 'unique', expr: key })), // biome-ignore format: one look
+    dimensions: [...new Map(found.map(({ attribute }) => [attribute.name, attribute])).values()].map(categorical),
+  }))
+
+/** Of any period, whatever its length: MetricFlow's own granularities are of days alone. */
+export const fiscalModel = (model: string): Yaml => ({
+  name: 'calendar',
+  description: 'Fiscal periods of a day.',
+  model,
+  entities: [{ name: entityOf('period'), type: 'primary', expr: 'date' }],
+  dimensions: ['fiscal_quarter', 'fiscal_year'].map((name) => ({ name, type: 'categorical', expr: `${name}_name` })),
+})
 
 const when = (conditions: readonly (string | null)[], value: string): string => {
   const held = conditions.filter((one) => one !== null)
@@ -44,8 +88,9 @@ const when = (conditions: readonly (string | null)[], value: string): string => 
 const measure = (name: string, agg: string, expr: string): Yaml => ({ name, agg, expr })
 
 /** The parts of one metric: one aggregate each. */
-const measuresOf = (metric: Metric, { metrics }: Subject): Yaml[] => {
+const measuresOf = (metric: Metric, subject: Subject): Yaml[] => {
   const { formula, name } = metric
+  const { metrics } = subject
   const where = metric.where === null ? null : `(${metric.where})`
   if (formula.kind === 'mean') {
     const { of, weight } = formula
@@ -54,7 +99,23 @@ const measuresOf = (metric: Metric, { metrics }: Subject): Yaml[] => {
       measure(`${name}_lower`, 'sum', when([`(${of}) is not null`, where], `(${weight})`)),
     ]
   }
-  if (formula.kind !== 'ratio') return [measure(`${name}_rows`, formula.kind, when([where], formula.of))]
+  if (formula.kind === 'derived')
+    return formula.parts.flatMap((one) => {
+      const part = partOf(one, metric, subject)
+      return part === undefined ? [] : measuresOf({ ...part, name: `${name}_${one}` }, subject)
+    })
+  if (formula.kind === 'quantile')
+    return [
+      {
+        ...measure(`${name}_rows`, 'percentile', when([where], formula.of)),
+        agg_params: { percentile: formula.at, use_discrete_percentile: false, use_approximate_percentile: false },
+      },
+    ]
+  if (formula.kind !== 'ratio')
+    return [
+      measure(`${name}_rows`, formula.kind, when([where], formula.of)),
+      ...(formula.kind === 'count_distinct' ? [measure(`${name}_there`, 'sum', when([where], '1'))] : []),
+    ]
   const [above, below] = [summed(metrics.get(formula.of)), summed(metrics.get(formula.to))]
   return [
     measure(`${name}_upper`, 'sum', when([`(${below.of}) is not null`, above.where, where], `(${above.of})`)),
@@ -63,7 +124,7 @@ const measuresOf = (metric: Metric, { metrics }: Subject): Yaml[] => {
 }
 
 const guardsOfSubject = (subject: Subject): readonly Guard[] => {
-  const all = [...subject.metrics.values()].flatMap((metric) => guardsOf(metric, subject))
+  const all = ownMetrics(subject).flatMap((metric) => guardsOf(metric, subject))
   return [...new Map(all.map((guard) => [guard.dimension, { ...guard, whole: wholeOf(subject, guard) }])).values()]
 }
 
@@ -99,18 +160,43 @@ const guardMetrics = (subject: Subject): Yaml[] =>
 /** With the parts they are made of. */
 export const metricsOfSubject = (subject: Subject): Yaml[] => [
   ...guardMetrics(subject),
-  ...[...subject.metrics.values()].flatMap((metric) => metricsOf(metric, subject)),
+  ...ownMetrics(subject).flatMap((metric) => metricsOf(metric, subject)),
 ]
+
+/** Measures that a figure is made of, and how. No row is no data, for a count as for a sum. */
+const putTogether = (
+  { name, formula }: Metric,
+  { metrics }: Subject,
+): { readonly parts: readonly string[]; readonly value: string } => {
+  const rounded = (figure: string): string => `round((${figure})::numeric, ${digits})`
+  const rows = `part_${name}_rows`
+  if (formula.kind === 'derived')
+    return {
+      parts: formula.parts.map((one) => `${name}_${one}_rows`),
+      value: rounded(
+        formula.of.replaceAll(metricWords, (one) => {
+          const isCount = metrics.get(one)?.formula.kind === 'count_distinct'
+          return isCount ? `nullif(part_${name}_${one}_rows, 0)::numeric` : `part_${name}_${one}_rows::numeric`
+        }),
+      ),
+    }
+  if (formula.kind === 'mean' || formula.kind === 'ratio')
+    return {
+      parts: [`${name}_upper`, `${name}_lower`],
+      value: rounded(`part_${name}_upper::numeric / nullif(part_${name}_lower, 0)`),
+    }
+  if (formula.kind === 'count_distinct')
+    return { parts: [`${name}_rows`, `${name}_there`], value: `case when part_${name}_there > 0 then ${rows} end` }
+  return { parts: [`${name}_rows`], value: formula.kind === 'quantile' ? rounded(rows) : rows }
+}
 
 /** A metric without conditions is simple; all others are put together from parts, in the rows of the answer. */
 const metricsOf = (metric: Metric, subject: Subject): Yaml[] => {
-  const { name, about, formula } = metric
+  const { name, about } = metric
   const guards = guardsOf(metric, subject)
-  const isPlain = formula.kind !== 'mean' && formula.kind !== 'ratio'
   const description = `${about} Unit: ${metric.unit}.`
-  if (isPlain && guards.length === 0) return [simple(name, description, `${name}_rows`)]
-  const parts = isPlain ? [`${name}_rows`] : [`${name}_upper`, `${name}_lower`]
-  const value = isPlain ? `part_${name}_rows` : `round(part_${name}_upper::numeric / nullif(part_${name}_lower, 0), 6)`
+  const { parts, value } = putTogether(metric, subject)
+  if (guards.length === 0 && value === `part_${parts[0]}`) return [simple(name, description, `${name}_rows`)]
   const counted = guards.flatMap(({ dimension, whole }) => [
     guardName(subject, dimension, 'values'),
     ...(whole === null ? [] : [guardName(subject, dimension, 'whole')]),

@@ -3,7 +3,7 @@ import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { SemanticModel, Subject } from '../definition/semantic.ts'
 import { columnComment, dimensionWords, grainOf } from '../publish/comments.ts'
-import { metricsOfSubject, semanticModel, type Yaml } from './dbt-metrics.ts'
+import { attributeModels, attributeTables, fiscalModel, metricsOfSubject, semanticModel, type Yaml } from './dbt-metrics.ts'
 import { madeBy, yamlFile } from './yaml-text.ts'
 
 /** Every file of the project by its path in it, the same for the same input. */
@@ -14,7 +14,7 @@ export const dbtFiles = (
 ): ReadonlyMap<string, string> => {
   const published = definitions.filter(({ publish }) => publish)
   const subjects = [...model.subjects.values()]
-  const views = [...new Set(subjects.map(({ view }) => view))].sort()
+  const views = [...new Set([...subjects.map(({ view }) => view), ...attributeTables(subjects).keys()])].sort()
   return new Map([
     ['dbt_project.yml', yamlFile(project)],
     ['macros/published.sql', publishedMacros],
@@ -39,6 +39,7 @@ const project: Yaml = {
 
 const sqlComment = madeBy.replace('#', '--')
 const modelOf = (view: string): string => `millrace_${view}`
+const refTo = (view: string): string => `ref('${modelOf(view)}')`
 
 /** The model is the view itself, under dbt's own name for it. */
 const modelSql = (view: string): string =>
@@ -50,6 +51,9 @@ const publishedMacros = `{# Made by millrace docs from semantic/*.yaml; do not e
   {% call statement('main') %}select 1{% endcall %}
   {{ return({'relations': [this]}) }}
 {% endmaterialization %}
+{# Months to make anew in an incremental model with a column built_at: all of a pipeline at first, then those with a load since, a day of overlap included. #}
+{% macro changed_months(pipeline) %}array(select month from bi.coverage_months where pipeline = '{{ pipeline }}'
+  {%- if is_incremental() %} and last_loaded_at > (select coalesce(max(built_at), '-infinity') - interval '1 day' from {{ this }}){% endif %}){% endmacro %}
 {% macro generate_schema_name(custom_schema_name, node) %}{{ custom_schema_name or target.schema }}{% endmacro %}
 `
 
@@ -75,7 +79,11 @@ const semanticYaml = (subjects: readonly Subject[], views: readonly string[]): Y
       ),
     ),
   ],
-  semantic_models: subjects.map((subject) => semanticModel(subject, `ref('${modelOf(subject.view)}')`)),
+  semantic_models: [
+    ...subjects.map((subject) => semanticModel(subject, refTo(subject.view))),
+    ...attributeModels(subjects, refTo),
+    fiscalModel(`ref('millrace_days')`),
+  ],
   metrics: subjects.flatMap(metricsOfSubject),
 })
 

@@ -1,7 +1,15 @@
 // Every file that is made from the semantic files, by its path; those of Lightdash here: a file a subject, its metrics NULL where rows do not add up.
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
-import type { FigureFormat, SemanticDimension, SemanticModel, Subject } from '../definition/semantic.ts'
+import {
+  type FigureFormat,
+  isFiscal,
+  type SemanticDimension,
+  type SemanticModel,
+  type Subject,
+  windowOf,
+  withFiscal,
+} from '../definition/semantic.ts'
 import { metricsChapter } from './assistants.ts'
 import { dataContract } from './data-contract.ts'
 import { dbtFiles } from './dbt.ts'
@@ -54,28 +62,43 @@ const modelOf = (subject: Subject) => {
               time_intervals: time.grains.map((grain) => grain.toUpperCase()),
             },
           ]),
-      ...[...dimensions.values()].filter(({ of, column: own }) => of === null && own !== time?.column).map(dimensionOf),
+      ...(time === null ? [] : withFiscal(time.grains).filter(isFiscal)).map((grain) => ({
+        name: grain,
+        type: 'string',
+        sql: found('dim_date', 'date', `${grain}_name`, time?.column ?? ''),
+        description: 'By bi.dim_date, which knows the first month of the fiscal year.',
+      })),
+      ...[...dimensions.values()].filter(({ column: own }) => own !== time?.column).map((one) => dimensionOf(one, dimensions)),
     ],
     metrics: Object.fromEntries(
-      [...metrics.values()].map((metric) => [
-        metric.name,
-        {
-          type: 'number',
-          sql: guardedSql(metric, subject),
-          description: `${metric.about} Unit: ${metric.unit}.`,
-          format: formats[metric.format],
-        },
-      ]),
+      [...metrics.values()]
+        .filter((metric) => windowOf(metric) === null)
+        .map((metric) => [
+          metric.name,
+          {
+            type: 'number',
+            sql: guardedSql(metric, subject),
+            description: `${metric.about} Unit: ${metric.unit}.`,
+            format: formats[metric.format],
+          },
+        ]),
     ),
   }
 }
 
-const dimensionOf = ({ name, column: own, about }: SemanticDimension) => ({
+/** What a table has for a column. No join: formulas name columns of the view alone. */
+const found = (table: string, key: string, attribute: string, own: string): string =>
+  `(select of.${attribute} from bi.${table} as of where of.${key} = ${column(own)})`
+
+const dimensionOf = ({ name, column: own, about, type, of, table }: SemanticDimension, dimensions: Subject['dimensions']) => ({
   name,
-  type: 'string',
-  sql: column(own),
+  type: type === 'number' ? 'number' : 'string',
+  sql: sqlOf(dimensions.get(of ?? ''), own, table),
   description: about === '' ? undefined : about,
 })
+
+const sqlOf = (root: SemanticDimension | undefined, own: string, table: string | null): string =>
+  root?.entity == null ? column(own) : found(table ?? root.entity.table, root.entity.key, own, root.column)
 
 const formats: Readonly<Record<FigureFormat, string | undefined>> = {
   count: '#,##0',

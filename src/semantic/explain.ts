@@ -1,5 +1,5 @@
 // The model in words, for people and assistants: which metrics there are and what each means.
-import { type Formula, knowsThePast, type Metric, type SemanticModel, type Subject } from '../definition/semantic.ts'
+import { type Formula, knowsThePast, type Metric, type SemanticModel, type Subject, windowOf } from '../definition/semantic.ts'
 import { allMetrics, findMetric } from './find.ts'
 import { additivity, formulaSql, guardedSql } from './formula.ts'
 
@@ -48,6 +48,13 @@ const lineOf = (metric: Metric, subject: Subject): MetricLine => ({
 export const formulaWords = (formula: Formula): string => {
   if (formula.kind === 'ratio') return `${formula.of} / ${formula.to}`
   if (formula.kind === 'mean') return `average of ${formula.of} weighted by ${formula.weight}`
+  if (formula.kind === 'quantile')
+    return formula.at === 0.5 ? `median of ${formula.of}` : `${formula.at}-quantile of ${formula.of}`
+  if (formula.kind === 'derived') return formula.of
+  if (formula.kind === 'share') return `${formula.of} / that of all ${formula.over}`
+  if (formula.kind === 'cumulative')
+    return `${formula.of}, added up ${formula.each === null ? 'period by period' : `from the first period of each ${formula.each}`}`
+  if (formula.kind === 'rolling') return `${formula.of} of ${formula.periods} periods together`
   const words = { sum: 'sum', count_distinct: 'number of distinct values', min: 'smallest', max: 'largest' }
   return `${words[formula.kind]} of ${formula.of}`
 }
@@ -60,8 +67,8 @@ export const explainMetric = (model: SemanticModel, name: string) => {
     format: metric.format,
     formula: formulaWords(metric.formula) + (metric.where === null ? '' : `, where ${metric.where}`),
     formula_sql: formulaSql(metric, subject),
-    /** NULL instead of a wrong sum, whatever rows meet. */
-    guarded_sql: guardedSql(metric, subject),
+    /** NULL instead of a wrong sum, whatever rows meet; null: it needs other rows of the answer. */
+    guarded_sql: windowOf(metric) === null ? guardedSql(metric, subject) : null,
     view: `bi.${subject.view}`,
     one_row: subject.grain,
     adds_up_over: additivity(metric, subject),

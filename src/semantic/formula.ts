@@ -1,5 +1,6 @@
 // Metrics as SQL over the columns of their view: plain for questions that were checked, guarded for tools that check nothing.
 import type { Metric, SemanticDimension, Subject } from '../definition/semantic.ts'
+import { metricWords } from '../definition/semantic-metric.ts'
 
 /** Digits of shares and averages after the point. */
 export const digits = 6
@@ -15,10 +16,48 @@ const filtered = (conditions: readonly (string | null)[]): string => {
   return held.length === 0 ? '' : ` filter (where ${held.join(' and ')})`
 }
 
-/** An aggregate; NULL where there is no data. */
-export const formulaSql = (metric: Metric, { metrics }: Pick<Subject, 'metrics'>): string => {
+/** SQL that holds where a row has what the metric is made of. */
+export const measureOf = ({ formula }: Metric, subject: Pick<Subject, 'metrics'>): string => {
+  if (formula.kind === 'ratio' || formula.kind === 'derived')
+    return measuresOf(formula.kind === 'ratio' ? [formula.of, formula.to] : formula.parts, subject)
+  return formula.kind === 'mean'
+    ? `(${formula.of}) is not null and (${formula.weight}) is not null`
+    : `(${formula.of}) is not null`
+}
+
+const measuresOf = (parts: readonly string[], subject: Pick<Subject, 'metrics'>): string =>
+  parts
+    .flatMap((name) => subject.metrics.get(name) ?? [])
+    .map((metric) => measureOf(metric, subject))
+    .join(' and ')
+
+/** A metric of which only rows count that have every part of what it is put into. */
+export const partOf = (name: string, whole: Metric, subject: Pick<Subject, 'metrics'>): Metric | undefined => {
+  const part = subject.metrics.get(name)
+  if (part === undefined || whole.formula.kind !== 'derived') return part
+  const others = whole.formula.parts.filter((one) => one !== name)
+  const held = [part.where, whole.where, others.length === 0 ? null : measuresOf(others, subject)].filter((one) => one !== null)
+  return { ...part, where: held.length === 0 ? null : held.map((one) => `(${one})`).join(' and ') }
+}
+
+/** An aggregate; NULL where there is no data. Of what is set against other rows it is the sum alone. */
+export const formulaSql = (metric: Metric, subject: Pick<Subject, 'metrics'>): string => {
   const { formula } = metric
+  const { metrics } = subject
   const where = metric.where === null ? null : part(metric.where)
+  if (formula.kind === 'derived') {
+    const figure = (name: string): string => {
+      const one = partOf(name, metric, subject)
+      return one === undefined ? name : `(${formulaSql(one, subject)})::numeric`
+    }
+    return `round((${formula.of.replaceAll(metricWords, figure)})::numeric, ${digits})`
+  }
+  if (formula.kind === 'quantile')
+    return `round((percentile_cont(${formula.at}) within group (order by (${formula.of}))${filtered([where])})::numeric, ${digits})`
+  if (formula.kind === 'share' || formula.kind === 'cumulative' || formula.kind === 'rolling') {
+    const { of, where: held } = summed(metrics.get(formula.of))
+    return `sum(${of})${filtered([held, where])}`
+  }
   if (formula.kind === 'mean') {
     const [value, weight] = [part(formula.of), part(formula.weight)]
     const above = `sum(${value}::numeric * ${weight})${filtered([where])}`
@@ -69,7 +108,7 @@ const guardSql = ({ column, whole }: Guard): string => {
   return whole === null ? one : `(${one} or count(*) filter (where ${column} = ${quoted(whole)}) = 0)`
 }
 
-/** The formula, or NULL where rows meet that do not add up. */
+/** The formula, or NULL where rows meet that do not add up. Not of what needs other rows of the answer. */
 export const guardedSql = (metric: Metric, subject: Subject): string => {
   const guards = guardsOf(metric, subject).map(guardSql)
   const formula = formulaSql(metric, subject)

@@ -1,5 +1,5 @@
 // The period of a question: half-open days, whole rows only, and the same span before.
-import type { Grain, Subject } from '../definition/semantic.ts'
+import { type Grain, isFiscal, type Subject } from '../definition/semantic.ts'
 import { Temporal } from '../core/temporal.ts'
 import { refuse, type SemanticQuery } from './query.ts'
 
@@ -9,12 +9,26 @@ export interface Span {
   readonly to: string
 }
 
-const oneOf: Readonly<Record<Grain, { readonly days?: number; readonly months?: number }>> = {
+export const lengthOf: Readonly<Record<Grain, { readonly days?: number; readonly months?: number }>> = {
   day: { days: 1 },
   week: { days: 7 },
   month: { months: 1 },
   quarter: { months: 3 },
   year: { months: 12 },
+  fiscal_quarter: { months: 3 },
+  fiscal_year: { months: 12 },
+}
+
+/** As SQL has it. */
+export const intervalOf = ({ days, months }: { readonly days?: number; readonly months?: number }): string =>
+  months === undefined ? `${days} days` : `${months} months`
+
+/** So many periods earlier. */
+export const earlier = (date: string, grain: Grain, periods: number): string => {
+  const { days = 0, months = 0 } = lengthOf[grain]
+  return Temporal.PlainDate.from(date)
+    .subtract({ days: days * periods, months: months * periods })
+    .toString()
 }
 
 /** First day of the period that holds `date`. */
@@ -52,10 +66,11 @@ export const spanOf = ({ time, name }: Subject, { period }: Pick<SemanticQuery, 
 
 /** Whether the span is exactly one period of that length. */
 export const isOne = ({ from, to }: Span, grain: Grain): boolean =>
-  startOf(from, grain) === from && Temporal.PlainDate.from(from).add(oneOf[grain]).toString() === to
+  startOf(from, grain) === from && Temporal.PlainDate.from(from).add(lengthOf[grain]).toString() === to
 
-/** Whether no period at either end is cut. */
-export const isWhole = ({ from, to }: Span, grain: Grain): boolean => startOf(from, grain) === from && startOf(to, grain) === to
+/** Whether no period at either end is cut; of fiscal ones the database alone knows. */
+export const isWhole = ({ from, to }: Span, grain: Grain): boolean =>
+  !isFiscal(grain) && startOf(from, grain) === from && startOf(to, grain) === to
 
 /** How far back a comparison goes. `interval` is SQL's. */
 export interface Shift {
@@ -65,13 +80,12 @@ export interface Shift {
 
 /** A year; with a grain one period of it; else the length of the span. */
 export const shiftOf = (span: Span, compare: 'previous' | 'year', grain: Grain | null): Shift => {
-  const step = compare === 'year' ? { months: 12 } : grain === null ? lengthOf(span) : oneOf[grain]
+  const step = compare === 'year' ? { months: 12 } : grain === null ? lengthOfSpan(span) : lengthOf[grain]
   const back = (date: string): string => Temporal.PlainDate.from(date).subtract(step).toString()
-  const interval = 'months' in step ? `${step.months} months` : `${step.days} days`
-  return { interval, before: { from: back(span.from), to: back(span.to) } }
+  return { interval: intervalOf(step), before: { from: back(span.from), to: back(span.to) } }
 }
 
-const lengthOf = ({ from, to }: Span): { readonly days: number } | { readonly months: number } => {
+const lengthOfSpan = ({ from, to }: Span): { readonly days: number } | { readonly months: number } => {
   const [start, end] = [Temporal.PlainDate.from(from), Temporal.PlainDate.from(to)]
   const months = (end.year - start.year) * 12 + end.month - start.month
   return start.day === 1 && end.day === 1 ? { months } : { days: start.until(end, { largestUnit: 'days' }).days }

@@ -38,6 +38,7 @@ export const querySchema = z.strictObject({
   grain: z.enum(grains).optional().describe('A row for each period of this length; leave it out for the whole period.'),
   where: z.array(filter).max(12).default([]).describe('Conditions, all of which hold.'),
   period: z.strictObject({ from: day, to: day }).optional().describe('First and last month (or day), both included.'),
+  fill: z.boolean().default(false).describe('With a grain: a row also for each period without rows; its figures are NULL.'),
   compare: z.enum(['previous', 'year']).optional().describe('Beside each figure that of the period before, or of a year before.'),
   as_of: z.iso.datetime({ offset: true }).optional().describe('As it was believed at this moment, such as 2026-05-01T00:00:00Z.'),
   order: z

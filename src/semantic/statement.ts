@@ -2,8 +2,8 @@
 // change over what both have. A cell (a slice in one of the periods) counts for a metric where the metric's measure is there on both sides; rows that only one
 // side of such a cell has (a keyword won or lost) stand for 0 on the other.
 import { type RawBuilder, sql } from 'kysely'
-import type { Grain, Metric, SemanticDimension, Subject } from '../definition/semantic.ts'
-import { formulaSql, summed } from './formula.ts'
+import { type Grain, isFiscal, type Metric, type SemanticDimension, type Subject } from '../definition/semantic.ts'
+import { formulaSql, measureOf } from './formula.ts'
 import type { Shift, Span } from './period.ts'
 import type { DefaultFilter } from './pins.ts'
 import { mostRows, type QueryFilter, refuse, type SemanticQuery } from './query.ts'
@@ -20,11 +20,11 @@ export interface Plan {
 }
 
 export type Sql = RawBuilder<unknown>
-const comma = sql`, `
+export const comma = sql`, `
 export const named = (value: Sql, name: string): Sql => sql`${value} as ${sql.ref(name)}`
 
 /** Rows of an answer before they are ordered, and the names of their figures. */
-interface AnswerRows {
+export interface AnswerRows {
   readonly sql: Sql
   readonly figures: readonly string[]
 }
@@ -79,37 +79,52 @@ const chosenOrder = (
 export const plainRows = (plan: Plan): AnswerRows => {
   const { subject, metrics, span } = plan
   const made = metrics.map((metric) => named(sql.raw(formulaSql(metric, subject)), metric.name))
-  const from = sql`from ${viewOf(plan)} as facts${entityJoins(plan)}`
   const where = [...spanConditions(subject, span), ...conditionsOn(plan)]
-  return {
-    sql: grouped(plan, subject.time?.column ?? '', made, sql`${from}${whereAll(where)}`),
-    figures: metrics.map(({ name }) => name),
-  }
+  return { sql: groupedFacts(plan, made, where), figures: metrics.map(({ name }) => name) }
+}
+
+/** @param kept what else tells groups apart */
+export const groupedFacts = (plan: Plan, made: readonly Sql[], where: readonly Sql[], kept?: Sql): Sql => {
+  const time = plan.subject.time?.column ?? ''
+  const from = sql`from ${viewOf(plan)} as facts${calendarJoin(plan, time)}${entityJoins(plan)}${whereAll(where)}`
+  return grouped(plan, time, made, from, kept)
 }
 
 /** @param time column of the facts that periods are told by */
-export const grouped = (plan: Plan, time: string, made: readonly Sql[], from: Sql): Sql => {
+const grouped = (plan: Plan, time: string, made: readonly Sql[], from: Sql, kept?: Sql): Sql => {
   const periods = periodsOf(plan, time)
-  const columns = [...periods.map((period) => named(period, 'period')), ...plan.by.map((one) => named(columnOf(one), one.name))]
-  const groups = [...periods, ...plan.by.map(columnOf)]
+  const more = kept === undefined ? [] : [kept]
+  const columns = [
+    ...periods.map((period) => named(period, 'period')),
+    ...plan.by.map((one) => named(columnOf(one), one.name)),
+    ...more.map((one) => named(one, '_kept')),
+  ]
+  // By its name: it has parameters.
+  const groups = [...periods, ...plan.by.map(columnOf), ...more.map(() => sql.ref('_kept'))]
   const by = groups.length === 0 ? sql`` : sql` group by ${sql.join(groups, comma)}`
   return sql`select ${sql.join([...columns, ...made], comma)} ${from}${by}`
 }
 
-export const viewOf = ({ query, subject }: Plan): Sql =>
+const viewOf = ({ query, subject }: Plan): Sql =>
   query.as_of === undefined
     ? sql.table(`bi.${subject.view}`)
     : sql`${sql.table(`bi.${subject.view}_as_of`)}(${query.as_of}::timestamptz)`
 
-const whereAll = (conditions: readonly Sql[]): Sql =>
+export const whereAll = (conditions: readonly Sql[]): Sql =>
   conditions.length === 0 ? sql`` : sql` where ${sql.join(conditions, sql` and `)}`
 
 /** None or one: the first day of the row's period. The rows' own length needs no cutting. */
-const periodsOf = ({ subject: { time }, grain }: Plan, column: string): Sql[] => {
+export const periodsOf = ({ subject: { time }, grain }: Plan, column: string): Sql[] => {
   if (time === null || grain === null) return []
   const day = sql`facts.${sql.ref(column)}`
+  const past = grain === 'fiscal_year' ? sql`calendar.fiscal_month - 1` : sql`(calendar.fiscal_month - 1) % 3`
+  if (isFiscal(grain)) return [sql`(calendar.month_start - make_interval(months => ${past}))::date`]
   return [grain === time.grains[0] ? day : sql`date_trunc(${sql.lit(grain)}, ${day})::date`]
 }
+
+/** Where fiscal periods are asked for. */
+export const calendarJoin = ({ grain }: Plan, column: string): Sql =>
+  grain !== null && isFiscal(grain) ? sql` join bi.dim_date as calendar on calendar.date = facts.${sql.ref(column)}` : sql``
 
 export const columnOf = ({ of, column, table }: SemanticDimension): Sql =>
   of === null ? sql`facts.${sql.ref(column)}` : sql`${sql.ref(`of_${of}_${table}`)}.${sql.ref(column)}`
@@ -136,7 +151,7 @@ const entityJoins = ({ subject, by, query }: Plan): Sql => {
   return joins.length === 0 ? sql`` : sql.join(joins, sql``)
 }
 
-const spanConditions = ({ time }: Subject, span: Span | null): Sql[] => {
+export const spanConditions = ({ time }: Subject, span: Span | null): Sql[] => {
   if (time === null || span === null) return []
   const column = sql`facts.${sql.ref(time.column)}`
   return [sql`${column} >= ${span.from}`, sql`${column} < ${span.to}`]
@@ -149,7 +164,7 @@ const list = (values: readonly string[]): Sql =>
   )
 
 /** Of the filters and the defaults on those dimensions. */
-const conditionsOn = (
+export const conditionsOn = (
   { subject, query, defaults }: Plan,
   isMeant: (dimension: SemanticDimension) => boolean = () => true,
 ): Sql[] => [
@@ -196,15 +211,6 @@ const isOfSlice =
   ({ slice, dimensions }: Subject) =>
   ({ column, of }: SemanticDimension): boolean =>
     slice.includes(of === null ? column : (dimensions.get(of)?.column ?? ''))
-
-/** SQL that holds where a row has what the metric is made of. */
-const measureOf = ({ formula }: Metric, { metrics }: Subject): string => {
-  if (formula.kind === 'ratio')
-    return [formula.of, formula.to].map((name) => `(${summed(metrics.get(name)).of}) is not null`).join(' and ')
-  return formula.kind === 'mean'
-    ? `(${formula.of}) is not null and (${formula.weight}) is not null`
-    : `(${formula.of}) is not null`
-}
 
 const cellsOf = (plan: Plan, sides: Sides): Sql => {
   const { subject, metrics } = plan
@@ -262,7 +268,7 @@ export const comparedRows = (plan: Plan, sides: Sides): AnswerRows => {
       named(sql`round(${both('now')}::numeric / nullif(${both('before')}, 0) - 1, 6)`, growth),
     ]
   })
-  const from = sql`from ${bothSides(plan, sides)} join cells on cells._at = facts._at${sql.join(on, sql``)}${entityJoins(plan)}`
+  const from = sql`from ${bothSides(plan, sides)} join cells on cells._at = facts._at${sql.join(on, sql``)}${calendarJoin(plan, '_at')}${entityJoins(plan)}`
   const rows = grouped(plan, '_at', made, sql`${from}${whereAll(conditionsOn(plan))}`)
   return { sql: sql`with cells as (${cellsOf(plan, sides)}) ${rows}`, figures: metrics.flatMap(({ name }) => namesOf(name)) }
 }

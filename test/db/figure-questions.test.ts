@@ -1,4 +1,4 @@
-// Generated questions, two of five of them traps: views and the assistant's tools say what brute force over the landed rows says, or refuse for the named
+// Generated questions, two of five of them traps: views, dashboards' formulas, Lightdash's and dbt's statements and the assistant's tools say what brute force over the landed rows says, or refuse for the named
 // reason. A few dozen here; FIGURES_QUESTIONS=500 asks as many, FIGURES_SEED another set.
 import { Client } from '@modelcontextprotocol/client'
 import { InMemoryTransport } from '@modelcontextprotocol/server'
@@ -7,18 +7,30 @@ import { z } from 'zod'
 import type { Mart } from '../../src/core/mart.ts'
 import { secret } from '../../src/core/redact.ts'
 import type { Definition } from '../../src/core/types.ts'
+import type { Chart } from '../../src/definition/dashboard.ts'
+import { loadDashboards } from '../../src/definition/dashboards.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
+import type { SemanticModel } from '../../src/definition/semantic.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { recordVersion } from '../../src/publish/versions.ts'
 import { createMcpServer } from '../../src/semantic/mcp-server.ts'
 import { openReader, type Reader } from '../../src/semantic/reader.ts'
+import { type DbtProject, dbtQuestionOf, openDbtProject } from '../support/dbt-project.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
-import { type AskedWorld, type FigureQuestion, questionsOf, rowCount, type TrafficLife } from '../support/figure-questions.ts'
+import {
+  type AskedWorld,
+  type FigureQuestion,
+  questionsOf,
+  rowCount,
+  type TrafficLife,
+  worldGroups,
+} from '../support/figure-questions.ts'
 import { figureWorld, putWorld, randomOf, type ShopFact, worldDomains, worldMonths } from '../support/figure-world.ts'
 import { months, newJob, newPipeline, newSlices, type PipelineKit } from '../support/ledger.ts'
 import { newAnswer } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { lightdashSqlOf } from '../support/lightdash-questions.ts'
+import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
 
 const asked = Number(process.env['FIGURES_QUESTIONS'] ?? '40')
 const firstSeed = Number(process.env['FIGURES_SEED'] ?? '11')
@@ -30,6 +42,12 @@ let marts: readonly Mart[]
 let definitions: readonly Definition[]
 let first: PipelineKit
 let second: PipelineKit
+let model: SemanticModel
+/** `bash test/clients/dbt.sh` names its folder; without it dbt is not asked. */
+const dbtBin = process.env['MILLRACE_DBT_BIN'] ?? ''
+const login = `figures_test_${process.pid}`
+let dbt: DbtProject | null = null
+const dashboards = new Map<string, readonly Chart[]>()
 const client = new Client({ name: 'questions', version: '0.0.0' })
 
 const query = async <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
@@ -50,7 +68,18 @@ beforeAll(async () => {
   first = await newPipeline(db, of)
   second = await newPipeline(db, { ...of, version: 2 })
   reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
-  const server = createMcpServer({ reader, model: await loadSemantics([]), onError: () => undefined })
+  model = await loadSemantics([])
+  for (const [domain, group] of Object.entries(worldGroups))
+    await query(`insert into bi.attribute_versions (subject, value, attributes, file) values ('domain', $1, $2, 'domains.csv')`, [domain, { group, team: group }]) // biome-ignore format: one look
+  for (const { name, charts } of await loadDashboards([])) dashboards.set(name, charts)
+  if (dbtBin !== '') {
+    await query(`create role ${login} login password '${login}' in role bi_reader`)
+    const url = new URL(db.url)
+    ;[url.username, url.password] = [login, login]
+    dbt = openDbtProject(dbtBin, url.href)
+    dbt.run('parse')
+  }
+  const server = createMcpServer({ reader, model, onError: () => undefined })
   const [one, other] = InMemoryTransport.createLinkedPair()
   await Promise.all([server.connect(one), client.connect(other)])
 })
@@ -58,6 +87,8 @@ afterAll(async () => {
   await client.close()
   await reader.close()
   await db.drop()
+  dbt?.remove()
+  if (dbt !== null) await dropRole(login)
 })
 
 const insert = (table: string, rows: readonly unknown[]): Promise<unknown> =>
@@ -176,19 +207,64 @@ const same = (found: unknown, right: number | null): boolean =>
     ? right === (found ?? null)
     : Math.abs(Number(found) - right) <= 1e-5 * Math.max(1, Math.abs(right))
 
+/** A tile's text has one digit of a per cent. */
+const sameShown = (shown: unknown, right: number | null): boolean => {
+  if (typeof shown !== 'string' || !/ on the month before$/.test(shown)) return same(shown, right)
+  const [, percent] = /^([+-]\d+\.\d) % on/.exec(shown) ?? []
+  return percent === undefined ? right === null : right !== null && Math.abs(Number(percent) / 100 - right) <= 0.000501
+}
+
+/** How many figures of each kind were compared. */
+const counted: Record<string, number> = {}
+
+/** A statement of MetricFlow a question; null: it has no such question. */
+const compiledOf = (questions: readonly FigureQuestion[]): (string | null)[] => {
+  if (dbt === null) return questions.map(() => null)
+  const asked = questions.map(({ tool, right, column }) =>
+    right instanceof RegExp || column === rowCount ? null : dbtQuestionOf(db.database.kysely, model, { ...tool }),
+  )
+  const answers = dbt.compile(asked.flatMap((one) => one ?? []))
+  let at = 0
+  return asked.map((one) => {
+    if (one === null) return null
+    const answer = answers[at++] ?? { error: 'no answer' }
+    if ('error' in answer) throw new Error(answer.error)
+    return answer.sql
+  })
+}
+
 /** What is wrong with the answers; null: nothing. */
-const wrongWith = async ({ about, sql, tool, column, row, right }: FigureQuestion): Promise<string | null> => {
+const wrongWith = async (question: FigureQuestion, compiled: string | null): Promise<string | null> => {
+  const { about, sql, chart, tool, column, row, right } = question
   const told = toolAnswer.parse(await client.callTool({ name: 'query_metrics', arguments: { ...tool } }))
   const text = told.content.map((one) => one.text).join('\n')
   if (right instanceof RegExp)
     return told.isError === true && right.test(text) ? null : `${about}: not refused for ${right}: ${text.slice(0, 200)}`
   if (told.isError === true) return `${about}: ${right}, the tool refused: ${text.slice(0, 200)}`
-  const rows = figures
-    .parse(JSON.parse(text))
-    .rows.filter((one) => Object.entries(row).every(([name, value]) => one[name] === value))
+  const meant = (one: Record<string, unknown>): boolean => Object.entries(row).every(([name, value]) => one[name] === value)
+  const rows = figures.parse(JSON.parse(text)).rows.filter(meant)
   if (column === rowCount) return rows.length === right ? null : `${about}: ${right} rows, the tool has ${rows.length}`
   if (rows.length > 1) return `${about}: ${rows.length} rows`
   if (!same(rows[0]?.[column] ?? null, right)) return `${about}: ${right}, the tool said ${String(rows[0]?.[column])}`
+  for (const [by, statement] of Object.entries({
+    Lightdash: lightdashSqlOf(db.database.kysely, model, { ...tool }),
+    dbt: compiled,
+  })) {
+    if (statement === null) continue
+    const found = (await query(statement)).filter((one) =>
+      Object.values(row).every((value) => Object.values(one).includes(value)),
+    )
+    const figure = found[0]?.[column] ?? null
+    if (!same(figure, right)) return `${about}: ${right}, ${by} said ${String(figure)}: ${statement}`
+    counted[by] = (counted[by] ?? 0) + 1
+  }
+  if (chart !== undefined) {
+    const { view, where, measures } = dashboards.get(chart.dashboard)?.find(({ name }) => name === chart.name) ?? { view: '', where: null, measures: new Map() } // biome-ignore format: one look
+    const [shown] = await query<{ figure: unknown }>(`select ${measures.get(chart.measure)} as figure from bi.${view} where ${where ?? 'true'} and ${chart.where}`) // biome-ignore format: one look
+    if (!sameShown(shown?.figure ?? null, right))
+      return `${about}: ${right}, the chart ${chart.name} said ${String(shown?.figure)}`
+    counted['charts'] = (counted['charts'] ?? 0) + 1
+  }
   if (sql === null) return null
   const [line] = await query<{ figure: unknown }>(sql)
   // Views of shares and growth round to six digits.
@@ -204,13 +280,17 @@ test.each(seeds)(
     const questions = questionsOf(world, seed, aSeed)
     expect(questions.filter(({ trap }) => trap !== null)).toHaveLength((aSeed * 2) / 5)
     const wrong: string[] = []
-    for (const question of questions) {
-      const found = await wrongWith(question)
+    const compiled = compiledOf(questions)
+    for (const [at, question] of questions.entries()) {
+      const found = await wrongWith(question, compiled[at] ?? null)
       if (found !== null) wrong.push(found)
     }
     expect(wrong).toEqual([])
+    expect(counted['charts']).toBeGreaterThan(0)
+    expect(counted['Lightdash']).toBeGreaterThan(0)
+    if (dbt !== null) expect(counted['dbt']).toBeGreaterThan(0)
   },
-  120_000,
+  600_000,
 )
 
 test('why a figure changed is one tool', async () => {

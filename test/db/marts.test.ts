@@ -145,8 +145,8 @@ describe('marts, on rows worked out by hand', () => {
       { intent: 'Commercial', clicks: 120, share_of_clicks: 0.6 },
       { intent: 'Navigational', clicks: 50, share_of_clicks: 0.25 },
     ]) // biome-ignore format: a table
-    expect(await query(`select searches::int, zero_click_share::float8 from bi.keyword_zero_click
-      where domain = 'shop.com' and month = '2026-08-01'`)).toEqual([{ searches: 1100, zero_click_share: 0.472727 }]) // biome-ignore format: a table
+    expect(await query(`select searches::int, searches_without_click::int from bi.keyword_months
+      where domain = 'shop.com' and month = '2026-08-01'`)).toEqual([{ searches: 1100, searches_without_click: 520 }]) // biome-ignore format: a table
   })
 
   test('share of voice and gap compare the followed domains', async () => {
@@ -247,10 +247,9 @@ describe('marts, on rows worked out by hand', () => {
     expect(
       await query(`select c.relname as mart, string_agg(a.attname || ' ' || format_type(a.atttypid, null), ', ' order by a.attnum) as columns
         from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
-        where c.relnamespace = 'bi'::regnamespace and c.relname in ('complete_months', 'coverage', 'coverage_months', 'freshness', 'quota_history', 'restatements', 'run_history')
+        where c.relnamespace = 'bi'::regnamespace and c.relname in ('coverage', 'coverage_months', 'freshness', 'quota_history', 'restatements', 'run_history')
         group by 1 order by 1`),
     ).toEqual([
-      { mart: 'complete_months', columns: 'pipeline text, version integer, month date, cells bigint, domains bigint, last_loaded_at timestamp with time zone' },
       { mart: 'coverage', columns: 'pipeline text, version integer, period date, month date, domain text, country text, category_id text, slice text, has_data boolean, reason text, error_code text, domain_group text, ownership text, rows_loaded text' },
       { mart: 'coverage_months', columns: 'pipeline text, version integer, month date, cells bigint, cells_with_rows bigint, cells_service_had_none bigint, cells_held bigint, cells_failed bigint, cells_under_way bigint, cells_not_asked bigint, domains bigint, domains_with_all_rows bigint, completeness text, is_answered boolean, is_complete boolean, ends date, method bigint, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone' },
       { mart: 'freshness', columns: 'pipeline text, version integer, newest_window date, oldest_window date, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone, units_loaded bigint, units_waiting bigint, units_held bigint, units_failed bigint, rows_loaded bigint, slices_left bigint' },

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
-import type { Metric, SemanticModel, Subject } from '../../src/definition/semantic.ts'
+import { type Metric, type SemanticModel, type Subject, windowOf } from '../../src/definition/semantic.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { answerQuery } from '../../src/semantic/answer.ts'
 import { allMetrics } from '../../src/semantic/find.ts'
@@ -89,13 +89,20 @@ afterAll(async () => {
 })
 
 /** Everything but the planted dimension one by one, where it does not add up. */
-const ask = async ({ name, neverOver }: Metric, { time, dimensions }: Subject, dimension: Planted, values: readonly string[]) => {
-  const by = [...neverOver.keys()].filter((one) => dimensions.has(one) && one !== dimension)
+const ask = async (
+  { name, neverOver, formula }: Metric,
+  { time, dimensions }: Subject,
+  dimension: Planted,
+  values: readonly string[],
+) => {
+  const by = [...neverOver.keys(), ...(formula.kind === 'share' ? [formula.over] : [])].filter(
+    (one) => dimensions.has(one) && one !== dimension,
+  )
   const alone = [...(Object.keys(planted) as Planted[])].filter((one) => one !== dimension && dimensions.has(one))
   const { rows } = await answerQuery(reader, model, {
     metrics: [name],
     by: by.filter((one) => !alone.includes(one as Planted)),
-    ...(time !== null && neverOver.has(time.column) ? { grain: 'month' } : {}),
+    ...(time !== null && (neverOver.has(time.column) || windowOf({ formula }) !== null) ? { grain: 'month' } : {}),
     where: [
       { dimension, is: [...values] },
       ...alone.map((one) => ({ dimension: one, is: planted[one].whole })),

@@ -1,11 +1,11 @@
 // The generated dbt project on a warehouse: parsed, built, and its metrics compiled by MetricFlow.
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
 import type { Db } from '../../src/db/tables.ts'
-import type { SemanticModel } from '../../src/definition/semantic.ts'
+import { type SemanticModel, windowOf } from '../../src/definition/semantic.ts'
 import { compileQuery } from '../../src/semantic/compile-question.ts'
 import { querySchema } from '../../src/semantic/query.ts'
 
@@ -26,6 +26,8 @@ export interface DbtProject {
   run(...args: readonly string[]): string
   /** A statement a question, or why there is none. */
   compile(questions: readonly DbtQuestion[]): z.output<typeof compiled>
+  /** Puts a file of one's own in. */
+  write(path: string, text: string): void
   remove(): void
 }
 
@@ -64,6 +66,10 @@ export const openDbtProject = (bin: string, url: string): DbtProject => {
       const said = start('python', [join(repository, 'test', 'clients', 'dbt_metrics.py')], JSON.stringify(questions))
       return compiled.parse(JSON.parse(said.slice(said.lastIndexOf('\n') + 1)))
     },
+    write: (path, text) => {
+      mkdirSync(dirname(join(folder, path)), { recursive: true })
+      writeFileSync(join(folder, path), text)
+    },
     remove: () => rmSync(folder, { recursive: true, force: true }),
   }
 }
@@ -73,9 +79,13 @@ const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
 /** null: MetricFlow has no such question (a comparison, as of a moment). Defaults of the files are written out. */
 export const dbtQuestionOf = (db: Db, model: SemanticModel, input: Record<string, unknown>): DbtQuestion | null => {
   const query = querySchema.parse(input)
-  if (query.compare !== undefined || query.as_of !== undefined) return null
+  if (query.compare !== undefined || query.as_of !== undefined || query.fill) return null
   const { subject, rowOf, spans, cells, metrics } = compileQuery(db, model, query)
-  const named = (name: string): string => `one_${subject.name}__${name}`
+  if (metrics.some((metric) => windowOf(metric) !== null)) return null
+  const named = (name: string): string => {
+    const of = subject.dimensions.get(name)?.of ?? null
+    return `${of === null ? `one_${subject.name}` : `of_${of}`}__${name}`
+  }
   const dimension = (name: string): string => `{{ Dimension('${named(name)}') }}`
   const rows = subject.time?.grains[0] ?? 'day'
   const period = `{{ TimeDimension('${named('period')}', '${rows}') }}`

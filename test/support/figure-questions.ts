@@ -17,6 +17,10 @@ export interface FigureQuestion {
   /** One row with the column `figure`. null: no view is asked. */
   readonly sql: string | null
   readonly tool: Readonly<Record<string, unknown>>
+  /** A formula of a dashboard, over rows that fit. Left out: none shows it. */
+  readonly chart?:
+    | { readonly dashboard: string; readonly name: string; readonly measure: string; readonly where: string }
+    | undefined
   /** The answer's column, and how its row is found among several. */
   readonly column: string
   readonly row: Readonly<Record<string, string | number>>
@@ -81,6 +85,16 @@ const trafficSum: Maker = (world, pick) => {
     about: `${metric} of ${domains.join(' and ')} in ${month}, ${country}`,
     trap: null,
     sql: `select sum(${column}) as figure from bi.traffic_and_engagement where date = '${month}' and country = '${country}' and domain in (${quoted(domains)})`,
+    ...(metric === 'visits'
+      ? {
+          chart: {
+            dashboard: 'traffic_and_engagement',
+            name: 'Visits by domain',
+            measure: 'Visits',
+            where: `date = '${month}' and country = '${country}' and domain in (${quoted(domains)})`,
+          },
+        }
+      : {}),
     tool: { metrics: [metric], period: inMonth(month), where: [is('country', country), is('domain', domains)] },
     column: metric,
     row: {},
@@ -98,6 +112,12 @@ const trafficRatio: Maker = (world, pick) => {
     trap: null,
     sql: `select sum(mobile_visits) / nullif(sum(mobile_visits + desktop_visits), 0) as figure from bi.device_mix
       where date = '${month}' and country = '${country}' and domain in (${quoted(domains)}) and mobile_share is not null`,
+    chart: {
+      dashboard: 'traffic_and_engagement',
+      name: 'Part of visits from mobile by domain',
+      measure: 'Part',
+      where: `date = '${month}' and country = '${country}' and domain in (${quoted(domains)})`,
+    },
     tool: { metrics: ['mobile_share'], period: inMonth(month), where: [is('country', country), is('domain', domains)] },
     column: 'mobile_share',
     row: {},
@@ -112,6 +132,12 @@ const clicksSum: Maker = (world, pick) => {
     about: `clicks of ${domains.join(' and ')} in ${from}, ${country}`,
     trap: null,
     sql: `select sum(clicks) as figure from bi.keyword_months where month = '${from}' and country = '${country}' and web_source = 'Total' and domain in (${quoted(domains)})`,
+    chart: {
+      dashboard: 'keywords',
+      name: 'Clicks by domain',
+      measure: 'Clicks',
+      where: `month = '${from}' and country = '${country}' and web_source = 'Total' and domain in (${quoted(domains)})`,
+    },
     tool: { metrics: ['clicks'], period: inMonth(from), where: [is('country', country), is('domain', domains)] },
     column: 'clicks',
     row: {},
@@ -156,6 +182,12 @@ const averagePosition: Maker = (world, pick) => {
     trap: 'a position of 0, and clicks without a position',
     sql: `select sum(clicks_times_position) / nullif(sum(clicks_ranked), 0) as figure from bi.keyword_months
       where month = '${month}' and country = '${country}' and web_source = 'Total' and domain = '${domain}'`,
+    chart: {
+      dashboard: 'keywords',
+      name: 'Average position by domain',
+      measure: 'Position',
+      where: `month = '${month}' and country = '${country}' and web_source = 'Total' and domain = '${domain}'`,
+    },
     tool: { metrics: ['average_position'], period: inMonth(month), where: [is('country', country), is('domain', domain)] },
     column: 'average_position',
     row: {},
@@ -170,6 +202,12 @@ const shopSum: Maker = (world, pick) => {
     about: `${metric} of category ${category} in ${month}`,
     trap: null,
     sql: `select sum(${metric}) as figure from bi.shopper_funnel where date = '${month}' and category_id = ${category}`,
+    chart: {
+      dashboard: 'shopper_category_performance',
+      name: 'Much looked at, little bought',
+      measure: { revenue: 'Revenue', units_sold: 'Units', product_views: 'Views' }[metric],
+      where: `date = '${month}' and category_id = ${category}`,
+    },
     tool: { metrics: [metric], period: inMonth(month), where: [is('category_id', String(category))] },
     column: metric,
     row: {},
@@ -184,6 +222,12 @@ const shareOfVoice: Maker = (world, pick) => {
     about: `share of voice of ${domain} in ${month}, ${country}`,
     trap: null,
     sql: `select share_of_voice as figure from bi.domain_share_of_voice where month = '${month}' and country = '${country}' and web_source = 'Total' and domain = '${domain}'`,
+    chart: {
+      dashboard: 'keywords',
+      name: 'Share of voice',
+      measure: 'Share',
+      where: `month = '${month}' and country = '${country}' and web_source = 'Total' and domain = '${domain}'`,
+    },
     tool: { metrics: ['domain_share_of_voice'], by: ['domain', 'country'], grain: 'month', period: inMonth(month), where: [is('country', country), is('web_source', 'Total')] }, // biome-ignore format: one look
     column: 'domain_share_of_voice',
     row: { domain },
@@ -234,6 +278,16 @@ const growthOfTraffic: Maker = (world, pick) => {
     trap: 'slices that came or went, figures on one side',
     sql: `select sum(${name}) filter (where ${name}_before is not null) / nullif(sum(${name}_before) filter (where ${name} is not null), 0) - 1 as figure
       from bi.traffic_comparison where month = '${month}' and months_back = 1 and country = '${country}'`,
+    ...(metric === 'visits'
+      ? {
+          chart: {
+            dashboard: 'traffic_and_engagement',
+            name: 'Visits',
+            measure: 'Before',
+            where: `month = '${month}' and country = '${country}'`,
+          },
+        }
+      : {}),
     tool: { metrics: [metric], period: inMonth(month), where: [is('country', country)], compare: 'previous' },
     column: `${metric}_growth`,
     row: {},
@@ -249,6 +303,16 @@ const growthOfShops: Maker = (world, pick) => {
     trap: 'shops that came or went, figures on one side, two versions',
     sql: `select sum(${metric}) filter (where ${metric}_before is not null) / nullif(sum(${metric}_before) filter (where ${metric} is not null), 0) - 1 as figure
       from bi.shopper_comparison where month = '${month}' and months_back = 1`,
+    ...(metric === 'product_views'
+      ? {}
+      : {
+          chart: {
+            dashboard: 'shopper_category_performance',
+            name: { revenue: 'Revenue', units_sold: 'Units sold' }[metric],
+            measure: 'Before',
+            where: `month = '${month}'`,
+          },
+        }),
     tool: { metrics: [metric], period: inMonth(month), compare: 'previous' },
     column: `${metric}_growth`,
     row: {},
@@ -378,6 +442,12 @@ const restated: Maker = (world, pick) => {
     about: `by how much visits of ${month} were changed after they were first loaded`,
     trap: 'rows that ended, came late, or came back',
     sql: `select sum(visits_change) as figure from bi.traffic_restatements where date = '${month}' and country = 'fr'`,
+    chart: {
+      dashboard: 'traffic_and_engagement',
+      name: 'Visits as restated',
+      measure: 'Change',
+      where: `date = '${month}' and country = 'fr'`,
+    },
     tool: { metrics: ['visits_restated_by'], period: inMonth(month), where: [is('country', 'fr')] },
     column: 'visits_restated_by',
     row: {},
@@ -426,8 +496,72 @@ const ties: Maker = (world, pick) => {
   }
 }
 
-const plain = [trafficSum, trafficRatio, clicksSum, keywordCount, shareOfVoice, byDomain]
-const traps = [bestPosition, averagePosition, growthOfTraffic, growthOfShops, overlapping, visitorsTogether, unknownName, gapOf, clicksWon, restated, beforeTheSwitch, afterTheSwitch, ties] // biome-ignore format: one look
+/** Groups and teams of attributes/domains.csv, as the test writes them. */
+export const worldGroups: Readonly<Record<string, string>> = { 'acme.com': 'ours', 'rival.com': 'shops', 'other.com': 'shops' }
+
+const ofGroup: Maker = (world, pick) => {
+  const [month, country, group, dimension] = [pick(worldMonths), pick(countries), pick(['ours', 'shops', '(none)']), pick(['domain_group', 'team'])] // biome-ignore format: one look
+  const domains = worldDomains.filter((domain) => (worldGroups[domain] ?? '(none)') === group)
+  return {
+    about: `visits of ${dimension} ${group} in ${month}, ${country}`,
+    trap: null,
+    sql: `select sum(all_traffic_visits) as figure from bi.traffic_domains where date = '${month}' and country = '${country}' and domain_group = '${group}'`,
+    tool: { metrics: ['visits'], by: [dimension], period: inMonth(month), where: [is('country', country)] },
+    column: 'visits',
+    row: { [dimension]: group },
+    right: total(trafficOf(world, month, country, domains).map((row) => row.all_traffic_visits)),
+  }
+}
+
+const middle: Maker = (world, pick) => {
+  const country = pick(countries)
+  const values = known(world.traffic.filter((row) => row.country === country).map((row) => row.all_traffic_visits)).sort((a, b) => a - b) // biome-ignore format: one look
+  const half = (values.length - 1) / 2
+  const [low, high] = [values[Math.floor(half)], values[Math.ceil(half)]]
+  return {
+    about: `median of visits, ${country}`,
+    trap: null,
+    sql: `select percentile_cont(0.5) within group (order by all_traffic_visits) as figure from bi.traffic_and_engagement where country = '${country}'`,
+    tool: { metrics: ['median_visits'], where: [is('country', country)] },
+    column: 'median_visits',
+    row: {},
+    right: low === undefined || high === undefined ? null : (low + high) / 2,
+  }
+}
+
+/** What is filtered is no smaller whole. */
+const partOfWhole: Maker = (world, pick) => {
+  const [month, country, domain] = [pick(worldMonths), pick(countries), pick(worldDomains)]
+  const all = trafficOf(world, month, country)
+  const own = total(all.filter((row) => row.domain === domain).map((row) => row.all_traffic_visits))
+  return {
+    about: `${domain}'s part of all visits in ${month}, ${country}`,
+    trap: 'a filter is no smaller whole',
+    sql: null,
+    tool: { metrics: ['visits_share'], period: inMonth(month), where: [is('country', country), is('domain', domain)] },
+    column: 'visits_share',
+    row: {},
+    right: part(own, total(all.map((row) => row.all_traffic_visits))),
+  }
+}
+
+const sinceJanuary: Maker = (world, pick) => {
+  const [month, country, domain] = [pick(worldMonths), pick(countries), pick(worldDomains)]
+  const until = worldMonths.filter((one) => one <= month).map((one) => total(trafficOf(world, one, country, [domain]).map((row) => row.all_traffic_visits))) // biome-ignore format: one look
+  const from = until.slice(until.findIndex((one) => one !== null))
+  return {
+    about: `visits of ${domain} from the first month of the year to ${month}, ${country}`,
+    trap: 'a running sum over a gap',
+    sql: null,
+    tool: { metrics: ['visits_this_year'], by: ['domain'], grain: 'month', period: inMonth(month), where: [is('country', country)], fill: true },
+    column: 'visits_this_year',
+    row: { domain },
+    right: known(until).length === 0 || from.includes(null) ? null : total(from),
+  } // biome-ignore format: one look
+}
+
+const plain = [ofGroup, middle, trafficSum, trafficRatio, clicksSum, keywordCount, shareOfVoice, byDomain]
+const traps = [partOfWhole, sinceJanuary, bestPosition, averagePosition, growthOfTraffic, growthOfShops, overlapping, visitorsTogether, unknownName, gapOf, clicksWon, restated, beforeTheSwitch, afterTheSwitch, ties] // biome-ignore format: one look
 
 /** Two of five are traps. @param seed the same questions for the same */
 export const questionsOf = (world: AskedWorld, seed: number, count: number): FigureQuestion[] => {

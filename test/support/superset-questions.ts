@@ -8,7 +8,7 @@ import { allMetrics } from '../../src/semantic/find.ts'
 import { querySchema } from '../../src/semantic/query.ts'
 import { type Api, plain } from './superset-api.ts'
 
-const grains: Readonly<Record<Grain, string>> = { day: 'P1D', week: 'P1W', month: 'P1M', quarter: 'P3M', year: 'P1Y' }
+const grains: Readonly<Partial<Record<Grain, string>>> = { day: 'P1D', week: 'P1W', month: 'P1M', quarter: 'P3M', year: 'P1Y' }
 const nothing = { annotation_layers: [], applied_time_extras: {}, url_params: {}, custom_params: {}, custom_form_data: {} }
 
 /** A query of a chart on one view. */

@@ -36,7 +36,7 @@ describe('a semantic file', () => {
     [
       '    sum: sold\n',
       '',
-      /^s1\.yaml:10:3: sold has no formula; expected one of sum, count_distinct, min, max, mean, ratio\.$/m,
+      /^s1\.yaml:10:3: sold has no formula; expected one of sum, count_distinct, min, max, median, quantile, mean, ratio, derived, share, cumulative, rolling\.$/m,
     ],
     ['sum: sold', 'sum: sold\n    max: sold', /^s1\.yaml:10:3: sold has 2 formulas \(sum, max\)/m],
     [
@@ -45,6 +45,26 @@ describe('a semantic file', () => {
       /^s1\.yaml:12:10: metrics\.sold\.sum is 'sold; drop table x'; expected an SQL expression/,
     ],
     ['sum: sold', 'sum: (select 1)', /expected an SQL expression over the columns of the view, without queries/],
+    [
+      'unit: things',
+      'unit: things\n  a: { about: a, unit: a, derived: soldd / 2 }',
+      /^s1\.yaml:14:36: 'soldd' is no sum, count, smallest or largest value of this subject\. Did you mean 'sold'\?/m,
+    ],
+    [
+      'unit: things',
+      'unit: things\n  a: { about: a, unit: a, share: { of: sold, over: shpo } }',
+      /^s1\.yaml:14:52: 'shpo' is no dimension of the view of shop\. Did you mean 'shop'\?/m,
+    ],
+    [
+      'unit: things',
+      'unit: things\n    never_over: { day: people }\n  a: { about: a, unit: a, rolling: { of: sold, periods: 3 } }',
+      /^s1\.yaml:15:36: sold does not add up over day: people\./m,
+    ],
+    [
+      'unit: things',
+      'unit: things\n    adds_up_over: []\n    never_over: { shop: people }\n  a: { about: a, unit: a, share: { of: sold, over: shop } }',
+      /sold does not add up over shop: people\./m,
+    ],
     ['sum: sold', 'ratio: { of: solt, to: sold }', /^s1\.yaml:12:18: 'solt' is no sum of this subject/m],
     [
       'unit: things',

@@ -72,7 +72,7 @@ test('a figure that does not add up is a metric and no column that could be summ
   expect(columnsOf(bundle, 'traffic_and_engagement')).toEqual(
     expect.arrayContaining(['all_traffic_visits', 'is_final', 'country']),
   )
-  expect(columnsOf(bundle, 'keyword_zero_click')).not.toContain('searches')
+  expect(columnsOf(bundle, 'keyword_domains')).not.toContain('searches')
   expect(columnsOf(bundle, 'domain_share_of_voice')).not.toContain('clicks_followed')
   const listed = supersetBundle(withChart((text) => text.replace('[month, clicks]', '[month, keywords]')))
   expect(columnsOf(listed, 'keyword_months')).toContain('keywords')
