@@ -259,7 +259,7 @@ const findDifference = async (comparison: Comparison): Promise<Kinds> => {
   await sql`
     create temporary table ${sql.raw('"difference"')} on commit drop as
     select case when t._revision is null then 'added' when s._came is not null then 'changed' when ${isKept} then 'kept' else 'missing' end as _kind,
-      ${isLeftOut} as _is_foreign, ${changesBetween(definition)} as _changes, ${sql.join([...either, ...others.map(({ name }) => sql.ref(`s.${name}`))])}
+      ${isLeftOut} as _is_foreign, ${changesBetween(definition, comparison.came)} as _changes, ${sql.join([...either, ...others.map(({ name }) => sql.ref(`s.${name}`))])}
     from ${came} s
     full join (select * from ${dataTable(definition)} t where ${amongValues(definition, scope, 't')}) t on ${sameKey(definition, 's', 't')}
     where t._revision is null or case when s._came is null then not ${isLeftOut} else ${sql.join(differs, sql` or `)} end`.execute(
@@ -277,7 +277,9 @@ const findDifference = async (comparison: Comparison): Promise<Kinds> => {
     kept: of('kept'),
     foreign: rows.reduce((sum, row) => sum + Number(row.foreign), 0),
     changes: new Map(
-      rows.flatMap((row) => (row.kind === 'changed' ? [[Number(row.unit_id), readChanges(definition, row.changes)]] : [])),
+      rows.flatMap((row) =>
+        row.kind === 'changed' ? [[Number(row.unit_id), readChanges(definition, row.changes, comparison.came)]] : [],
+      ),
     ),
   }
   if (rows.reduce((sum, row) => sum + Number(row.n), 0) > 1_000) await sql`analyze ${differenceTable}`.execute(session.kysely)

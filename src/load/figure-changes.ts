@@ -17,14 +17,20 @@ export type ChangesByUnit = ReadonlyMap<number, ReadonlyMap<string, FigureChange
 const figuresOf = (definition: Definition): readonly Column[] =>
   measureColumns(definition).filter(({ type }) => columnTypes[type].isNumber)
 
+/** Of so many rows of an answer changes are worked out; of more, of so many drawn by lot. The rest of a load compares no numbers. */
+const drawnRows = 20_000
+
+/** A part of the rows, from 0 to 1. @param rows of the answer */
+const partOf = (rows: number): number => Math.min(1, drawnRows / Math.max(1, rows))
+
 /** For each figure its change from `t` to `s`, as real[]; NULL where one of them has none. Of the larger of both, so that no figure is out of range. */
-export const changesBetween = (definition: Definition): RawBuilder<unknown> =>
-  sql`array[${sql.join(
+export const changesBetween = (definition: Definition, rows: number): RawBuilder<unknown> =>
+  sql`case when ${sql.lit(partOf(rows))} = 1 or random() < ${sql.lit(partOf(rows))} then array[${sql.join(
     figuresOf(definition).map(({ name }) => {
       const [came, loaded] = [sql`${sql.ref(`s.${name}`)}::numeric`, sql`${sql.ref(`t.${name}`)}::numeric`]
       return sql`round((${came} - ${loaded}) / nullif(greatest(abs(${came}), abs(${loaded})), 0), 6)`
     }),
-  )}]::real[]`
+  )}]::real[] end`
 
 /** Of a column of such arrays: float8[] of the three sums of each figure. */
 export const sumOfChanges = (definition: Definition, column: string): RawBuilder<unknown> =>
@@ -35,14 +41,17 @@ export const sumOfChanges = (definition: Definition, column: string): RawBuilder
     }),
   )}]::float8[]`
 
-/** @param sums as `sumOfChanges` has them */
-export const readChanges = (definition: Definition, sums: readonly (number | null)[]): ReadonlyMap<string, FigureChanges> =>
-  new Map(
-    figuresOf(definition).map(({ name }, at) => [
-      name,
-      { rows: sums[3 * at] ?? 0, size: sums[3 * at + 1] ?? 0, shift: sums[3 * at + 2] ?? 0 },
-    ]),
+/** Of all rows, as those drawn have it. @param sums as `sumOfChanges` has them @param rows of the answer */
+export const readChanges = (
+  definition: Definition,
+  sums: readonly (number | null)[],
+  rows: number,
+): ReadonlyMap<string, FigureChanges> => {
+  const sum = (at: number): number => (sums[at] ?? 0) / partOf(rows)
+  return new Map(
+    figuresOf(definition).map(({ name }, at) => [name, { rows: sum(3 * at), size: sum(3 * at + 1), shift: sum(3 * at + 2) }]),
   )
+}
 
 /** Of several units together; null: no figure changed. */
 export const addChanges = (changes: ChangesByUnit, units: readonly number[]): Readonly<Record<string, FigureChanges>> | null => {

@@ -194,6 +194,23 @@ describe('a service that changes its method', () => {
     expect(await breakLines(db.database.kysely, '1 day')).toMatchObject([{ oldest: null, olderUnits: '0' }])
   })
 
+  test('is worked out of a part of the rows where there are many', async () => {
+    const rows = (factor: number) =>
+      Array.from({ length: 30_000 }, (_, at) => trafficLine('2026-06', `many${at}.com`, String((at + 1) * factor)))
+    for (const factor of [1, 1.25]) {
+      const work = await workOn({ ...kit, runId: await newRun(db, kit.process.processId) }, boxOf(kit.definition, '2026-06', { domain: rows(1).map((line) => line.split(',')[1] ?? ''), country: 'us' })) // biome-ignore format: one look
+      await loadBody(kit, work, { body: trafficCsv(...rows(factor)), sha256: `many ${factor}` })
+    }
+    const [found] = await query<{
+      rows: number
+      shift: number
+    }>(`select (changes #>> '{all_traffic_visits,rows}')::float8 as rows,
+      (changes #>> '{all_traffic_visits,shift}')::float8 / (changes #>> '{all_traffic_visits,rows}')::float8 as shift from etl.loads where changes is not null order by load_id desc limit 1`)
+    expect(found?.shift).toBeCloseTo(0.2, 3)
+    expect(Math.abs((found?.rows ?? 0) - 30_000)).toBeLessThan(1_000)
+    expect(found?.rows).not.toBe(30_000)
+  })
+
   test('is not noticed from what is loaded again from the landing', async () => {
     for (const month of months) method.set(month, 2)
     await night(['2026-09', '2026-10'], { command: 'replay' })
