@@ -41,12 +41,12 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
   return { processId: row.process_id, name }
 }
 
-/** With a whole lease again. A process that was thought dead and is back lives again; see `revive`. */
+/** With a whole lease again; a longer one tells that the clock was set back, and stays until times are set right. A process that was thought dead and is back lives again; see `revive`. */
 export const renewLease = async (db: Db, own: OwnProcess): Promise<void> => {
   const renewed = await executePrepared(
     db,
     sql<Row<'etl.processes', 'process_id'>>`
-    update etl.processes set lease_until = ${leaseEnd} where process_id = ${own.processId} and ended_at is null returning process_id`,
+    update etl.processes set lease_until = greatest(lease_until, ${leaseEnd}) where process_id = ${own.processId} and ended_at is null returning process_id`,
   )
   if (renewed.length === 0) await db.transaction().execute((trx) => revive(trx, own))
 }

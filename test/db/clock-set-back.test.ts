@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Db } from '../../src/db/tables.ts'
 import { createAccountPace } from '../../src/ledger/account-pace.ts'
-import { reapDead, registerProcess, takeLease, takeTurn } from '../../src/ledger/processes.ts'
+import { reapDead, registerProcess, renewLease, takeLease, takeTurn } from '../../src/ledger/processes.ts'
 import { lastTickMs } from '../../src/ledger/tick-records.ts'
 import { newJob, newPipeline, newProcess, newRun, type PipelineKit, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
@@ -115,6 +115,23 @@ describe('of a clock that was two days ahead', () => {
     const turn = await createAccountPace(k(), 'a').reserve(0)
     expect(turn.waitMs).toBeLessThan(61_000)
     expect(turn.learnt?.changedMsAgo).toBeGreaterThanOrEqual(0)
+  })
+
+  test('a process that lives on and renews its lease does not hide it', async () => {
+    const own = await registerProcess(k())
+    await sql`update etl.processes set lease_until = ${ahead(0)} where process_id = ${own.processId}`.execute(k())
+    await sql`delete from etl.run_jobs`.execute(k())
+    const runId = await newRun(db, own.processId)
+    const jobId = await newJob(db, pipeline, { runs: [runId] })
+    await k()
+      .updateTable('etl.jobs')
+      .set({ not_before: ahead(30), updated_at: ahead(0) })
+      .where('job_id', '=', String(jobId))
+      .execute()
+    await sql`update etl.processes set lease_until = clock_timestamp() where process_id = ${dead.processId}`.execute(k())
+    await renewLease(k(), own)
+    await reapDead(k(), own)
+    expect(Math.max(...(await secondsUntil('etl.jobs', 'not_before')))).toBeLessThan(31)
   })
 
   test('a job that is locked at that moment is set right by the next look', async () => {

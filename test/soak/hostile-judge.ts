@@ -66,6 +66,8 @@ const force = async (
   noteForced(block, asked, month, month)
   const ended = await runTo(block, ['backfill', ...asked, '--from', month, '--to', month, '--yes', '--force', ...more])
   if (ended.code !== 0) block.story.push(`    ${ended.text.trim().slice(-500)}`)
+  // What the service restated away is held until a person says that it is gone.
+  for (const unit of await shrunkUnits(block.world.database.pool)) await runTo(block, ['release', unit])
 }
 
 /** Purchases nobody can tell of: what the service's books have is adopted, what they do not have is given up. */
