@@ -41,8 +41,13 @@ export interface HoldRule {
 export const holdRuleOf = async (db: Db, loading: Loading, parsed: ParseReport): Promise<HoldRule | null> => {
   const { claim, definition, source } = loading.work
   if (claim.released) return null
-  const { rows = null, top = null } = source.limitsOf?.(definition.params) ?? {}
-  return { vanished: await vanishedColumns(db, loading, parsed), shrink: definition.limits.shrink, mostRows: rows, top }
+  const { top = null } = source.limitsOf?.(definition.params) ?? {}
+  return {
+    vanished: await vanishedColumns(db, loading, parsed),
+    shrink: definition.limits.shrink,
+    mostRows: mostRowsOf(loading),
+    top,
+  }
 }
 
 /** Units that the answer would rob of their rows, that were cut, that fail a test, or that it has nothing for but rejected records. @param rule null: a person allowed it */
@@ -54,7 +59,15 @@ export const heldOf = (rule: HoldRule | null, tallies: readonly Tally[], failing
     return code === null ? [] : [{ ...tally, code, because: '' }]
   })
 
-/** null: it may be loaded. Periods of a window are cut each by itself. */
+/** Rows that were asked for of each combination and period; null: all there are. */
+export const mostRowsOf = ({ work: { source, definition } }: Loading): number | null =>
+  source.limitsOf?.(definition.params).rows ?? null
+
+/** Periods of a window are cut each by itself. */
+export const isCut = (mostRows: number | null, { rows, refused }: Pick<Tally, 'rows' | 'refused'>): boolean =>
+  mostRows !== null && rows + refused > 0 && (rows + refused) % mostRows === 0
+
+/** null: it may be loaded. */
 export const holdCodeOf = (
   { shrink, mostRows, top, vanished }: HoldRule,
   { rows, refused, previous }: Pick<Tally, 'rows' | 'refused' | 'previous'>,
@@ -62,7 +75,7 @@ export const holdCodeOf = (
   if (rows === 0 && refused > 0) return 'TOO_MANY_REJECTS'
   if (rows > 0 && vanished.length > 0) return 'SCHEMA'
   const came = rows + refused
-  if (mostRows !== null && came > 0 && came % mostRows === 0) return 'CAPPED'
+  if (isCut(mostRows, { rows, refused })) return 'CAPPED'
   // As many as were wanted: that fewer are wanted than before is no loss.
   if (previous === 0 || (top !== null && came >= top)) return null
   return rows === 0 || previous - came > shrink * previous ? 'SHRUNK' : null

@@ -32,7 +32,7 @@ import { attachMonth } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
 import { entryOf } from './judge.ts'
-import { fieldsOf, heldOf, type Held, holdBack, holdRuleOf, type Tally } from './hold-units.ts'
+import { fieldsOf, heldOf, type Held, holdBack, holdRuleOf, isCut, mostRowsOf, type Tally } from './hold-units.ts'
 import type { Loading, LoadResult, Read, Way } from './loading.ts'
 import { conflictRecords } from './rows-of-job.ts'
 import { testUnits } from './test-units.ts'
@@ -180,8 +180,8 @@ const writeRows = async (
     came: loaded.reduce((sum, { rows }) => sum + rows, 0),
     loaded: before.rows - held.reduce((sum, { previous }) => sum + previous, 0),
     hasProtected: await protectKeys(session, definition, keys),
-    // A record whose key cannot be read may be any of the loaded rows: then none of them is known to be missing.
-    mayEnd: rejected.every(({ key }) => key !== null),
+    // A record whose key cannot be read may be any of the loaded rows, and behind a limit there may be more: then none of them is known to be missing.
+    mayEnd: rejected.every(({ key }) => key !== null) && !loaded.some((unit) => isCut(mostRowsOf(loading), unit)),
   })
   if (written !== null) return { ...written, loadedAt: moment.loadedAt }
   if (read.repeated === null) return null

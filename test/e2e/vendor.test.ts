@@ -186,5 +186,17 @@ limits: { poll_every: 1s }
     const whole = await millrace(...month, '--force')
     expect(whole.code, whole.stderr).toBe(0)
     expect(await rows('referrals')).toBeGreaterThan(100)
+    // Released, it says nothing of the rows behind its limit: they stay.
+    const before = await rows('referrals')
+    writeFileSync(file, yaml(''))
+    const again = await millrace(...month, '--force')
+    const [, unit = ''] = /`millrace release (\d+)`/.exec(again.stderr) ?? []
+    expect((await millrace('release', unit)).code, again.stderr).toBe(0)
+    expect((await millrace(...month)).code).toBe(0)
+    const { rows: held } = await db.database.pool.query(
+      'select count(*)::int as n from etl.units where held_answer_id is not null',
+    )
+    expect(held).toEqual([{ n: 0 }])
+    expect(await rows('referrals')).toBe(before)
   })
 })

@@ -39,7 +39,7 @@ const text = z
 const statusBody = z.looseObject({
   status: z.string(),
   download_url: z.string().nullish().catch(null),
-  used_quota: z.unknown(),
+  used_quota: z.unknown().optional(),
   data_points_count: count,
   errors: text,
   error_message: text,
