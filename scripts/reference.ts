@@ -6,7 +6,7 @@ import { type GoalId, goals, show } from '../bench/goals.ts'
 import { errorCodes, type Retry } from '../src/core/errors.ts'
 import { jobTransitions, reportTransitions } from '../src/ledger/transitions.ts'
 import { faultKinds } from '../src/sandbox/fault-kinds.ts'
-import { sandboxFlags } from '../src/sandbox/sandbox-command-options.ts'
+import { optionsSchema, sandboxFlags } from '../src/sandbox/sandbox-options.ts'
 import { routes } from '../src/sandbox/service-routes.ts'
 import { additivityTable } from '../test/support/additivity.ts'
 import { drawingOf } from '../test/support/state-drawing.ts'
@@ -57,6 +57,18 @@ const blocks: Readonly<Record<string, { readonly page: string; readonly text: ()
       table(
         ['option', 'does'],
         sandboxFlags.map(({ flags, description }) => [`\`${flags}\``, description]),
+      ),
+  },
+  options: {
+    page: 'sandbox-reference.md',
+    text: () =>
+      table(
+        ['option', 'default', 'does'],
+        Object.entries(optionsSchema.parse({})).map(([name, value]) => [
+          `\`${name}\``,
+          JSON.stringify(value),
+          Object(optionsSchema.shape)[name].description,
+        ]),
       ),
   },
   endpoints: {

@@ -308,7 +308,7 @@ export const commands: readonly CommandSpec[] = [
     usage: 'sandbox',
     description: 'The service itself, locally, with synthetic data and switchable faults.',
     options: [],
-    moreOptions: async () => (await import('../sandbox/sandbox-command-options.ts')).sandboxFlags,
+    moreOptions: async () => (await import('../sandbox/sandbox-options.ts')).sandboxFlags,
     examples: ['millrace sandbox --port 8080', 'millrace sandbox --restate 2026-01'],
     load: async () => (await import('./sandbox.ts')).sandbox,
   },

@@ -1,17 +1,13 @@
 // `millrace sandbox`: the service itself on this machine, until Ctrl-C.
-import { runSandbox, sandboxOptionsFrom } from '../sandbox/sandbox-command-options.ts'
-import { parseJson } from '../sandbox/sandbox-options.ts'
-import { readVendorOptions } from '../sandbox/vendor/vendor-options.ts'
+import { jsonOptions, sandboxOptionsFrom } from '../sandbox/sandbox-options.ts'
+import { type Sandbox, startSandbox, usageOf } from '../sandbox/sandbox-server.ts'
 import { startVendorSandbox } from '../sandbox/vendor/vendor-server.ts'
 import type { Handler } from './command-spec.ts'
 
 /** Ends with the process. */
 export const sandbox: Handler = async ({ options, output, signal }) => {
-  const own = sandboxOptionsFrom(options)
-  const sandbox =
-    options['like'] === 'vendor'
-      ? await startVendor(own.port, options['vendor'], output)
-      : await runSandbox(own, (text) => output.line(text))
+  const line = (text: string): void => output.line(text)
+  const sandbox = options['like'] === 'vendor' ? await startVendor(options, line) : await startOwn(options, line)
   output.event({ event: 'listening', url: sandbox.url, api_key: sandbox.apiKey })
   if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
   await sandbox.close()
@@ -19,10 +15,17 @@ export const sandbox: Handler = async ({ options, output, signal }) => {
   return 0
 }
 
-const startVendor = async (port: number | undefined, text: unknown, output: Pick<Parameters<Handler>[0]['output'], 'line'>) => {
-  const options = readVendorOptions(text === undefined ? {} : parseJson(String(text), '--vendor'))
-  const sandbox = await startVendorSandbox({ ...options, port: port ?? 8080 })
-  output.line(`The service as its documentation has it, at ${sandbox.url} (this machine only). Key: ${sandbox.apiKey}`)
-  output.line(`Charges and reports: ${sandbox.url}/_vendor/books. Options: docs/sandbox-reference.md. Ctrl-C ends it.`)
+type Options = Readonly<Record<string, unknown>>
+
+const startOwn = async (options: Options, line: (text: string) => void): Promise<Sandbox> => {
+  const sandbox = await startSandbox(sandboxOptionsFrom(options))
+  for (const text of usageOf(sandbox)) line(text)
+  return sandbox
+}
+
+const startVendor = async ({ port = 8080, options }: Options, line: (text: string) => void) => {
+  const sandbox = await startVendorSandbox({ ...jsonOptions(options), port: Number(port) })
+  line(`The service as its documentation has it, at ${sandbox.url} (this machine only). Key: ${sandbox.apiKey}`)
+  line(`Charges and reports: ${sandbox.url}/_vendor/books. Options: docs/sandbox-reference.md. Ctrl-C ends it.`)
   return sandbox
 }

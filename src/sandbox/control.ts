@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { z } from 'zod'
 import { isEtlError } from '../core/errors.ts'
 import { faultSchema } from './fault-kinds.ts'
-import { optionsSchema, problems, type Settings } from './sandbox-options.ts'
+import { problems, type Settings } from './sandbox-options.ts'
 import { json, type Reply } from './reply.ts'
 import { readJson } from './request-body.ts'
 import type { Service } from './service.ts'
@@ -24,7 +24,7 @@ const actions: Readonly<Record<string, Action>> = {
   },
   'GET /_sandbox/options': (service) => shown(service.settings()),
   'PATCH /_sandbox/options': (service, body) => {
-    service.configure(optionsSchema.parse(body))
+    service.configure(z.record(z.string(), z.unknown()).parse(body))
     return shown(service.settings())
   },
   'GET /_sandbox/faults': (service) => service.settings().faults,

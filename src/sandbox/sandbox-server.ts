@@ -72,6 +72,19 @@ export const startSandbox = async (options: SandboxOptions = {}): Promise<Sandbo
   }
 }
 
+/** How to use it, line by line. */
+export const usageOf = ({ url, apiKey, downloadUrl }: Sandbox): readonly string[] => [
+  `The service, with synthetic data, at ${url} (this machine only). Key: ${apiKey}`,
+  ...(downloadUrl === url ? [] : [`Downloads at ${downloadUrl}`]),
+  '',
+  'Try:',
+  `  curl '${url}/v4/website-analysis/keywords?api_key=${apiKey}&URL=example.com&country=us&limit=3'`,
+  `  WEB_ANALYTICS_BASE_URL=${url} WEB_ANALYTICS_API_KEY=${apiKey} npx millrace check`,
+  `  curl ${url}/_sandbox/books            what was asked and bought`,
+  `  curl -X PUT -d '[{"kind":"status-500","nth":3}]' ${url}/_sandbox/faults`,
+  'Options and faults: docs/sandbox-reference.md. Ctrl-C ends it.',
+]
+
 const listen =
   (service: Service, listener: Listener, linkBase: () => string): RequestListener =>
   (request, response) => {
@@ -107,7 +120,7 @@ const callerOf = (url: URL): { url: URL; caller: string | null } => {
   return { url: rest, caller: name }
 }
 
-const listenOn = (server: Server, port: number): Promise<number> =>
+export const listenOn = (server: Server, port: number): Promise<number> =>
   new Promise((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
       const why = cause.code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${cause.message})`
@@ -123,7 +136,7 @@ const listenOn = (server: Server, port: number): Promise<number> =>
     })
   })
 
-const closeServer = (server: Server): Promise<void> =>
+export const closeServer = (server: Server): Promise<void> =>
   new Promise((resolve) => {
     server.close(() => resolve())
     server.closeAllConnections()

@@ -3,7 +3,7 @@ import { EtlError } from '../core/errors.ts'
 import { type Bookkeeper, type Books, createBookkeeper } from './books.ts'
 import { type Calendar, createCalendar } from './publication-calendar.ts'
 import { type Faults, createFaults } from './faults.ts'
-import { type SandboxOptions, type Settings, defaultsFor, settle } from './sandbox-options.ts'
+import { patched, type Settings, settle } from './sandbox-options.ts'
 import { type ReportStore, createReports } from './report-jobs.ts'
 import { type Webhooks, createWebhooks } from './webhook-delivery.ts'
 
@@ -22,11 +22,12 @@ export interface Service {
   books(): Books
   clearBooks(): void
   /** Throws CONFIGURATION naming every wrong option. */
-  configure(patch: SandboxOptions): void
+  configure(patch: object): void
 }
 
-export const createService = (options: SandboxOptions): Service => {
-  let settings = settle(defaultsFor(options), options)
+export const createService = (options: object): Service => {
+  let given = options
+  let settings = settle(given)
   let faults = createFaults(settings.faults, settings.seed)
   let hits = 0
   const calendar = createCalendar(
@@ -80,20 +81,20 @@ export const createService = (options: SandboxOptions): Service => {
       webhooks.clear()
     },
     configure: (patch) => {
-      const next = settle(settings, patch)
-      if (next.port !== settings.port || next.downloadHost !== settings.downloadHost) {
-        throw new EtlError(
-          'CONFIGURATION',
-          'Sandbox options: port and downloadHost are fixed once it listens; start another sandbox.',
-        )
-      }
+      const wanted = patched(given, patch)
+      const next = settle(wanted)
+      if (next.port !== settings.port || next.downloadHost !== settings.downloadHost) throw fixed()
+      given = wanted
       settings = next
-      if (patch.faults !== undefined) faults = createFaults(settings.faults, settings.seed)
-      for (const month of patch.restate ?? []) calendar.restate(month)
+      if ('faults' in patch) faults = createFaults(settings.faults, settings.seed)
+      if ('restate' in patch) for (const month of settings.restate) calendar.restate(month)
       webhooks.look()
     },
   }
 }
+
+const fixed = (): EtlError =>
+  new EtlError('CONFIGURATION', 'Sandbox options: port and downloadHost are fixed once it listens; start another sandbox.')
 
 /** A date alone is its first moment in the service's time. */
 const momentOf = (now: Settings['now']): number => {

@@ -3,8 +3,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { afterEach, describe, expect, test } from 'vitest'
-import { runSandbox, sandboxOptionsFrom } from '../../src/sandbox/sandbox-command-options.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { type Sandbox, startSandbox, usageOf } from '../../src/sandbox/sandbox-server.ts'
 import {
   askKeywords,
   buy,
@@ -530,9 +529,8 @@ describe('the server', () => {
   })
 
   test('the command prints an address and a request that works as printed', async () => {
-    const printed: string[] = []
-    const sandbox = await runSandbox(sandboxOptionsFrom({ port: '0', extensions: true }), (text) => printed.push(text))
-    const address = /curl '([^']+)'/.exec(printed.join('\n'))?.[1] ?? ''
+    const sandbox = await startSandbox()
+    const address = /curl '([^']+)'/.exec(usageOf(sandbox).join('\n'))?.[1] ?? ''
     expect((await fetch(address)).status).toBe(200)
     await sandbox.close()
     await expect(fetch(address)).rejects.toThrow()

@@ -1,7 +1,7 @@
 // `millrace sandbox --like vendor`: the service as its documentation and others' measurements describe it, to hold the client against.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { readJson } from '../request-body.ts'
+import { closeServer, listenOn } from '../sandbox-server.ts'
 import { createRateBucket } from '../service.ts'
 import { credits, describe, readReport, readShopper, status, submit, userCredits, validate } from './vendor-batch.ts'
 import { openBooks, type VendorBooks } from './vendor-books.ts'
@@ -144,7 +144,7 @@ export const startVendorSandbox = async (options: VendorOptions = {}): Promise<V
   const server = createServer((request, response) => {
     respond(request, response, answer).catch(() => response.destroy())
   })
-  const port = await listen(server, settings.port)
+  const port = await listenOn(server, settings.port)
   return {
     url: `http://127.0.0.1:${port}`,
     apiKey: settings.restKey,
@@ -154,10 +154,7 @@ export const startVendorSandbox = async (options: VendorOptions = {}): Promise<V
       settings = readVendorOptions(given)
       if (patch.replies !== undefined) books.replaced.length = 0
     },
-    close: async () => {
-      server.closeAllConnections()
-      await new Promise<void>((resolve) => server.close(() => resolve()))
-    },
+    close: () => closeServer(server),
   }
 }
 
@@ -177,12 +174,3 @@ const respond = async (
   })
   response.end(reply.body)
 }
-
-const listen = (server: Server, port: number): Promise<number> =>
-  new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, '127.0.0.1', () => {
-      const address: string | AddressInfo | null = server.address()
-      resolve(typeof address === 'object' && address !== null ? address.port : port)
-    })
-  })

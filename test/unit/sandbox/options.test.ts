@@ -1,68 +1,47 @@
 import { describe, expect, test } from 'vitest'
-import { sandboxFlags, sandboxOptionsFrom } from '../../../src/sandbox/sandbox-command-options.ts'
-import { defaults, settle } from '../../../src/sandbox/sandbox-options.ts'
+import { jsonOptions, patched, sandboxFlags, sandboxOptionsFrom, settle } from '../../../src/sandbox/sandbox-options.ts'
 import { createRateBucket } from '../../../src/sandbox/service.ts'
 
 describe('options', () => {
   test('keep what a patch does not name', () => {
-    const settings = settle(settle(defaults, { seed: 7, csv: { bom: true } }), { csv: { crlf: true } })
+    const settings = settle(patched({ seed: 7, csv: { bom: true } }, { csv: { crlf: true } }))
     expect(settings).toMatchObject({ seed: 7, csv: { bom: true, crlf: true, nulls: 'mixed' }, maxLimit: 2000 })
   })
 
   test('a wrong one is refused by name, and so is an unknown one', () => {
-    expect(() => settle(defaults, { maxLimit: 0 })).toThrow(/maxLimit: .*See docs\/sandbox-reference\.md/)
-    expect(() => settle(defaults, { now: 'tomorrow' })).toThrow(/now: /)
-    const unknown: object = { speed: 3 }
-    expect(() => settle(defaults, unknown)).toThrow(/speed/)
+    expect(() => settle({ maxLimit: 0 })).toThrow(/maxLimit: .*See docs\/sandbox-reference\.md/)
+    expect(() => settle({ now: 'tomorrow' })).toThrow(/now: /)
+    expect(() => settle({ speed: 3 })).toThrow(/speed/)
   })
 
   test('the clock may be a function', () => {
-    expect(settle(defaults, { now: () => 5 }).now).toBeTypeOf('function')
+    expect(settle({ now: () => 5 }).now).toBeTypeOf('function')
+  })
+
+  test('the bare interface has no limits of ours, unless they are set', () => {
+    expect(settle({ extensions: false, maxLimit: 50 })).toMatchObject({ maxLimit: 50, requestsPerSecond: null })
   })
 })
 
 describe('command-line flags', () => {
   test('nothing given is the defaults on port 8080', () => {
-    expect(sandboxOptionsFrom({ extensions: true, json: false })).toEqual({ port: 8080 })
+    expect(sandboxOptionsFrom({ extensions: true, json: false })).toEqual({ port: 8080, extensions: true })
   })
 
-  test('each becomes its option', () => {
-    const given = {
-      port: '0',
-      key: 'k',
-      rate: '0',
-      keywordsFor: 'a.com=5000,b.com=0',
-      restate: '2026-01,2026-02',
-      extensions: false,
-      csv: 'bom,months',
-      faults: '[{"kind":"status-500","nth":3}]',
-      hostile: true,
-      retryAfter: 'date',
-    }
-    expect(sandboxOptionsFrom(given)).toEqual({
-      port: 0,
-      apiKey: 'k',
-      requestsPerSecond: null,
-      keywordsByDomain: { 'a.com': 5000, 'b.com': 0 },
-      restate: ['2026-01', '2026-02'],
-      extensions: false,
-      csv: { bom: true, months: 'month' },
-      faults: [{ kind: 'status-500', nth: 3 }],
-      hostile: true,
-      retryAfter: 'date',
-    })
+  test('each becomes its option, and --options takes the others by name', () => {
+    const given = { port: '0', key: 'k', keywords: '7', restate: '2026-01,2026-02', hostile: true, options: '{"gzip":"file"}' }
+    const options = sandboxOptionsFrom(given)
+    const others = { gzip: 'file', restate: ['2026-01', '2026-02'], hostile: true }
+    expect(options).toEqual({ port: 0, apiKey: 'k', keywordsPerDomain: 7, ...others })
+    expect(settle(options)).toMatchObject(options)
   })
 
-  test.each([
-    [{ port: 'abc' }, /--port is 'abc'; expected port on 127/],
-    [{ gzip: 'zip' }, /--gzip is 'zip'; expected downloads: off, encoding/],
-    [{ restate: 'January' }, /--restate is 'January'; expected months .*2026-01,2026-02/],
-    [{ faults: '[{"kind":"explode"}]' }, /--faults .*expected faults as a JSON list/],
-    [{ faults: '[' }, /--faults: not JSON/],
-    [{ faults: '/nowhere/faults.json' }, /--faults: \/nowhere\/faults\.json cannot be read/],
-    [{ csv: 'tabs' }, /--csv is 'tabs'; expected of bom, crlf/],
-  ])('%j is refused by name', (given, message) => {
-    expect(() => sandboxOptionsFrom(given)).toThrow(message)
+  test.each(['{bad', '[1]', '/nowhere/options.json'])('--options %s is refused by name', (text) => {
+    expect(() => jsonOptions(text)).toThrow(/^--options: .*docs\/sandbox-reference\.md/)
+  })
+
+  test('a flag that is no number is refused by its name', () => {
+    expect(() => settle(sandboxOptionsFrom({ port: 'abc' }))).toThrow(/port: /)
   })
 
   test('no two flags have the same name', () => {
