@@ -244,23 +244,18 @@ const submissions = casesOf('submit', 'inside', [
 
 const statuses = casesOf('status', 'inside', [
   [
-    'A1, 69, finding 15',
+    'A1, 69',
     'report refused',
     json(200, { status: 'bad request', errors: ['incorrect dates, unavailable countries, unavailable metrics, etc'] }),
   ],
   [
-    'A1, 69, finding 15',
+    'A1, 69',
     'report refused',
     json(200, { status: 'bad_request', error_message: 'unavailable metrics' }),
     json(200, { status: 'Bad Request' }),
   ],
-  [
-    'A1, finding 15',
-    'report failed',
-    json(200, { status: 'internal error' }),
-    json(200, { status: 'internal_error', errors: ['oops'] }),
-  ],
-  ['A3, finding 15', 'report failed', json(200, { status: 'failed', error_message: 'oops' }), json(200, { status: 'error' })],
+  ['A1', 'report failed', json(200, { status: 'internal error' }), json(200, { status: 'internal_error', errors: ['oops'] })],
+  ['A3', 'report failed', json(200, { status: 'failed', error_message: 'oops' }), json(200, { status: 'error' })],
   ['A1', 'stays open', json(200, { status: 'processing' }), json(200, { status: 'retry' }), json(200, { status: 'in_progress' })],
   ['A3', 'stays open', json(200, { status: 'queued' }), json(200, { status: 'warming up' })],
   ['A4', 'stays open', merge({ download_url: null }), merge({ download_url: null, S3_path: 's3://bucket/file.csv' })],
@@ -278,7 +273,7 @@ const statuses = casesOf('status', 'inside', [
   ['58', 'stays open', html(200), json(200, {})],
   ['A3', 'fine', merge({ status: 'complete' }), merge({ status: 'SUCCESS' }), merge({ status: 'ready' })],
   ['A4', 'fine', merge({ data_points_count: null }), merge({ user_id: 7 })],
-  ['A4, finding 15', 'fine', merge({ used_quota: null })],
+  ['A4', 'fine', merge({ used_quota: null })],
 ])
 
 const csv = (body: string): Sent => ({ status: 200, type: 'text/csv', body })
