@@ -1,4 +1,4 @@
-// The types a column may have, each with all that is known of it. A new type is one entry here, and its cast in parse/cast.ts.
+// The types a column may have, each with all that is known of it. A new type is one entry here and its cast in parse/cast.ts; the compiler names the two tables by type that want one, too (parse-plan.ts, example-answer.ts).
 
 export interface ColumnTypeEntry {
   /** As PostgreSQL's catalog writes it. */

@@ -6,7 +6,7 @@ export interface Completeness {
   readonly fingerprint: Fingerprint
   /** Distinct records the service announces; null where it announces none (reports). */
   readonly expectedRows: number | null
-  /** Data points the service counts in the report; null where it does not say. What it counts is learnt: see core/data-points.ts. */
+  /** Data points the service counts in the report; null where it does not say. What it counts is learnt: see ledger/data-points.ts. */
   readonly dataPoints: number | null
   /** Credits the service charged for it, so that a ledger that has forgotten the purchase knows its price; null or undefined: it did not say. */
   readonly usedQuota?: number | null | undefined

@@ -28,7 +28,7 @@ const ownRefusalsShare = 2
 
 /**
  * An answer of any status but 429. Harmless requests are sent again after connection errors, server errors and 429: as long as a place is in
- * trouble for all, they wait for it. Any other request is sent once, and what it throws says in `context.sent` whether it can have reached the
+ * trouble for all, they wait for it. Any other request is sent once, and what it throws says in `sent` whether it can have reached the
  * service. Throws RATE_LIMITED on 429 with `notBefore`, and the place's own trouble where waiting for it has ended.
  */
 export const withRetries = async <A extends Answered>(

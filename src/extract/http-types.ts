@@ -86,7 +86,7 @@ export interface HttpClient {
   readonly origin: string
   /**
    * Reads the whole answer, of whatever status but 429; 5xx and 429 are tried again first where that is harmless, for as long as `patience` says
-   * while the service is in trouble for all. A request that may not be sent twice throws with `context.sent` saying whether it can have reached
+   * while the service is in trouble for all. A request that may not be sent twice throws with `sent` saying whether it can have reached
    * the service. Throws RATE_LIMITED on 429.
    */
   read(request: HttpRequest): Promise<HttpAnswer>

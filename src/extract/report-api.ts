@@ -21,7 +21,7 @@ export interface ReportApi {
   readonly request: unknown
   /** Credits it would cost, where the service says so for free; null otherwise. */
   estimate(): Promise<number | null>
-  /** Throws with `context.sent` false where the service certainly did not take it. */
+  /** Throws with `sent` false where the service certainly did not take it. */
   submit(): Promise<{ reportId: string; word: string | null }>
   /** null: the service does not know the id (yet). */
   status(reportId: string): Promise<ReportStatus | null>

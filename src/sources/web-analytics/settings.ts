@@ -33,7 +33,7 @@ const monthName = 'WEB_ANALYTICS_QUOTA_PER_MONTH'
 const dayName = 'WEB_ANALYTICS_QUOTA_PER_DAY'
 /** What the service charges, where somebody knows before the first bill. */
 const pricesName = 'WEB_ANALYTICS_PRICES'
-const pricesExample = 'keywords=0.13/row asked,shopper-report=2/request from 10'
+const pricesExample = 'keywords=0.13/row asked'
 
 /** Both keys (interface 5), without the suffix of an account. */
 export const secrets = [keyName, batchKeyName]
