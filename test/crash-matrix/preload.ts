@@ -161,7 +161,7 @@ const watchStatements = (): void => {
 
 const sent = (connection: Connection, text: string): void => {
   connection.boundaryOf = labelOf(text)
-  if (/insert into etl\.loads/.test(text)) {
+  if (/insert into etl\.load_rows/.test(text)) {
     connection.hasLoaded = true
     boundary('load sent')
   }

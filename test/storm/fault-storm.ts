@@ -150,8 +150,8 @@ const phase = async (
   await boughtOnce(storm)
   if ((await open(storm)).length === 0) return
   await command(storm, truth, before, ['--resubmit-uncertain'])
-  // An expired report is bought again by force, which asks for everything anew.
-  if ((await open(storm)).some(({ errorCode }) => errorCode === 'REPORT_EXPIRED')) {
+  // An expired report, and an answer that was of no use, are bought again by force, which asks for everything anew.
+  if ((await open(storm)).some(({ errorCode }) => errorCode === 'REPORT_EXPIRED' || errorCode === 'UNUSABLE')) {
     storm.asked += 1
     await command(storm, truth, before, ['--resubmit-uncertain', '--force'])
   }

@@ -2,7 +2,7 @@
 import type { Pool } from 'pg'
 import { z } from 'zod'
 import type { Db } from '../../src/db/tables.ts'
-import type { Grain, SemanticModel } from '../../src/definition/semantic.ts'
+import { type Grain, type SemanticModel, windowOf } from '../../src/definition/semantic.ts'
 import { compileQuery } from '../../src/semantic/compile-question.ts'
 import { allMetrics } from '../../src/semantic/find.ts'
 import { querySchema } from '../../src/semantic/query.ts'
@@ -58,7 +58,7 @@ export const supersetQuestionOf = (db: Db, model: SemanticModel, input: Record<s
 /** Every guarded metric over everything its dataset holds. */
 export const unguardedQuestions = (model: SemanticModel): SupersetQuestion[] =>
   allMetrics(model)
-    .filter(({ metric }) => metric.neverOver.size > 0)
+    .filter(({ metric }) => metric.neverOver.size > 0 && windowOf(metric) === null)
     .map(({ metric, subject }) => ({
       view: subject.view,
       query: {
