@@ -100,6 +100,10 @@ interface Shut {
   isLasting: boolean
   /** What the last one that tried in vain asked after. */
   triedBy: string | undefined
+  /** It alone has tried: whether the others are refused, too, nobody knows. */
+  isOne: boolean
+  /** Others have come since: only for them it leaves its turn. */
+  hasOthers: boolean
   readonly met: Map<string | symbol, Met>
 }
 
@@ -115,6 +119,8 @@ const pauseMs = (clock: Clock, tries: number, askedMs: number | null): number =>
   const own = Math.min(longestPauseMs, firstPauseMs * 3 ** tries) * (0.9 + clock.random() * 0.2)
   return askedMs === null ? own : tries === 0 ? Math.max(50, askedMs) : Math.max(own, askedMs)
 }
+
+const untried = () => ({ tries: 0, isProbed: false, isSaid: false, hasOthers: false, met: new Map<string | symbol, Met>() })
 
 /** In memory: another process finds out by itself. */
 const createPlaces = ({ clock, tell }: GateOptions) => {
@@ -150,6 +156,7 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
   /** The probe found the same. */
   const failedAgain = (place: Place, shut: Shut, { error, askedMs }: Finding, what: string | undefined): void => {
     shut.tries += 1
+    shut.isOne &&= what === shut.triedBy
     shut.triedBy = what
     shut.error = error
     shut.nextMs = steadyNow() + pauseMs(clock, shut.tries, askedMs)
@@ -170,8 +177,7 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
     place.failures += 1
     if (place.failures < enough) return
     const nextMs = now + pauseMs(clock, 0, askedMs)
-    const isNew = { tries: 0, isProbed: false, isSaid: false, met: new Map() }
-    place.shut = { ...isNew, sinceMs: place.failedAtMs, error, nextMs, isLasting, triedBy: what }
+    place.shut = { ...untried(), sinceMs: place.failedAtMs, error, nextMs, isLasting, triedBy: what, isOne: what !== undefined }
     if (nextMs - now >= toldPauseMs || enough > 1) say(place, place.shut)
   }
   return {
@@ -236,9 +242,11 @@ const enter = async (clock: Clock, places: Places, place: Place, waiter: Waiter)
     if (shut === null) return false
     const now = places.now()
     const met = metBy(shut, waiter, now)
-    const nextMs = shut.nextMs + (waiter.what !== undefined && shut.triedBy === waiter.what ? turnMs : 0)
+    const hasTried = waiter.what !== undefined && shut.triedBy === waiter.what
+    shut.hasOthers ||= !hasTried
+    const nextMs = shut.nextMs + (hasTried && shut.hasOthers ? turnMs : 0)
     const leftMs = met.sinceMs + patience.deadlineMs - now
-    if (leftMs <= 0 || (!shut.isLasting && shut.tries - met.tries >= patience.attempts))
+    if (leftMs <= 0 || (!shut.isLasting && (hasTried || !shut.isOne) && shut.tries - met.tries >= patience.attempts))
       throw away(place, shut, met, { now, final: true, notBefore: clock.now() + Math.max(0, nextMs - now) })
     if (!shut.isProbed && now >= nextMs) {
       shut.isProbed = true

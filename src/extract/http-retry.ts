@@ -45,6 +45,7 @@ export const withRetries = async <A extends Answered>(
   const mostRefusals = isPatient ? ownRefusalsShare * options.attempts : tries - 1
   let refusals = 0
   for (let attempt = 1; ; attempt += 1) {
+    if (attempt > 1) await request.letOthers?.()
     const pass = await gate.pass(waiter).catch((error: unknown) => stoppedOr(error, asked))
     const sent = await sendOnce(
       service,
@@ -69,7 +70,8 @@ export const withRetries = async <A extends Answered>(
 }
 
 const waiterOf = ({ signal, lane, patience = shortPatience }: UnitHttpOptions, request: HttpRequest): Waiter => ({
-  what: request.endpoint.includes('{') ? request.url.pathname : undefined,
+  // Of a submission the address says nothing.
+  what: request.idempotent ? request.url.pathname + request.url.search : undefined,
   places: request.place === undefined ? [wholeAccount, request.endpoint] : [request.place],
   signal,
   patience,

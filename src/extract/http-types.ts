@@ -51,6 +51,8 @@ export interface HttpRequest {
   readonly part?: number
   /** The caller can do without: nobody waits for it while its path is in trouble. */
   readonly optional?: boolean
+  /** Awaited before it is sent again after a try in vain. Default: nothing is. */
+  readonly letOthers?: () => Promise<void>
   /** What is in trouble where it fails. Default: its path, and the account as a whole. */
   readonly place?: string
   /** What its answer is paid for, as far as it is known before; `billed` of the answer tells the rest. Default: it is free. */
@@ -125,7 +127,7 @@ export interface UnitHttpOptions {
   /** Called for each request that is paid for, in place of sending it. Default: it is sent. */
   readonly paying?: (
     request: HttpRequest & { readonly paidFor: PurchaseSize },
-    send: () => Promise<HttpAnswer>,
+    send: (letOthers: () => Promise<void>) => Promise<HttpAnswer>,
   ) => Promise<HttpAnswer>
 }
 

@@ -31,7 +31,8 @@ const client = (service: OpenService, agents: Agents, options: UnitHttpOptions):
   ...(service.dialect === undefined ? {} : { dialect: service.dialect }),
   read: (request) => {
     const { paidFor } = request
-    const send = (): Promise<HttpAnswer> => read(service, agents, options, request)
+    const send = (letOthers = request.letOthers): Promise<HttpAnswer> =>
+      read(service, agents, options, letOthers === undefined ? request : { ...request, letOthers })
     return paidFor === undefined || options.paying === undefined ? send() : options.paying({ ...request, paidFor }, send)
   },
   download: (url) => download(service, agents, options, url),

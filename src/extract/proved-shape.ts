@@ -1,4 +1,5 @@
 // Pages are paid for: where nobody knows yet whether they come in a shape that can be read, one is asked for and the others wait for it.
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, orAborted } from '../core/clock.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
 
@@ -9,8 +10,8 @@ interface Shape {
   badUntilMs: number
   said: string
   trying: Promise<void> | null
-  /** Runs in which a person asked for one all the same. */
-  readonly forcedBy: Set<number>
+  /** Runs in which a person asked for one all the same, and which one that was. */
+  readonly forcedBy: Map<number, ShapeWaiter>
 }
 
 const shapes = new Map<string, Shape>()
@@ -31,36 +32,54 @@ export interface ShapeWaiter {
 }
 
 /**
- * Asks, alone where the shape is not proved; `ask` throws UNUSABLE for an answer that cannot be read. Throws without asking where two units had such a one,
- * until it is time for another try, or a person forces one: one a run.
+ * Asks, alone where the shape is not proved; `ask` throws UNUSABLE for an answer that cannot be read, and awaits `letOthers` before it tries again what
+ * came to nothing: then another one has the turn. Throws without asking where two units had an answer that cannot be read, until it is time for another
+ * try, or a person forces one: one a run.
  */
-export const inProvedShape = async <T>(key: string, waiter: ShapeWaiter, ask: () => Promise<T>): Promise<T> => {
-  const { clock, signal } = waiter
-  const shape = shapes.get(key) ?? { isGood: false, unread: 0, badUntilMs: 0, said: '', trying: null, forcedBy: new Set() }
+export const inProvedShape = async <T>(
+  key: string,
+  waiter: ShapeWaiter,
+  ask: (letOthers: () => Promise<void>) => Promise<T>,
+): Promise<T> => {
+  const shape = shapes.get(key) ?? { isGood: false, unread: 0, badUntilMs: 0, said: '', trying: null, forcedBy: new Map() }
   shapes.set(key, shape)
-  // In turn, so that of those that wait for one try only the first makes the next.
-  while (!shape.isGood && shape.trying !== null) await orAborted(shape.trying, signal)
-  if (!shape.isGood && clock.now() < shape.badUntilMs) mayForce(shape, waiter)
-  const over = Promise.withResolvers<void>()
-  if (!shape.isGood) shape.trying = over.promise
+  let leave = await takeTurn(shape, waiter)
+  const letOthers = async (): Promise<void> => {
+    leave()
+    // Those that wait take it first.
+    await nextTurn()
+    leave = await takeTurn(shape, waiter)
+  }
   try {
-    const answer = await ask()
+    const answer = await ask(letOthers)
     Object.assign(shape, { isGood: true, unread: 0 })
     shape.forcedBy.clear()
     return answer
   } catch (error) {
-    if (isEtlError(error) && error.code === 'UNUSABLE') unread(shape, error.message, clock)
+    if (isEtlError(error) && error.code === 'UNUSABLE') unread(shape, error.message, waiter.clock)
     throw error
   } finally {
+    leave()
+  }
+}
+
+/** Of those that wait for one try only the first makes the next. @returns ends the turn */
+const takeTurn = async (shape: Shape, waiter: ShapeWaiter): Promise<() => void> => {
+  while (!shape.isGood && shape.trying !== null) await orAborted(shape.trying, waiter.signal)
+  if (!shape.isGood && waiter.clock.now() < shape.badUntilMs) mayForce(shape, waiter)
+  const over = Promise.withResolvers<void>()
+  if (!shape.isGood) shape.trying = over.promise
+  return () => {
     if (shape.trying === over.promise) shape.trying = null
     over.resolve()
   }
 }
 
-/** Throws where the run was not forced, or had its try. */
-const mayForce = (shape: Shape, { unit, forcedBy }: ShapeWaiter): void => {
-  if (forcedBy === null || shape.forcedBy.has(forcedBy)) throw notAsked(unit, shape)
-  shape.forcedBy.add(forcedBy)
+/** Throws where the run was not forced, or another one of it had its try. */
+const mayForce = (shape: Shape, waiter: ShapeWaiter): void => {
+  const { unit, forcedBy } = waiter
+  if (forcedBy === null || (shape.forcedBy.get(forcedBy) ?? waiter) !== waiter) throw notAsked(unit, shape)
+  shape.forcedBy.set(forcedBy, waiter)
 }
 
 const unread = (shape: Shape, said: string, clock: Clock): void => {

@@ -36,14 +36,20 @@ export const paidPages = (
       // Looks at one record are of no walk.
       const here = request.paidFor.rowsAsked === 1 ? null : await begun.page(request.part ?? 1)
       if (here !== null) return here
-      const first = await beginFirst(work, context(), subject)
+      let first = await beginFirst(work, context(), subject)
       const end = (): void => {
         if (ends.delete(end)) first?.end()
       }
       ends.add(end)
+      const letOthers = async (): Promise<void> => {
+        if (ends.delete(end)) first?.leave()
+        await request.letOthers?.()
+        first = await beginFirst(work, context(), subject)
+        ends.add(end)
+      }
       try {
         const back = await purse?.reserve(request.paidFor, request.part ?? 1)
-        const answer = await send().catch(async (error: unknown) => {
+        const answer = await send(letOthers).catch(async (error: unknown) => {
           await back?.()
           throw error
         })

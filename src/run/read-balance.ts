@@ -114,6 +114,8 @@ interface FirstPage {
   bill(): Promise<number | null>
   /** Others may go on; to be called once, also where nothing came of it. */
   end(): void
+  /** The same before it is tried again: no page came yet. */
+  leave(): void
 }
 
 /** Waits until nobody else is at it; null: the price is known, or there is no way to see it. */
@@ -148,6 +150,10 @@ export const beginFirst = async (work: JobWork, context: SourceContext, subject:
         return before === null || now === null || now >= before ? null : before - now
       },
       end,
+      leave: () => {
+        learning.inVain -= 1
+        end()
+      },
     }
   } catch (error) {
     end()

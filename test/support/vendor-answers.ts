@@ -168,8 +168,8 @@ const keywords = casesOf('keywords', 'inside', [
   ],
   ['58', 'outage', html(403), html(502), html(503), html(200)],
   ['71', 'outage', message(504, 'Endpoint request timed out'), message(500, 'An error has occurred.'), plain(500, '')],
-  ['A7, finding 6', 'outage', after(message(503, 'Service Unavailable'), 1)],
-  ['A8, 71, finding 6', 'rate limit', message(429, 'Too Many Requests'), plain(429, ''), after(html(429), 1)],
+  ['A7', 'outage', after(message(503, 'Service Unavailable'), 1)],
+  ['A8, 71', 'rate limit', message(429, 'Too Many Requests'), plain(429, ''), after(html(429), 1)],
   ['52', 'unusable', merge(echoing('2026-07-01', '2026-09-30'))],
   ['73', 'unusable', json(200, v5), json(200, { meta: { status: 'Success' }, response: { keywords: records } })],
   [

@@ -107,8 +107,9 @@ interface KeywordPage extends Page {
 }
 
 /** null: the service has no data for the domain and month. The first page of a unit proves the shape of the others. */
-export const fetchPage: typeof askForPage = (request, context, offset, ...more) => {
-  const ask = (): ReturnType<typeof askForPage> => askForPage(request, context, offset, ...more)
+export const fetchPage: typeof askForPage = (request, context, offset, limit, part, arrived) => {
+  const ask = (letOthers?: () => Promise<void>): ReturnType<typeof askForPage> =>
+    askForPage(request, context, offset, limit, part, arrived, letOthers)
   const { definition, box } = request
   const key = [context.http.origin, definition.account, pathOf(context.http, 'keywords')].join(' ')
   return offset > 0 ? ask() : inProvedShape(key, { ...context, forcedBy: context.forcedBy ?? null, unit: box.key }, ask)
@@ -121,6 +122,7 @@ const askForPage = async (
   limit: number,
   part: number,
   arrived?: () => Promise<void>,
+  letOthers?: () => Promise<void>,
 ): Promise<KeywordPage | null> => {
   const { http } = context
   const endpoint = pathOf(http, 'keywords')
@@ -131,6 +133,7 @@ const askForPage = async (
     url: address(http, request, offset, limit),
     idempotent: true,
     part,
+    ...(letOthers === undefined ? {} : { letOthers }),
     paidFor: { rowsAsked: limit, rows: null, metrics: 1, values: 1 },
   })
   await arrived?.()

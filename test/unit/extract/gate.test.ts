@@ -79,6 +79,34 @@ describe('the gate', () => {
     }
   })
 
+  test('asks at once again for what is alone in trouble where no other waits', async () => {
+    const { clock, gate } = world()
+    const trouble = finding({ place: '/keywords', askedMs: 1_000, enough: 1 })
+    const only = { places: ['/keywords'], what: '/keywords?domain=a.com' }
+    ;(await gate.pass(waiter(only))).end(trouble)
+    const again = waiting(gate, only)
+    await clock.run(clock.now() - startOfTime + 1_000)
+    expect(again.passed).not.toBeNull()
+  })
+
+  test('lets nobody else go for what one alone tried in vain: they have not tried yet', async () => {
+    const { clock, gate } = world()
+    const trouble = finding({ enough: 1 })
+    const bad = { what: '/keywords?domain=bad.com' }
+    ;(await gate.pass(waiter(bad))).end(trouble)
+    for (const ms of [1_000, 4_000, 13_000]) {
+      const again = waiting(gate, bad)
+      await clock.run(ms)
+      again.passed?.end(trouble)
+    }
+    const submission = { longestPauseMs: 0 }
+    await expect(gate.pass(waiter(submission))).rejects.toMatchObject({ follows: { isFinal: false } })
+    await expect(gate.pass(waiter(bad))).rejects.toMatchObject({ follows: { isFinal: true } })
+    await clock.run(40_000)
+    ;(await gate.pass(waiter(submission))).end(trouble)
+    await expect(gate.pass(waiter(submission))).rejects.toMatchObject({ follows: { isFinal: true } })
+  })
+
   test('lets one try at a growing pause, and all go on when it is answered', async () => {
     const here = world()
     const { clock, gate, told } = here

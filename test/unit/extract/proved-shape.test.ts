@@ -59,3 +59,45 @@ test('a run that a person forces asks for one at once, and for the others when i
   expect(await Promise.all([ask(8), ask(8), ask(8)])).toEqual(['a page', 'a page', 'a page'])
   expect(await ask(), 'and so for everybody').toBe('a page')
 })
+
+test('who meets a trouble lets another one ask: one unit that is refused for good keeps no others from being asked for', async () => {
+  const { signal } = new AbortController()
+  const waiter = (unit: string) => ({ clock: manualClock(), signal, unit, forcedBy: null })
+  const asked: string[] = []
+  const bad = inProvedShape('turns', waiter('bad.com'), async (letOthers) => {
+    for (let time = 0; time < 2; time += 1) {
+      asked.push('bad.com')
+      await letOthers()
+    }
+    return 'in the end'
+  })
+  const good = ['a.com', 'b.com'].map((unit) =>
+    inProvedShape('turns', waiter(unit), () => {
+      asked.push(unit)
+      return Promise.resolve(unit)
+    }),
+  )
+  expect(await Promise.all([...good, bad])).toEqual(['a.com', 'b.com', 'in the end'])
+  expect(asked.slice(0, 2)).toEqual(['bad.com', 'a.com'])
+})
+
+test('a service that is away is asked by one at a time, in turn', async () => {
+  const { signal } = new AbortController()
+  const asked: string[] = []
+  let atOnce = 0
+  const asking = ['a.com', 'b.com', 'c.com'].map((unit) =>
+    inProvedShape('away', { clock: manualClock(), signal, unit, forcedBy: null }, async (letOthers) => {
+      for (let time = 0; time < 2; time += 1) {
+        atOnce += 1
+        expect(atOnce).toBe(1)
+        asked.push(unit)
+        await Promise.resolve()
+        atOnce -= 1
+        await letOthers()
+      }
+      throw new EtlError('SERVICE_ERROR', 'It is away.')
+    }),
+  )
+  expect((await Promise.allSettled(asking)).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+  expect(asked.slice(0, 3)).toEqual(['a.com', 'b.com', 'c.com'])
+})
