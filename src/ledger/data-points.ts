@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { DataPointReading } from '../core/data-point-counts.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
-import type { Definition } from '../core/types.ts'
+import type { Definition, Window } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 import { openAgain, reportTransitions } from './transitions.ts'
@@ -81,8 +81,11 @@ export const judgeHeldAgain = async (trx: Db, pipelineId: number, { account, dat
   return jobs.length
 }
 
-/** Reports that came short are downloaded again, which is free, until they are whole: nothing else of them is open. Under the pipeline's lock. Returns how many. */
-export const fetchHeldAgain = async (trx: Db, pipelineId: number): Promise<number> => {
+/**
+ * Reports that came short are downloaded again, which is free, until they are whole: nothing else of them is open. Under the pipeline's lock.
+ * @param span what the run is about; others are left to a run of their own. Returns how many
+ */
+export const fetchHeldAgain = async (trx: Db, pipelineId: number, span: Window): Promise<number> => {
   await lockPipeline(trx, pipelineId)
   const jobs = await trx
     .selectFrom('etl.jobs')
@@ -92,6 +95,8 @@ export const fetchHeldAgain = async (trx: Db, pipelineId: number): Promise<numbe
     .where('error_code', '=', 'INCOMPLETE')
     .where('answer_id', 'is not', null)
     .where('report_id', 'is not', null)
+    .where('window_from', '<', span.to)
+    .where('window_to', '>', span.from)
     .where('report_state', 'in', [...reportTransitions['bytes unusable'].from, 'ready'])
     .orderBy('job_id')
     .forUpdate()

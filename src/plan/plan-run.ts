@@ -1,6 +1,6 @@
 // From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
 import type { Definition, IsoDate } from '../core/types.ts'
-import { showWindow } from '../core/window.ts'
+import { addWindows, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { Refresh } from '../ledger/candidates.ts'
 import { takeUpApproved, trimApproved } from '../ledger/approved-jobs.ts'
@@ -165,11 +165,13 @@ const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, u
 }
 
 /** Reports that were held because of their count: where the definition says by now what that counts, or other reports have shown it, and the others downloaded again. */
-export const judgeAgain = async ({ definition, source, frame, step }: PlanContext): Promise<void> => {
-  if (source.kind !== 'report') return
+export const judgeAgain = async ({ definition, source, frame, windows, step }: PlanContext): Promise<void> => {
+  const [first, last] = [windows[0], windows.at(-1)]
+  if (source.kind !== 'report' || first === undefined || last === undefined) return
+  const span = { from: first.from, to: addWindows(last.from, definition.window.every, 1) }
   await step(async (trx) => {
     await judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source))
-    await fetchHeldAgain(trx, frame.pipelineId)
+    await fetchHeldAgain(trx, frame.pipelineId, span)
   })
 }
 
