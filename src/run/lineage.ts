@@ -29,7 +29,7 @@ type RunEnd = 'done' | 'failed' | 'cancelled' | 'interrupted'
 
 const addressName = 'OPENLINEAGE_URL'
 const keyName = 'OPENLINEAGE_API_KEY'
-const producer = `https://github.com/millrace/millrace/tree/v${version}`
+const producer = `urn:millrace:${version}`
 const specification = 'https://openlineage.io/spec'
 /** All events of a moment together. A collector that is away delays no run by more, and fails none. */
 const sendMs = 5_000
