@@ -36,6 +36,8 @@ const sendMs = 5_000
 
 const endTypes: Readonly<Record<RunEnd, string>> = { done: 'COMPLETE', failed: 'FAIL', cancelled: 'ABORT', interrupted: 'ABORT' }
 
+const noRows: Readonly<Record<string, WrittenRows>> = {}
+
 const none: Lineage = { started: async () => undefined, ended: async () => undefined }
 
 /** By the standard variables OPENLINEAGE_URL, _ENDPOINT, _API_KEY, _NAMESPACE and _DISABLED. Throws CONFIGURATION. */
@@ -66,7 +68,10 @@ export const createLineage = (environment: Readonly<Record<string, string | unde
   return {
     started: (run) => send(run.definitions.map((definition) => eventOf(namespace, run, definition, 'START', null))),
     ended: async (run, state, read) => {
-      const rows = await read()
+      const rows = await read().catch((error: unknown) => {
+        log.warn({ error: redact(messageOf(error)) }, 'lineage without rows')
+        return noRows
+      })
       await send(
         run.definitions.map((definition) =>
           eventOf(namespace, run, definition, endTypes[state], rows[definition.pipeline] ?? null),

@@ -165,6 +165,23 @@ describe('what the keyword endpoint refuses', () => {
     expect(strict.requests).toHaveLength(before)
   })
 
+  test('an answer cut at the newest month that cost nothing waits for its month; one with rows is held', async () => {
+    const answer = (keywords: readonly KeywordRecord[]): string =>
+      JSON.stringify({
+        keywords,
+        keywords_count: keywords.length,
+        meta: { request: { start_date: '2026-08-01', end_date: '2026-08-31' } },
+      })
+    await start({ intercept: answering(path, 200, 'application/json', answer([])) })
+    const empty = await keywords()
+    expect(empty.stdout + empty.stderr).toMatch(/NOT_PUBLISHED[\s\S]*answered up to 2026-08-01: the month is not published yet/)
+    expect(summaryOf(empty).units).toMatchObject({ waiting: 1, held: 0, loaded: 0 })
+    await service?.close()
+    await start({ intercept: answering(path, 200, 'application/json', answer([record('a')])) })
+    const billed = await keywords({}, '--only', 'domain=b.com;country=us')
+    expect(summaryOf(billed).units).toMatchObject({ waiting: 0, held: 1, loaded: 0 })
+  })
+
   test('an answer for another domain is not loaded, and not paid for again by itself', async () => {
     const body = JSON.stringify({ keywords: [record('a')], keywords_count: 1, meta: { request: { domain: 'other.com' } } })
     const strict = await start({ intercept: answering(path, 200, 'application/json', body) })
