@@ -7,7 +7,7 @@ import { errorCodes, type Retry } from '../src/core/errors.ts'
 import { jobTransitions, reportTransitions } from '../src/ledger/transitions.ts'
 import { faultKinds } from '../src/sandbox/fault-kinds.ts'
 import { optionsSchema, sandboxFlags } from '../src/sandbox/sandbox-options.ts'
-import { routes } from '../src/sandbox/service-routes.ts'
+import { routes } from '../src/sandbox/handle.ts'
 import { additivityTable } from '../test/support/additivity.ts'
 import { drawingOf } from '../test/support/state-drawing.ts'
 

@@ -1,19 +1,18 @@
-// A file's checked form becomes a Definition: defaults filled in, every reference followed.
+// A file's checked form becomes a Definition: defaults filled in, every reference followed, indexes on columns that the table has.
 import { validateDetailed } from 'node-cron'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import { Temporal } from '../core/temporal.ts'
-import type { Definition, RowPeriod, Schedule, WindowRule } from '../core/types.ts'
+import type { Column, Definition, RowPeriod, Schedule, TableIndex, WindowRule } from '../core/types.ts'
 import { addWindows, alignDown } from '../core/window.ts'
 import { pipelineNameProblem, resolveColumns } from './columns.ts'
 import { readTests } from './data-tests.ts'
 import { readLimits } from './definition-limits.ts'
 import { readDimensions } from './dimensions.ts'
-import { resolveIndexes } from './indexes.ts'
 import { suggest } from './problem.ts'
+import type { RawDefinition, RawIndex } from './schema.ts'
 import { placeholderProblem, readParams, report, type Scope } from './scope.ts'
-import type { RawDefinition } from './schema.ts'
 import type { Path } from './yaml-file.ts'
 
 type Needed = Pick<Definition, 'params' | 'window' | 'key' | 'dimensions'>
@@ -224,4 +223,64 @@ export const cronProblem = (text: string): string | null => {
     return `day ${error.value} never comes in the month(s) '${parts[3]}'; choose a day that exists.`
   const field = fields[error.field] ?? { name: error.field, range: '*, lists, ranges, steps' }
   return `'${error.value}' is not a ${field.name} (${field.range}; also *, lists, ranges, steps).`
+}
+
+/** PostgreSQL's limit, included columns counted. */
+const mostColumns = 32
+
+/** Indexes in the order of the YAML. Problems go to the scope. @param columns those that could be made out; none where the parameters are wrong. */
+const resolveIndexes = (
+  { key, indexes = [] }: RawDefinition['table'],
+  columns: readonly Column[],
+  scope: Scope,
+): readonly TableIndex[] =>
+  indexes.map((raw, place) => {
+    const path: Path = ['table', 'indexes', place]
+    const index = { columns: raw.columns, include: raw.include ?? [] }
+    if (columns.length > 0) checkNames(raw, path, columns, scope)
+    checkUse(index, path, key, scope)
+    const twin = indexes.slice(0, place).some((one) => sameIndex({ columns: one.columns, include: one.include ?? [] }, index))
+    if (twin) report(scope, path, 'the same index appears twice; keep one of the two.')
+    return index
+  })
+
+/** The order of included columns means nothing. */
+const sameIndex = (left: TableIndex, right: TableIndex): boolean =>
+  left.columns.join() === right.columns.join() && [...left.include].sort().join() === [...right.include].sort().join()
+
+const checkNames = (raw: RawIndex, path: Path, columns: readonly Column[], scope: Scope): void => {
+  const names = [...raw.columns, ...(raw.include ?? [])]
+  const numerics = names.filter((name) => isNumeric(name, columns))
+  names.forEach((name, at) => {
+    const wrong =
+      names.indexOf(name) < at
+        ? `'${name}' appears twice in the index; keep one of the two.`
+        : numerics.indexOf(name) > 0
+          ? `'${name}' is the index's second numeric column outside the key; together they may be longer than an index entry. Take one out.`
+          : columnProblem(name, columns)
+    const inColumns = at < raw.columns.length
+    const place: Path = [...path, inColumns ? 'columns' : 'include', inColumns ? at : at - raw.columns.length]
+    if (wrong !== null) report(scope, place, wrong)
+  })
+}
+
+/** Parsing bounds a number's digits so that one of them fits beside the longest key. */
+const isNumeric = (name: string, columns: readonly Column[]): boolean =>
+  columns.some((column) => column.name === name && !column.isKey && column.type === 'numeric')
+
+const columnProblem = (name: string, columns: readonly Column[]): string | null => {
+  const column = columns.find((one) => one.name === name)
+  const known = columns.map((one) => one.name)
+  if (column === undefined) return `the table has no column '${name}' to index.${suggest(name, known)}`
+  // The key's length is checked row by row; another text could be longer than an index entry may be, and fail its whole unit.
+  if (column.isKey || !['text', 'text[]'].includes(column.type)) return null
+  const fix = 'Take it out; of columns outside the key only numbers, boolean, date and timestamptz fit.'
+  return `'${name}' is ${column.type} and may be longer than an index entry. ${fix}`
+}
+
+const checkUse = (index: TableIndex, path: Path, key: readonly string[], scope: Scope): void => {
+  const count = index.columns.length + index.include.length
+  if (count > mostColumns) report(scope, path, `an index of ${count} columns; PostgreSQL allows ${mostColumns}.`)
+  const isPartOfKey = index.include.length === 0 && index.columns.every((name, at) => name === key[at])
+  if (isPartOfKey) report(scope, path, 'the key begins with these columns and is an index already; remove this one.')
 }

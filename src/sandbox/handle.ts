@@ -1,14 +1,18 @@
-// One request from socket to books: route, faults, rate limit, key, answer, in the order in which the service would look.
+// One request from socket to books: route, faults, rate limit, key, answer, in the order in which the service would look. The routes, each with the endpoint
+// that answers, and those about webhooks, which public facts describe beyond the interface.
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { domainsOf } from './batch-endpoints.ts'
+import { z } from 'zod'
+import { domainsOf, download, status, submit } from './batch-endpoints.ts'
 import type { KeyFlag, RequestRecord } from './books.ts'
 import type { Exchange } from './exchange.ts'
-import type { Fault } from './fault-kinds.ts'
+import { capabilities, credits, describe, history, retry, userCapabilities, validate } from './extension-endpoints.ts'
+import type { Endpoint, Fault } from './fault-kinds.ts'
 import type { TakeFault } from './faults.ts'
-import { type Family, type Reply, html, json, jsonText, keyRefused, quotaExhausted, refusal, retryAfter } from './reply.ts'
+import { keywords } from './keyword-endpoint.ts'
+import { type Family, html, json, jsonText, keyRefused, quotaExhausted, refusal, type Reply, retryAfter } from './reply.ts'
 import { readJson } from './request-body.ts'
-import { type Match, findRoute } from './service-routes.ts'
+import { problems } from './sandbox-options.ts'
 import { send } from './send.ts'
 import type { Service } from './service.ts'
 
@@ -195,4 +199,112 @@ const bytesOf = async ({ body }: Reply): Promise<Buffer> => {
   const chunks: Buffer[] = []
   for await (const chunk of body) chunks.push(chunk)
   return Buffer.concat(chunks)
+}
+
+const longestUrl = 255
+
+const address = z.url({ protocol: /^https?$/, error: 'expected an address' }).max(longestUrl, `at most ${longestUrl} characters`)
+const event = z.enum(['Monthly', 'Daily'], { error: 'expected Daily or Monthly' })
+const subscription = z.strictObject({ webhook_event_type: event, url: address })
+const removal = z.strictObject({ webhook_event_type: event, subscription_id: z.string().optional() })
+const test = z.strictObject({ webhook_url: address })
+
+const subscribe = ({ webhooks }: Service, { body }: Exchange): Reply => {
+  const asked = subscription.safeParse(body)
+  if (!asked.success) return refusal('rest', 400, 100, [problems(asked.error)])
+  const { webhook_event_type, url } = asked.data
+  return json(200, {
+    subscription_id: webhooks.subscribe(webhook_event_type, url),
+    webhook_event_type,
+    url,
+    last_update_date: null,
+  })
+}
+
+const unsubscribe = ({ webhooks }: Service, { body }: Exchange): Reply => {
+  const asked = removal.safeParse(body)
+  if (!asked.success) return refusal('rest', 400, 100, [problems(asked.error)])
+  const { webhook_event_type, subscription_id } = asked.data
+  if (!webhooks.unsubscribe(webhook_event_type, subscription_id ?? null))
+    return refusal('rest', 404, 404, ['No such subscription'])
+  return json(200, { webhook_event_type, removed: true })
+}
+
+/** 200: the service sent it. 406: it did not. 424: it did, more than five minutes ago. */
+const authorize = ({ webhooks }: Service, { proof }: Exchange): Reply => {
+  const found = webhooks.prove(proof)
+  if (found === 'right') return json(200, { status: 'Ok' })
+  return found === 'expired'
+    ? refusal('rest', 424, 424, ['The authorization token expired'])
+    : refusal('rest', 406, 406, ['The webhook was not triggered by this service'])
+}
+
+const testWebhook = async ({ webhooks }: Service, { body }: Exchange): Promise<Reply> => {
+  const asked = test.safeParse(body)
+  if (!asked.success) return refusal('batch', 400, 400, [problems(asked.error)])
+  const problem = await webhooks.test(asked.data.webhook_url)
+  if (problem !== null) return refusal('batch', 400, 400, [problem])
+  return json(200, { event_type: 'test_webhook_endpoint', payload: 'Webhook was triggered successfully.' })
+}
+
+interface Route {
+  readonly method: 'GET' | 'POST'
+  /** The part in braces may be anything without a slash. */
+  readonly path: string
+  readonly endpoint: Endpoint
+  /** Where the key belongs; `none`: nowhere (downloads). */
+  readonly key: 'query' | 'header' | 'none'
+  /** Only there with `extensions: true`. */
+  readonly isExtension: boolean
+  answer(service: Service, exchange: Exchange, linkBase: string): Reply | Promise<Reply>
+}
+
+const route = (
+  method: Route['method'],
+  path: string,
+  endpoint: Endpoint,
+  key: Route['key'],
+  answer: Route['answer'],
+  isExtension = false,
+): Route => ({ method, path, endpoint, key, answer, isExtension })
+
+export const routes: readonly Route[] = [
+  route('GET', '/v4/website-analysis/keywords', 'keywords', 'query', keywords),
+  route('POST', '/v3/batch/shopper/request-report', 'submit-shopper', 'header', (service, exchange) =>
+    submit(service, exchange, 'shopper'),
+  ),
+  route('POST', '/batch/v4/request-report', 'submit-report', 'header', (service, exchange) =>
+    submit(service, exchange, 'report'),
+  ),
+  route('GET', '/v3/batch/request-status/{report_id}', 'status', 'header', status),
+  route('GET', '/downloads/{file}', 'download', 'none', download),
+  route('GET', '/capabilities', 'capabilities', 'query', capabilities, true),
+  route('GET', '/user-capabilities', 'user-capabilities', 'query', userCapabilities, true),
+  route('GET', '/v3/batch/credits', 'credits', 'header', credits, true),
+  route('GET', '/v3/batch/tables/describe', 'describe', 'header', describe, true),
+  route('POST', '/batch/v4/request-validate', 'validate', 'header', validate, true),
+  route('POST', '/v3/batch/retry/{report_id}', 'retry', 'header', retry, true),
+  route('GET', '/batch/v4/report-history', 'history', 'header', history, true),
+  route('POST', '/v1/webhooks/subscribe', 'subscribe', 'query', subscribe, true),
+  route('POST', '/v1/webhooks/unsubscribe', 'unsubscribe', 'query', unsubscribe, true),
+  route('POST', '/v1/webhooks/authorize', 'authorize', 'query', authorize, true),
+  route('POST', '/v3/batch/webhooks/test', 'webhook-test', 'header', testWebhook, true),
+]
+
+interface Match {
+  readonly route: Route
+  readonly id: string
+}
+
+const patterns = routes.map((entry) => ({
+  entry,
+  pattern: new RegExp(`^${entry.path.replace(/\{\w+\}/, '([^/]+)')}$`),
+}))
+
+/** The route of a path; `methods` are those the path has where the method is not one of them. */
+const findRoute = (method: string, path: string, extensions: boolean): Match | { readonly methods: readonly string[] } => {
+  const here = patterns.filter(({ entry, pattern }) => (extensions || !entry.isExtension) && pattern.test(path))
+  const found = here.find(({ entry }) => entry.method === method)
+  if (found === undefined) return { methods: here.map(({ entry }) => entry.method) }
+  return { route: found.entry, id: found.pattern.exec(path)?.[1] ?? '' }
 }

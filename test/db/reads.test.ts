@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { boxKey } from '../../src/web/reads/boxes.ts'
-import { pipelineNights } from '../../src/web/reads/pipeline-nights.ts'
+import { pipelineNights } from '../../src/web/pages/overview-page.ts'
 import { lastRuns, oneRun, runJobs, runUnits } from '../../src/web/reads/read-runs.ts'
 import { readStatus } from '../../src/web/reads/read-status.ts'
 import { unitAnswers, unitDetail, unitJobs, unitLoads, unitRows } from '../../src/web/reads/unit-detail.ts'

@@ -5,20 +5,19 @@ import { redact, type Secret } from '../../core/redact.ts'
 import type { Box, Definition } from '../../core/types.ts'
 import { addWindows } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
-import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportStatus } from '../../extract/report-api.ts'
+import { runReport } from '../../extract/report.ts'
 import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
 import { askOptional } from './absent.ts'
 import { creditsIn } from './credits-in.ts'
-import { jsonOf } from './json-answer.ts'
 import { validate } from './discovery.ts'
-import { reportHistory } from './history-endpoint.ts'
-import { pathOf } from './service-dialect.ts'
 import { endpoints, withReportId } from './endpoints.ts'
-import { reportIdIn } from './report-id.ts'
+import { reportHistory } from './history-endpoint.ts'
+import { jsonOf } from './json-answer.ts'
 import { refusalError } from './refusal-meanings.ts'
 import { readRefusal, type Refusal } from './refusal-text.ts'
 import { type RefusedAt, refusedWith, wasTaken } from './refused-request.ts'
+import { pathOf } from './service-dialect.ts'
 
 const submission = z.looseObject({ status: z.string().nullish().catch(null) })
 
@@ -216,3 +215,26 @@ export const estimateReport = async (
   rows: null,
   quota: await reportApi(dataset, request, context).estimate(),
 })
+
+/** Best first. */
+const names = ['report_id', 'reportId', 'id', 'request_id', 'requestId', 'job_id', 'jobId']
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === 'object' && value !== null
+
+const idAt = (value: unknown): string | null => {
+  if (!isRecord(value)) return null
+  for (const name of names) {
+    const id = value[name]
+    if ((typeof id === 'string' && id !== '') || (typeof id === 'number' && Number.isFinite(id))) return String(id)
+  }
+  return null
+}
+
+/** At the top, else one level below, where exactly one is named. */
+export const reportIdIn = (body: unknown): string | null => {
+  const own = idAt(body)
+  if (own !== null || !isRecord(body)) return own
+  const below = new Set(Object.values(body).flatMap((value) => idAt(value) ?? []))
+  const [only] = below
+  return below.size === 1 && only !== undefined ? only : null
+}

@@ -1,13 +1,15 @@
 // The ten-second page: what needs a person, how complete and fresh each pipeline is, what it cost, what works now.
 import { html } from 'hono/html'
+import { sql } from 'kysely'
 import { sum } from '../../core/counted.ts'
 import type { Definition, UnitState } from '../../core/types.ts'
+import type { Db } from '../../db/tables.ts'
+import type { Row } from '../../db/typed-row.ts'
 import { barsOf, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
 import { age, count, coverageAddress, lastDays, moment } from '../format.ts'
 import { badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { legend, monthStrip } from '../month-strip.ts'
-import { type PipelineNight, pipelineNights, restatedOf } from '../reads/pipeline-nights.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
 import { endWords, type Forecast, forecasts } from '../reads/read-forecast.ts'
 import {
@@ -19,12 +21,12 @@ import {
   type WantedLine,
   wantedLines,
 } from '../reads/read-months.ts'
-import { type AccountState, type AccountTrouble, accountStates } from '../reads/read-pace.ts'
+import { type AccountState, accountStates, type AccountTrouble } from '../reads/read-pace.ts'
 import { countQuarantined } from '../reads/read-quarantine.ts'
 import { type QuotaDay, quotaDays } from '../reads/read-quota.ts'
 import { countOpenReports } from '../reads/read-reports.ts'
 import { lastEvents, lastRuns, type RunLine } from '../reads/read-runs.ts'
-import { type PipelineCounts, pipelineCounts, readWindows, type Windows } from '../reads/read-windows.ts'
+import { pipelineCounts, type PipelineCounts, readWindows, type Windows } from '../reads/read-windows.ts'
 import { troubledLines, type UnitLine } from '../reads/unit-lines.ts'
 import { approvalTables } from './plan-page.ts'
 import { runningRun } from './runs-page.ts'
@@ -250,3 +252,39 @@ const listed = (months: readonly string[]): string =>
   months.length <= mostListed
     ? months.join(', ')
     : `${months.slice(-mostListed).join(', ')} and ${months.length - mostListed} more`
+
+/** One run and pipeline. */
+interface PipelineNight extends Row<'etl.pipelines', 'pipeline'> {
+  readonly finished_at: string
+  /** The day (UTC) on which the run ended. */
+  readonly day: string
+  readonly inserted: number
+  readonly updated: number
+  readonly ended: number
+  /** Months, `2026-01`, in which rows of an earlier load changed or ended. */
+  readonly restated: readonly string[]
+}
+
+/** Oldest first. A run at work is not in it. @param fromDay the first one, `YYYY-MM-DD` */
+export const pipelineNights = async (db: Db, fromDay: string): Promise<PipelineNight[]> => {
+  const { rows } = await sql<PipelineNight>`
+    select p.key as pipeline, r.finished_at, to_char(r.finished_at at time zone 'UTC', 'YYYY-MM-DD') as day,
+      coalesce((p.value ->> 'inserted')::float8, 0) as inserted, coalesce((p.value ->> 'updated')::float8, 0) as updated,
+      coalesce((p.value ->> 'ended')::float8, 0) as ended, coalesce(p.value -> 'restated', '[]') as restated
+    from etl.runs r cross join lateral jsonb_each(r.summary -> 'pipelines') p
+    where r.finished_at >= ${fromDay}::date order by r.finished_at, r.run_id`.execute(db)
+  return rows
+}
+
+/** The newest restatement of a pipeline, and every month that was restated since `fromDay` of the rows given. */
+const restatedOf = (
+  nights: readonly PipelineNight[],
+): { readonly at: string | null; readonly newest: readonly string[]; readonly months: ReadonlySet<string> } => {
+  const changed = nights.filter(({ restated }) => restated.length > 0)
+  const last = changed.at(-1)
+  return {
+    at: last?.finished_at ?? null,
+    newest: last?.restated ?? [],
+    months: new Set(changed.flatMap(({ restated }) => restated)),
+  }
+}

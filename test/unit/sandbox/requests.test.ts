@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createCalendar } from '../../../src/sandbox/publication-calendar.ts'
-import { checkKeywords } from '../../../src/sandbox/keyword-request.ts'
+import { checkKeywords } from '../../../src/sandbox/keyword-endpoint.ts'
 import { checkReport, checkShopper } from '../../../src/sandbox/report-request.ts'
 
 const calendar = createCalendar(

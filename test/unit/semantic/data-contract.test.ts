@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { dataContract } from '../../../src/semantic/data-contract.ts'
+import { dataContract } from '../../../src/semantic/documents.ts'
 import { shippedDefinitions } from '../../support/definitions.ts'
 
 interface Contract {

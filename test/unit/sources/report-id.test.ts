@@ -1,6 +1,6 @@
 // The id of a report that was paid for is found wherever the answer holds it, and never guessed.
 import { expect, test } from 'vitest'
-import { reportIdIn } from '../../../src/sources/web-analytics/report-id.ts'
+import { reportIdIn } from '../../../src/sources/web-analytics/batch.ts'
 
 test.each([
   [{ report_id: 'a', status: 'pending' }, 'a'],

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { loadDashboards, parseDashboard } from '../../../../src/definition/dashboards.ts'
 import { risonOf } from '../../../../src/semantic/superset/superset-client.ts'
 import { supersetChart } from '../../../../src/semantic/superset/superset-chart.ts'
-import { dashboardMetadata, positionOf, withoutFixed } from '../../../../src/semantic/superset/superset-layout.ts'
+import { dashboardMetadata, positionOf, withoutFixed } from '../../../../src/semantic/superset/superset-bundle.ts'
 import { readRison } from '../../../support/read-rison.ts'
 
 const head = 'dashboard: D\npipeline: keywords\nnever_across: [country]\ncharts:\n'

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Cause } from '../../../../src/core/alarm.ts'
 import type { QuietHours, Route } from '../../../../src/core/alarm-routes.ts'
-import { quietForMs, receiversOf } from '../../../../src/schedule/notify/alarm-routing.ts'
+import { quietForMs, receiversOf } from '../../../../src/schedule/notify/send-alarms.ts'
 
 const route = (to: readonly string[], more: Partial<Route> = {}): Route => ({
   to,
