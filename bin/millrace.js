@@ -25,10 +25,14 @@ process.emitWarning = (warning, ...rest) => {
   if (!/^SQLite is an experimental feature/.test(String(warning))) emitWarning.call(process, warning, ...rest)
 }
 
+const isLaunched = process.env.MILLRACE_LAUNCHED === '1'
+// No setting of the command, which would say that it is unread.
+delete process.env.MILLRACE_LAUNCHED
+
 if (able) {
   enableCompileCache()
   // A launcher that is killed closes the channel; the command must not outlive it unseen.
-  if (process.env.MILLRACE_LAUNCHED === '1') process.once('disconnect', () => process.exit(130))
+  if (isLaunched) process.once('disconnect', () => process.exit(130))
   const { main: start } = await import(main)
   await start(process.argv.slice(2))
 } else {
@@ -51,7 +55,7 @@ function enableCompileCache() {
 
 function relaunch() {
   const node = bundledNode()
-  if (node === null || process.env.MILLRACE_LAUNCHED === '1') {
+  if (node === null || isLaunched) {
     const remedy = main.endsWith('.ts') ? 'run `npm ci`, which brings one' : 'install a newer one from https://nodejs.org'
     process.stderr.write(
       `millrace: this is Node.js ${process.versions.node}, and Millrace needs ${oldest} or newer; ${remedy}.\n`,

@@ -27,15 +27,24 @@ export const priorityOf = (order: JobFrame['order'], from: RawBuilder<unknown>, 
 /** Before all that is planned: what was paid for comes first. */
 export const firstPriority = -1_000_000
 
-/** Part of a statement over `gone`: units count on these jobs no longer, and those that were nothing but planned are forgotten. */
+/**
+ * Part of a statement over `gone`: units count on these jobs no longer, but on what was asked for in their place before and is not over; those that were
+ * nothing but planned are forgotten.
+ */
 export const leavingUnits: RawBuilder<unknown> = sql`left_units as (
-      select u.pipeline_id, u.window_from, u.slice_id, u.answer_id is null and u.ask_number is null and u.held_answer_id is null as is_new
-      from etl.units u join gone on gone.job_id = u.job_id order by u.pipeline_id, u.window_from, u.slice_id for update of u
+      select u.pipeline_id, u.window_from, u.slice_id, b.job_id as back_to,
+        u.answer_id is null and u.ask_number is null and u.held_answer_id is null and b.job_id is null as is_new
+      from etl.units u join gone on gone.job_id = u.job_id join etl.jobs g on g.job_id = gone.job_id left join lateral (
+        with recursive before as (
+          select f.job_id, f.state, f.former_job_id from etl.jobs f where f.job_id = g.former_job_id
+          union all select f.job_id, f.state, f.former_job_id from etl.jobs f join before c on f.job_id = c.former_job_id where c.state = 'replaced'
+        ) select job_id from before where state in ('open', 'held', 'failed')) b on true
+      order by u.pipeline_id, u.window_from, u.slice_id for update of u
     ), forgotten as (
       delete from etl.units u using left_units f
       where f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
     ), freed as (
-      update etl.units u set job_id = null from left_units f
+      update etl.units u set job_id = f.back_to from left_units f
       where not f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
     )`
 

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { setJob } from '../support/ledger-answers.ts'
-import { allLoaded, asked, died, jobsOf, onlyJob, submitted } from '../support/plan-ledger.ts'
+import { allLoaded, asked, cellsOf, died, jobsOf, onlyJob, submitted } from '../support/plan-ledger.ts'
 import {
   definitionFor,
   january,
@@ -219,6 +219,24 @@ describe('jobs there are', () => {
     await died(db, runId)
     expect(await plan(db, planning, january)).toMatchObject({ units: 0, jobs: 0, done: 1 })
     expect((await jobsOf(db, planning.definition)).filter((job) => job.forced)).toEqual([])
+  })
+
+  test.each([
+    ['reports', report],
+    ['walks', walk],
+  ])('of %s asked for by force and never tried give their units back to what was asked for before', async (_, planningOf) => {
+    const planning = planningOf('a.com')
+    await plan(db, planning, january)
+    const before = await onlyJob(db, planning)
+    await submitted(db, before, { forced: false })
+    const { runId } = await plan(db, planning, range('2025-01', '2025-01', { force: true }))
+    await died(db, runId)
+    // It left the list, so that no forced walk of it is of use either.
+    await plan(db, { ...planning, definition: withLists(planning.definition, { domains: ['b.com'] }) }, january)
+    const jobs = await jobsOf(db, planning.definition)
+    expect(jobs.filter(({ forced }) => forced)).toEqual([])
+    const cells = await cellsOf(db, planning.definition)
+    expect(cells).toMatchObject([{ cell: '2025-01 a.com', jobId: before }, { cell: '2025-01 b.com' }])
   })
 
   test.each([

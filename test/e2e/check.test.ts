@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { type CommandResult, pipelinesOfRepository } from '../support/command.ts'
+import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
 
@@ -64,6 +64,13 @@ test('proves key and paths without spending anything, and says what only a purch
   const told = await millrace(['check'])
   expect(told.stdout.trim()).toMatch(/^0 errors, 0 warnings; \d+ proved, \d+ not asked: `millrace check --all` lists them\.$/)
   expect((await millrace(['check', '--all'])).stdout).toMatch(/^proved \(definition\)/m)
+})
+
+test('the launcher of a checkout sets nothing that the command would call unread', async () => {
+  // As where the machine's own Node.js is too old and the checkout's is started.
+  const launched = await runCommand(['check', '--json'], { MILLRACE_LAUNCHED: '1', DATABASE_URL: db.url }, folder)
+  expect(launched.stdout).toContain('"area":"configuration"')
+  expect(launched.stdout).not.toContain('MILLRACE_LAUNCHED')
 })
 
 test('a key or path that is wrong is found also where the service has nothing but the interface', async () => {
