@@ -6,7 +6,7 @@ import { type DescribedDataset, newDataset } from '../definition/dataset-files.t
 import { suggest } from '../definition/problem.ts'
 import type { Source } from '../extract/source.ts'
 import { type NewMigration, newMigration } from '../run/new-migration.ts'
-import { exampleAnswer } from '../run/example-answer.ts'
+import { exampleAnswer } from '../run/recorded-answers.ts'
 import { findSource, openDefinitions } from '../run/open-runtime.ts'
 import { discoverDatasets } from './check/discover.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'

@@ -10,6 +10,7 @@ import { type DimensionFile, type SemanticFile, semanticSchema } from './semanti
 import { type Metric, type Overlap, partsOf, type SemanticDimension, type SemanticModel, type Subject } from './semantic.ts'
 import { readYaml, type YamlFile } from './yaml-file.ts'
 
+/** One file that is right in itself. */
 interface Part {
   readonly yaml: YamlFile
   readonly data: SemanticFile
@@ -175,12 +176,6 @@ const entityNames = (dimensions: Subject['dimensions']): string[] =>
 /** Folder of the semantic files that come with the program. */
 export const shippedSemantics = shipped('semantic')
 
-/** One file that is right in itself. */
-interface SemanticPart {
-  readonly yaml: YamlFile
-  readonly data: SemanticFile
-}
-
 /** What could be understood, and every mistake of every file. */
 interface Semantics {
   readonly model: SemanticModel
@@ -202,7 +197,7 @@ export const readSemantics = async (folders: readonly string[]): Promise<Semanti
 /** The same without a disk. */
 export const parseSemantics = (files: readonly { readonly file: string; readonly text: string }[]): Semantics => {
   const problems: Problem[] = []
-  const parts: SemanticPart[] = []
+  const parts: Part[] = []
   for (const { file, text } of files) {
     const { yaml, problems: found } = readYaml(file, text)
     problems.push(...found)

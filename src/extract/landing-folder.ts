@@ -1,15 +1,16 @@
-// Landings in a folder, on this machine's disk or on a path that machines share.
+// Landings in a folder, on this machine's disk or on a path that machines share; receipts and claims beside them, each a file of its own, whole before it has
+// its name, and never overwritten.
+import { randomBytes } from 'node:crypto'
 import { closeSync, createReadStream } from 'node:fs'
-import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
-import { join, resolve, sep } from 'node:path'
+import { link, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join, resolve, sep } from 'node:path'
 import { diskError } from '../core/disk-error.ts'
-import { EtlError, isEtlError } from '../core/errors.ts'
-import { type FolderTree, file, folderTree, writeAll, writeDurable } from './durable-files.ts'
+import { EtlError } from '../core/errors.ts'
+import { file, folderTree, type FolderTree, writeAll, writeDurable } from './durable-files.ts'
 import { dataFile, landingDepth, landingLocator, manifestFile, notesFolder } from './landing-files.ts'
 import { readLanding } from './landing-reader.ts'
-import type { LandingStore } from './landing-store.ts'
+import type { LandingNotes, LandingStore, Note } from './landing-store.ts'
 import { createLandingWriter, type LandingSink } from './landing-writer.ts'
-import { folderNotes } from './notes-folder.ts'
 
 /** @param root absolute; made where it is missing. */
 export const openLandingFolder = (root: string): LandingStore => {
@@ -21,13 +22,7 @@ export const openLandingFolder = (root: string): LandingStore => {
   }
   return {
     place: root,
-    ready: async () => {
-      try {
-        await tree.ready()
-      } catch (error) {
-        throw diskError(error, root)
-      }
-    },
+    ready: () => inOwnWords(root, () => tree.ready()),
     create: async (name) => createLandingWriter(await openFolderSink(tree, folderOf(landingLocator(name))), name),
     open: (locator) => openLanding(folderOf(locator)),
     remove: (locator) => rm(folderOf(locator), { recursive: true, force: true }),
@@ -44,14 +39,7 @@ const openLanding = (folder: string) => {
   return readLanding({
     manifestPlace: manifest,
     dataPlace: data,
-    readManifest: async () => {
-      try {
-        return await readFile(manifest, 'utf8')
-      } catch (error) {
-        if (isGone(error)) return null
-        throw diskError(error, manifest)
-      }
-    },
+    readManifest: () => inOwnWords(manifest, () => unlessGone(readFile(manifest, 'utf8'))),
     readBytes: (offset, length) => createReadStream(data, { start: offset, end: offset + Math.max(0, length - 1) }),
   })
 }
@@ -70,14 +58,7 @@ async function* olderLandings(root: string, olderThanMs: number, path = '', leve
 }
 
 /** Another machine may remove on a shared path what is being read. */
-const unlessGone = <T>(looking: Promise<T>): Promise<T | null> =>
-  looking.catch((error: unknown) => {
-    if (isGone(error)) return null
-    throw error
-  })
-
-const isGone = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')
+const unlessGone = <T>(looking: Promise<T>): Promise<T | null> => unlessCode(looking, gone)
 
 const openFolderSink = async (tree: FolderTree, folder: string): Promise<LandingSink> => {
   const data = await inOwnWords(folder, () => openData(folder))
@@ -105,7 +86,7 @@ const inOwnWords = async <T>(folder: string, work: () => Promise<T>): Promise<T>
   try {
     return await work()
   } catch (error) {
-    throw isEtlError(error) ? error : diskError(error, folder)
+    throw diskError(error, folder)
   }
 }
 
@@ -126,3 +107,69 @@ const commitManifest = async (tree: FolderTree, folder: string, manifest: string
   await rename(temporary, join(folder, manifestFile))
   await tree.settle(folder)
 }
+
+/** @param root absolute */
+const folderNotes = (root: string, tree: FolderTree): LandingNotes => ({
+  write: (path, text) => inOwnWords(join(root, path), () => writeNew(tree, join(root, path), text)),
+  read: (path) => inOwnWords(join(root, path), () => unlessGone(readFile(join(root, path), 'utf8'))),
+  remove: (path) => inOwnWords(join(root, path), () => rm(join(root, path), { force: true })),
+  list: (folder, after = '') => listNotes(root, folder, after),
+})
+
+const gone = ['ENOENT', 'ENOTDIR']
+/** A shared file system may know no second name for a file. */
+const noLinks = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV']
+
+const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
+
+const unlessCode = <T>(work: Promise<T>, codes: readonly string[]): Promise<T | null> =>
+  work.catch((error: unknown) => {
+    if (codes.includes(codeOf(error))) return null
+    throw error
+  })
+
+const writeNew = async (tree: FolderTree, path: string, text: string): Promise<boolean> => {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(4).toString('hex')}`)
+  try {
+    await writeDurable(temporary, text, 'wx')
+    if (!(await named(temporary, path, text))) return false
+  } finally {
+    await rm(temporary, { force: true })
+  }
+  await tree.settle(dirname(path))
+  return true
+}
+
+/** False where there is one of that name. */
+const named = async (temporary: string, path: string, text: string): Promise<boolean> => {
+  try {
+    await link(temporary, path)
+    return true
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return false
+    if (!noLinks.includes(codeOf(error))) throw error
+    return (
+      (await unlessCode(
+        writeDurable(path, text, 'wx').then(() => true),
+        ['EEXIST'],
+      )) ?? false
+    )
+  }
+}
+
+async function* listNotes(root: string, folder: string, after: string): AsyncGenerator<Note> {
+  const entries = (await unlessCode(readdir(join(root, folder), { withFileTypes: true }), gone)) ?? []
+  const ordered = entries
+    .filter(({ name }) => !name.startsWith('.'))
+    .map((entry) => ({ path: `${folder}/${entry.name}`, isFolder: entry.isDirectory() }))
+    .sort((left, right) => (sortKey(left) < sortKey(right) ? -1 : 1))
+  for (const { path, isFolder } of ordered) {
+    if (!isFolder && path > after) yield { path, writtenMs: async () => (await stat(join(root, path))).mtimeMs }
+    // All below it come before `after` unless it leads there.
+    if (isFolder && (`${path}/` > after || after.startsWith(`${path}/`))) yield* listNotes(root, path, after)
+  }
+}
+
+const sortKey = ({ path, isFolder }: { readonly path: string; readonly isFolder: boolean }): string =>
+  isFolder ? `${path}/` : path

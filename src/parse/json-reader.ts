@@ -1,10 +1,10 @@
 // A JSON body, chunk by chunk: a list of records, records one after the other (NDJSON), or a page that holds a list.
 import { EtlError } from '../core/errors.ts'
 import type { Reader } from './csv-reader.ts'
-import { findList } from './json-page.ts'
 import type { RecordLane } from './json-row.ts'
-import { cut, eachElement, JsonError, skipBlanks } from './json-scan.ts'
+import { cut, eachElement, eachField, JsonError, skipBlanks } from './json-scan.ts'
 import { maxPageBytes, maxRecordBytes } from './parse-limits.ts'
+import { fieldName, type ParsePlan } from './parse-plan.ts'
 import { excerpt, rawText } from './raw-text.ts'
 import type { RowSink } from './row-sink.ts'
 
@@ -211,3 +211,61 @@ const noList = ({ part, plan }: RowSink, names: readonly string[]): EtlError =>
     `Part ${part} holds no list of records: its fields are ${excerpt(names.join(', ') || 'none', 200)}; ` +
       `expected ${plan.recordsIn === null ? '' : `\`${plan.recordsIn}\` or `}one list of objects. Nothing was loaded.`,
   )
+
+/** A list of a page. Its first element says what it holds. */
+interface List {
+  readonly name: string
+  /** Where it begins. */
+  readonly start: number
+  readonly holds: 'objects' | 'nothing' | 'other'
+}
+
+/** What the first object of an answer turned out to be. */
+interface Page {
+  /** Where the list of records begins; null: the object holds none. */
+  readonly listAt: number | null
+  /** Whether the object has the record's key itself. */
+  readonly hasKey: boolean
+  readonly names: readonly string[]
+  /** Behind the object. */
+  readonly end: number
+}
+
+/** The list that the source names, else the only list of objects, else the only list if it is empty. Null where the object at `at` is not whole. */
+const findList = (plan: ParsePlan, bytes: Buffer, at: number): Page | null => {
+  const columns = new Set(plan.columns.flatMap((column) => column.names))
+  const lists: List[] = []
+  const names: string[] = []
+  const end = eachField(bytes, at, 0, (nameAt, nameEnd, valueAt) => {
+    const name = String(JSON.parse(bytes.toString('utf8', nameAt, nameEnd)))
+    names.push(name)
+    // A list in a column's field is a cell.
+    if (bytes[valueAt] === openBracket && !columns.has(fieldName(name)))
+      lists.push({ name, start: valueAt, holds: firstOf(bytes, valueAt) })
+  })
+  if (end === cut) return null
+  const found = new Set(names.map(fieldName))
+  const hasKey =
+    plan.keyPlaces.length > 0 && plan.keyPlaces.every((place) => plan.columns[place]?.names.some((name) => found.has(name)))
+  return { listAt: (named(lists, plan.recordsIn) ?? choose(lists))?.start ?? null, hasKey, names, end }
+}
+
+const firstOf = (bytes: Buffer, listAt: number): List['holds'] => {
+  const first = bytes[skipBlanks(bytes, listAt + 1)]
+  return first === openBrace ? 'objects' : first === closeBracket ? 'nothing' : 'other'
+}
+
+const named = (lists: readonly List[], wanted: string | null): List | undefined => {
+  const [first, second] = lists.filter(({ name }) => name === wanted)
+  if (second !== undefined) throw new JsonError(second.start, `'${second.name}' appears twice`)
+  return first
+}
+
+const choose = (lists: readonly List[]): List | undefined => {
+  const objects = lists.filter((list) => list.holds === 'objects')
+  const [, second] = objects
+  if (second !== undefined)
+    throw new JsonError(second.start, `there is more than one list of records: ${objects.map((list) => list.name).join(', ')}`)
+  const [empty, another] = lists.filter((list) => list.holds === 'nothing')
+  return objects[0] ?? (another === undefined ? empty : undefined)
+}

@@ -1,13 +1,22 @@
 // A definition over recorded answers, offline: what its parser, casts, key and tests make of the bytes, to be compared with what was expected.
+import { sql } from 'kysely'
 import { z } from 'zod'
+import type { ColumnType } from '../core/column-types.ts'
 import { type DataTest, expectationOf, isTotalTest, type RowTest } from '../core/data-test.ts'
+import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
-import type { Box, Definition, Payload } from '../core/types.ts'
+import type { Box, Definition, IsoDate, Payload } from '../core/types.ts'
+import { boxOf } from '../core/unit-key.ts'
+import { windowAt } from '../core/window.ts'
 import { arrayText } from '../db/arrays.ts'
+import type { Row } from '../db/typed-row.ts'
+import { answerBox } from '../ledger/answers.ts'
 import { constantColumns, copiedColumns, stagedColumns } from '../load/table-columns.ts'
-import { createAnswerParser } from '../parse/parse.ts'
 import { compileParsePlan } from '../parse/parse-plan.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
+import { createAnswerParser } from '../parse/parse.ts'
+import { openAnswer } from './open-answer.ts'
+import type { Runtime } from './runtime.ts'
 
 const cell = z.string().nullable()
 
@@ -145,3 +154,136 @@ export const differences = (expected: Outcome, found: Outcome): readonly string[
 }
 
 const shown = (text: string | null | undefined): string => (text == null ? 'NULL' : `'${text}'`)
+
+const examples: Readonly<Record<ColumnType, (day: IsoDate) => string>> = {
+  text: () => 'example',
+  bigint: () => '2',
+  integer: () => '2',
+  numeric: () => '1.5',
+  boolean: () => 'true',
+  date: (day) => day,
+  timestamptz: (day) => `${day}T00:00:00Z`,
+  'text[]': () => '"[""example""]"',
+}
+
+/** One record of a report, for the first value of each list and the first window. */
+export const exampleAnswer = async (definition: Definition, source: SourceSpec): Promise<Recorded> => {
+  const { pipeline, version, dimensions } = definition
+  const window = windowAt(definition.window.from, definition.window.every)
+  const values = dimensions.map((one) => one.values[0] ?? 'example')
+  const box = boxOf({ pipeline, version, window, dimensions: dimensions.map(({ name }) => name), slices: [values] })
+  const columns = stagedColumns(definition)
+  const cells = columns.map(({ name, type }) => {
+    const place = dimensions.findIndex((one) => one.name === name)
+    return values[place] ?? examples[type](window.from)
+  })
+  const recorded = {
+    ...{ name: `${box.key} (made up)`, window, dialect: null, format: 'csv' as const },
+    slice: Object.fromEntries(
+      Object.entries(box.slice).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]),
+    ),
+    parts: [`${columns.map(({ name, from }) => from[0] ?? name).join()}\n${cells.join()}\n`],
+  }
+  return { ...recorded, expected: await outcomeOf(definition, source, recorded) }
+}
+
+/** How it is cut. */
+interface Cutting {
+  readonly records: number
+  /** Names of domains and texts are replaced. */
+  readonly isAnonymous: boolean
+}
+
+/** Throws USAGE where there is no such unit, or nothing is loaded of it. */
+export const recordAnswer = async (
+  runtime: Runtime,
+  unitId: number,
+  cutting: Cutting,
+): Promise<{ readonly definition: Definition; readonly recorded: Recorded }> => {
+  const { kysely } = runtime.database
+  const { rows } = await sql<Row<'etl.answers', 'landing' | 'answer_id'> & Row<'etl.pipelines', 'pipeline' | 'version'>>`
+    select a.answer_id, a.landing, p.pipeline, p.version from etl.units u join etl.pipelines p on p.pipeline_id = u.pipeline_id
+      join etl.answers a on a.answer_id = coalesce(u.held_answer_id, u.answer_id) where u.unit_id = ${String(unitId)}::bigint`.execute(
+    kysely,
+  )
+  const [row] = rows
+  const definition = runtime.definitions.find((one) => one.pipeline === row?.pipeline && one.version === row.version)
+  const source = definition === undefined ? undefined : runtime.sources.get(definition.source)
+  if (row === undefined || definition === undefined || source === undefined)
+    throw new EtlError(
+      'USAGE',
+      `There is no answer of a unit ${unitId} with a definition here; \`millrace status\` and the page name units.`,
+    )
+  const answerId = Number(row.answer_id)
+  const box = await answerBox(kysely, answerId, definition)
+  const { manifest, parts } = await openAnswer(runtime, { answerId, landing: row.landing })
+  const lists = [source.recordsIn ?? [], ...Object.values(source.dialects ?? {}).map(({ recordsIn }) => recordsIn ?? [])].flat()
+  const texts: string[] = []
+  let format: Recorded['format'] = 'json'
+  for await (const part of parts()) {
+    format = part.format
+    if (texts.length > 0) continue
+    const chunks: Uint8Array[] = []
+    for await (const chunk of part.body) chunks.push(chunk)
+    texts.push(cut(Buffer.concat(chunks).toString('utf8'), cutting.records, lists))
+  }
+  const plain = {
+    name: box.key,
+    window: box.window,
+    slice: box.slice,
+    format,
+    dialect: manifest.completeness.dialect ?? null,
+    parts: texts,
+  }
+  const asked = cutting.isAnonymous ? anonymous(plain) : plain
+  const recorded = {
+    ...asked,
+    slice: Object.fromEntries(
+      Object.entries(asked.slice).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]),
+    ),
+  }
+  return { definition, recorded: { ...recorded, expected: await outcomeOf(definition, source, recorded) } }
+}
+
+/** The first records: lines of a CSV behind its header, lines of JSON, or elements of a page's list. */
+const cut = (text: string, records: number, lists: readonly string[]): string => {
+  const page = objectIn(text)
+  const found = page === null ? undefined : lists.find((name) => Array.isArray(page[name]))
+  if (page !== null && found !== undefined)
+    return JSON.stringify({ ...page, [found]: (page[found] as readonly unknown[]).slice(0, records) }, null, 1)
+  const lines = text.split('\n')
+  return `${lines
+    .slice(0, text.startsWith('{') ? records : records + 1)
+    .join('\n')
+    .replace(/\n$/, '')}\n`
+}
+
+const objectIn = (text: string): Readonly<Record<string, unknown>> | null => {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : null
+  } catch {
+    // CSV, or one record a line.
+    return null
+  }
+}
+
+type Asked = Omit<Recorded, 'expected' | 'slice'> & { readonly slice: Readonly<Record<string, string | readonly string[]>> }
+
+/** Names and numbers that were asked for become `example-1.com` and `1`, wherever they stand; short words, which name no one, stay. */
+const anonymous = (recorded: Asked): Asked => {
+  const named = Object.values(recorded.slice).flatMap((values) =>
+    [values].flat().flatMap((value, index): [string, string][] => {
+      if (value.includes('.')) return [[value, `example-${index + 1}.com`]]
+      return /^\d+$/.test(value) ? [[value, String(index + 1)]] : []
+    }),
+  )
+  const without = (text: string): string => named.reduce((left, [value, other]) => left.replaceAll(value, other), text)
+  const slice = Object.fromEntries(
+    Object.entries(recorded.slice).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? without(value) : value.map(without),
+    ]),
+  )
+  return { ...recorded, name: without(recorded.name), slice, parts: recorded.parts.map(without) }
+}

@@ -1,4 +1,5 @@
 // GET /v4/website-analysis/keywords (interface 2.1, 2.2, 4.1): the strict check of its query, with the in-body code of a refusal, and the faults that lie in its answer.
+import { z } from 'zod'
 import { addWindows } from '../core/window.ts'
 import type { Exchange } from './exchange.ts'
 import type { TakeFault } from './faults.ts'
@@ -146,35 +147,45 @@ export const checkKeywords = (
   if ('code' in period) return period
   const format = query.get('format') ?? 'json'
   if (format !== 'json') return wrong(`format: '${format}'; expected json`)
-  return withFilters(query, { domain, country, ...period }, maxLimit)
-}
-
-const withFilters = (
-  query: URLSearchParams,
-  asked: Pick<KeywordQuery, 'domain' | 'country' | 'from' | 'to'>,
-  maxLimit: number,
-): KeywordRequest | Refusal => {
-  const trafficSource = oneOf(query, 'traffic_source', trafficSources, 'All')
-  if (typeof trafficSource !== 'string') return trafficSource
-  const webSource = oneOf(query, 'web_source', webSources, 'Total')
-  if (typeof webSource !== 'string') return webSource
-  const brandedType = oneOf(query, 'branded_type', brandedTypes, 'All')
-  if (typeof brandedType !== 'string') return brandedType
-  const limit = whole(query, 'limit', defaultLimit, 1, maxLimit)
-  if (typeof limit !== 'number') return limit
-  const offset = whole(query, 'offset', 0, 0, Number.MAX_SAFE_INTEGER)
-  if (typeof offset !== 'number') return offset
-  const sort = query.get('sort')
-  if (sort !== null && sort !== 'clicks') return { code: 100, message: `sort: '${sort}'; the sandbox sorts by clicks alone` }
-  const asc = query.get('asc')
-  if (asc !== null && asc !== 'true' && asc !== 'false') return { code: 100, message: `asc: '${asc}'; expected true or false` }
+  const filters = filtersSchema(maxLimit).safeParse(Object.fromEntries(query))
+  if (!filters.success) return wrong(filters.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '))
+  const { traffic_source: trafficSource, web_source: webSource, branded_type: brandedType, asc, ...rest } = filters.data
   return {
-    query: { ...asked, trafficSource, webSource, brandedType },
-    limit,
-    offset,
-    sort,
+    query: { domain, country, ...period, trafficSource, webSource, brandedType },
+    ...rest,
     ascending: asc === null ? null : asc === 'true',
   }
+}
+
+const filtersSchema = (maxLimit: number) =>
+  z.object({
+    traffic_source: spelled(trafficSources).default('All'),
+    web_source: spelled(webSources).default('Total'),
+    branded_type: spelled(brandedTypes).default('All'),
+    limit: whole(1, maxLimit).default(defaultLimit),
+    offset: whole(0, Number.MAX_SAFE_INTEGER).default(0),
+    sort: z
+      .literal('clicks', { error: ({ input }) => `'${input}'; the sandbox sorts by clicks alone` })
+      .nullable()
+      .default(null),
+    asc: z
+      .enum(['true', 'false'], { error: ({ input }) => `'${input}'; expected true or false` })
+      .nullable()
+      .default(null),
+  })
+
+/** Other cases and underscores are understood; the echo has the service's spelling. */
+const spelled = <T extends string>(allowed: readonly T[]) =>
+  z
+    .string()
+    .transform((text) => allowed.find((value) => value.toLowerCase() === text.toLowerCase().replaceAll('_', '')) ?? text)
+    .pipe(z.enum(allowed, { error: ({ input }) => `'${input}'; expected ${allowed.join(', ')}` }))
+
+const whole = (least: number, most: number) => {
+  const error = ({ input }: { readonly input?: unknown }): string =>
+    `'${input}'; expected a whole number from ${least} to ${most}`
+  const digits = z.string().transform((text) => (/^\d{1,15}$/.test(text) ? Number(text) : text))
+  return digits.pipe(z.number({ error }).min(least, { error }).max(most, { error }))
 }
 
 const checkPeriod = (query: URLSearchParams, calendar: Calendar, most: number): { from: string; to: string } | Refusal => {
@@ -194,20 +205,4 @@ const checkPeriod = (query: URLSearchParams, calendar: Calendar, most: number): 
   if (most < 1_000 && addMonths(from, most - 1) < to)
     return { code: 101, message: `end_date: ${to}; at most ${most} months at once` }
   return { from, to }
-}
-
-/** Other cases and underscores are understood; the echo has the service's spelling. */
-const oneOf = <T extends string>(query: URLSearchParams, name: string, allowed: readonly T[], fallback: T): T | Refusal => {
-  const text = query.get(name)
-  if (text === null) return fallback
-  const found = allowed.find((value) => value.toLowerCase() === text.toLowerCase().replaceAll('_', ''))
-  return found ?? { code: 100, message: `${name}: '${text}'; expected ${allowed.join(', ')}` }
-}
-
-const whole = (query: URLSearchParams, name: string, fallback: number, least: number, most: number): number | Refusal => {
-  const text = query.get(name)
-  if (text === null) return fallback
-  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
-  if (value >= least && value <= most) return value
-  return { code: 100, message: `${name}: '${text}'; expected a whole number from ${least} to ${most}` }
 }

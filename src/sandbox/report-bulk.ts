@@ -1,7 +1,7 @@
 // Reports of any size, fast: rows put together from pieces of text made beforehand. For benchmarks; the values mean nothing.
 import { combine, hashText, unit } from './hash.ts'
 import type { ReportQuery, ReportWorld, TableQuery } from './report-query.ts'
-import { type ReportRow, shapeOf } from './report-rows.ts'
+import { type ReportRow, reportRows, shapeOf } from './report-rows.ts'
 import { vtables } from './vtables.ts'
 
 const pieceCount = 1024
@@ -65,9 +65,13 @@ const prefixMaker = (table: TableQuery): ((row: number) => string) => {
   return (row) => heads[row] ?? `site-${Math.floor(row / tails.length) + 1}.example${tails[row % tails.length] ?? ''}`
 }
 
-/** The same rows as cells, for whatever needs to look into them. */
-export function* bulkRows(query: ReportQuery, world: ReportWorld, rows: number): Generator<ReportRow> {
-  for (const chunk of bulkLines(query, world, rows)) {
+/** Whether the report is made fast: it has as many rows as was set, whatever it asks for. */
+export const isBulk = ({ tables, kind }: ReportQuery, { reportRows: wanted }: ReportWorld): boolean =>
+  wanted !== null && kind === 'report' && tables.length === 1
+
+/** The rows of either kind of report as cells, for whatever needs to look into them. */
+export function* allRows(query: ReportQuery, world: ReportWorld, rows: number): Generator<ReportRow> {
+  if (!isBulk(query, world)) return yield* reportRows(query, world)
+  for (const chunk of bulkLines(query, world, rows))
     for (const line of chunk.split('\n')) if (line !== '') yield line.split(',').map((cell) => (cell === '' ? null : cell))
-  }
 }

@@ -3,9 +3,9 @@
 import { createHmac, randomBytes, randomUUID } from 'node:crypto'
 import type { Submission } from './books.ts'
 import type { Fault } from './fault-kinds.ts'
-import { bulkRows } from './report-bulk.ts'
+import { allRows } from './report-bulk.ts'
 import { type DataPoints, priceOf, type ReportQuery, type ReportWorld } from './report-query.ts'
-import { countRows, type ReportRow, reportRows, shapeOf } from './report-rows.ts'
+import { countRows, shapeOf } from './report-rows.ts'
 import type { ContentFaults } from './report-text.ts'
 
 /** How a report ends when its time is over. */
@@ -227,8 +227,3 @@ const filledCells = (report: Counted, rows: number): number => {
   }
   return filled
 }
-
-const allRows = (query: ReportQuery, world: ReportWorld, rows: number): Iterable<ReportRow> =>
-  world.reportRows !== null && query.kind === 'report' && query.tables.length === 1
-    ? bulkRows(query, world, rows)
-    : reportRows(query, world)

@@ -2,9 +2,9 @@
 import type { Fault, FaultKind } from './fault-kinds.ts'
 import { hashText } from './hash.ts'
 import type { Settings } from './sandbox-options.ts'
-import { bulkLines, bulkRows } from './report-bulk.ts'
+import { allRows, bulkLines, isBulk } from './report-bulk.ts'
 import type { ReportQuery, ReportWorld } from './report-query.ts'
-import { type ReportRow, type ReportShape, reportRows, shapeOf } from './report-rows.ts'
+import { type ReportRow, type ReportShape, shapeOf } from './report-rows.ts'
 
 /** Faults of a report's content, by kind. */
 export type ContentFaults = ReadonlyMap<FaultKind, Fault>
@@ -46,15 +46,7 @@ function* wholeText(report: ReportText): Generator<Buffer> {
 
 /** Whether the fast lane's lines can be sent as they are made. */
 const isPlain = ({ csv, faults, query, world }: ReportText): boolean =>
-  world.reportRows !== null &&
-  isBulk(query) &&
-  faults.size === 0 &&
-  !csv.crlf &&
-  !csv.shuffleColumns &&
-  !csv.extraColumn &&
-  csv.months === 'date'
-
-const isBulk = ({ tables, kind }: ReportQuery): boolean => kind === 'report' && tables.length === 1
+  isBulk(query, world) && faults.size === 0 && !csv.crlf && !csv.shuffleColumns && !csv.extraColumn && csv.months === 'date'
 
 function* plainBulk({ query, world, rows }: ReportText): Generator<Buffer> {
   const shape = shapeOf(query)
@@ -73,15 +65,12 @@ function* buffered(lines: Iterable<string>): Generator<Buffer> {
   if (chunk !== '') yield Buffer.from(chunk)
 }
 
-const allRowsOf = ({ query, world, rows }: ReportText): Iterable<ReportRow> =>
-  world.reportRows !== null && isBulk(query) ? bulkRows(query, world, rows) : reportRows(query, world)
-
 /** The rows that the file holds. */
 function* rowsOf(report: ReportText): Generator<ReportRow> {
-  const { faults, rows } = report
+  const { faults, query, rows, world } = report
   const most = faults.has('half-report') ? Math.floor(rows / 2) : rows
   let number = 0
-  for (const row of allRowsOf(report)) {
+  for (const row of allRows(query, world, rows)) {
     number += 1
     if (number > most) return
     if (!isHit(faults, 'missing-row', number)) yield row

@@ -1,5 +1,6 @@
 // Puts a reply on the wire, whole or the way a fault wants it. A large body is made as the client takes it.
 import type { ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fault } from './fault-kinds.ts'
 import type { Reply } from './reply.ts'
@@ -9,17 +10,15 @@ const measuredBytes = 4 * 1024 * 1024
 /** What the other side may need to read what was written before a reset throws it away. */
 const beforeResetMs = 30
 
-/** @param cut a `truncate-body` or `reset-mid-body` fault, or null. Resolves when all that will be sent is sent. */
+/** Resolves when all that will be sent is sent; throws where the client goes away before. @param cut a `truncate-body` or `reset-mid-body` fault, or null */
 export const send = async (response: ServerResponse, reply: Reply, cut: Fault | null): Promise<void> => {
   const start = await readStart(reply.body)
   const headers: Record<string, string | number> = { ...reply.headers }
   if (start.rest === null) headers['content-length'] = start.bytes.length
   if (cut !== null) return sendCut(response, reply.status, headers, start.bytes, cut)
   response.writeHead(reply.status, headers)
-  if (start.rest === null) response.end(start.bytes)
-  else if (await sendRest(response, start.bytes, start.rest)) response.end()
-  else return
-  if (await finished(response)) reply.onSent?.()
+  await pipeline(bytesOf(start), response)
+  reply.onSent?.()
 }
 
 interface Start {
@@ -41,36 +40,13 @@ const readStart = async (body: Reply['body']): Promise<Start> => {
   return { bytes: Buffer.concat(chunks), rest: iterator }
 }
 
-/** False: the client went away. */
-const sendRest = async (response: ServerResponse, first: Buffer, rest: NonNullable<Start['rest']>): Promise<boolean> => {
-  let chunk: Buffer | null = first
-  while (chunk !== null) {
-    if (response.destroyed) {
-      await rest.return?.()
-      return false
-    }
-    if (!response.write(chunk)) await either(response, 'drain')
-    const next = await rest.next()
-    chunk = next.done === true ? null : next.value
+async function* bytesOf({ bytes, rest }: Start): AsyncGenerator<Buffer> {
+  yield bytes
+  try {
+    for (let next = await rest?.next(); next !== undefined && next.done !== true; next = await rest?.next()) yield next.value
+  } finally {
+    await rest?.return?.()
   }
-  return !response.destroyed
-}
-
-/** The event, or the end of the connection; leaves no listener behind. */
-const either = (response: ServerResponse, event: 'drain' | 'finish'): Promise<void> =>
-  new Promise((resolve) => {
-    const done = (): void => {
-      response.off(event, done)
-      response.off('close', done)
-      resolve()
-    }
-    response.once(event, done)
-    response.once('close', done)
-  })
-
-const finished = async (response: ServerResponse): Promise<boolean> => {
-  if (!response.writableFinished && !response.destroyed) await either(response, 'finish')
-  return response.writableFinished
 }
 
 const sendCut = async (

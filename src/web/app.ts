@@ -28,7 +28,7 @@ import { quotaPage } from './pages/quota-page.ts'
 import { runPage, runsPage } from './pages/runs-page.ts'
 import { schedulePage } from './pages/schedule-page.ts'
 import { unitPage } from './pages/unit-page.ts'
-import { unitsPage } from './pages/units-page.ts'
+import { unitsPage } from './pages/unit-page.ts'
 import { mountHooks } from './receive-hooks.ts'
 
 const mostBodyBytes = 16 * 1024

@@ -29,7 +29,6 @@ const datesRefused = (settings: VendorSettings, from: string, to: string): Vendo
 const number = (text: string | null, fallback: number): number => (text !== null && /^\d+$/.test(text) ? Number(text) : fallback)
 
 export const keywords = (settings: VendorSettings, books: VendorBooks, query: URLSearchParams): VendorReply => {
-  if (query.get('api_key') !== settings.restKey) return words.badKey
   const { plan, words: release } = settings
   const [domain, country] = [query.get('URL') ?? '', query.get('country') ?? '']
   if (plan.tables !== null && !plan.tables.includes('keywords')) return words.forbidden(release)
@@ -88,8 +87,7 @@ const page = (settings: VendorSettings, books: VendorBooks, query: URLSearchPara
 }
 
 /** Free (fact 17): what is left, the months and the countries. */
-export const capabilities = (settings: VendorSettings, books: VendorBooks, query: URLSearchParams): VendorReply => {
-  if (query.get('api_key') !== settings.restKey) return words.badKey
+export const capabilities = (settings: VendorSettings, books: VendorBooks): VendorReply => {
   const codes = settings.plan.countries ?? ['world', 'us', 'gb', 'de', 'fr', 'jp']
   const family = {
     snapshot_interval: { start_date: `${settings.oldestMonth}-01`, end_date: lastDay(settings.newestMonth) },
@@ -99,7 +97,5 @@ export const capabilities = (settings: VendorSettings, books: VendorBooks, query
 }
 
 /** Free (fact 18). */
-export const userCapabilities = (settings: VendorSettings, books: VendorBooks, query: URLSearchParams): VendorReply =>
-  query.get('api_key') === settings.restKey
-    ? jsonReply(200, { allowance: settings.purses.rest, user_remaining: books.left('rest') })
-    : words.badKey
+export const userCapabilities = ({ purses }: VendorSettings, books: VendorBooks): VendorReply =>
+  jsonReply(200, { allowance: purses.rest, user_remaining: books.left('rest') })

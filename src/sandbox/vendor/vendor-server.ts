@@ -27,17 +27,26 @@ interface Answering {
 }
 
 interface Route {
-  readonly path: RegExp
   readonly method: 'GET' | 'POST'
+  readonly path: RegExp
   readonly endpoint: VendorSettings['replies'][number]['endpoint']
+  readonly hasKey: (settings: VendorSettings, asked: Asked) => boolean
   answer(of: Answering, asked: Asked, id: string): VendorReply
 }
 
+const route = (
+  method: Route['method'],
+  path: RegExp,
+  endpoint: Route['endpoint'],
+  hasKey: Route['hasKey'],
+  answer: Route['answer'],
+): Route => ({ method, path, endpoint, hasKey, answer })
+
+const inQuery: Route['hasKey'] = ({ restKey }, { url }) => url.searchParams.get('api_key') === restKey
+const inHeader: Route['hasKey'] = ({ batchKey }, { header }) => header === batchKey
 /** One key for REST and batch (81), in the header alone. */
-const withKey =
-  (answer: Route['answer']): Route['answer'] =>
-  (of, asked, id) =>
-    asked.header === of.settings.restKey && !asked.url.searchParams.has('api_key') ? answer(of, asked, id) : words.badKey
+const inV5: Route['hasKey'] = ({ restKey }, { url, header }) => header === restKey && !url.searchParams.has('api_key')
+const none = (): boolean => true
 
 /** Lower case with underscores (39), and what each value was called before. */
 const filters: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -59,13 +68,13 @@ const refusedFor = (text: string): Refused => ({
 })
 
 /** The question as the older face knows it. */
-const olderQuestion = ({ settings }: Answering, query: URLSearchParams): URLSearchParams | Refused => {
+const olderQuestion = (query: URLSearchParams): URLSearchParams | Refused => {
   const domain = query.get('domain')
   if (domain === null) return refusedFor('domain is required')
   const country = query.get('country') ?? 'ww'
   // `world` is rejected (38).
   if (!/^[a-z]{2}$/.test(country)) return refusedFor(`country ${country} is not valid`)
-  const older = new URLSearchParams({ api_key: settings.restKey, URL: domain, country: country === 'ww' ? 'world' : country })
+  const older = new URLSearchParams({ URL: domain, country: country === 'ww' ? 'world' : country })
   for (const name of ['start_date', 'end_date', 'limit', 'offset']) {
     const value = query.get(name)
     if (value !== null) older.set(name, value)
@@ -86,7 +95,7 @@ const olderAnswer = z.object({
 })
 
 const keywordsV5 = (of: Answering, { url }: Asked): VendorReply => {
-  const question = olderQuestion(of, url.searchParams)
+  const question = olderQuestion(url.searchParams)
   if ('refused' in question) return question.refused
   // At most three months (56).
   const reply = keywords({ ...of.settings, keywordMonths: 3 }, of.books, question)
@@ -114,29 +123,6 @@ const recordV5 = (record: Readonly<Record<string, unknown>>, asked: readonly str
       }),
   )
 
-const routesV5: readonly Route[] = [
-  // Assumed: the path of the keywords is not on record for V5.
-  { path: /^\/v5\/website-analysis\/keywords$/, method: 'GET', endpoint: 'keywords', answer: withKey(keywordsV5) },
-  {
-    path: /^\/batch\/v5\/request-report$/,
-    method: 'POST',
-    endpoint: 'submit',
-    answer: withKey(({ settings, books }, { body }) => submit(settings, books, readReport(settings, body), body, false)),
-  },
-  {
-    path: /^\/batch\/v5\/request-validate$/,
-    method: 'POST',
-    endpoint: 'free',
-    answer: withKey(({ settings }, { body }) => validate(settings, readReport(settings, body))),
-  },
-  {
-    path: /^\/batch\/request-status\/([^/]+)$/,
-    method: 'GET',
-    endpoint: 'status',
-    answer: withKey(({ books, linkBase }, _, id) => status(books, id, linkBase)),
-  },
-]
-
 export interface VendorSandbox {
   readonly url: string
   readonly apiKey: string
@@ -146,80 +132,39 @@ export interface VendorSandbox {
   close(): Promise<void>
 }
 
-/** A batch answer, for those who show the batch key. */
-const batch =
-  (answer: Route['answer']): Route['answer'] =>
-  (of, asked, id) =>
-    asked.header === of.settings.batchKey ? answer(of, asked, id) : words.badKey
-
 const routes: readonly Route[] = [
-  {
-    path: /^\/v4\/website-analysis\/keywords$/,
-    method: 'GET',
-    endpoint: 'keywords',
-    answer: ({ settings, books }, { url }) => keywords(settings, books, url.searchParams),
-  },
-  {
-    path: /^\/capabilities$/,
-    method: 'GET',
-    endpoint: 'free',
-    answer: ({ settings, books }, { url }) => capabilities(settings, books, url.searchParams),
-  },
-  {
-    path: /^\/user-capabilities$/,
-    method: 'GET',
-    endpoint: 'free',
-    answer: ({ settings, books }, { url }) => userCapabilities(settings, books, url.searchParams),
-  },
-  {
-    path: /^\/batch\/v4\/request-report$/,
-    method: 'POST',
-    endpoint: 'submit',
-    answer: batch(({ settings, books }, { body }) => submit(settings, books, readReport(settings, body), body, false)),
-  },
-  {
-    path: /^\/v3\/batch\/shopper\/request-report$/,
-    method: 'POST',
-    endpoint: 'shopper',
-    answer: batch(({ settings, books }, { body }) => submit(settings, books, readShopper(settings, body), body, true)),
-  },
-  {
-    path: /^\/batch\/v4\/request-validate$/,
-    method: 'POST',
-    endpoint: 'free',
-    answer: batch(({ settings }, { body }) => validate(settings, readReport(settings, body))),
-  },
-  {
-    path: /^\/v3\/batch\/request-status\/([^/]+)$/,
-    method: 'GET',
-    endpoint: 'status',
-    answer: batch(({ books, linkBase }, _, id) => status(books, id, linkBase)),
-  },
-  {
-    path: /^\/v3\/batch\/credits$/,
-    method: 'GET',
-    endpoint: 'free',
-    answer: batch(({ settings, books }) => credits(settings, books)),
-  },
-  {
-    path: /^\/v3\/batch\/user-credits$/,
-    method: 'GET',
-    endpoint: 'free',
-    answer: batch(({ settings, books }) => userCredits(settings, books)),
-  },
-  {
-    path: /^\/v3\/batch\/tables\/describe$/,
-    method: 'GET',
-    endpoint: 'free',
-    answer: batch(({ settings }) => (settings.describes ? describe(settings) : jsonReply(404, { message: 'Not Found' }))),
-  },
-  {
-    path: /^\/files\/([0-9a-f-]{36})\.(?:csv|json)$/,
-    method: 'GET',
-    endpoint: 'download',
-    answer: ({ books }, _, id) => download(books, id),
-  },
-  ...routesV5,
+  route('GET', /^\/v4\/website-analysis\/keywords$/, 'keywords', inQuery, ({ settings, books }, { url }) =>
+    keywords(settings, books, url.searchParams),
+  ),
+  route('GET', /^\/capabilities$/, 'free', inQuery, ({ settings, books }) => capabilities(settings, books)),
+  route('GET', /^\/user-capabilities$/, 'free', inQuery, ({ settings, books }) => userCapabilities(settings, books)),
+  route('POST', /^\/batch\/v4\/request-report$/, 'submit', inHeader, ({ settings, books }, { body }) =>
+    submit(settings, books, readReport(settings, body), body, false),
+  ),
+  route('POST', /^\/v3\/batch\/shopper\/request-report$/, 'shopper', inHeader, ({ settings, books }, { body }) =>
+    submit(settings, books, readShopper(settings, body), body, true),
+  ),
+  route('POST', /^\/batch\/v4\/request-validate$/, 'free', inHeader, ({ settings }, { body }) =>
+    validate(settings, readReport(settings, body)),
+  ),
+  route('GET', /^\/v3\/batch\/request-status\/([^/]+)$/, 'status', inHeader, ({ books, linkBase }, _, id) =>
+    status(books, id, linkBase),
+  ),
+  route('GET', /^\/v3\/batch\/credits$/, 'free', inHeader, ({ settings, books }) => credits(settings, books)),
+  route('GET', /^\/v3\/batch\/user-credits$/, 'free', inHeader, ({ settings, books }) => userCredits(settings, books)),
+  route('GET', /^\/v3\/batch\/tables\/describe$/, 'free', inHeader, ({ settings }) =>
+    settings.describes ? describe(settings) : jsonReply(404, { message: 'Not Found' }),
+  ),
+  route('GET', /^\/files\/([0-9a-f-]{36})\.(?:csv|json)$/, 'download', none, ({ books }, _, id) => download(books, id)),
+  // Assumed: the path of the keywords is not on record for V5.
+  route('GET', /^\/v5\/website-analysis\/keywords$/, 'keywords', inV5, keywordsV5),
+  route('POST', /^\/batch\/v5\/request-report$/, 'submit', inV5, ({ settings, books }, { body }) =>
+    submit(settings, books, readReport(settings, body), body, false),
+  ),
+  route('POST', /^\/batch\/v5\/request-validate$/, 'free', inV5, ({ settings }, { body }) =>
+    validate(settings, readReport(settings, body)),
+  ),
+  route('GET', /^\/batch\/request-status\/([^/]+)$/, 'status', inV5, ({ books, linkBase }, _, id) => status(books, id, linkBase)),
 ]
 
 const download = (books: VendorBooks, id: string): VendorReply => {
@@ -263,7 +208,7 @@ export const startVendorSandbox = async (options: VendorOptions = {}): Promise<V
     // Batch counts pending reports alone (fact 53).
     const isRest = found.endpoint === 'keywords' || found.path.source.includes('capabilities')
     if (isRest && !bucket.take(settings.requestsPerSecond).ok) return words.tooManyRequests
-    const reply = found.answer({ settings, books, linkBase }, asked, id)
+    const reply = found.hasKey(settings, asked) ? found.answer({ settings, books, linkBase }, asked, id) : words.badKey
     return instead?.merge === undefined ? reply : merged(reply, instead.merge)
   }
   const server = createServer((request, response) => {

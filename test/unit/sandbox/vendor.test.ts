@@ -1,4 +1,5 @@
 // `millrace sandbox --like vendor` against part G of the facts, number by number.
+import { startVendorSandbox } from '../../../src/sandbox/vendor/vendor-server.ts'
 import { expect, test } from 'vitest'
 import * as batch from '../../../src/sandbox/vendor/vendor-batch.ts'
 import { openBooks } from '../../../src/sandbox/vendor/vendor-books.ts'
@@ -37,7 +38,6 @@ const coded = (code: string, text: string): string => JSON.stringify({ error: { 
 const errors = (text: string): string => JSON.stringify({ errors: [text] })
 
 test.each<[fact: number, what: string, VendorReply, status: number, body: string | RegExp]>([
-  [59, 'a bad key', page({}, { api_key: 'no' }), 401, 'invalid API key'],
   [60, 'a domain with capitals', page({}, { URL: 'CNN.COM' }), 401, /Data not found/],
   [60, 'a path', page({}, { URL: 'cnn.com/sports' }), 401, /Data not found/],
   [61, 'no credits', page({ purses: { rest: 5 } }), 403, /Invalid API Key or out of data credits/],
@@ -113,6 +113,20 @@ test.each<[fact: number, what: string, VendorReply, status: number, body: string
   expect(found).toBe(status)
   if (typeof body === 'string') expect(text).toBe(body)
   else expect(text).toMatch(body)
+})
+
+test.each([
+  ['/v4/website-analysis/keywords?api_key=no&URL=a.com&country=us', {}],
+  ['/capabilities', {}],
+  ['/v3/batch/credits', { 'api-key': 'no' }],
+  ['/v5/website-analysis/keywords?domain=a.com', {}],
+  ['/v5/website-analysis/keywords?domain=a.com&api_key=vendor-key', { 'api-key': 'vendor-key' }],
+])('fact 59: a bad key, or one in the wrong place, at %s', async (path, headers) => {
+  const sandbox = await startVendorSandbox()
+  const answer = await fetch(sandbox.url + path, { headers })
+  const said = await answer.text()
+  await sandbox.close()
+  expect([answer.status, said]).toEqual([401, 'invalid API key'])
 })
 
 test('facts 43 to 47: the shapes of a price, for 60 rows of 100 asked for, two metrics, three periods', () => {
