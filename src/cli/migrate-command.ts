@@ -3,7 +3,7 @@ import { counted, formatNumber } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { createLog } from '../core/log.ts'
 import { rolesSql } from '../db/role-statements.ts'
-import { type Settled, takenUpWords } from '../run/identity.ts'
+import { type Settled, adoptedWords } from '../run/identity.ts'
 import { migrateAndPublish, type MigrateResult } from '../run/migrate-and-publish.ts'
 import { wholeNumber } from './command-options.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
@@ -99,11 +99,11 @@ const identityWords = (declared: Settled | null) =>
     : {
         warehouse: declared.identity.id,
         epoch: declared.identity.epoch,
-        taken_up: declared.takenUp.purchases + declared.takenUp.answers,
+        taken_up: declared.adopted.purchases + declared.adopted.answers,
       }
 
-const declaredLines = ({ identity, takenUp }: Settled): string[] => {
-  const words = takenUpWords(takenUp)
+const declaredLines = ({ identity, adopted }: Settled): string[] => {
+  const words = adoptedWords(adopted)
   return [`This database is warehouse ${identity.id}, epoch ${identity.epoch}.`, ...(words === null ? [] : [words])]
 }
 

@@ -77,7 +77,7 @@ const print = (output: Output, status: Status, { display, times }: Around): void
   printPipelines(output, status, times)
   output.line()
   for (const line of coverageLines(status.coverage, columnsOf(process.stdout))) output.line(line)
-  if (status.pipelines.some(({ units }) => (units.waiting ?? 0) > 0)) output.line(waitingWords)
+  if (status.pipelines.some(({ units }) => (units.waiting ?? 0) > 0)) output.line(waitingNote)
   printWords(output, status)
   printTroubled(output, status)
   printReplays(output, status)
@@ -86,7 +86,7 @@ const print = (output: Output, status: Status, { display, times }: Around): void
   printRuns(output, status, times)
 }
 
-const waitingWords = 'Waiting: not possible yet; each unit below names its reason. The next run resumes them.'
+const waitingNote = 'Waiting: not possible yet; each unit below names its reason. The next run resumes them.'
 
 const printPipelines = (output: Output, { pipelines }: Status, { at }: Times): void =>
   output.table(pipelines, {

@@ -77,7 +77,7 @@ export const requestHash = (request: unknown): string => createHash('sha256').up
 const submit = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
   const { report, signal } = context
   const before = await boughtBefore(api, context)
-  if (before !== null) return takeUpBefore(api, context, options, before)
+  if (before !== null) return adoptFound(api, context, options, before)
   await report.affordable()
   const estimatedQuota = await api.estimate().catch((error: unknown) => {
     throw refusedAsWhole(error)
@@ -110,7 +110,7 @@ const boughtBefore = async (api: ReportApi, { report, clock }: SourceContext): P
   )
 }
 
-const takeUpBefore = async (
+const adoptFound = async (
   api: ReportApi,
   context: SourceContext,
   options: ReportOptions,

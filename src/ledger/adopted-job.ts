@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { JobKind, Slice, Window } from '../core/types.ts'
 import type { Counts, Lists, Maybe } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { insertingAnswer, type LandedAnswer } from './answers.ts'
+import { insertingAnswer, type NewAnswer } from './answers.ts'
 import { countApproval } from './approvals.ts'
 import { databaseNow } from './database-now.ts'
 import { dissolving, openingWindows, retireJobs } from './register-jobs.ts'
@@ -22,7 +22,7 @@ export interface PipelineWords {
 }
 
 /** A landing that is whole. */
-export interface FoundAnswer extends LandedAnswer {
+export interface FoundAnswer extends NewAnswer {
   /** Of a report: what it cost; null: the landing does not say. */
   readonly usedQuota: number | null
 }

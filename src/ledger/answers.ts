@@ -6,11 +6,11 @@ import { boxOf } from '../core/unit-key.ts'
 import { executePrepared } from '../db/prepared.ts'
 import type { Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { fenced, type Hold, isHeldBy } from './hold.ts'
+import { fenced, type Claim, isClaimedBy } from './claim-fence.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
 
 /** An answer that is whole in its landing. */
-export interface LandedAnswer {
+export interface NewAnswer {
   readonly locator: string
   readonly sha256: string
   readonly bytes: number
@@ -30,12 +30,12 @@ export interface LandedAnswer {
  * From here on nothing is asked for again by this job; the answer's number. A report that is downloaded once more, because its bytes were no
  * good, keeps the number it has. Throws FENCED.
  */
-export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Promise<number> => {
+export const insertAnswer = async (db: Db, claim: Claim, landed: NewAnswer): Promise<number> => {
   const rows = await executePrepared(
     db,
     sql<Row<'etl.answers', 'answer_id'>>`
     with job as materialized (
-      select * from etl.jobs where ${isHeldBy(hold)} for update
+      select * from etl.jobs where ${isClaimedBy(claim)} for update
     ), answer as (
       ${insertingAnswer(landed)}
       on conflict (answer_id) do update set landing = excluded.landing, sha256 = excluded.sha256, bytes = excluded.bytes,
@@ -45,15 +45,15 @@ export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Pr
     )
     update etl.jobs set answer_id = (select answer_id from answer), updated_at = clock_timestamp(),
       report_state = case when ${mayBegin('report_state', reportTransitions['bytes landed'])} then 'downloaded' else report_state end
-    where ${isHeldBy(hold)} returning answer_id`,
+    where ${isClaimedBy(claim)} returning answer_id`,
   )
   const [row] = rows
-  if (row === undefined) throw fenced(hold)
+  if (row === undefined) throw fenced(claim)
   return Number(row.answer_id)
 }
 
 /** Part of a statement over `job`, a row of etl.jobs: the answer that landed for it. */
-export const insertingAnswer = (landed: LandedAnswer): RawBuilder<unknown> => {
+export const insertingAnswer = (landed: NewAnswer): RawBuilder<unknown> => {
   const { locator, sha256, bytes, fingerprint, dataPoints, order, dialect = null, asks, metrics, top = null } = landed
   return sql`
     insert into etl.answer_rows (answer_id, job_id, asked_at, bytes, source_count, data_points_count, pipeline_id, shape_id, window_from, window_to,
@@ -95,11 +95,11 @@ export const shaOnRecord = async (db: Db, answerId: number): Promise<string> => 
 }
 
 /** The landed bytes turned out unusable: the next try downloads again (free), or reads the pages again; it never buys again. */
-export const dropAnswer = async (db: Db, hold: Hold): Promise<void> => {
+export const dropAnswer = async (db: Db, claim: Claim): Promise<void> => {
   await sql`
     update etl.jobs set answer_id = null, updated_at = clock_timestamp(),
       report_state = case when ${mayBegin('report_state', reportTransitions['bytes unusable'])} then 'ready' else report_state end
-    where ${isHeldBy(hold)} and exists (select from etl.answers a where a.answer_id = jobs.answer_id and a.job_id = jobs.job_id)`.execute(
+    where ${isClaimedBy(claim)} and exists (select from etl.answers a where a.answer_id = jobs.answer_id and a.job_id = jobs.job_id)`.execute(
     db,
   )
 }

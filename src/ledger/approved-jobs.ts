@@ -12,7 +12,7 @@ export const isStanding: RawBuilder<boolean> = sql<boolean>`j.approval_id is not
   and j.ask_number is null and j.holder is null`
 
 /** The run waits for everything of the pipeline that a person approved, whatever its windows and version. Returns how many. In the planner's transaction. */
-export const takeUpApproved = async (trx: Db, runId: number, pipeline: string): Promise<number> => {
+export const joinApproved = async (trx: Db, runId: number, pipeline: string): Promise<number> => {
   const { rows } = await sql`
     with locked as (
       select j.job_id, j.cells, j.window_from, j.window_to from etl.jobs j

@@ -6,7 +6,7 @@ import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import type { Maybe, Numbers } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
-import { isHeldBy, lockJob } from './hold.ts'
+import { isClaimedBy, lockJob } from './claim-fence.ts'
 import { type PurseOf, type Spent, type SpentNow, spentOf } from './spent.ts'
 
 /** Whose budgets they are. */
@@ -167,7 +167,7 @@ export const setReserved = async (db: Db, claim: ClaimedJob, credits: number): P
   await db
     .updateTable('etl.jobs')
     .set({ reserved_credits: credits === 0 ? null : String(credits) })
-    .where(isHeldBy(claim))
+    .where(isClaimedBy(claim))
     .execute()
 }
 
@@ -193,6 +193,6 @@ export const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price:
 /** What is refused for its price keeps that price, so that nobody asks for it again each night. Always throws. */
 export const keepPrice = async (db: Db, claim: ClaimedJob, estimated: number | null, error: unknown): Promise<never> => {
   if (isEtlError(error) && error.code === 'QUOTA_EXHAUSTED' && estimated !== null)
-    await db.updateTable('etl.jobs').set({ estimated_quota: estimated }).where(isHeldBy(claim)).execute()
+    await db.updateTable('etl.jobs').set({ estimated_quota: estimated }).where(isClaimedBy(claim)).execute()
   throw error
 }

@@ -38,7 +38,7 @@ export const cancelledJobs = async (db: Db, claims: readonly ClaimedJob[]): Prom
 }
 
 /** Jobs in the run's list that some process holds and that no living run waits for: what a cancelled run still has at hand. */
-export const jobsAtHand = async (db: Db, runId: number): Promise<number> => {
+export const jobsInFlight = async (db: Db, runId: number): Promise<number> => {
   const { rows } = await sql<Numbers<'count'>>`
     select count(*)::integer as count from etl.jobs j
     where j.holder is not null and not ${isWaitedFor(sql`j.job_id`)}
@@ -53,12 +53,12 @@ const stepSize = 10_000
  * For a run that was cancelled. Its plans that nobody else waits for are dissolved; of what was asked for, and of what others wait for, it lets go. In
  * steps, each a transaction.
  */
-export const letGo = async (db: Db, runId: number): Promise<{ dissolved: number; letGo: number }> => {
+export const leaveRun = async (db: Db, runId: number): Promise<{ dissolved: number; left: number }> => {
   let dissolved = 0
   let left = 0
   for (;;) {
-    const jobIds = await letGoOfSome(db, runId)
-    if (jobIds.length === 0) return { dissolved, letGo: left }
+    const jobIds = await leaveSome(db, runId)
+    if (jobIds.length === 0) return { dissolved, left }
     const gone = await dissolveUnwanted(db, jobIds)
     dissolved += gone
     left += jobIds.length - gone
@@ -66,7 +66,7 @@ export const letGo = async (db: Db, runId: number): Promise<{ dissolved: number;
 }
 
 /** Rows that are locked are being settled at this moment, and need no letting go. */
-const letGoOfSome = async (db: Db, runId: number): Promise<string[]> => {
+const leaveSome = async (db: Db, runId: number): Promise<string[]> => {
   const { rows } = await sql<Row<'etl.jobs', 'job_id'>>`
     with open as (
       select run_id, job_id from etl.run_jobs where run_id = ${runId}::bigint and outcome is null

@@ -6,7 +6,7 @@ import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
 import type { Counts, Flags, Maybe, Row, Texts } from '../db/typed-row.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
-import type { Hold } from './hold.ts'
+import type { Claim } from './claim-fence.ts'
 import type { OwnProcess } from './processes.ts'
 import { type Claimable, mayTake } from './run-list.ts'
 import { isWaitedFor } from './wait-list.ts'
@@ -19,7 +19,7 @@ export interface LoadedAnswer {
 }
 
 /** A job held by this process until it is settled. */
-export interface ClaimedJob extends Hold {
+export interface ClaimedJob extends Claim {
   readonly jobId: number
   readonly holder: number
   readonly kind: JobKind

@@ -31,7 +31,7 @@ export const recordId = async (db: Db, claim: ClaimedJob, given: GivenId): Promi
     return null
   } catch (error) {
     if (sqlStateOf(error) !== uniqueViolation) throw error
-    const before = await takeUpKnown(db, claim, given)
+    const before = await adoptKnown(db, claim, given)
     if (before === null) await keepId(db, claim, given)
     return before
   }
@@ -87,7 +87,7 @@ type Other = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'answer_id' | 'ask
  * for it this one waits too. The number stays the former one, since the answer is a former one. What it returns says how the job goes on; null: no other
  * job has the report, or had it, so that it is this one's to record.
  */
-const takeUpKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Promise<GivenBefore | null> =>
+const adoptKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Promise<GivenBefore | null> =>
   db.transaction().execute(async (trx) => {
     const { own, other } = await lockBoth(trx, claim, reportId)
     if (other === null) return null

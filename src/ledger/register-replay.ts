@@ -23,7 +23,7 @@ export interface PageEnd {
 }
 
 /** An answer to load again. */
-export interface LandedAnswer {
+export interface KeptAnswer {
   readonly answerId: number
   /** Its locator. */
   readonly landing: string
@@ -58,7 +58,7 @@ export const answersHeld = async (
   db: Db,
   scope: ReplayScope & { readonly range: Window },
   after: PageEnd | null,
-): Promise<{ answers: LandedAnswer[]; end: PageEnd | null }> => {
+): Promise<{ answers: KeptAnswer[]; end: PageEnd | null }> => {
   const { pipelineId, range, only } = scope
   const from = after?.windowFrom ?? range.from
   const { rows } = await sql<PageRow>`
@@ -165,7 +165,7 @@ export const registerReplay = async (
 }
 
 /** An answer with the pipeline whose units it is to be loaded into. */
-export interface OwnedAnswer extends LandedAnswer {
+export interface OwnedAnswer extends KeptAnswer {
   readonly pipelineId: number
 }
 

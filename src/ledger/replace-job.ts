@@ -7,7 +7,7 @@ import type { Db, JobsTable, RunJobsTable } from '../db/tables.ts'
 import type { Numbers, Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
-import { fenced, type Hold, isHeldBy } from './hold.ts'
+import { fenced, type Claim, isClaimedBy } from './claim-fence.ts'
 import type { Reason } from './settle-job.ts'
 
 /** What one of the new jobs asks for: every combination again. */
@@ -22,11 +22,11 @@ export interface JobPart {
  */
 export const replaceJob = async (
   trx: Db,
-  hold: Hold,
+  claim: Claim,
   parts: readonly JobPart[],
   reason: Reason | null = null,
 ): Promise<number[]> => {
-  const former = await endFormer(trx, hold, reason)
+  const former = await endFormer(trx, claim, reason)
   const every = await windowSize(trx, former.pipeline_id)
   const made: number[] = []
   for (const part of parts) {
@@ -45,17 +45,17 @@ export const replaceJob = async (
 
 type JobRow = Selectable<JobsTable>
 
-const endFormer = async (trx: Db, hold: Hold, reason: Reason | null): Promise<JobRow> => {
+const endFormer = async (trx: Db, claim: Claim, reason: Reason | null): Promise<JobRow> => {
   const row = await trx
     .updateTable('etl.jobs')
     .set({
       ...{ state: 'replaced', holder: null, fence: sql<string>`fence + 1`, not_before: null, updated_at: databaseNow },
       ...{ error_code: reason?.code ?? null, error_message: reason?.message ?? null },
     })
-    .where(isHeldBy(hold))
+    .where(isClaimedBy(claim))
     .returningAll()
     .executeTakeFirst()
-  if (row === undefined) throw fenced(hold)
+  if (row === undefined) throw fenced(claim)
   return row
 }
 

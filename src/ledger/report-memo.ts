@@ -8,7 +8,7 @@ import type { Db, JobsTable, Tables } from '../db/tables.ts'
 import { affordable, giveWay, isBeyondUsual, keepPrice, type Payer, reserveBudget } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
-import { fenced, isHeldBy, lockJob } from './hold.ts'
+import { fenced, isClaimedBy, lockJob } from './claim-fence.ts'
 import { unknownReports } from './purchases.ts'
 import { recordId } from './record-id.ts'
 import { isSameApi } from './spent.ts'
@@ -166,7 +166,7 @@ const change = async (db: Db, claim: ClaimedJob, transition: Transition<ReportSt
 const changed = async (db: Db, claim: ClaimedJob, transition: Transition<ReportState>, values: Values): Promise<boolean> => {
   const rows = await updateJobs(db)
     .set({ ...values, updated_at: databaseNow })
-    .where(isHeldBy(claim))
+    .where(isClaimedBy(claim))
     .where(mayBegin('report_state', transition))
     .returning('job_id')
     .execute()
@@ -189,7 +189,7 @@ const withdraw = async (db: Db, claim: ClaimedJob): Promise<void> => {
 
 /** Why nothing could be written. */
 const refusal = async (db: Db, claim: ClaimedJob, transition: Transition<ReportState>): Promise<EtlError> => {
-  const held = await db.selectFrom('etl.jobs').select('job_id').where(isHeldBy(claim)).executeTakeFirst()
+  const held = await db.selectFrom('etl.jobs').select('job_id').where(isClaimedBy(claim)).executeTakeFirst()
   if (held === undefined) return fenced(claim)
   const found = await reportRow(db, claim)
   const about = `${claim.box.key}: report ${found?.report_id ?? '(id not known)'} is ${found?.report_state ?? 'not on record'}`
@@ -231,7 +231,7 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
       deadline_at: inMs(options.deadlineMs),
       updated_at: databaseNow,
     })
-    .where(isHeldBy(claim))
+    .where(isClaimedBy(claim))
     .execute()
 }
 

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
-import { fenced, type Hold, holdList, isHeldBy, lockJob } from './hold.ts'
+import { fenced, type Claim, claimList, isClaimedBy, lockJob } from './claim-fence.ts'
 import { type RunOutcome, settleWaiting } from './wait-list.ts'
 
 /** Why a job stopped, as it is kept with the job. */
@@ -24,7 +24,7 @@ export interface ParkOptions extends Reason {
  * Nobody holds it any more: the fence grows, so that nothing of the old claim can be written. A walk without an answer was asked for in vain and is
  * a plan again; a report stays asked for.
  */
-const letGo = sql`holder = null, fence = fence + 1, updated_at = clock_timestamp(),
+const unclaimed = sql`holder = null, fence = fence + 1, updated_at = clock_timestamp(),
   ask_number = case when kind = 'walk' and answer_id is null then null else ask_number end,
   asked_at = case when kind = 'walk' and answer_id is null then null else asked_at end`
 
@@ -37,54 +37,64 @@ const attemptBack = sql`attempts = greatest(0, attempts - 1)`
  */
 const settle = async (
   db: Db,
-  hold: Hold,
+  claim: Claim,
   set: RawBuilder<unknown>,
   outcome: RunOutcome | null,
   { mayPass = outcome === 'loaded', isLocked = false }: { readonly mayPass?: boolean; readonly isLocked?: boolean } = {},
 ): Promise<void> => {
-  if (outcome !== null && !isLocked) await lockJob(db, hold)
-  const settled = sql`update etl.jobs set ${set} where ${isHeldBy(hold)} returning job_id, pipeline_id, answer_id, slice_ids, window_from, window_to`
+  if (outcome !== null && !isLocked) await lockJob(db, claim)
+  const settled = sql`update etl.jobs set ${set} where ${isClaimedBy(claim)} returning job_id, pipeline_id, answer_id, slice_ids, window_from, window_to`
   const statement =
     outcome === null
       ? settled
       : sql`with settled as (${settled}), waiting as (${settleWaiting('settled', outcome, { mayPass })}) select job_id from settled`
   const rows = await executePrepared(db, statement)
-  if (rows.length === 0) throw fenced(hold)
+  if (rows.length === 0) throw fenced(claim)
 }
 
 /** Not yet: again when its time has come. */
-export const parkJob = (db: Db, hold: Hold, options: ParkOptions): Promise<void> => {
+export const parkJob = (db: Db, claim: Claim, options: ParkOptions): Promise<void> => {
   const { notBefore, countsAttempt, final, code, message } = options
   const attempts = countsAttempt ? sql`attempts = attempts` : attemptBack
-  const set = sql`${letGo}, ${attempts}, error_code = ${code}, error_message = ${message},
+  const set = sql`${unclaimed}, ${attempts}, error_code = ${code}, error_message = ${message},
     not_before = clock_timestamp() + ${Math.round(notBefore)}::float8 * interval '1 millisecond'`
-  return settle(db, hold, set, final ? 'waiting' : null)
+  return settle(db, claim, set, final ? 'waiting' : null)
 }
 
 /** Given back as if it had not been claimed. */
-export const returnJob = (db: Db, hold: Hold): Promise<void> =>
-  settle(db, hold, sql`${letGo}, ${attemptBack}, not_before = null, error_code = null, error_message = null`, null)
+export const returnJob = (db: Db, claim: Claim): Promise<void> =>
+  settle(db, claim, sql`${unclaimed}, ${attemptBack}, not_before = null, error_code = null, error_message = null`, null)
 
 /**
  * Whether the id of a submission whose answer was thought lost is on record by now: whoever sent it came back. The job is locked from here on: an id that
  * comes later waits, and finds the job as it was settled.
  */
-export const isIdKnown = async (db: Db, hold: Hold): Promise<boolean> => {
-  await lockJob(db, hold)
+export const isIdKnown = async (db: Db, claim: Claim): Promise<boolean> => {
+  await lockJob(db, claim)
   const rows = await executePrepared(
     db,
-    sql`select job_id from etl.jobs where ${isHeldBy(hold)} and report_id is not null and report_state = 'submitted'`,
+    sql`select job_id from etl.jobs where ${isClaimedBy(claim)} and report_id is not null and report_state = 'submitted'`,
   )
   return rows.length > 0
 }
 
 /** Waits for a person. */
-export const holdJob = (db: Db, hold: Hold, { code, message }: Reason): Promise<void> =>
-  settle(db, hold, sql`${letGo}, state = 'held', not_before = null, error_code = ${code}, error_message = ${message}`, 'held')
+export const holdJob = (db: Db, claim: Claim, { code, message }: Reason): Promise<void> =>
+  settle(
+    db,
+    claim,
+    sql`${unclaimed}, state = 'held', not_before = null, error_code = ${code}, error_message = ${message}`,
+    'held',
+  )
 
 /** The next run tries again. */
-export const failJob = (db: Db, hold: Hold, { code, message }: Reason): Promise<void> =>
-  settle(db, hold, sql`${letGo}, state = 'failed', not_before = null, error_code = ${code}, error_message = ${message}`, 'failed')
+export const failJob = (db: Db, claim: Claim, { code, message }: Reason): Promise<void> =>
+  settle(
+    db,
+    claim,
+    sql`${unclaimed}, state = 'failed', not_before = null, error_code = ${code}, error_message = ${message}`,
+    'failed',
+  )
 
 const finished = sql`state = 'done', holder = null, fence = fence + 1, not_before = null, error_code = null, error_message = null,
   updated_at = clock_timestamp()`
@@ -92,21 +102,21 @@ const finished = sql`state = 'done', holder = null, fence = fence + 1, not_befor
 /** All its units are loaded, or held with the answer, or were skipped for newer ones. Units that are held are counted as they stand before this statement. @param mayPass see `settleWaiting` @param isLocked the caller's transaction has locked the job already */
 export const finishJob = (
   db: Db,
-  hold: Hold,
+  claim: Claim,
   outcome: 'loaded' | 'unchanged',
   { mayPass = outcome === 'loaded', isLocked = false }: { readonly mayPass?: boolean; readonly isLocked?: boolean } = {},
-): Promise<void> => settle(db, hold, finished, outcome, { mayPass, isLocked })
+): Promise<void> => settle(db, claim, finished, outcome, { mayPass, isLocked })
 
 /** Fetched and not begun: for others to take at once. Those that are somebody else's by now are left alone. */
-export const giveBackJobs = async (db: Db, holds: readonly Hold[]): Promise<void> => {
-  if (holds.length === 0) return
+export const giveBackJobs = async (db: Db, claims: readonly Claim[]): Promise<void> => {
+  if (claims.length === 0) return
   await executePrepared(
     db,
     sql`
     with mine as (
-      select j.job_id from etl.jobs j join ${holdList(holds)} on j.job_id = m.job_id and j.fence = m.fence
+      select j.job_id from etl.jobs j join ${claimList(claims)} on j.job_id = m.job_id and j.fence = m.fence
       where j.state = 'open' order by j.job_id for update of j
     )
-    update etl.jobs set ${letGo}, ${attemptBack}, not_before = null where job_id in (select job_id from mine)`,
+    update etl.jobs set ${unclaimed}, ${attemptBack}, not_before = null where job_id in (select job_id from mine)`,
   )
 }

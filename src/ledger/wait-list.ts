@@ -45,7 +45,7 @@ const liveStates = ['submitted', 'ready', 'downloaded']
  * The run waits for every orphan of the pipeline, whatever its version; one that failed with a live purchase is opened again. One whose row is locked
  * is being worked on, and needs nobody to take it up. Returns how many. In the planner's transaction.
  */
-export const takeUpOrphans = async (trx: Db, runId: number, pipeline: string, priority: number): Promise<number> => {
+export const joinOrphans = async (trx: Db, runId: number, pipeline: string, priority: number): Promise<number> => {
   const { rows } = await sql<Row<'etl.jobs', 'job_id'>>`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}

@@ -3,14 +3,14 @@ import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { Refresh } from '../ledger/candidates.ts'
-import { takeUpApproved, trimApproved } from '../ledger/approved-jobs.ts'
+import { joinApproved, trimApproved } from '../ledger/approved-jobs.ts'
 import { datasetOf, fetchHeldAgain, judgeHeldAgain } from '../ledger/data-points.ts'
 import { databaseMs } from '../ledger/database-now.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
 import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
-import { takeUpOrphans } from '../ledger/wait-list.ts'
+import { joinOrphans } from '../ledger/wait-list.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
 import type { PlanWindow, Scope } from './frames.ts'
@@ -75,7 +75,7 @@ export const planApproved = async (runtime: PlanRuntime, runId: number, definiti
   await kysely.transaction().execute(async (trx) => {
     const { pipelineId } = await registerPipeline(trx, definition, source)
     await trimApproved(trx, pipelineId)
-    await takeUpApproved(trx, runId, definition.pipeline)
+    await joinApproved(trx, runId, definition.pipeline)
   })
   return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }
 }
@@ -140,10 +140,9 @@ const planPipeline = async (
   await context.step(async (trx) => {
     const { runId, pipelineId } = context.frame
     await lockPipeline(trx, pipelineId)
-    await takeUpOrphans(trx, runId, context.definition.pipeline, firstPriority)
+    await joinOrphans(trx, runId, context.definition.pipeline, firstPriority)
     // A range, or some values, are no reason to wait for everything else that was allowed.
-    if (context.scope.mode === 'due' && context.cells.only.size === 0)
-      await takeUpApproved(trx, runId, context.definition.pipeline)
+    if (context.scope.mode === 'due' && context.cells.only.size === 0) await joinApproved(trx, runId, context.definition.pipeline)
   })
   return { counted, requests }
 }

@@ -4,7 +4,7 @@ import { sqlStateOf } from '../db/database-error.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { withdrawRun } from '../ledger/approve-jobs.ts'
 import { dissolveLeft, unitsLetGo } from '../ledger/person-actions.ts'
-import { jobsAtHand, letGo, requestCancel } from '../ledger/cancel-request.ts'
+import { jobsInFlight, leaveRun, requestCancel } from '../ledger/cancel-request.ts'
 import { finishRun, type RunState, runState } from '../ledger/runs.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -42,10 +42,10 @@ const cancelInTime = async (
     throw late.aborted ? notCancelled(runId, error) : error
   })
   try {
-    await letGo(kysely, runId)
-    while (!late.aborted && (await jobsAtHand(kysely, runId)) > 0) await clock.sleep(checkEveryMs)
+    await leaveRun(kysely, runId)
+    while (!late.aborted && (await jobsInFlight(kysely, runId)) > 0) await clock.sleep(checkEveryMs)
     // Rows that were being settled at the first time.
-    await letGo(kysely, runId)
+    await leaveRun(kysely, runId)
     await dissolveLeft(kysely, runId)
     await finishRun(kysely, runId, 'cancelled', null)
     const withdrawn = await withdrawRun(kysely, runId, 'cancel')

@@ -99,7 +99,7 @@ export const damagedReceipts = async ({ database, landing }: Place, signal?: Abo
 export interface Settled {
   readonly identity: Identity
   readonly warning: string | null
-  readonly takenUp: AdoptedCounts
+  readonly adopted: AdoptedCounts
 }
 
 const nothing: AdoptedCounts = { purchases: 0, answers: 0, left: 0, damaged: [] }
@@ -118,16 +118,16 @@ export const settleIdentity = async (place: Place): Promise<Settled> => {
     if (isAway(before)) await settleHere(kysely, before.here)
     // Ids that were paid for while the database took nothing: their receipts have them.
     const unknown = evidence.unknown.filter(({ onRecord, epoch }) => onRecord === 'no id' && epoch === before.epoch)
-    const takenUp = await adoptPurchases({ ...found, evidence: { ...evidence, unknown } })
-    return { identity: isAway(before) ? await readIdentity(kysely) : before, warning: null, takenUp }
+    const adopted = await adoptPurchases({ ...found, evidence: { ...evidence, unknown } })
+    return { identity: isAway(before) ? await readIdentity(kysely) : before, warning: null, adopted }
   }
   // A copy that was copied once more gets an epoch of its own again.
   if (before.standing === 'own' ? judged.standing === 'copy' : isAway(before)) {
     const epoch = await takeEpoch(place, before, evidence.highestEpoch, 'copy')
     await becomeCopy(kysely, { from: before, epoch, reason: judged.reason ?? '' })
   } else if (before.standing === 'own') await becomeReplaced(kysely, before, judged.reason ?? '')
-  const takenUp = await adoptUnknown(found)
-  return { identity: await readIdentity(kysely), warning: warningOf(judged), takenUp }
+  const adopted = await adoptUnknown(found)
+  return { identity: await readIdentity(kysely), warning: warningOf(judged), adopted }
 }
 
 /** From here on a backup of the database bears its name. */
@@ -181,7 +181,7 @@ export const openIdentity = async (place: Place, usesLanding: boolean, progress:
   const settle = async (): Promise<void> => {
     const settled = await settleIdentity(place)
     own = settled.identity
-    for (const message of [takenUpWords(settled.takenUp), settled.warning])
+    for (const message of [adoptedWords(settled.adopted), settled.warning])
       if (message !== null) progress.emit({ event: 'notice', code: 'WAREHOUSE_COPY', message })
   }
   if (usesLanding) await settle()
@@ -196,7 +196,7 @@ export const openIdentity = async (place: Place, usesLanding: boolean, progress:
 }
 
 /** null: there was nothing to take up. */
-export const takenUpWords = ({ purchases, answers, left, damaged }: AdoptedCounts): string | null => {
+export const adoptedWords = ({ purchases, answers, left, damaged }: AdoptedCounts): string | null => {
   const words = [...damaged]
   if (left > 0)
     words.unshift(`${left} of other dimensions or windows than their pipelines have here ${left === 1 ? 'was' : 'were'} left.`)
@@ -213,17 +213,17 @@ export type Declaration = 'restored' | 'moved' | 'clone'
 /** A person's word on what this database is. Takes up what was bought meanwhile. */
 export const declareIdentity = async (place: Place, as: Declaration): Promise<Settled> => {
   const { kysely } = place.database
-  const { identity, takenUp: before } = await settleIdentity(place)
+  const { identity, adopted: before } = await settleIdentity(place)
   if (as === 'clone') {
     await becomeClone(kysely, identity.here)
-    return { identity: await readIdentity(kysely), warning: null, takenUp: nothing }
+    return { identity: await readIdentity(kysely), warning: null, adopted: nothing }
   }
   const evidence = await readEvidence(kysely, place.landing, identity)
   const { purchases, answers, ...others } = await adoptUnknown({ db: kysely, landing: place.landing, id: identity.id, evidence })
-  const takenUp = { purchases: before.purchases + purchases, answers: before.answers + answers, ...others }
+  const adopted = { purchases: before.purchases + purchases, answers: before.answers + answers, ...others }
   const epoch = await takeEpoch(place, identity, evidence.highestEpoch, 'copy')
   const claim = JSON.stringify(await claimOf(place, { id: identity.id, epoch }, identity.here))
   await place.landing.notes.write(epochPath({ id: identity.id, epoch }, 'goes-on'), claim)
   await goOn(kysely, identity, epoch)
-  return { identity: await readIdentity(kysely), warning: null, takenUp }
+  return { identity: await readIdentity(kysely), warning: null, adopted }
 }

@@ -10,7 +10,7 @@ import { beginFirst, isPaid } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import type { Payload } from '../core/types.ts'
 import type { Completeness } from '../core/completeness.ts'
-import { begunLanding, setBegun } from '../ledger/hold.ts'
+import { begunLanding, setBegun } from '../ledger/claim-fence.ts'
 
 export interface PaidPages {
   readonly paying: NonNullable<UnitHttpOptions['paying']>
@@ -113,7 +113,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
   const reserve = async (size: PurchaseSize, part: number): Promise<() => Promise<void>> => {
     // Pages are landed in order: after one that could not be paid for no later one is of use.
     if (refused !== null) throw refused
-    const { page, unit } = await pricesOf(work, size)
+    const { page, unit } = await pricesOfWork(work, size)
     try {
       // A unit that does not fit into any day or month is bought page by page.
       if (part === 1 && unit !== null) await canHold(() => take(unit).then(() => giveBack(unit)))
@@ -161,7 +161,7 @@ interface PagePrice {
 }
 
 /** What the page may cost, and what the unit is thought to cost; null: nobody knows. */
-const pricesOf = async (work: JobWork, size: PurchaseSize) => {
+const pricesOfWork = async (work: JobWork, size: PurchaseSize) => {
   const { runtime } = work
   const { known, unit } = await pagePrices(runtime.database.kysely, runtime, work)
   const range = creditsFor(known, { ...size, rows: size.rowsAsked })

@@ -5,7 +5,7 @@ import type { Log } from '../core/log.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import type { Db } from '../db/tables.ts'
-import { freeStrays } from './at-hand.ts'
+import { freeStrays } from './claims-in-flight.ts'
 import { endProcess, type OwnProcess, reapDead, renewLease } from '../ledger/processes.ts'
 
 export interface Lease {

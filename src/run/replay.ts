@@ -9,7 +9,7 @@ import {
   answersHeld,
   answersInQuarantine,
   landedAnswer,
-  type LandedAnswer,
+  type KeptAnswer,
   type ReplayPart,
   registerReplay,
 } from '../ledger/register-replay.ts'
@@ -114,7 +114,7 @@ export const retryQuarantine = async (runtime: Runtime, signal: AbortSignal): Pr
 
 interface AnswersInScope {
   readonly scope: ReplayScope
-  readonly answers: readonly LandedAnswer[]
+  readonly answers: readonly KeptAnswer[]
 }
 
 interface ReplayRequest extends Omit<RunRequest, 'plan'> {
@@ -157,7 +157,7 @@ const missingWords = ({ landing }: Runtime, missing: number): string =>
 
 const atOnce = 32
 
-const answersHere = async (runtime: Runtime, answers: readonly LandedAnswer[]): Promise<number[]> => {
+const answersHere = async (runtime: Runtime, answers: readonly KeptAnswer[]): Promise<number[]> => {
   const here: number[] = []
   for (let at = 0; at < answers.length; at += atOnce) {
     const some = answers.slice(at, at + atOnce)
@@ -167,7 +167,7 @@ const answersHere = async (runtime: Runtime, answers: readonly LandedAnswer[]): 
   return here
 }
 
-const isHere = (runtime: Runtime, { landing }: LandedAnswer): Promise<boolean> =>
+const isHere = (runtime: Runtime, { landing }: KeptAnswer): Promise<boolean> =>
   runtime.landing.open(landing).then(
     () => true,
     (error: unknown) => {

@@ -6,11 +6,11 @@ import { tellWait } from '../core/waiting.ts'
 import { cancelledJobs, isCancelled } from '../ledger/cancel-request.ts'
 import { createCursor } from '../ledger/claim-cursor.ts'
 import { type ClaimedJob, claimJobs } from '../ledger/claim.ts'
-import { lostJobs } from '../ledger/hold.ts'
+import { lostJobs } from '../ledger/claim-fence.ts'
 import { reapDead } from '../ledger/processes.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { failJob, parkJob } from '../ledger/settle-job.ts'
-import { letGoOf, takeInHand } from './at-hand.ts'
+import { forgetClaims, trackClaim } from './claims-in-flight.ts'
 import { workJob } from './job.ts'
 import type { Runtime } from './runtime.ts'
 import { asEtlError } from './settle.ts'
@@ -114,7 +114,7 @@ const claimer = ({ database, process, claimable }: SlotRuntime, { runId }: LoopO
       askedAt = performance.now()
     }
     const wanted = { process, runId, claimable: known, count, cursor }
-    return takeInHand(process, () => claimJobs(database.kysely, wanted))
+    return trackClaim(process, () => claimJobs(database.kysely, wanted))
   }
   return { claim, restart: cursor.restart }
 }
@@ -140,7 +140,7 @@ const begin = (loop: Loop, claim: ClaimedJob): void => {
     .finally(() => {
       stop.signal.removeEventListener('abort', onStop)
       active.delete(job)
-      letGoOf(runtime.process, [claim])
+      forgetClaims(runtime.process, [claim])
       // A report that was refused leaves parts of it, which come first.
       if (claim.kind === 'report') loop.restart()
     })

@@ -160,7 +160,7 @@ const guardMetrics = (subject: Subject): Yaml[] =>
 /** With the parts they are made of. */
 export const metricsOfSubject = (subject: Subject): Yaml[] => [
   ...guardMetrics(subject),
-  ...ownMetrics(subject).flatMap((metric) => metricsOf(metric, subject)),
+  ...ownMetrics(subject).flatMap((metric) => dbtMetrics(metric, subject)),
 ]
 
 /** Measures that a figure is made of, and how. No row is no data, for a count as for a sum. */
@@ -191,7 +191,7 @@ const putTogether = (
 }
 
 /** A metric without conditions is simple; all others are put together from parts, in the rows of the answer. */
-const metricsOf = (metric: Metric, subject: Subject): Yaml[] => {
+const dbtMetrics = (metric: Metric, subject: Subject): Yaml[] => {
   const { name, about } = metric
   const guards = guardsOf(metric, subject)
   const description = `${about} Unit: ${metric.unit}.`

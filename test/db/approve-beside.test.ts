@@ -63,7 +63,7 @@ const plans = async ({ definition }: Planning): Promise<Record<string, number>> 
 }
 
 /** Reports of it wait for a person. */
-const isHeldBy = async ({ definition }: Planning): Promise<boolean> => {
+const isClaimedBy = async ({ definition }: Planning): Promise<boolean> => {
   const { rows } = await db.database.pool.query(
     `select from etl.jobs join etl.pipelines using (pipeline_id) where pipeline = $1 and guard = 'needs approval' limit 1`,
     [definition.pipeline],
@@ -84,7 +84,7 @@ test('approving before anything is held approves nothing, and all of it waits', 
   const night = planning(4)
   await plan(
     interrupted(async () => {
-      if (await isHeldBy(night)) return true
+      if (await isClaimedBy(night)) return true
       expect(await approve(db.database.kysely, [night.definition.pipeline], 'ada')).toEqual([])
       return false
     }),
@@ -101,7 +101,7 @@ test('what is approved in the middle of planning is what was held by then; the r
   let approved = 0
   await plan(
     interrupted(async () => {
-      if (!(await isHeldBy(night))) return false
+      if (!(await isClaimedBy(night))) return false
       for (const { units } of await approve(db.database.kysely, [night.definition.pipeline], 'ada')) approved += units
       return true
     }),

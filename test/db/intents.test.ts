@@ -119,7 +119,7 @@ describe('an id that was paid for', () => {
     const later = await memoHere(await another(), warehouse)
     await later.intend(intent)
     await later.submitted('r-later', null)
-    expect(await settleIdentity({ database: db.database, landing })).toMatchObject({ warning: null, takenUp: { purchases: 1 } })
+    expect(await settleIdentity({ database: db.database, landing })).toMatchObject({ warning: null, adopted: { purchases: 1 } })
     expect(await jobRow(db, claim.jobId)).toMatchObject({ state: 'open', report_state: 'submitted', report_id: 'r-noted' })
   })
 

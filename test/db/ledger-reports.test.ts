@@ -14,7 +14,7 @@ import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { type ReportMemoOptions, reportMemo } from '../../src/ledger/report-memo.ts'
 import { holdJob, isIdKnown } from '../../src/ledger/settle-job.ts'
 import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
-import { takeUpOrphans } from '../../src/ledger/wait-list.ts'
+import { joinOrphans } from '../../src/ledger/wait-list.ts'
 import { createProgress } from '../../src/run/progress.ts'
 import { settleJob } from '../../src/run/settle.ts'
 import {
@@ -398,7 +398,7 @@ describe('a process that lost its claim', () => {
     await memo.submitted(id(), null)
     expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted', report_id: id(), error_code: null })
     const next = await newRun(db)
-    expect(await takeUpOrphans(k(), next, pipeline.pipeline, 1)).toBe(1)
+    expect(await joinOrphans(k(), next, pipeline.pipeline, 1)).toBe(1)
     expect(await takeOne(db, one, next, pipeline, claim.jobId)).toMatchObject({ askNumber: (await row()).ask_number })
   })
 
@@ -441,7 +441,7 @@ describe('a process that lost its claim', () => {
     expect(await row()).toMatchObject({ state: 'replaced', report_state: 'failed' })
     await memo.submitted(id(), 'queued')
     expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted', report_id: id(), error_message: null })
-    expect(await takeUpOrphans(k(), await newRun(db), pipeline.pipeline, 1)).toBe(1)
+    expect(await joinOrphans(k(), await newRun(db), pipeline.pipeline, 1)).toBe(1)
   })
 
   test('but not of a report that has failed under that id', async () => {

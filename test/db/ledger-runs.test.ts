@@ -2,13 +2,20 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Db } from '../../src/db/tables.ts'
-import { cancelledJobs, dissolveJobs, isCancelled, jobsAtHand, letGo, requestCancel } from '../../src/ledger/cancel-request.ts'
+import {
+  cancelledJobs,
+  dissolveJobs,
+  isCancelled,
+  jobsInFlight,
+  leaveRun,
+  requestCancel,
+} from '../../src/ledger/cancel-request.ts'
 import { reapDead } from '../../src/ledger/processes.ts'
 import { bringForward, endForgotten, leaveUntakeable } from '../../src/ledger/run-list.ts'
 import { recordRequests } from '../../src/ledger/requests.ts'
 import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
 import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
-import { takeUpOrphans } from '../../src/ledger/wait-list.ts'
+import { joinOrphans } from '../../src/ledger/wait-list.ts'
 import {
   bought,
   newJob,
@@ -243,7 +250,7 @@ describe('a cancelled run', () => {
     await newAnswer(db, landed)
     await requestCancel(k(), runId)
     expect(await isCancelled(k(), runId)).toBe(true)
-    expect(await letGo(k(), runId)).toEqual({ dissolved: 5, letGo: 3 })
+    expect(await leaveRun(k(), runId)).toEqual({ dissolved: 5, leaveRun: 3 })
     const left = await sql<{
       id: string
     }>`select job_id as id from etl.jobs where pipeline_id = ${pipeline.pipelineId} order by 1`.execute(k())
@@ -252,7 +259,7 @@ describe('a cancelled run', () => {
     expect(await outcomeOf(db, other, shared)).toBeNull()
     // A unit that was nothing but planned is gone with its plan.
     expect((await unitRows(db, pipeline)).map((unit) => Number(unit.job_id))).toEqual([shared, asked, source, landed])
-    expect(await letGo(k(), runId)).toEqual({ dissolved: 0, letGo: 0 })
+    expect(await leaveRun(k(), runId)).toEqual({ dissolved: 0, leaveRun: 0 })
   })
 
   test('leaves units that are loaded as they were before it planned', async () => {
@@ -263,7 +270,7 @@ describe('a cancelled run', () => {
     await loadedAs(db, former, answerId, askNumber)
     await newJob(db, pipeline, { sliceIds, runs: [runId] })
     await requestCancel(k(), runId)
-    expect(await letGo(k(), runId)).toEqual({ dissolved: 1, letGo: 0 })
+    expect(await leaveRun(k(), runId)).toEqual({ dissolved: 1, leaveRun: 0 })
     expect(await unitRows(db, pipeline)).toMatchObject([
       { job_id: null, answer_id: String(answerId), ask_number: String(askNumber) },
     ])
@@ -275,12 +282,12 @@ describe('a cancelled run', () => {
     const shared = await newJob(db, pipeline, { runs: [{ runId, priority: 2 }, other] })
     const claims = await take(db, one, runId, [pipeline])
     expect(await cancelledJobs(k(), claims)).toEqual([])
-    expect(await jobsAtHand(k(), runId)).toBe(0)
+    expect(await jobsInFlight(k(), runId)).toBe(0)
     await requestCancel(k(), runId)
     expect((await cancelledJobs(k(), claims)).map(({ jobId }) => jobId)).toEqual([mine])
-    expect(await letGo(k(), runId)).toEqual({ dissolved: 0, letGo: 2 })
+    expect(await leaveRun(k(), runId)).toEqual({ dissolved: 0, leaveRun: 2 })
     expect((await cancelledJobs(k(), claims)).map(({ jobId }) => jobId)).toEqual([mine])
-    expect(await jobsAtHand(k(), runId)).toBe(1)
+    expect(await jobsInFlight(k(), runId)).toBe(1)
     expect(await jobRow(db, shared)).toMatchObject({ holder: one.processId })
   })
 
@@ -307,7 +314,7 @@ describe('a cancelled run', () => {
             await sql`insert into etl.run_jobs (run_id, job_id, priority, units) values (${second}, ${jobId}, 1, 1)`.execute(trx)
           return rows.length > 0
         })
-      await letGo(k(), first)
+      await leaveRun(k(), first)
       const { rows } = await sql`select from etl.jobs where job_id = ${jobId}`.execute(k())
       expect(rows).toHaveLength((await joined) ? 1 : 0)
     }
@@ -342,19 +349,19 @@ describe('orphans', () => {
     const plan = await newJob(db, pipeline)
     const taken = await k()
       .transaction()
-      .execute((trx) => takeUpOrphans(trx, runId, pipeline.pipeline, 5))
+      .execute((trx) => joinOrphans(trx, runId, pipeline.pipeline, 5))
     expect(taken).toBe(2)
     expect(await outcomeOf(db, runId, orphan)).toBeNull()
     expect(await outcomeOf(db, runId, older)).toBeNull()
     for (const jobId of [waited, foreign, plan]) expect(await outcomeOf(db, runId, jobId)).toBeUndefined()
-    expect(await takeUpOrphans(k(), runId, pipeline.pipeline, 5)).toBe(0)
+    expect(await joinOrphans(k(), runId, pipeline.pipeline, 5)).toBe(0)
   })
 
   test('that failed are opened again where their purchase lives, and only there', async () => {
     const live = await asked({ state: 'failed', report_state: 'ready', attempts: 5, error_code: 'SERVICE_ERROR' })
     const over = await asked({ state: 'failed', report_state: 'failed' })
     const held = await asked({ state: 'held', report_state: 'uncertain' })
-    expect(await takeUpOrphans(k(), runId, pipeline.pipeline, 5)).toBe(1)
+    expect(await joinOrphans(k(), runId, pipeline.pipeline, 5)).toBe(1)
     expect(await jobRow(db, live)).toMatchObject({ state: 'open', attempts: 0 })
     expect(await jobRow(db, over)).toMatchObject({ state: 'failed' })
     expect(await jobRow(db, held)).toMatchObject({ state: 'held' })
@@ -472,7 +479,7 @@ describe('settling, joining, counting, cancelling and reaping at the same time',
         await runSummary(k(), late)
         await reapDead(k(), one)
         await requestCancel(k(), late)
-        await letGo(k(), late)
+        await leaveRun(k(), late)
       }
     }
     const disturbing = Promise.all([disturb(1), disturb(2)])

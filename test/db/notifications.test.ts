@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { releaseByPerson } from '../../src/ledger/release.ts'
-import { letGo, requestCancel } from '../../src/ledger/cancel-request.ts'
+import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { deliverNext, syncNotifications } from '../../src/ledger/deliveries.ts'
 import { failJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
@@ -108,7 +108,7 @@ test('a try that was cancelled mends nothing', async () => {
   await waitFor(db, second, jobId)
   await setJob(db, jobId, { state: 'open' })
   await requestCancel(k(), second)
-  expect(await letGo(k(), second)).toMatchObject({ dissolved: 1 })
+  expect(await leaveRun(k(), second)).toMatchObject({ dissolved: 1 })
   expect(await look(pipeline)).toEqual(told)
 })
 

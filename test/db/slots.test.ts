@@ -7,7 +7,7 @@ import { asEtlError } from '../../src/run/settle.ts'
 import { EtlError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
 import type { Db } from '../../src/db/tables.ts'
-import { letGo, requestCancel } from '../../src/ledger/cancel-request.ts'
+import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { openJobs } from '../../src/ledger/runs.ts'
 import { finishJob, parkJob, returnJob } from '../../src/ledger/settle-job.ts'
 import { type LoopOptions, type SlotRuntime, type Work, workInSlots } from '../../src/run/work-loop.ts'
@@ -218,7 +218,7 @@ describe('what is at hand', () => {
     await ended
     expect(Date.now() - cancelledAt).toBeLessThan(700)
     expect(reasons).toHaveLength(begun)
-    expect(await letGo(k(), runId)).toEqual({ dissolved: 20, letGo: 0 })
+    expect(await leaveRun(k(), runId)).toEqual({ dissolved: 20, leaveRun: 0 })
   })
 
   test('by a helper ends with the last run that waits for it, not before', async () => {

@@ -42,7 +42,7 @@ const bought = (): number => world.sandbox.books().submissions.length
 const expectDone = ({ code, stdout, stderr }: CommandResult): void => expect(code, stdout + stderr).toBe(0)
 
 /** The same backfill on what was restored: it says what it is, everywhere, and buys nothing. */
-const expectTakenUp = async (restored: Millrace): Promise<void> => {
+const expectAdopted = async (restored: Millrace): Promise<void> => {
   const check = await restored('check', '--offline')
   expect(check.code, check.stdout).toBe(2)
   expect(check.stdout).toContain('millrace migrate --as restored')
@@ -76,7 +76,7 @@ test.runIf(installedVersions().length > 0).each(installedVersions())(
       expect(bought()).toBe(8)
       server.run('createdb', 'restored')
       server.run('pg_restore', '-d', 'restored', '--exit-on-error', dump)
-      await expectTakenUp(on(original.url.replace(/original$/, 'restored'), 'restored'))
+      await expectAdopted(on(original.url.replace(/original$/, 'restored'), 'restored'))
     } finally {
       server.remove()
     }
@@ -90,5 +90,5 @@ test('a copy of the embedded server’s data directory, put in a home of its own
   expect(spawnSync('cp', ['-a', join(folder, 'original'), join(folder, 'restored')]).status).toBe(0)
   expectDone(await millrace('backfill', ...reports, ...range()))
   expect(bought()).toBe(8)
-  await expectTakenUp(on(null, 'restored'))
+  await expectAdopted(on(null, 'restored'))
 })

@@ -59,12 +59,12 @@ test(
       folder,
     )
     const started = Date.now()
-    let mostAtHand = 0
+    let mostInFlight = 0
     const look = async (): Promise<number> => {
       const { hand = 0, submitted = 0 } =
         await numbers(`select (select count(*)::int from etl.jobs where holder is not null) as hand,
         (select count(*)::int from etl.reports where state = 'submitted') as submitted`)
-      mostAtHand = Math.max(mostAtHand, hand)
+      mostInFlight = Math.max(mostInFlight, hand)
       return submitted
     }
     while ((await look()) < open) {
@@ -77,7 +77,7 @@ test(
     const result = await running.result
     expect(result.code, result.stderr.slice(-2_000)).toBe(0)
     expect(summaryOf(result).units).toMatchObject({ planned: open, loaded: open, waiting: 0, failed: 0 })
-    expect(mostAtHand).toBeLessThanOrEqual(slots)
+    expect(mostInFlight).toBeLessThanOrEqual(slots)
     expect(sandbox.books().submissions).toHaveLength(open)
     // A fence grows with each claim and each settlement; a report is submitted, polled and loaded under claims of its own.
     const tries = await numbers(

@@ -10,7 +10,7 @@ export const targets: readonly Target[] = [
     files: [
       'src/ledger/claim.ts',
       'src/ledger/claim-cursor.ts',
-      'src/ledger/hold.ts',
+      'src/ledger/claim-fence.ts',
       'src/ledger/settle-job.ts',
       'src/ledger/replace-job.ts',
     ],
@@ -33,7 +33,7 @@ export const targets: readonly Target[] = [
     ],
   },
   {
-    files: ['src/ledger/report-memo.ts', 'src/ledger/budget.ts', 'src/ledger/hold.ts'],
+    files: ['src/ledger/report-memo.ts', 'src/ledger/budget.ts', 'src/ledger/claim-fence.ts'],
     tests: ['test/db/ledger-reports.test.ts'],
   },
   {

@@ -23,7 +23,7 @@ export const supersetChart = (chart: Chart, columns: readonly string[], fixed: r
 }
 
 const queryOf = (chart: Chart, viewColumns: readonly string[], held: readonly FixedColumn[]): Record<string, unknown> => {
-  const metrics = metricsOf(chart, viewColumns)
+  const metrics = chartMetrics(chart, viewColumns)
   const { period } = chart
   const axis = { timeGrain: grain, columnType: 'BASE_AXIS', sqlExpression: period, label: period, expressionType: 'SQL' }
   const common = {
@@ -111,7 +111,7 @@ const guarded = (chart: Chart, columns: readonly string[], expression: string): 
 }
 
 /** Measures as SQL over the view. @param columns of the view */
-const metricsOf = (chart: Chart, columns: readonly string[]): Metric[] =>
+const chartMetrics = (chart: Chart, columns: readonly string[]): Metric[] =>
   [...chart.measures].map(([label, expression], at) => ({
     expressionType: 'SQL',
     sqlExpression: guarded(chart, columns, expression),
@@ -145,7 +145,7 @@ const simple = (key: string, subject: string, operator: string, comparator: Yaml
 
 /** What one kind of chart adds. */
 const formOf = (chart: Chart, columns: readonly string[]): YamlMap => {
-  const metrics = metricsOf(chart, columns)
+  const metrics = chartMetrics(chart, columns)
   if (chart.kind === 'table') return tableForm(chart, metrics)
   if (chart.kind === 'tile') return tileForm(chart, metrics)
   const axis = {

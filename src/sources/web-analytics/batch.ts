@@ -45,12 +45,6 @@ const statusBody = z.looseObject({
   message: text,
 })
 
-/** Metrics a definition asks for: its measures' names at the service. */
-export const metricsOf = (definition: Definition): string[] =>
-  definition.columns
-    .filter((column) => !column.isKey && column.origin === 'response')
-    .map((column) => column.from[0] ?? column.name)
-
 /** Both ends of the unit's window as the service wants them: months, the last one included. */
 export const monthsOf = ({ window }: Box): { start_date: string; end_date: string } => ({
   start_date: window.from.slice(0, 7),

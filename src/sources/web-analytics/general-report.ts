@@ -1,7 +1,8 @@
 // The general batch report (interface 4.3): any vtable, for lists of domains and countries.
 import { z } from 'zod'
+import { metricsOf } from '../../core/asks.ts'
 import type { Source } from '../../extract/source.ts'
-import { type BatchDataset, estimateReport, extractReport, listReports, metricsOf, monthsOf, valuesOf } from './batch.ts'
+import { type BatchDataset, estimateReport, extractReport, listReports, monthsOf, valuesOf } from './batch.ts'
 import { forBatch, spellings } from './spelling.ts'
 import { dimensionTables } from './dimension-tables.ts'
 import { topRows, delivery, deliveryParams, period, periodProblems, spanOfReport } from './delivery.ts'

@@ -1,7 +1,8 @@
 // The shopper report (interface 4.2): category sales of shops, for lists of domains and categories.
 import { z } from 'zod'
+import { metricsOf } from '../../core/asks.ts'
 import type { Source } from '../../extract/source.ts'
-import { type BatchDataset, estimateReport, extractReport, listReports, metricsOf, monthsOf, valuesOf } from './batch.ts'
+import { type BatchDataset, estimateReport, extractReport, listReports, monthsOf, valuesOf } from './batch.ts'
 import { dimensionTables } from './dimension-tables.ts'
 import { delivery, deliveryParams, period, periodProblems, spanOfReport } from './delivery.ts'
 import { categoryId, domain } from './dimension-spelling.ts'

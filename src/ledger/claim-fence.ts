@@ -1,4 +1,4 @@
-// What a process holds: a job under the fence of one claim, and the number it asks under. Every write that follows a claim names it.
+// What a process claims: a job under the fence of one claim, and the number it asks under. Every write that follows a claim names it.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { executePrepared } from '../db/prepared.ts'
@@ -6,7 +6,7 @@ import type { Db } from '../db/tables.ts'
 import type { Flags, Row } from '../db/typed-row.ts'
 
 /** What a write names of a claim. */
-export interface Hold {
+export interface Claim {
   readonly jobId: number | string
   readonly fence: string
   /** Number of the process that claimed it. */
@@ -17,22 +17,22 @@ export interface Hold {
  * The job is held under this claim and no other, and has not been settled: the condition of every write that follows a claim. A job whose
  * holder was thought dead is without one until somebody takes it; so long it is still the old holder's.
  */
-export const isHeldBy = ({ jobId, fence, holder }: Hold): RawBuilder<boolean> =>
+export const isClaimedBy = ({ jobId, fence, holder }: Claim): RawBuilder<boolean> =>
   sql<boolean>`job_id = ${jobId}::bigint and fence = ${fence}::bigint and coalesce(holder, ${holder}::integer) = ${holder}::integer
     and state = 'open'`
 
 /** The job is another's by now: FENCED, after which nothing of it may be written. */
-export const fenced = ({ jobId }: Hold): EtlError =>
+export const fenced = ({ jobId }: Claim): EtlError =>
   new EtlError('FENCED', `Job ${jobId} was taken over by another process; nothing was written by this one.`)
 
 /** Locks the job's row for the rest of the transaction; throws FENCED where another process has claimed it since, or it is settled. */
-export const lockJob = async (db: Db, hold: Hold): Promise<void> => {
-  const rows = await executePrepared(db, sql`select job_id from etl.jobs where ${isHeldBy(hold)} for update`)
-  if (rows.length === 0) throw fenced(hold)
+export const lockJob = async (db: Db, claim: Claim): Promise<void> => {
+  const rows = await executePrepared(db, sql`select job_id from etl.jobs where ${isClaimedBy(claim)} for update`)
+  if (rows.length === 0) throw fenced(claim)
 }
 
 /** What the process holds by the ledger's word. */
-export const jobsHeldBy = async (db: Db, processId: number): Promise<Hold[]> => {
+export const jobsClaimedBy = async (db: Db, processId: number): Promise<Claim[]> => {
   const rows = await db
     .selectFrom('etl.jobs')
     .select(['job_id', 'fence'])
@@ -43,36 +43,36 @@ export const jobsHeldBy = async (db: Db, processId: number): Promise<Hold[]> => 
 }
 
 /** Several of them, as the table `m`. */
-export const holdList = (holds: readonly Hold[]): RawBuilder<unknown> => {
-  const jobIds = holds.map(({ jobId }) => String(jobId))
-  const fences = holds.map(({ fence }) => fence)
+export const claimList = (claims: readonly Claim[]): RawBuilder<unknown> => {
+  const jobIds = claims.map(({ jobId }) => String(jobId))
+  const fences = claims.map(({ fence }) => fence)
   return sql`unnest(${jobIds}::bigint[], ${fences}::bigint[]) as m(job_id, fence)`
 }
 
 /**
- * Those of `holds` that are not the caller's any more. One that lost its holder, because this process was thought dead, and that nobody took since
+ * Those of `claims` that are not the caller's any more. One that lost its holder, because this process was thought dead, and that nobody took since
  * is the caller's again from here on.
  */
-export const lostJobs = async <One extends Hold>(db: Db, holds: readonly One[]): Promise<One[]> => {
-  const [first] = holds
+export const lostJobs = async <One extends Claim>(db: Db, claims: readonly One[]): Promise<One[]> => {
+  const [first] = claims
   if (first === undefined) return []
   const rows = await executePrepared(
     db,
     sql<Row<'etl.jobs', 'job_id'> & Flags<'adrift'>>`
-    select j.job_id, j.holder is null as adrift from etl.jobs j join ${holdList(holds)} on j.job_id = m.job_id and j.fence = m.fence
+    select j.job_id, j.holder is null as adrift from etl.jobs j join ${claimList(claims)} on j.job_id = m.job_id and j.fence = m.fence
     where j.state = 'open'`,
   )
   const kept = new Set(rows.filter(({ adrift }) => !adrift).map(({ job_id }) => Number(job_id)))
-  if (kept.size < rows.length) for (const jobId of await takeAgain(db, holds, first.holder)) kept.add(jobId)
-  return holds.filter(({ jobId }) => !kept.has(Number(jobId)))
+  if (kept.size < rows.length) for (const jobId of await takeAgain(db, claims, first.holder)) kept.add(jobId)
+  return claims.filter(({ jobId }) => !kept.has(Number(jobId)))
 }
 
-const takeAgain = async (db: Db, holds: readonly Hold[], holder: Hold['holder']): Promise<number[]> => {
+const takeAgain = async (db: Db, claims: readonly Claim[], holder: Claim['holder']): Promise<number[]> => {
   const rows = await executePrepared(
     db,
     sql<Row<'etl.jobs', 'job_id'>>`
     with adrift as (
-      select j.job_id from etl.jobs j join ${holdList(holds)} on j.job_id = m.job_id and j.fence = m.fence
+      select j.job_id from etl.jobs j join ${claimList(claims)} on j.job_id = m.job_id and j.fence = m.fence
       where j.state = 'open' and j.holder is null order by j.job_id for update of j
     )
     update etl.jobs set holder = ${holder}::integer where job_id in (select job_id from adrift) returning job_id`,
@@ -81,7 +81,7 @@ const takeAgain = async (db: Db, holds: readonly Hold[], holder: Hold['holder'])
 }
 
 /** The number the job was asked for under. Throws INTERNAL where nothing was asked for yet. */
-export const askNumberOf = async (db: Db, { jobId }: Hold): Promise<string> => {
+export const askNumberOf = async (db: Db, { jobId }: Claim): Promise<string> => {
   const row = await db.selectFrom('etl.jobs').select('ask_number').where('job_id', '=', String(jobId)).executeTakeFirst()
   if (row === undefined || row.ask_number === null)
     throw new EtlError('INTERNAL', `Job ${jobId} has an answer and was never asked for; please report this defect.`)
@@ -89,7 +89,7 @@ export const askNumberOf = async (db: Db, { jobId }: Hold): Promise<string> => {
 }
 
 /** For pages that are read anew, whose answer is newer than that of the reading before. Draws a new number for the job and forgets an answer that turned out unusable; the number. Throws FENCED. */
-export const askAnew = async (db: Db, hold: Hold): Promise<string> => {
+export const askAnew = async (db: Db, claim: Claim): Promise<string> => {
   const row = await db
     .updateTable('etl.jobs')
     .set({
@@ -98,20 +98,20 @@ export const askAnew = async (db: Db, hold: Hold): Promise<string> => {
       answer_id: null,
       updated_at: sql<string>`clock_timestamp()`,
     })
-    .where(isHeldBy(hold))
+    .where(isClaimedBy(claim))
     .returning('ask_number')
     .executeTakeFirst()
-  if (row === undefined || row.ask_number === null) throw fenced(hold)
+  if (row === undefined || row.ask_number === null) throw fenced(claim)
   return row.ask_number
 }
 
 /** Landing of the first pages of a walk that was stopped; null: there is none. */
-export const begunLanding = async (db: Db, { jobId }: Hold): Promise<string | null> => {
+export const begunLanding = async (db: Db, { jobId }: Claim): Promise<string | null> => {
   const row = await db.selectFrom('etl.jobs').select('begun_landing').where('job_id', '=', String(jobId)).executeTakeFirst()
   return row?.begun_landing ?? null
 }
 
 /** null: there is none any more. */
-export const setBegun = async (db: Db, hold: Hold, landing: string | null): Promise<void> => {
-  await db.updateTable('etl.jobs').set({ begun_landing: landing }).where(isHeldBy(hold)).execute()
+export const setBegun = async (db: Db, claim: Claim, landing: string | null): Promise<void> => {
+  await db.updateTable('etl.jobs').set({ begun_landing: landing }).where(isClaimedBy(claim)).execute()
 }

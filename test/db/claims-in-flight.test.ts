@@ -1,7 +1,7 @@
 // A claim whose answer was lost: the ledger says that a living process holds the job, and nobody works on it. It is free again while the process lives.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import { freeStrays, letGoOf, takeInHand } from '../../src/run/at-hand.ts'
+import { freeStrays, forgetClaims, trackClaim } from '../../src/run/claims-in-flight.ts'
 import { keepLease } from '../../src/run/process-watch.ts'
 import { newJob, newPipeline, newProcess, newRun, type PipelineKit, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
@@ -28,14 +28,14 @@ const holderOf = async (jobId: number): Promise<number | null> => (await jobRow(
 
 test('what no loop knows of is given back, what is at hand stays', async () => {
   const known = await newOne()
-  const [claim] = await takeInHand(own, async () => [await take(known)])
+  const [claim] = await trackClaim(own, async () => [await take(known)])
   const lost = await newOne()
   await take(lost)
   expect(await freeStrays(db.database.kysely, own)).toBe(1)
   expect([await holderOf(known), await holderOf(lost)]).toEqual([own.processId, null])
   // One that another attempt holds is another matter, and so is one that was let go of.
   expect(await take(lost)).toMatchObject({ attempts: 1 })
-  if (claim !== undefined) letGoOf(own, [claim])
+  if (claim !== undefined) forgetClaims(own, [claim])
   expect(await freeStrays(db.database.kysely, own)).toBe(2)
 })
 
@@ -43,7 +43,7 @@ test('nothing is given back while a claim is on its way', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const job = await newOne()
   const claim = await take(job)
-  const claiming = takeInHand(own, async () => {
+  const claiming = trackClaim(own, async () => {
     await promise
     return [claim]
   })
