@@ -1,25 +1,24 @@
-// The types a column may have, each with all that is known of it. A new type is one entry here and its cast in parse/cast.ts; the compiler names the two tables by type that want one, too (parse-plan.ts, example-answer.ts).
+// The types a column may have, each with all that is known of it; each property names the files that read it. A new type is one entry here and its cast in
+// parse/cast.ts; the compiler names the two tables by type that want one, too (`copiedAs` in parse/parse-plan.ts, `examples` in run/recorded-answers.ts).
 
 export interface ColumnTypeEntry {
-  /** As PostgreSQL's catalog writes it. */
+  /** As PostgreSQL's catalog writes it: load/drift.ts. */
   readonly catalog: string
-  /** Its word in a data contract (ODCS). */
+  /** Its word in a data contract (ODCS): semantic/documents.ts. */
   readonly contract: 'string' | 'integer' | 'number' | 'boolean' | 'date' | 'array'
-  /** How Parquet files hold it. */
+  /** How Parquet files hold it: semantic/export/parquet.ts. */
   readonly parquet: 'text' | 'long' | 'int' | 'decimal' | 'boolean' | 'days' | 'microseconds' | 'list'
-  /** Whole numbers can be rounded. */
+  /** Whole numbers can be rounded, and have one spelling: definition/columns.ts, definition/attributes.ts. */
   readonly isWhole: boolean
-  /** Figures of it are added up, compared and tested. */
+  /** Figures of it are added up, compared and tested: load/figure-changes.ts, definition/data-tests.ts. */
   readonly isNumber: boolean
-  /** Several values in a cell: JSON sends a list, and no key can hold it. */
+  /** Several values in a cell: JSON sends a list (parse/json-row.ts), no key can hold it (definition/columns.ts), tests read each (load/run-data-tests.ts). */
   readonly isList: boolean
-  /** JSON may send the words true and false. */
+  /** JSON may send the words true and false: parse/json-row.ts. */
   readonly takesWords: boolean
-  /** Its values are any text, or hold some. */
-  readonly holdsText: boolean
-  /** What may stand for a field that is absent; null: nothing. */
+  /** What may stand for a field that is absent; null: nothing. definition/columns.ts. */
   readonly ifAbsent: RegExp | null
-  /** Whether a test can list its values. */
+  /** Whether a test can list its values: definition/data-tests.ts. */
   readonly isListable: boolean
 }
 
@@ -28,7 +27,6 @@ const rest = {
   isNumber: false,
   isList: false,
   takesWords: false,
-  holdsText: false,
   ifAbsent: null,
   isListable: false,
 } as const
@@ -44,14 +42,14 @@ const whole = { isNumber: true, isListable: true, isWhole: true } as const
 
 /** By its name in definitions, which SQL understands as well. */
 export const columnTypes = {
-  text: type('text', 'text', 'string', { takesWords: true, holdsText: true, ifAbsent: /^/, isListable: true }),
+  text: type('text', 'text', 'string', { takesWords: true, ifAbsent: /^/, isListable: true }),
   bigint: type('bigint', 'long', 'integer', { ...whole, ifAbsent: /^-?\d{1,18}$/ }),
   integer: type('integer', 'int', 'integer', { ...whole, ifAbsent: /^-?\d{1,9}$/ }),
   numeric: type('numeric', 'decimal', 'number', { isNumber: true, ifAbsent: /^-?\d+(\.\d+)?$/ }),
   boolean: type('boolean', 'boolean', 'boolean', { takesWords: true, ifAbsent: /^(true|false)$/ }),
   date: type('date', 'days', 'date', { ifAbsent: /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/ }),
   timestamptz: type('timestamp with time zone', 'microseconds', 'date'),
-  'text[]': type('text[]', 'list', 'array', { isList: true, isListable: true, holdsText: true }),
+  'text[]': type('text[]', 'list', 'array', { isList: true, isListable: true }),
 }
 
 export type ColumnType = keyof typeof columnTypes

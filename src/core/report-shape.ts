@@ -19,8 +19,6 @@ export interface ReportRecord {
   readonly askedMsAgo: number | null
   /** How long ago its id became known; null: it is not known. */
   readonly submittedMsAgo: number | null
-  /** How long ago the service first said that it is done; null: it never did. */
-  readonly completedMsAgo: number | null
   readonly estimatedQuota: number | null
   readonly usedQuota: number | null
 }

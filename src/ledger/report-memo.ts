@@ -118,7 +118,6 @@ type ReportRow = Pick<
   readonly deadline_in: number | null
   readonly asked_ago: number | null
   readonly submitted_ago: number | null
-  readonly completed_ago: number | null
 }
 
 const number = (text: string | null): number | null => (text === null ? null : Number(text))
@@ -132,7 +131,6 @@ const reportRow = (db: Db, { jobId }: ClaimedJob): Promise<ReportRow | undefined
       sql<number | null>`extract(epoch from deadline_at - clock_timestamp())::float8 * 1000`.as('deadline_in'),
       sql<number | null>`extract(epoch from clock_timestamp() - asked_at)::float8 * 1000`.as('asked_ago'),
       sql<number | null>`extract(epoch from clock_timestamp() - submitted_at)::float8 * 1000`.as('submitted_ago'),
-      sql<number | null>`extract(epoch from clock_timestamp() - completed_at)::float8 * 1000`.as('completed_ago'),
     ])
     .where('job_id', '=', String(jobId))
     .executeTakeFirst()
@@ -152,7 +150,6 @@ const current = async (db: Db, claim: ClaimedJob): Promise<ReportRecord | null> 
     deadlineInMs: row.deadline_in,
     askedMsAgo: row.asked_ago,
     submittedMsAgo: row.submitted_ago,
-    completedMsAgo: row.completed_ago,
     estimatedQuota: number(row.estimated_quota),
     usedQuota: number(row.used_quota),
   }

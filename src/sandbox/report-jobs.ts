@@ -20,7 +20,6 @@ export interface Report {
   readonly submission: Submission
   /** Whether a free retry makes a failed report succeed. */
   readonly mends: boolean
-  readonly createdAtMs: number
   fate: Fate
   startedMs: number
   /** Data rows, counted when first needed. */
@@ -180,7 +179,6 @@ const newReport = ({ query, world, fate, mends, content, body, key, caller, nowM
     content,
     submission,
     mends,
-    createdAtMs: nowMs,
     fate,
     startedMs,
     rows: null,

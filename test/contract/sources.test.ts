@@ -72,7 +72,6 @@ const memoOf = (): ReportMemo => {
         deadlineInMs: null,
         askedMsAgo: 0,
         submittedMsAgo: null,
-        completedMsAgo: null,
         estimatedQuota,
         usedQuota: null,
       }

@@ -218,7 +218,7 @@ describe('what is at hand', () => {
     await ended
     expect(Date.now() - cancelledAt).toBeLessThan(700)
     expect(reasons).toHaveLength(begun)
-    expect(await leaveRun(k(), runId)).toEqual({ dissolved: 20, leaveRun: 0 })
+    expect(await leaveRun(k(), runId)).toEqual({ dissolved: 20, left: 0 })
   })
 
   test('by a helper ends with the last run that waits for it, not before', async () => {

@@ -20,7 +20,6 @@ const blank: ReportRecord = {
   deadlineInMs: null,
   askedMsAgo: null,
   submittedMsAgo: null,
-  completedMsAgo: null,
   estimatedQuota: null,
   usedQuota: null,
 }
@@ -62,14 +61,12 @@ export const memoryMemo = (record: ReportRecord | null, deadlineMs: number | nul
         statusWord,
         usedQuota,
         nextPollInMs: null,
-        completedMsAgo: memo.record?.completedMsAgo ?? 0,
       }),
     retried: async () =>
       step('retried', {
         state: 'submitted',
         retries: (memo.record?.retries ?? 0) + 1,
         nextPollInMs: null,
-        completedMsAgo: null,
       }),
     uncertain: async (message) => step(`uncertain ${message}`, { state: 'uncertain' }),
     withdrawn: async (message) => {

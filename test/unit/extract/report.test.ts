@@ -579,14 +579,14 @@ describe('a download', () => {
   })
 
   test('that is refused once more when its time has come waits again, and is loaded once the refusals end', async () => {
-    const { memo } = await errorOf({ record: { ...ready, polls: 4, completedMsAgo: hour }, downloads: [403] })
+    const { memo } = await errorOf({ record: { ...ready, polls: 4 }, downloads: [403] })
     const again = play({ record: { ...memo.record, nextPollInMs: 0 } })
     expect((await again.outcome).report?.stream.status).toBe(200)
   })
 
   test('that is refused beyond the deadline is left to the next run', async () => {
     const { error, memo } = await errorOf({
-      record: { ...ready, deadlineInMs: -1, completedMsAgo: 7 * 24 * hour },
+      record: { ...ready, deadlineInMs: -1 },
       downloads: [404],
     })
     expect(error).toMatchObject({
@@ -601,7 +601,7 @@ describe('a download', () => {
   })
 
   test('that is refused a month after its completion is asked for again all the same: the service calls it completed', async () => {
-    const { error, memo } = await errorOf({ record: { ...ready, completedMsAgo: 31 * 24 * hour }, downloads: [410] })
+    const { error, memo } = await errorOf({ record: ready, downloads: [410] })
     expect([error.code, memo.record?.state]).toEqual(['REPORT_PENDING', 'ready'])
   })
 
