@@ -12,6 +12,7 @@ import { costsCredits, sourceOf } from '../plan/plan-context.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { sweep } from '../run/retention.ts'
+import { unfinishedForce } from '../ledger/runs.ts'
 import { type RunResult, runJobs } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { createPing } from '../schedule/notify/ping.ts'
@@ -24,6 +25,7 @@ import type { Output } from './output.ts'
 import { closingLines, printPlan } from './print-plan.ts'
 import type { ProgressView } from './progress-bar.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
+import { timesOf } from './zone.ts'
 
 /** Exit code 1 where units failed or are held. Units that are not yet published, or wait for a budget, do not make a night fail. */
 export const run: Handler = async (invocation) => {
@@ -39,18 +41,37 @@ export const backfill: Handler = async (invocation) => {
   return load(invocation, 'backfill', scope, { ...rangeOf(invocation), only: only ?? null, force: force === true })
 }
 
+/** By force it goes on with the one of the same arguments that did not finish. */
+const goesOn = async (
+  { database: { kysely } }: OpenRuntime,
+  invocation: Invocation,
+  scope: Scope,
+  named: Readonly<Record<string, unknown>>,
+): Promise<Scope> => {
+  const unfinished = scope.force === true ? await unfinishedForce(kysely, named) : null
+  if (unfinished === null) return scope
+  const { runId, since } = unfinished
+  invocation.output.note(
+    `Resumes run ${runId}: --force of ${timesOf(invocation).at(since)} did not finish, and what was requested since is not bought again. ` +
+      'To buy that again too, run it once more when it has finished, or with another range or --only.',
+  )
+  return { ...scope, takenSince: since }
+}
+
 /** @param named what the run was asked for beside its pipelines, as the ledger keeps it */
 const load = (
   invocation: Invocation,
   command: 'run' | 'backfill',
-  scope: Scope,
+  asked: Scope,
   named: Readonly<Record<string, unknown>>,
 ): Promise<number> =>
   withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
     const { args, options, output, signal } = invocation
     const { definitions } = opened
     const isNight = command === 'run'
-    checkScope(definitions, scope)
+    checkScope(definitions, asked)
+    const request = { pipelines: args, ...named }
+    const scope = await progress.aside(() => goesOn(opened, invocation, asked, request))
     if (options['dryRun'] === true) return showPlan(invocation, opened, progress, command, scope)
     const runtime = await progress.aside(() => agreed(invocation, opened, command, scope))
     if (runtime === null) {
@@ -63,7 +84,7 @@ const load = (
     await ping('start')
     const result = await runJobs(runtime, {
       command,
-      arguments: { pipelines: args, ...named },
+      arguments: request,
       definitions,
       plan: (runId) => planRun(runtime, runId, definitions, scope, signal),
       signal,

@@ -12,10 +12,21 @@ export interface Policy {
   readonly kind: JobKind
   /** Loaded units are asked for again. */
   readonly force: boolean
+  /** With force: what such a run has asked for since, before it was stopped, is not asked for once more. Default: nothing. */
+  readonly taken?: TakenAnew | undefined
   /** Submissions whose answer was lost may be sent again. */
   readonly resubmitUncertain: boolean
   /** Reports that the service could not make may be bought again; so does force. */
   readonly resubmitFailed: boolean
+}
+
+/** What a forced run that did not finish has asked for. */
+export interface TakenAnew {
+  /** ISO time: when it began. */
+  readonly since: string
+  /** What is asked, and by which metrics: an answer to another question does not count. */
+  readonly asks: string
+  readonly metrics: readonly string[]
 }
 
 /** Slices one after the other whose units are checked in the same night. */
@@ -94,12 +105,13 @@ const live = sql`('submitted', 'ready', 'downloaded')`
 const ended = sql`('failed', 'rejected', 'expired')`
 
 /** What the job `j` that a unit has means for it; null: it is over. A walk is begun anew under the same job; what was bought is used. */
-export const jobDecision = ({ kind, force, resubmitUncertain, resubmitFailed }: Policy): RawBuilder<Decision | null> => {
+export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFailed }: Policy): RawBuilder<Decision | null> => {
   const again = (allowed: boolean, otherwise: string): RawBuilder<unknown> => sql.lit(allowed ? 'ask' : otherwise)
   const mayBuy = force || resubmitFailed
-  // A forced one that nobody waits for any more is what an interrupted command had begun.
+  // A forced one that nobody waits for any more is what an interrupted command had begun; another process may still work on what was asked for since.
+  const isRecent = taken === undefined ? sql`` : sql`or j.asked_at >= ${taken.since}::timestamptz`
   const open = force
-    ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} then 'join' else 'ask' end`
+    ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} ${isRecent} then 'join' else 'ask' end`
     : sql`'join'`
   // With --force a unit whose answer cannot be loaded is asked for anew; otherwise that answer is tried again.
   const refusedAnswer = force
@@ -187,6 +199,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
   // Who forces wants another answer than the one that is held back.
   const passes = policy.force ? sql`'ask'` : usual
   const own = sql`case when u.held_answer_id is not null then ${passes} when u.answer_id is null then 'ask'
+    ${policy.taken === undefined ? sql`` : sql`when ${isTakenAnew(policy.taken)} then 'done'`}
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} or ${hasOtherTop(scope)} then 'ask' else 'done' end`
   const decision = unlessUnpublished(sql`coalesce(${jobDecision(policy)}, ${own})`, window.isPublished)
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
@@ -198,7 +211,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
     from etl.slices s
       left join lateral (select u.job_id, u.answer_id, u.ask_number, u.held_answer_id, u.held_code from etl.units u
         where u.pipeline_id = ${pipelineId} and u.window_from = ${window.from}::date and u.slice_id = s.slice_id limit 1) u on true
-      left join lateral (select j.job_id, j.state, j.ask_number, j.answer_id, j.report_state, j.error_code, j.forced, j.wanted_by
+      left join lateral (select j.job_id, j.state, j.ask_number, j.asked_at, j.answer_id, j.report_state, j.error_code, j.forced, j.wanted_by
         from etl.jobs j where j.job_id = u.job_id limit 1) j on true
       ${needsAnswer ? sql`left join lateral (select greatest(a.asked_at, a.stood_at) as stood_at from etl.answers a where a.answer_id = u.answer_id limit 1) a on true` : sql``}
       cross join lateral (select ${decision} as decision) o
@@ -213,6 +226,10 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
       ${among === null ? sql`` : sql`and s.slice_id = any(${[...among]}::integer[])`} ${check === null ? sql`` : sql`and ${hasTurn(check)}`}
       ${sql.join(narrowed, sql` `)}`
 }
+
+const isTakenAnew = ({ since, asks, metrics }: TakenAnew): RawBuilder<boolean> =>
+  sql<boolean>`exists (select from etl.answers t where t.answer_id = u.answer_id and t.asked_at >= ${since}::timestamptz
+    and t.asks = ${asks} and t.metrics @> ${[...metrics]}::text[])`
 
 /** Loaded unit `u`: another number of its first rows was asked for than is wanted now. */
 const hasOtherTop = ({ top }: CellScope): RawBuilder<boolean> =>

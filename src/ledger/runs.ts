@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { unansweredCodes } from '../core/errors.ts'
 import type { RowCounts } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
-import type { Numbers, Row } from '../db/typed-row.ts'
+import type { Maybe, Numbers, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
@@ -44,6 +44,33 @@ export const finishRun = async (db: Db, runId: number, state: RunState, summary:
     .where('run_id', '=', String(runId))
     .where('state', 'in', state === 'cancelled' ? ['running', 'cancelled'] : ['running', 'interrupted'])
     .execute()
+}
+
+/** A run by force that did not finish. */
+export interface UnfinishedForce {
+  /** The newest of them. */
+  readonly runId: number
+  /** ISO time: when the first of them began. */
+  readonly since: string
+}
+
+/**
+ * The backfills by force with these arguments since the last one that finished; null: there is none. Stopped, cancelled, or left units that failed, are held
+ * or wait (but for the service to publish them): not finished.
+ */
+export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unknown>>): Promise<UnfinishedForce | null> => {
+  const { rows } = await sql<Maybe<Row<'etl.runs', 'run_id' | 'started_at'>>>`
+    with same as (
+      select r.run_id, r.started_at, r.state = 'done' and not exists (select from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
+          where w.run_id = r.run_id and w.outcome = 'waiting' and j.error_code is distinct from 'NOT_PUBLISHED') as is_finished
+      from etl.runs r where r.command = 'backfill' and r.arguments = ${JSON.stringify(named)}::jsonb
+    )
+    select max(run_id) as run_id, min(started_at) as started_at from same
+    where run_id > coalesce((select max(run_id) from same where is_finished), 0)`.execute(db)
+  const [row] = rows
+  return row === undefined || row.run_id === null || row.started_at === null
+    ? null
+    : { runId: Number(row.run_id), since: row.started_at }
 }
 
 export const runState = async (db: Db, runId: number): Promise<RunState | null> => {

@@ -3,15 +3,22 @@
 import { maxCellCharacters } from './parse-limits.ts'
 import { excerpt } from './raw-text.ts'
 
+/** Of a row that nothing is wrong with but its period, which is not wanted. */
+export interface Stray {
+  readonly period: string
+  /** It was asked for, since the service cannot be asked for less. */
+  readonly isExpected: boolean
+}
+
 /** Thrown by casts; the message says what was found and what was expected. */
 export class CellError extends Error {
   override readonly name = 'CellError'
   /** See `RowError`. */
-  readonly isElsewhere: boolean
+  readonly stray: Stray | null
 
-  constructor(message: string, isElsewhere = false) {
+  constructor(message: string, stray: Stray | null = null) {
     super(message)
-    this.isElsewhere = isElsewhere
+    this.stray = stray
   }
 }
 

@@ -229,6 +229,7 @@ const membership = (column: Column, box: AskedFor, canonical: Cast): ((value: st
   if (wanted === undefined) return null
   const values = new Set([wanted].flat().map(canonical))
   return (value) => {
+    // It may be a wanted one that is spelled otherwise: so it is no stray.
     if (!values.has(value)) throw new CellError(`${column.name} '${value.slice(0, 60)}' was not asked for`)
   }
 }
@@ -236,10 +237,9 @@ const membership = (column: Column, box: AskedFor, canonical: Cast): ((value: st
 const insideWindow = (column: Column, { window: { from, to }, span }: AskedFor): ((value: string) => void) => {
   return (value) => {
     if (value >= from && value < to) return
-    const isElsewhere = value >= span.from && value < span.to
-    throw new CellError(
-      `${column.name} ${value} lies outside what was asked for, from ${span.from} to before ${span.to}`,
-      isElsewhere,
-    )
+    const isExpected = value >= span.from && value < span.to
+    throw new CellError(`${column.name} ${value} lies outside what was asked for, from ${span.from} to before ${span.to}`, {
+      ...{ period: value, isExpected },
+    })
   }
 }

@@ -3,13 +3,15 @@ import type { ColumnType } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
 import type { Box, Column, Definition } from '../core/types.ts'
 import { type Cast, compileCast, isPlain } from './cast.ts'
-import { CellError } from './cast-text.ts'
+import { CellError, type Stray } from './cast-text.ts'
 import { maxKeyBytes } from './parse-limits.ts'
 import type { UnitMark } from './unit-mark.ts'
 
 /** How a column's cells become values. */
 export interface PlannedColumn {
   readonly column: Column
+  /** The version of the service that answered has no such field. */
+  readonly isLacked: boolean
   readonly cast: Cast
   /** The value is the cell as it stands: no spelling to correct, no unit to belong to. */
   readonly isPlain: boolean
@@ -47,6 +49,7 @@ export const compileParsePlan = (definition: Definition, box: Box, form: AnswerF
   return {
     columns: staged.map((column) => ({
       column: isLacked(column, other) ? { ...column, ifAbsent: null } : column,
+      isLacked: isLacked(column, other),
       cast: compileCast(column, definition, asked, form),
       isPlain: isPlain(column, box),
       copiedAs: isPlain(column, box) ? copiedAs[column.type] : null,
@@ -80,13 +83,13 @@ const namesOf = (column: Column, dialect: AnswerDialect | undefined): readonly s
 export class RowError extends Error {
   override readonly name = 'RowError'
   readonly column: string | null
-  /** Nothing is wrong with the row: it is of a period that was asked for only because the service cannot be asked for less. */
-  readonly isElsewhere: boolean
+  /** Nothing is wrong with the row but that it was not asked for. null: it is no row. */
+  readonly stray: Stray | null
 
-  constructor(column: string | null, message: string, isElsewhere = false) {
+  constructor(column: string | null, message: string, stray: Stray | null = null) {
     super(message)
     this.column = column
-    this.isElsewhere = isElsewhere
+    this.stray = stray
   }
 }
 
@@ -102,7 +105,7 @@ export const castCell = ({ column, cast }: PlannedColumn, cellOf: CellOf, place:
     if (!column.nullable) throw new CellError('the column has no value and may not be NULL')
     return null
   } catch (error) {
-    if (error instanceof CellError) throw new RowError(column.name, error.message, error.isElsewhere)
+    if (error instanceof CellError) throw new RowError(column.name, error.message, error.stray)
     throw error
   }
 }

@@ -1,6 +1,7 @@
 // What parsing a unit found, counted over all its parts.
 import { EtlError } from '../core/errors.ts'
 import type { Reject } from '../core/types.ts'
+import type { Stray } from './cast-text.ts'
 import { detached } from './raw-text.ts'
 
 /** A record that could not become a row. */
@@ -18,8 +19,10 @@ export interface ParseReport {
   rejects: number
   /** Rows of units that the job is not for, or of none that was asked for. */
   elsewhere: number
-  /** Rows of periods that came because the service was asked for more than the job wants; they are nobody's here and not among `read`. */
+  /** Rows of periods that the job does not want; they are nobody's here and not among `read`. */
   passedOver: number
+  /** What of them was not asked for either. */
+  readonly strays: Strays
   /** Cells of measures with a value in rejected rows and rows passed over; a row that cannot be read may have any number of them. */
   cellsLeftOut: { least: number; most: number }
   /** All of them: `maxKeptRejects` is more than any unit may have. */
@@ -40,6 +43,24 @@ export interface ParseReport {
   rawKept: number
 }
 
+/** Rows that came although nobody asked for them. */
+export interface Strays {
+  rows: number
+  /** Their first and last period. */
+  from: string
+  to: string
+}
+
+/** Counts the row among those that are passed over. */
+export const addStray = (report: ParseReport, { period, isExpected }: Stray): void => {
+  report.passedOver += 1
+  if (isExpected) return
+  const { strays } = report
+  strays.rows += 1
+  if (strays.from === '' || period < strays.from) strays.from = detached(period)
+  if (period > strays.to) strays.to = detached(period)
+}
+
 /** Rejects of one unit; with more it fails at once. Their keys are needed in memory, so the number is bounded. */
 export const maxKeptRejects = 100_000
 /** Characters of a raw record that are kept; fewer once the unit's rejects hold `generousTotal` together. */
@@ -55,6 +76,7 @@ export const createParseReport = (): ParseReport => ({
   rejects: 0,
   elsewhere: 0,
   passedOver: 0,
+  strays: { rows: 0, from: '', to: '' },
   cellsLeftOut: { least: 0, most: 0 },
   rejected: [],
   unknownColumns: [],

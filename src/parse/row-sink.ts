@@ -2,7 +2,7 @@
 import { type CopyWriter, createCopyWriter, writeBytes } from './copy-text.ts'
 import { maxKeyBytes } from './parse-limits.ts'
 import { type CellOf, filledCells, keyOf, keyProblem, measurePlaces, type ParsePlan, RowError } from './parse-plan.ts'
-import { addReject, type ParseReport } from './parse-report.ts'
+import { addReject, addStray, type ParseReport } from './parse-report.ts'
 import { type Cells, writeCell } from './row-cells.ts'
 
 /** Where a record stands and what it looked like. */
@@ -51,9 +51,14 @@ const enoughRecords = 20
 export const reportFields = ({ plan, report, seen }: RowSink): void => {
   const named = (is: (found: number) => boolean): string[] =>
     plan.columns.flatMap(({ column }, place) => (is(seen[place] ?? 0) ? [column.name] : []))
+  // What this version of the service never has is no news.
+  const news = (names: readonly string[]): readonly string[] =>
+    names.filter((name) => !plan.columns.some(({ column, isLacked }) => isLacked && column.name === name))
   report.missingColumns = named((found) => found > 0 && found % 2 === 0)
   report.partlyMissing = named((found) => (found & 3) === 3)
-  report.newlyMissing = report.read < enoughRecords ? named((found) => found >= 4 && found % 2 === 0) : report.missingColumns
+  report.newlyMissing = news(
+    report.read < enoughRecords ? named((found) => found >= 4 && found % 2 === 0) : report.missingColumns,
+  )
 }
 
 /** Appends the cells, each with a tab behind it; null, or why they are no row: then nothing is appended. */
@@ -94,8 +99,8 @@ export const takeRow = (sink: RowSink, cells: Cells, record: RecordPlace): boole
   if (problem !== null) {
     const filled = filledCells(plan, cells.textOf)
     leaveOut(sink, filled, filled)
-    if (problem.isElsewhere) {
-      report.passedOver += 1
+    if (problem.stray !== null) {
+      addStray(report, problem.stray)
       return false
     }
     reject(sink, problem, record, keyOf(plan, cells.textOf))

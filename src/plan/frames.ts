@@ -11,6 +11,8 @@ export interface Scope {
   readonly rangeOf?: ((definition: Definition) => Window) | undefined
   /** Ask for loaded units of the range again. Default false; ignored with `due`. */
   readonly force?: boolean | undefined
+  /** ISO time: a run by force that did not finish began then, and this one goes on with it. null: it begins anew. */
+  readonly takenSince?: string | null | undefined
   /** Values by dimension; null: all. */
   readonly only?: Only | null | undefined
   /** Order of windows. Default newest first: last month is what readers wait for, and it comes first when quota runs short. */

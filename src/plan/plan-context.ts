@@ -150,17 +150,18 @@ const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
   const { runtime, maySendAgain = true, definition, source, pipeline, scope } = input
   const only = checkOnly(definition, scope.only ?? new Map())
   // Every answer of a walk holds all its fields, whichever a definition takes.
-  const metrics = source.kind === 'walk' ? [] : metricsOf(definition)
+  const asks = { asks: asksOf(definition), metrics: source.kind === 'walk' ? [] : metricsOf(definition) }
   return {
     pipelineId: pipeline.pipelineId,
     policy: {
       kind: source.kind,
       force: isForced(scope),
+      taken: scope.takenSince == null ? undefined : { since: scope.takenSince, ...asks },
       resubmitUncertain: maySendAgain && (runtime.consent.resubmitUncertain || definition.report.resubmitUncertain),
       resubmitFailed: definition.report.resubmitFailed,
     },
     only: new Map([...only].map(([name, values]) => [pipeline.dimensions.indexOf(name), values])),
-    reuse: await reuseScope(db, pipeline, { asks: asksOf(definition), metrics, source: source.name }),
+    reuse: await reuseScope(db, pipeline, { ...asks, source: source.name }),
     top: await topOf(db, input),
     usual: await usualOf(db, input),
     asker: scope.mode === 'due' ? 'night' : isForced(scope) ? 'force' : 'range',

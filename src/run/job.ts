@@ -11,6 +11,7 @@ import type { ClaimedJob } from '../ledger/claim.ts'
 import { markUnchanged } from '../ledger/loads.ts'
 import { type JobWork, openJob, withoutDefinition, withRequests } from './job-work.ts'
 import { type Landed, land } from './land.ts'
+import { strayWords } from './judge.ts'
 import { loadAnswer } from './load-answer.ts'
 import type { LandedAnswer, LoadResult } from './loading.ts'
 import { openAnswer } from './open-answer.ts'
@@ -191,7 +192,11 @@ const announce = ({ runtime, claim }: JobWork, result: LoadResult | 'unchanged')
 }
 
 /** A column that came or went is loaded around, and said: nobody should find out from a chart. */
-const warnOfDrift = ({ runtime, claim }: JobWork, { newlyMissing, unknownColumns }: ParseReport): void => {
+const warnOfDrift = (work: JobWork, parsed: ParseReport): void => {
+  const { runtime, claim } = work
+  const { newlyMissing, unknownColumns, strays } = parsed
+  if (strays.rows > 0)
+    runtime.progress.emit({ event: 'notice', code: 'DRIFT', message: `${claim.box.key}: ${strayWords(work, parsed)}.` })
   const said = [
     ...(newlyMissing.length > 0 ? [`the answer lacks ${newlyMissing.join(', ')} (loaded as NULL, or as if_absent says)`] : []),
     ...(unknownColumns.length > 0

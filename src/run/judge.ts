@@ -1,7 +1,9 @@
 // What is found of an answer as a whole before any of it is loaded; what is refused is kept, with the verdict.
 import type { Completeness } from '../core/completeness.ts'
+import { counted } from '../core/counted.ts'
 import { EtlError, type ErrorCode } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
+import { showSpan, windowAt } from '../core/window.ts'
 import { setVerdict } from '../ledger/answers.ts'
 import { lockJob } from '../ledger/claim-fence.ts'
 import { insertQuarantine, type QuarantineEntry, supersedeAnswer } from '../ledger/quarantine.ts'
@@ -72,7 +74,9 @@ export const judgeWhole = async (loading: Loading, points: PointsRule | null, re
   const { work, answer, conflicting } = loading
   const { parsed, mark, repeated } = read
   judgeLastLine(work, parsed)
-  if (mark.strays > 0) throw rowsOutside(work, mark.strays)
+  if (mark.strays > 0)
+    throw rowsOutside(work, `${mark.strays} rows of the answer lie outside the windows or the values asked for`)
+  if (parsed.read === 0 && parsed.strays.rows > 0) throw rowsOutside(work, strayWords(work, parsed))
   judgeRejects(work, parsed.rejects, parsed.read)
   const { completeness } = answer
   if (repeated === null) {
@@ -91,11 +95,26 @@ export const judgeWhole = async (loading: Loading, points: PointsRule | null, re
   return 'good'
 }
 
-const rowsOutside = ({ claim }: JobWork, rows: number): EtlError =>
-  new EtlError(
-    'WRONG_ECHO',
-    `${claim.box.key}: ${rows} rows of the answer lie outside the windows or the values asked for. Nothing was loaded; check its landing and correct the definition.`,
+const rowsOutside = ({ claim }: JobWork, what: string): EtlError =>
+  new EtlError('WRONG_ECHO', `${claim.box.key}: ${what}. Nothing was loaded; check its landing and correct the definition.`)
+
+/** What came although it was not asked for. */
+export const strayWords = ({ claim, definition }: JobWork, { strays, read }: ParseReport): string => {
+  const { window } = claim.box
+  const periods = [strays.from, strays.to].map((period) => windowAt(period, definition.window.every))
+  const all = [...periods, ...(read > 0 ? [window] : [])]
+  const [from = '', to = ''] = [
+    all.map((one) => one.from).sort()[0],
+    all
+      .map((one) => one.to)
+      .sort()
+      .at(-1),
+  ]
+  return (
+    `the service answered for ${showSpan({ from, to })}; asked for ${showSpan(window)}. ` +
+    `${counted(strays.rows, 'row')} not asked for ${strays.rows === 1 ? 'stays' : 'stay'} in the landing`
   )
+}
 
 export const entryOf = ({ part, line, column, reason, raw }: RejectedRow): QuarantineEntry => ({
   part,

@@ -109,6 +109,21 @@ describe('the service as it really answers', () => {
     expect(summaryOf(run).units).toMatchObject({ failed: 0, held: 0, waiting: 0 })
   })
 
+  test('of a report that was widened the months asked for load, the others are named; nothing is rejected or bought again', async () => {
+    await start({ widens: true })
+    const asked = ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes']
+    const run = await millrace(...asked)
+    expect(run.code, run.stderr).toBe(0)
+    expect(summaryOf(run).units).toMatchObject({ failed: 0, held: 0, waiting: 0 })
+    expect(summaryOf(run).rows).toMatchObject({ quarantined: 0 })
+    expect(run.stderr).toMatch(/the service answered for 2026-07\.\.2026-09; asked for 2026-08\. \d+ rows not asked for stay/)
+    const { rows: months } = await db.database.pool.query('select distinct date from data.traffic_and_engagement_v1')
+    expect(months).toEqual([{ date: '2026-08-01' }])
+    const before = service.books.reports.size
+    expect((await millrace(...asked)).code).toBe(0)
+    expect(service.books.reports.size).toBe(before)
+  })
+
   test('a new version of the answer costs two pages and not thirty; the units it was shown for wait for a person', async () => {
     const body = JSON.stringify({ meta: { status: 'Success', data_credits_charged: 13 }, data: [{ term: 'a', clicks: 1 }] })
     await start({ replies: [{ endpoint: 'keywords', status: 200, body }] })

@@ -87,11 +87,18 @@ describe('a CSV report', () => {
     expect(report.rejected[2]?.reason).toContain('closing quote')
   })
 
-  test('rejects rows that were not asked for, naming what was asked for', async () => {
-    const { report } = await parse(`${header}\nc.com,2026-01-01,x,1,1\na.com,2026-02-01,x,1,1\n,2026-01-01,x,1,1\n`)
+  test('rejects rows of values that were not asked for; of other periods they are counted and passed over', async () => {
+    const { report } = await parse(
+      `${header}\nc.com,2026-01-01,x,1,1\na.com,2026-02-01,x,1,1\na.com,2025-12-01,x,1,1\n,2026-01-01,x,1,1\n`,
+    )
+    expect(report).toMatchObject({
+      read: 2,
+      rejects: 2,
+      passedOver: 2,
+      strays: { rows: 2, from: '2025-12-01', to: '2026-02-01' },
+    })
     expect(report.rejected.map(({ column, reason }) => [column, reason])).toEqual([
       ['domain', "domain 'c.com' was not asked for"],
-      ['date', 'date 2026-02-01 lies outside what was asked for, from 2026-01-01 to before 2026-02-01'],
       ['domain', "domain '' was not asked for"],
     ])
   })

@@ -1,0 +1,145 @@
+// `backfill --force` that did not finish: the same command goes on with it. What it asked for and loaded is not bought again; a forced run that finished begins anew.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
+import { type CommandResult, pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
+
+const domains = ['a.com', 'b.com', 'c.com', 'd.com', 'e.com', 'f.com']
+let folder: string
+let db: CopiedDatabase
+let service: VendorSandbox
+
+/** One job at a time, a domain a report: whatever is bought twice is counted. */
+const oneByOne = (pipeline: string): void => {
+  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
+  const text = readFileSync(file, 'utf8')
+  writeFileSync(
+    file,
+    text
+      .replace(/concurrency: \d+/, 'concurrency: 1')
+      .replace('poll_every: 5s', 'poll_every: 200ms')
+      .replace('domain: { file: domains.txt }', `domain: { file: domains.txt${pipeline === 'keywords' ? '' : ', bucket: 1'} }`)
+      .replace(/country: \[.*\]/, 'country: [us]'),
+  )
+}
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-forced-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
+  for (const pipeline of ['keywords', 'traffic_and_engagement']) oneByOne(pipeline)
+  db = await copyDatabase(inject('postgresUrl'), inject('templateName'))
+  service = await startVendorSandbox({ requestsPerSecond: null, keywords: 50, reportMs: 100 })
+})
+
+afterEach(async () => {
+  await service.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const environment = (perSecond: number, url = db.url): Record<string, string> => ({
+  WEB_ANALYTICS_BASE_URL: service.url,
+  WEB_ANALYTICS_API_KEY: service.apiKey,
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: String(perSecond),
+  MILLRACE_GUARD: 'off',
+  DATABASE_URL: url,
+  MILLRACE_HOME: join(folder, `home${new URL(url).pathname.replaceAll('/', '-')}`),
+  MILLRACE_LANDING: join(folder, 'landing'),
+})
+
+const month = (pipeline: string): string[] => ['backfill', pipeline, '--from', '2026-08', '--to', '2026-08', '--json']
+const whole = (args: readonly string[], url?: string): Promise<CommandResult> => runCommand(args, environment(500, url), folder)
+
+/** What was bought so far. */
+const bought = (): number => service.books.charges.length
+/** Pages that were bought, reports that were downloaded. A kill while a report is submitted would leave it in doubt, which is another matter. */
+const progressOf = (pipeline: string): number =>
+  pipeline === 'keywords' ? bought() : [...service.books.reports.values()].reduce((sum, { downloads }) => sum + downloads, 0)
+
+/** The same command, killed as soon as so much more was bought. */
+const killedAfter = async (args: readonly string[], more: number): Promise<void> => {
+  const [, pipeline = ''] = args
+  const until = progressOf(pipeline) + more
+  const running = startCommand(args, environment(8), folder)
+  while (progressOf(pipeline) < until && running.child.exitCode === null) await sleep(2)
+  running.child.kill('SIGKILL')
+  expect((await running.result).signal).toBe('SIGKILL')
+}
+
+describe.each(['keywords', 'traffic_and_engagement'])('%s by force', (pipeline) => {
+  test('killed twice and run again, buys each unit once; a run after the finished one buys all of them anew', async () => {
+    const forced = [...month(pipeline), '--force']
+    expect((await whole(month(pipeline))).code).toBe(0)
+    const before = bought()
+    await killedAfter(forced, 3)
+    await killedAfter(forced, 2)
+    const last = await whole(forced)
+    expect(last.code, last.stderr).toBe(0)
+    expect(last.stderr).toMatch(/Resumes run \d+: .* did not finish.*not bought again/)
+    // A page whose answer was on its way at the kill is asked for again; a report never is.
+    const lost = pipeline === 'keywords' ? 2 : 0
+    expect(bought() - before).toBeGreaterThanOrEqual(domains.length)
+    expect(bought() - before).toBeLessThanOrEqual(domains.length + lost)
+    const { rows } = await db.pool.query(
+      `select count(*)::int as units, count(*) filter (where j.forced)::int as forced from etl.units u join etl.answers a using (answer_id)
+        join etl.jobs j on j.job_id = a.job_id`,
+    )
+    expect(rows).toEqual([{ units: domains.length, forced: domains.length }])
+    const done = bought()
+    const anew = await whole(forced)
+    expect(summaryOf(anew).units.loaded).toBe(domains.length)
+    expect(anew.stderr).not.toContain('did not finish')
+    expect(bought() - done).toBe(domains.length)
+  })
+
+  test('with other values or months begins anew, and so does what was asked for otherwise; a dry run says the same', async () => {
+    const forced = [...month(pipeline), '--force']
+    expect((await whole(month(pipeline))).code).toBe(0)
+    await killedAfter(forced, 4)
+    const dry = await whole([...forced, '--dry-run'])
+    const { planned, unchanged } = summaryOf(dry).units
+    expect(planned - unchanged).toBeLessThanOrEqual(domains.length - 3)
+    expect(dry.stderr).toMatch(/Resumes run \d+: .* did not finish/)
+    const other = await whole([...forced, '--only', `domain=${domains.join(',')}`, '--dry-run'])
+    expect(summaryOf(other).units.planned).toBe(domains.length)
+    if (pipeline !== 'keywords') return
+    const file = join(folder, 'pipelines', 'keywords.yaml')
+    writeFileSync(file, readFileSync(file, 'utf8').replace('traffic_source: All', 'traffic_source: All, top: 20'))
+    expect(summaryOf(await whole([...forced, '--dry-run'])).units.planned).toBe(domains.length)
+  })
+
+  test('goes on in a ledger that was restored from a backup of the interruption', async () => {
+    const forced = [...month(pipeline), '--force']
+    expect((await whole(month(pipeline))).code).toBe(0)
+    const before = bought()
+    await killedAfter(forced, 3)
+    const restored = await db.copy()
+    try {
+      await killedAfter(forced, 2)
+      expect((await whole(['migrate', '--as', 'restored'], restored.url)).code).toBe(0)
+      const last = await whole(forced, restored.url)
+      expect(last.code, last.stdout + last.stderr).toBe(0)
+      // A page on its way at each kill, and the one that the backup still waits for.
+      expect(bought() - before).toBeLessThanOrEqual(domains.length + (pipeline === 'keywords' ? 3 : 0))
+    } finally {
+      await restored.drop()
+    }
+  })
+})
+
+test('a unit that failed in a forced run is asked for again by the next, those that loaded are not', async () => {
+  const forced = [...month('keywords'), '--force']
+  expect((await whole(month('keywords'))).code).toBe(0)
+  service.configure({ replies: [{ endpoint: 'keywords', match: ['c.com'], status: 400, body: '{"error":"bad"}' }] })
+  expect((await whole(forced)).code).toBe(1)
+  service.configure({ replies: [] })
+  const before = bought()
+  const last = await whole(forced)
+  expect(last.code, last.stderr).toBe(0)
+  expect(bought() - before).toBe(1)
+})
