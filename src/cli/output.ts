@@ -65,18 +65,6 @@ export const showWindows = (windows: readonly string[]): string => {
   return `${first.split('..')[0]}..${windows.at(-1)?.split('..').at(-1)}`
 }
 
-/** `1.2 MB`, in thousands. */
-export const formatBytes = (bytes: number): string => {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB']
-  let value = bytes
-  let unit = 0
-  while (value >= 1000 && unit < units.length - 1) {
-    value /= 1000
-    unit += 1
-  }
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`
-}
-
 /** `4.2 s`, `3 min 05 s`, `2 h 10 min`. */
 export const formatSeconds = (seconds: number): string => {
   if (seconds < 60) return `${seconds.toFixed(1)} s`

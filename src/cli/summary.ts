@@ -1,8 +1,8 @@
 // The closing words of a run: one table for people, one object for machines, and the exit code.
-import { counted, formatNumber } from '../core/counted.ts'
+import { counted, formatBytes, formatNumber } from '../core/counted.ts'
 import { emptySummary, type RunSummary } from '../ledger/runs.ts'
 import type { RunResult } from '../run/run-jobs.ts'
-import { formatBytes, formatSeconds, type Output, showWindows } from './output.ts'
+import { formatSeconds, type Output, showWindows } from './output.ts'
 import { paint, stateTone } from './terminal.ts'
 
 /** `{"event":"summary",…}` of contract.md. */

@@ -15,3 +15,15 @@ export const counted = (value: number, noun: string): string => {
 /** null counts as 0. */
 export const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
   all.reduce((total, one) => total + (pick(one) ?? 0), 0)
+
+/** `1.2 MB`, in thousands. */
+export const formatBytes = (bytes: number): string => {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB']
+  let value = bytes
+  let unit = 0
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000
+    unit += 1
+  }
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`
+}

@@ -1,9 +1,10 @@
 // What data points of a dataset are, as far as its answers have shown: narrowed by answers that agree, never widened; and reports that wait for that.
-import { sql } from 'kysely'
+import { sql, type UpdateObject } from 'kysely'
 import type { DataPointReading } from '../core/data-point-counts.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, Window } from '../core/types.ts'
-import type { Db } from '../db/tables.ts'
+import type { Db, Tables } from '../db/tables.ts'
+import type { Row } from '../db/typed-row.ts'
 import { lockPipeline } from './pipelines.ts'
 import { openAgain, reportTransitions } from './transitions.ts'
 
@@ -68,17 +69,7 @@ export const judgeHeldAgain = async (trx: Db, pipelineId: number, { account, dat
     .orderBy('j.job_id')
     .forUpdate('j')
     .execute()
-  if (jobs.length === 0) return 0
-  await trx
-    .updateTable('etl.jobs')
-    .set(openAgain)
-    .where(
-      'job_id',
-      'in',
-      jobs.map((job) => job.job_id),
-    )
-    .execute()
-  return jobs.length
+  return openJobs(trx, jobs, openAgain)
 }
 
 /**
@@ -101,17 +92,17 @@ export const fetchHeldAgain = async (trx: Db, pipelineId: number, span: Window):
     .orderBy('job_id')
     .forUpdate()
     .execute()
-  if (jobs.length === 0) return 0
-  await trx
-    .updateTable('etl.jobs')
-    .set({ ...openAgain, report_state: 'ready', next_poll_at: null })
-    .where(
-      'job_id',
-      'in',
-      jobs.map((job) => job.job_id),
-    )
-    .execute()
-  return jobs.length
+  return openJobs(trx, jobs, { ...openAgain, report_state: 'ready', next_poll_at: null })
+}
+
+const openJobs = async (
+  trx: Db,
+  jobs: readonly Row<'etl.jobs', 'job_id'>[],
+  set: UpdateObject<Tables, 'etl.jobs'>,
+): Promise<number> => {
+  const ids = jobs.map((job) => job.job_id)
+  if (ids.length > 0) await trx.updateTable('etl.jobs').set(set).where('job_id', 'in', ids).execute()
+  return ids.length
 }
 
 /** The dataset as the ledger and people name it: `web-analytics.report/traffic_and_engagement`. */

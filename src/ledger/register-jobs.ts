@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import type { Counts, Lists, Maybe, Numbers } from '../db/typed-row.ts'
-import { type AskReason, type CellScope, cellsToAsk, type WindowAsk } from './candidates.ts'
+import { type CellScope, cellsToAsk, type NeededCells, type WindowAsk } from './candidates.ts'
 import type { WantedBy } from './guard-usual.ts'
 import { isWaitedFor } from './wait-list.ts'
 
@@ -101,14 +101,7 @@ const failForced = async (trx: Db, picked: RawBuilder<unknown>): Promise<number>
 }
 
 /** A job to be made: every combination of its slices, over its windows. */
-export interface BoxToMake {
-  readonly reason: AskReason
-  readonly wantedBy: WantedBy
-  readonly formerJobId: string | null
-  readonly answerId: string | null
-  /** A job of another version whose answer it waits for. */
-  readonly servedBy: string | null
-  readonly sliceIds: readonly number[]
+export interface BoxToMake extends Omit<NeededCells, 'leftJobIds'> {
   readonly from: IsoDate
   readonly to: IsoDate
   readonly cells: number

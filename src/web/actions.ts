@@ -14,32 +14,33 @@ export const numberIn = (context: Context): number => {
   throw new HTTPException(404, { message: 'There is nothing at this address.' })
 }
 
+interface Question {
+  readonly title: string
+  readonly text: string
+  readonly button: string
+}
+
 interface Action {
   /** What is asked before; null: there is no such unit or run. */
-  question(
-    web: WebContext,
-    id: number,
-  ): Promise<{ readonly title: string; readonly text: string; readonly button: string } | null>
+  question(web: WebContext, id: number): Promise<Question | null>
   /** What became of it, and whether anything did. */
   act(web: WebContext, id: number): Promise<{ readonly text: string; readonly isDone: boolean }>
 }
 
-const aboutUnit = async ({ kysely }: WebContext, id: number) => {
-  const unit = await unitLine(kysely, id)
-  return unit === null ? null : { ...unit, why: unit.error_message ?? unit.error_code ?? 'no reason given' }
-}
+/** Asks about a unit with why it stands as it does. */
+const aboutUnit =
+  (words: (id: number, unit: string, why: string) => Question): Action['question'] =>
+  async ({ kysely }, id) => {
+    const unit = await unitLine(kysely, id)
+    return unit && words(id, unit.unit_key, unit.error_message ?? unit.error_code ?? 'no reason given')
+  }
 
 const release: Action = {
-  question: async (web, id) => {
-    const unit = await aboutUnit(web, id)
-    return (
-      unit && {
-        title: `Release unit #${id}?`,
-        text: `${unit.unit_key} is held: ${unit.why} Released, its answer is loaded as it is, or asked for again.`,
-        button: 'Release it',
-      }
-    )
-  },
+  question: aboutUnit((id, unit, why) => ({
+    title: `Release unit #${id}?`,
+    text: `${unit} is held: ${why} Released, its answer is loaded as it is, or asked for again.`,
+    button: 'Release it',
+  })),
   act: async ({ actions }, id) =>
     (await actions.release(id))
       ? { text: 'Released. A running schedule or worker takes it up, else the next run.', isDone: true }
@@ -47,16 +48,11 @@ const release: Action = {
 }
 
 const retry: Action = {
-  question: async (web, id) => {
-    const unit = await aboutUnit(web, id)
-    return (
-      unit && {
-        title: `Retry unit #${id}?`,
-        text: `${unit.unit_key} failed: ${unit.why} It is planned again with all its tries; a report that was bought is not bought again.`,
-        button: 'Plan it again',
-      }
-    )
-  },
+  question: aboutUnit((id, unit, why) => ({
+    title: `Retry unit #${id}?`,
+    text: `${unit} failed: ${why} It is planned again with all its tries; a report that was bought is not bought again.`,
+    button: 'Plan it again',
+  })),
   act: async ({ actions }, id) =>
     (await actions.retry(id))
       ? { text: 'Planned again. The next run takes it.', isDone: true }

@@ -1,6 +1,6 @@
 // Numbers, times and units of the ledger as people read them.
 import { html } from 'hono/html'
-import { formatNumber } from '../core/counted.ts'
+import { formatBytes, formatNumber } from '../core/counted.ts'
 import type { Html } from './layout.ts'
 
 /** `1,234,567`; a dash where nobody knows. */
@@ -33,12 +33,7 @@ export const span = (seconds: number): string => {
 export const age = (iso: string, nowMs: number): string => span((nowMs - Date.parse(iso)) / 1000)
 
 /** `1.2 MB`, in thousands; a dash where nobody knows. */
-export const bytes = (value: number | null): string => {
-  if (value === null) return '–'
-  if (value < 1_000) return `${value} B`
-  const [size, unit] = value < 1_000_000 ? [value / 1_000, 'kB'] : value < 1e9 ? [value / 1e6, 'MB'] : [value / 1e9, 'GB']
-  return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${unit}`
-}
+export const bytes = (value: number | null): string => (value === null ? '–' : formatBytes(value))
 
 /** A slice as `a.com · us`; a bucket as its first value and how many more. */
 export const sliceLabel = (slice: unknown): string => {

@@ -36,20 +36,9 @@ export const checkMart = async (
   text: string,
 ): Promise<MartFinding[]> => {
   if (mart.summaryOf !== null && sourceOf(mart, definitions) === undefined)
-    return [
-      {
-        result: 'not asked',
-        message: `${mart.file}: its query: there is no definition of ${mart.summaryOf} that is right and published.`,
-      },
-    ]
+    return notAsked(mart, `there is no definition of ${mart.summaryOf} that is right and published.`)
   const missing = await notThere(kysely, mart, definitions)
-  if (missing !== null)
-    return [
-      {
-        result: 'not asked',
-        message: `${mart.file}: its query: ${missing} is not published yet (\`millrace migrate\` does it).`,
-      },
-    ]
+  if (missing !== null) return notAsked(mart, `${missing} is not published yet (\`millrace migrate\` does it).`)
   const first = lineOf(text, mart.sql.split('\n', 1)[0] ?? '')
   try {
     const names = await columnsOf(kysely, factsOf(mart, definitions))
@@ -69,6 +58,8 @@ export const checkMart = async (
     ]
   }
 }
+
+const notAsked = ({ file }: Mart, why: string): MartFinding[] => [{ result: 'not asked', message: `${file}: its query: ${why}` }]
 
 const opening = 'create temporary view checked_mart as select * from ('
 
@@ -108,25 +99,21 @@ const compareColumns = (
   definitions: readonly Definition[],
   text: string,
 ): MartFinding[] => {
-  const place = (pattern: RegExp): number => Math.max(1, text.split('\n').findIndex((line) => pattern.test(line)) + 1)
+  const place = (pattern: RegExp): string =>
+    `${mart.file}:${Math.max(1, text.split('\n').findIndex((line) => pattern.test(line)) + 1)}:1`
+  const isLacking = (name: string): boolean => !names.includes(name)
+  const wrong = (pattern: RegExp, words: string): MartFinding => ({
+    result: 'error',
+    message: `${place(pattern)}: ${words} It gives ${names.join(', ')}.`,
+  })
   const explained = new Set([...definitions.flatMap(({ columns }) => columns.map(({ name }) => name)), ...mart.columns.keys()])
   return [
     ...[...mart.columns.keys()]
-      .filter((name) => !names.includes(name))
-      .map(
-        (name): MartFinding => ({
-          result: 'error',
-          message: `${mart.file}:${place(new RegExp(`^--\\s*column\\s+${name}\\b`))}:1: the header explains '${name}', which the query does not give. It gives ${names.join(', ')}.`,
-        }),
+      .filter(isLacking)
+      .map((name) =>
+        wrong(new RegExp(`^--\\s*column\\s+${name}\\b`), `the header explains '${name}', which the query does not give.`),
       ),
-    ...mart.key
-      .filter((name) => !names.includes(name))
-      .map(
-        (name): MartFinding => ({
-          result: 'error',
-          message: `${mart.file}:${place(/^--\s*key\b/)}:1: '${name}' of the key is no column of the query. It gives ${names.join(', ')}.`,
-        }),
-      ),
+    ...mart.key.filter(isLacking).map((name) => wrong(/^--\s*key\b/, `'${name}' of the key is no column of the query.`)),
     ...names
       .filter((name) => !explained.has(name))
       .map(

@@ -78,34 +78,35 @@ const within = ({ pipeline, month, state }: UnitFilter) => {
   )}`
 }
 
-const troubledIds = async (db: Db, filter: UnitFilter, limit: number, offset: number): Promise<number[]> => {
-  const rows = await db
-    .selectFrom('etl.troubled_units as u')
-    .select(wholeAs('u', 'unit_id'))
-    .where(within(filter))
-    .orderBy('u.state', 'desc')
-    .orderBy('u.window_from', 'desc')
-    .orderBy('u.unit_id')
-    .limit(limit)
-    .offset(offset)
-    .execute()
-  return rows.map((row) => row.unit_id)
-}
+const troubledIds = (db: Db, filter: UnitFilter, limit: number, offset: number): Promise<number[]> =>
+  idsOf(
+    db
+      .selectFrom('etl.troubled_units as u')
+      .select(wholeAs('u', 'unit_id'))
+      .where(within(filter))
+      .orderBy('u.state', 'desc')
+      .orderBy('u.window_from', 'desc')
+      .orderBy('u.unit_id')
+      .limit(limit)
+      .offset(offset),
+  )
 
-const openIds = async (db: Db, filter: UnitFilter, limit: number, offset: number): Promise<number[]> => {
-  const rows = await db
-    .selectFrom('etl.open_units as u')
-    .select(wholeAs('u', 'unit_id'))
-    .where(within(filter))
-    .where('u.state', 'not in', [...troubles])
-    .orderBy(sql`array_position(${sql.val([...openStates])}::text[], u.state)`)
-    .orderBy('u.window_from', 'desc')
-    .orderBy('u.unit_id')
-    .limit(limit)
-    .offset(offset)
-    .execute()
-  return rows.map((row) => row.unit_id)
-}
+const openIds = (db: Db, filter: UnitFilter, limit: number, offset: number): Promise<number[]> =>
+  idsOf(
+    db
+      .selectFrom('etl.open_units as u')
+      .select(wholeAs('u', 'unit_id'))
+      .where(within(filter))
+      .where('u.state', 'not in', [...troubles])
+      .orderBy(sql`array_position(${sql.val([...openStates])}::text[], u.state)`)
+      .orderBy('u.window_from', 'desc')
+      .orderBy('u.unit_id')
+      .limit(limit)
+      .offset(offset),
+  )
+
+const idsOf = async (query: { execute(): Promise<{ unit_id: number }[]> }): Promise<number[]> =>
+  (await query.execute()).map((row) => row.unit_id)
 
 /** Units that nobody asks for, window by window from the newest; only windows of the page are read. */
 const settledShelf = (db: Db, rows: readonly WindowState[], loaded: boolean): Shelf => {
