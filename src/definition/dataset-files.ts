@@ -227,13 +227,17 @@ export const newDataset = async ({ name, source, folder, table = name, described
     throw new EtlError('USAGE', `${taken} exists already, nothing was written; choose another name or remove the file first.`)
   const file = join(folder, `${name}.yaml`)
   const lists = files.filter((one) => one.endsWith('.txt'))
-  const text = datasetYaml({ name, table, source, described, listFiles: lists })
+  await writeNewFile(file, datasetYaml({ name, table, source, described, listFiles: lists }))
+  return file
+}
+
+/** Throws DISK, also where there is one. */
+export const writeNewFile = async (file: string, text: string): Promise<void> => {
   try {
     await writeFile(file, text, { flag: 'wx' })
   } catch (cause) {
     throw new EtlError('DISK', `${file} cannot be written: ${messageOf(cause)}.`, { cause })
   }
-  return file
 }
 
 const checkName = (name: string): void => {

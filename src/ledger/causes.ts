@@ -1,6 +1,7 @@
 // What the ledger says is wrong now: failed and held units, rejected rows, other fields than defined, what waits for approval.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Cause } from '../core/alarm.ts'
+import { counted } from '../core/counted.ts'
 import { changeOf, shownNumber } from '../core/data-test.ts'
 import type { Db, ListReadsTable, PipelinesTable } from '../db/tables.ts'
 import type { Counts, Flags, Maybe, Numbers, Row, Texts } from '../db/typed-row.ts'
@@ -46,9 +47,6 @@ export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => [
   ...(await testCauses(db)),
 ]
 
-/** `1 unit`, `2 units`. */
-const many = (n: string | number, noun: string): string => `${n} ${noun}${Number(n) === 1 ? '' : 's'}`
-
 /** One cause for all that waits of a pipeline; another one whenever that changes. */
 const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
   const rows = await db
@@ -65,7 +63,7 @@ const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
     kind: 'approval',
     pipeline,
     message:
-      `${pipeline}: ${many(units, 'unit')} (${reports === 0 ? '' : `${many(reports, 'report')}, `}${unpriced === true ? 'price not known' : `about ${many(credits, 'credit')}`}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
+      `${pipeline}: ${counted(Number(units), 'unit')} (${reports === 0 ? '' : `${counted(Number(reports), 'report')}, `}${unpriced === true ? 'price not known' : `about ${counted(Number(credits), 'credit')}`}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
       `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
     changed: 'They are beyond what nights cost of late. The usual part of the night runs.',
     nextStep: `\`millrace approve ${pipeline}\` buys them; until then nothing more is spent on them.`,
@@ -108,7 +106,7 @@ type Words = Pick<Cause, 'message' | 'changed' | 'nextStep'>
 const wordsOf = (row: CauseRow): Words => {
   const { kind, pipeline, n, example } = row
   const why = example === null ? '' : ` For example: ${example}`
-  const units = `${many(n, 'unit')} of ${pipeline}`
+  const units = `${counted(n, 'unit')} of ${pipeline}`
   if (kind === 'failure')
     return {
       message: `${units} failed; the next run tries ${n === 1 ? 'it' : 'them'} again.${why}`,
@@ -123,7 +121,7 @@ const wordsOf = (row: CauseRow): Words => {
     }
   if (kind === 'quarantine')
     return {
-      message: `${n} ${n === 1 ? 'row' : 'rows'} of ${pipeline} ${n === 1 ? 'is' : 'are'} in quarantine (millrace quarantine list ${pipeline}).${why}`,
+      message: `${counted(n, 'row')} of ${pipeline} ${n === 1 ? 'is' : 'are'} in quarantine (millrace quarantine list ${pipeline}).${why}`,
       changed: 'All other rows of these answers are loaded.',
       nextStep: `Correct the definition, then \`millrace quarantine retry ${pipeline}\`; it asks the service for nothing.`,
     }
@@ -227,7 +225,7 @@ const causeOf = (cause: string, tests: readonly TestRow[]): Cause => {
 }
 
 const lineOf = (row: TestRow): string => {
-  const units = `${row.test}: ${row.units} ${row.units === '1' ? 'unit' : 'units'}`
+  const units = `${row.test}: ${counted(Number(row.units), 'unit')}`
   if (!row.restated) return `${units}.`
   return `${units}, ${shownNumber(row.expected)} became ${shownNumber(row.found)}${changeOf(row.found, row.expected)}.`
 }

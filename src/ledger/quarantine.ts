@@ -2,16 +2,12 @@
 import { type Expression, type RawBuilder, type SqlBool, sql } from 'kysely'
 import { redact } from '../core/redact.ts'
 import type { Row } from '../db/typed-row.ts'
+import type { Reject } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 
 /** A record to keep with the reason it could not be loaded. */
-export interface QuarantineEntry {
-  readonly part: number
-  readonly line: number
-  readonly column: string | null
-  readonly reason: string
-  readonly raw: string
+export interface QuarantineEntry extends Reject {
   /** null or left out: nobody can tell whose record it is. */
   readonly unitId?: number | null
 }

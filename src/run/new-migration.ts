@@ -1,13 +1,14 @@
 // `millrace new migration NAME`: the table of a definition, or what it lacks by now, as the next migration.
-import { readdir, mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Settings } from '../core/env.ts'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { openDatabase } from '../db/connect.ts'
 import { migrationState } from '../db/migrate.ts'
 import { shippedMigrations } from '../db/migration-files.ts'
 import { afterPending, migrationsCreating } from '../db/migrate-trial.ts'
+import { writeNewFile } from '../definition/dataset-files.ts'
 import { changeMigration, datasetMigration, dimensionsOf, type NewDimension } from '../definition/dataset-migration.ts'
 import { type TableChanges, tableChanges } from '../load/drift.ts'
 import { tableName } from '../load/table-columns.ts'
@@ -93,11 +94,7 @@ const writeMigration = async (folders: readonly string[], name: string, text: st
   await mkdir(folder, { recursive: true })
   const taken = (await Promise.all([shippedMigrations, folder].map((one) => readdir(one)))).flat()
   const file = join(folder, `${nextNumber(taken)}_${name}.ts`)
-  try {
-    await writeFile(file, text, { flag: 'wx' })
-  } catch (cause) {
-    throw new EtlError('DISK', `${file} cannot be written: ${messageOf(cause)}.`, { cause })
-  }
+  await writeNewFile(file, text)
   return file
 }
 

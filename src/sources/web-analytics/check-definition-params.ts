@@ -15,6 +15,7 @@ import { pathPrefix } from './settings.ts'
 
 const proved = (message: string): ServiceFinding => ({ level: 'proved', message })
 const notAsked = (message: string): ServiceFinding => ({ level: 'not asked', message })
+const warning = (message: string): ServiceFinding => ({ level: 'warning', message })
 const wrong = (message: string): ServiceFinding => ({ level: 'error', message })
 
 /** Only free questions. One that fails does not keep the others from being asked. */
@@ -153,10 +154,9 @@ const datasets = async (http: HttpClient, reports: readonly Definition[]): Promi
       until === undefined || window.publication.until !== undefined
         ? []
         : [
-            {
-              level: 'warning',
-              message: `${pipeline}: the table ${dataset.table} ends with ${until}${successor === undefined ? '' : `; ${successor} continues it`}; write until: ${until}${successor === undefined ? '' : ' and the successor'} into the definition.`,
-            },
+            warning(
+              `${pipeline}: the table ${dataset.table} ends with ${until}${successor === undefined ? '' : `; ${successor} continues it`}; write until: ${until}${successor === undefined ? '' : ' and the successor'} into the definition.`,
+            ),
           ]
     const strange = wrongFilters(definition, dataset.filters)
     if (strange.length > 0) return [...strange, ...ends]
@@ -200,12 +200,7 @@ const quotaLeft = async (http: HttpClient, reports: readonly Definition[]): Prom
   const left = await credits(http)
   if (left === null) return [notAsked(`credits: the service has no ${endpoints.credits}.`)]
   if (left.remaining === 0)
-    return [
-      {
-        level: 'warning',
-        message: 'No credits are left for batch reports; submissions will be refused until they are refilled.',
-      },
-    ]
+    return [warning('No credits are left for batch reports; submissions will be refused until they are refilled.')]
   return [
     proved(
       `the batch key is accepted by ${endpoints.credits}${left.remaining === null ? '' : `; ${left.remaining} credits are left`}.`,

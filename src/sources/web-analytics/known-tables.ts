@@ -126,6 +126,8 @@ export const splitOf = (table: string): readonly string[] | null => {
   return found === undefined ? null : [found.split ?? []].flat()
 }
 
+const wrong = (param: string, message: string): SpecProblem => ({ path: ['params', param], message })
+
 /** A definition may lower what is known of its table. @param most undefined: nobody knows it */
 const tooMany = (
   params: Params,
@@ -136,12 +138,7 @@ const tooMany = (
 ): SpecProblem[] => {
   const asked = params[param]
   if (most === undefined || typeof asked !== 'number' || asked <= most) return []
-  return [
-    {
-      path: ['params', param],
-      message: `the table ${table} takes ${most} ${what}s a report; write a number from 1 to ${most}.`,
-    },
-  ]
+  return [wrong(param, `the table ${table} takes ${most} ${what}s a report; write a number from 1 to ${most}.`)]
 }
 
 export const tableProblems = ({ params }: Pick<Definition, 'params'>): readonly SpecProblem[] => {
@@ -152,20 +149,10 @@ export const tableProblems = ({ params }: Pick<Definition, 'params'>): readonly 
   return [
     ...(params[flag] === undefined || filters.includes(flag)
       ? []
-      : [
-          {
-            path: ['params', flag],
-            message: `the table ${name} does not filter by ${flag}; it filters by ${filters.join(', ')}.`,
-          },
-        ]),
+      : [wrong(flag, `the table ${name} does not filter by ${flag}; it filters by ${filters.join(', ')}.`)]),
     ...(granularities === undefined || granularities.includes(granularity)
       ? []
-      : [
-          {
-            path: ['params', 'granularity'],
-            message: `the table ${name} has no ${granularity} rows; write one of ${granularities.join(', ')}.`,
-          },
-        ]),
+      : [wrong('granularity', `the table ${name} has no ${granularity} rows; write one of ${granularities.join(', ')}.`)]),
     ...tooMany(params, name, 'most_values', values, dimensionOf(listsOf(tableOf(params))[0] ?? 'values')),
     ...tooMany(params, name, 'most_months', months, 'month'),
   ]
