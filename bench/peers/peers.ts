@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { version } from '../../src/core/version.ts'
+import { version } from '../../src/core/shipped.ts'
 import { launcher } from '../../test/support/command.ts'
 
 /** One load to make, the same for all. */

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { packageFile, shipped } from '../core/shipped.ts'
-import { version } from '../core/version.ts'
+import { version } from '../core/shipped.ts'
 import type { Handler } from './command-spec.ts'
 
 /** npm packs no file of these names, so the templates have others. */

@@ -1,5 +1,5 @@
-// Where the files are that come with the program. The only place that knows how deep in a checkout, or in the compiled program, its code lies.
-import { existsSync } from 'node:fs'
+// Where the files are that come with the program, and its version. The only place that knows how deep in a checkout, or in the compiled program, its code lies.
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 /** The checkout or `dist/`: whatever holds the code and, beside it, the templates, migrations and definitions that ship. */
@@ -17,3 +17,10 @@ export const shipped = (...path: readonly string[]): string => join(root, ...pat
 
 /** The package.json of this program: beside the checkout's folders, or above `dist/`. */
 export const packageFile = (): string => [shipped('package.json'), shipped('..', 'package.json')].find(existsSync) ?? ''
+
+const parsed: unknown = JSON.parse(readFileSync(packageFile(), 'utf8'))
+
+export const version =
+  typeof parsed === 'object' && parsed !== null && 'version' in parsed && typeof parsed.version === 'string'
+    ? parsed.version
+    : 'unknown'

@@ -1,7 +1,7 @@
 // When what is beyond a day's or a month's budget is done: budgets and what is spent of them, day after day.
 import type { Budget } from '../core/budget-scope.ts'
 import type { Settings } from '../core/env.ts'
-import { budgetsOf, tagBudgets } from '../core/tag-budgets.ts'
+import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'

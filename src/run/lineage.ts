@@ -4,7 +4,7 @@ import { EtlError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { redact, secret } from '../core/redact.ts'
 import type { Definition } from '../core/types.ts'
-import { version } from '../core/version.ts'
+import { version } from '../core/shipped.ts'
 
 /** What a run wrote of one pipeline. */
 interface WrittenRows {

@@ -1,5 +1,5 @@
 // What a source is given to work on one job: requests recorded, the report remembered in the ledger, notices shown.
-import { budgetsOf, tagBudgets } from '../core/tag-budgets.ts'
+import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import type { HttpClient } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { priceSubject } from '../plan/plan-context.ts'

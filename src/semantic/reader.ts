@@ -9,14 +9,8 @@ import { type Session, withSession } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
 import { refuse } from './query.ts'
 
-/** What one answer may take. The planner's estimate is no limit: it is wrong by a factor of a thousand for questions that take milliseconds. */
-interface ReadLimits {
-  /** Of all statements of the answer together. */
-  readonly timeoutMs: number
-}
-
-/** What a person waits. */
-const usualLimits: ReadLimits = { timeoutMs: 10_000 }
+/** What a person waits. The planner's estimate is no limit: it is wrong by a factor of a thousand for questions that take milliseconds. */
+const usualTimeoutMs = 10_000
 
 /** Whose eyes the warehouse is seen with. */
 interface ReaderOptions {
@@ -24,7 +18,8 @@ interface ReaderOptions {
   readonly readerUrl: Secret | null
   readonly databaseUrl: Secret | null
   readonly home: string
-  readonly limits?: ReadLimits
+  /** Of all statements of one answer together. Default 10 s. */
+  readonly timeoutMs?: number
 }
 
 /** Rows as PostgreSQL sends them, and the names of their columns. */
@@ -55,7 +50,12 @@ export interface Reader {
 }
 
 /** Throws CONFIGURATION where the login may more than read bi. */
-export const openReader = async ({ readerUrl, databaseUrl, home, limits = usualLimits }: ReaderOptions): Promise<Reader> => {
+export const openReader = async ({
+  readerUrl,
+  databaseUrl,
+  home,
+  timeoutMs = usualTimeoutMs,
+}: ReaderOptions): Promise<Reader> => {
   const database = await openDatabase({
     databaseUrl: readerUrl ?? databaseUrl,
     home,
@@ -66,7 +66,7 @@ export const openReader = async ({ readerUrl, databaseUrl, home, limits = usualL
   const role = readerUrl === null ? readerRole : null
   try {
     if (role === null) await assertReader(database)
-    await inReading(database, role, limits, async () => undefined)
+    await inReading(database, role, timeoutMs, async () => undefined)
   } catch (error) {
     await database.close()
     throw error
@@ -74,7 +74,7 @@ export const openReader = async ({ readerUrl, databaseUrl, home, limits = usualL
   return {
     db: database.kysely,
     display: database.display,
-    answer: (work) => inReading(database, role, limits, work),
+    answer: (work) => inReading(database, role, timeoutMs, work),
     close: () => database.close(),
   }
 }
@@ -96,7 +96,7 @@ const assertReader = async ({ pool, display }: Database): Promise<void> => {
 const inReading = <T>(
   database: Database,
   role: string | null,
-  limits: ReadLimits,
+  timeoutMs: number,
   work: (reading: Reading) => Promise<T>,
 ): Promise<T> =>
   withSession(database.pool, async (session) => {
@@ -105,7 +105,7 @@ const inReading = <T>(
     try {
       await client.query(`set local search_path = ''`)
       if (role !== null) await takeRole(client, role)
-      return await work(readingOf(session, limits, performance.now() + limits.timeoutMs))
+      return await work(readingOf(session, timeoutMs, performance.now() + timeoutMs))
     } finally {
       await client.query('rollback').catch(() => undefined)
     }
@@ -123,7 +123,7 @@ const takeRole = async (client: DatabaseClient, role: string): Promise<void> => 
   }
 }
 
-const readingOf = ({ client, kysely }: Session, limits: ReadLimits, until: number): Reading => ({
+const readingOf = ({ client, kysely }: Session, timeoutMs: number, until: number): Reading => ({
   db: kysely,
   read: async ({ sql, parameters }) => {
     try {
@@ -132,7 +132,7 @@ const readingOf = ({ client, kysely }: Session, limits: ReadLimits, until: numbe
       const { rows, fields } = await client.query<unknown[]>({ text: sql, values: [...parameters], rowMode: 'array' })
       return { columns: fields.map(({ name }) => name), rows }
     } catch (error) {
-      return refuseRead(error, limits)
+      return refuseRead(error, timeoutMs)
     }
   },
 })
@@ -140,7 +140,7 @@ const readingOf = ({ client, kysely }: Session, limits: ReadLimits, until: numbe
 const narrower = ['name a shorter period', 'filter by the first columns of the grain', 'ask a subject with fewer rows']
 
 /** Only what the question caused is refused; everything else is a failure. */
-const refuseRead = (error: unknown, { timeoutMs }: ReadLimits): never => {
+const refuseRead = (error: unknown, timeoutMs: number): never => {
   const state = sqlStateOf(error)
   if (state === '57014') return refuse(`The question took longer than ${timeoutMs / 1000} s.`, narrower)
   if (state.startsWith('22'))

@@ -361,7 +361,7 @@ test('a question is refused for the time it takes, never for what the planner ma
   // Rows that tie with the last one come with it.
   expect(rows.length).toBeGreaterThan(0)
   await query('analyze data.keywords_v1')
-  const hurried = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere', limits: { timeoutMs: 0 } }) // biome-ignore format: one look
+  const hurried = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere', timeoutMs: 0 }) // biome-ignore format: one look
   await expect(answerQuery(hurried, model, { metrics: ['clicks_lost'] })).rejects.toThrow(/took longer than 0 s/)
   await hurried.close()
 })

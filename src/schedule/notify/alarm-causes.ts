@@ -3,7 +3,7 @@
 import type { Cause } from '../../core/alarm.ts'
 import { counted, sum } from '../../core/counted.ts'
 import { apiNameOf } from '../../core/source-spec.ts'
-import { tagBudgets } from '../../core/tag-budgets.ts'
+import { tagBudgets } from '../../core/budget-scope.ts'
 import type { Definition, IsoDate, Window } from '../../core/types.ts'
 import { addWindows, alignDown, dateIn, dayOfMonth, isPublished, showWindow, timeIn, windowAt } from '../../core/window.ts'
 import { breakLines } from '../../ledger/breaks.ts'
