@@ -180,20 +180,19 @@ async function* landPart(payload: Payload, { sink, total, hash, line, done, mome
       rawLength += chunk.length
       waiting.push(chunk)
       waitingBytes += chunk.length
-      if (waitingBytes >= batchBytes) {
-        if (stream === null) {
-          await line.end()
-          stream = openGzip(sink)
-        }
-        await stream.write(Buffer.concat(waiting, waitingBytes))
+      if (stream === null && waitingBytes >= batchBytes) {
+        await line.end()
+        stream = openGzip(sink)
+      }
+      if (stream !== null) {
+        for (const bytes of waiting) await stream.write(bytes)
         waiting = []
-        waitingBytes = 0
       }
       yield chunk
     }
-    const rest = Buffer.concat(waiting, waitingBytes)
     const sha256 = hash.copy().digest('hex')
-    if (stream !== null) return landed(await stream.end(rest), sha256)
+    if (stream !== null) return landed(await stream.end(), sha256)
+    const rest = Buffer.concat(waiting, waitingBytes)
     // A page is packed and written while the next one is on its way.
     const packing = pack(rest)
     packing.catch(() => undefined)
@@ -208,10 +207,10 @@ async function* landPart(payload: Payload, { sink, total, hash, line, done, mome
 }
 
 interface GzipStream {
-  /** Resolves when there is room for more, while these bytes are still being packed. */
-  write(bytes: Buffer): Promise<void>
+  /** Takes a copy. Resolves when there is room for more, while bytes of before are still being packed. */
+  write(bytes: Uint8Array): Promise<void>
   /** Length of all that was written, packed. */
-  end(bytes: Buffer): Promise<number>
+  end(): Promise<number>
   destroy(): void
 }
 
@@ -219,17 +218,31 @@ const openGzip = (sink: LandingSink): GzipStream => {
   const gzip = createGzip({ ...quick, chunkSize: chunkBytes })
   const writing = writeAll(gzip, sink)
   writing.catch(() => undefined)
+  // One is filled while the other is packed: a new one for each batch would be garbage faster than it is collected.
+  let [filling, packing] = [Buffer.allocUnsafeSlow(batchBytes), Buffer.allocUnsafeSlow(batchBytes)]
+  let filled = 0
   let packed: Promise<unknown> = Promise.resolve()
+  const handOver = async (): Promise<void> => {
+    await packed
+    const full = filling
+    ;[filling, packing] = [packing, filling]
+    filled = 0
+    // Where the disk fails, that is the reason, not that the stream was closed for it.
+    packed = Promise.race([new Promise<void>((done) => gzip.write(full, (error) => error ?? done())), writing])
+    packed.catch(() => undefined)
+  }
   return {
     write: async (bytes) => {
-      const before = packed
-      // Where the disk fails, that is the reason, not that the stream was closed for it.
-      packed = Promise.race([new Promise<void>((done) => gzip.write(bytes, (error) => error ?? done())), writing])
-      packed.catch(() => undefined)
-      await before
+      for (let from = 0; from < bytes.length; ) {
+        const taken = bytes.subarray(from, from + batchBytes - filled)
+        filling.set(taken, filled)
+        filled += taken.length
+        from += taken.length
+        if (filled === batchBytes) await handOver()
+      }
     },
-    end: (bytes) => {
-      gzip.end(bytes)
+    end: () => {
+      gzip.end(filling.subarray(0, filled))
       return writing
     },
     destroy: () => gzip.destroy(),
