@@ -1,6 +1,7 @@
 // Arguments in, exit code out: 0 done, 1 some units failed or held, 2 wrong usage, definition or configuration, 130 interrupted.
-import { Command, CommanderError } from 'commander'
+
 import { setFlagsFromString } from 'node:v8'
+import { Command, CommanderError } from 'commander'
 import { diskError } from '../core/disk-error.ts'
 import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
 import { withPackages } from '../core/optional-package.ts'
@@ -167,6 +168,17 @@ const report = (error: unknown, json: boolean): void => {
   if (json) process.stdout.write(`${redact(JSON.stringify(event))}\n`)
 }
 
+/** An orderly end has so long, whatever hangs: a database, the disk, or who reads the output. What is left is found again as after a kill. */
+const endsWithinMs = 15_000
+
+/** By the signal itself: `process.exit` waits for threads, and one that is stuck in a sync of the disk never comes back. */
+const endAtOnce = (): void => {
+  process.removeAllListeners('SIGINT')
+  process.kill(process.pid, 'SIGINT')
+  // The first process of a container outlives its own signal.
+  setTimeout(() => process.exit(130), 200)
+}
+
 /** One key press reaches a process twice where npm or our launcher hands on what the terminal sent to all; a person takes longer. */
 const sameSignalMs = 500
 
@@ -185,7 +197,7 @@ const interruption = (): Interruption => {
   let firstAt = 0
   const onSignal = (): void => {
     if (firstAt > 0) {
-      if (performance.now() - firstAt > sameSignalMs) process.exit(130)
+      if (performance.now() - firstAt > sameSignalMs) endAtOnce()
       return
     }
     firstAt = performance.now()
@@ -194,6 +206,13 @@ const interruption = (): Interruption => {
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
+  const onLate = (): void => {
+    process.stderr.write(
+      `millrace: not over ${endsWithinMs / 1_000} s after the signal to stop; ended at once. Run it again to resume.\n`,
+    )
+    endAtOnce()
+  }
+  controller.signal.addEventListener('abort', () => setTimeout(onLate, endsWithinMs).unref(), { once: true })
   return {
     signal: controller.signal,
     isSignalled: () => firstAt > 0,

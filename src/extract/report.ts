@@ -18,6 +18,8 @@ import type { SourceContext } from './source.ts'
 /** The first poll after a submission; small reports are ready by then. */
 const firstPollMs = 500
 const pollGrowth = 1.5
+/** Waits are spread by so much at most. */
+const mostSpread = 1.15
 const maxFreeRetries = 3
 /** How long an id just given may be unknown to the status endpoint. */
 const settleMs = 10 * 60_000
@@ -37,18 +39,22 @@ const pending = (message: string, notBefore: number, final = false): EtlError =>
   new EtlError('REPORT_PENDING', message, { notBefore, follows: { next: 'wait', isFinal: final } })
 
 /** Waiting costs no slot: the job is parked until then. */
-const waitForPoll = async (context: SourceContext, record: ReportRecord, { unitKey }: ReportOptions): Promise<void> => {
+const waitForPoll = async (context: SourceContext, record: ReportRecord, { unitKey, limits }: ReportOptions): Promise<void> => {
   if (record.state === 'downloaded') return
   // A service that has the report at hand says the final word at once.
   if (record.polls === 0 && record.statusWord !== null && foldStatus(record.statusWord) === 'done') return
   const isFirst = record.polls === 0 && record.retries === 0 && record.state === 'submitted'
   const waitMs = record.nextPollInMs ?? (isFirst ? firstPollMs : 0)
-  if (waitMs <= 0) return
+  if (waitMs <= 0 || (await isBeyondAny(context, waitMs, limits))) return
   if (record.nextPollInMs === null)
     await context.report.polled({ statusWord: record.statusWord ?? 'submitted', nextPollInMs: waitMs })
   const what = record.state === 'ready' ? 'is finished and its download was refused; it is asked for again soon' : 'is being made'
   throw pending(`${unitKey}: report ${record.reportId} ${what}.`, context.clock.now() + waitMs)
 }
+
+/** A clock that was ahead noted it. */
+const isBeyondAny = async ({ report }: SourceContext, waitMs: number, { pollMaxMs }: Limits): Promise<boolean> =>
+  waitMs > pollMaxMs * mostSpread && waitMs > (await report.fairPauseMs()) * mostSpread
 
 const follow = async (
   api: ReportApi,

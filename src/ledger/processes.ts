@@ -22,8 +22,9 @@ const graceMs = 8_000
 
 const leaseEnd = sql<string>`clock_timestamp() + ${leaseMs} * interval '1 millisecond'`
 
-/** With a whole lease. */
+/** With a whole lease; times that a wrong clock noted are set right before anything goes by them. */
 export const registerProcess = async (db: Db): Promise<OwnProcess> => {
+  await settleTimes(db)
   const host = hostname()
   const name = `${host}:${process.pid}-${randomBytes(4).toString('hex')}`
   const row = await db
@@ -91,7 +92,7 @@ export interface ReapOptions {
 
 /** Frees the jobs and closes the runs of processes that died, and sets times right that a wrong clock noted. Two small questions where there is nothing. */
 export const reapDead = async (db: Db, own: OwnProcess, { byLease = true }: ReapOptions = {}): Promise<void> => {
-  await settleTimes(db, leaseMs)
+  await settleTimes(db)
   const here = { host: hostname(), boot: bootMark() }
   for (const one of await othersWithSomething(db, own.processId)) {
     if (!one.has_ended && !((byLease && one.is_over) || isDeadHere(one, here))) continue
@@ -211,7 +212,7 @@ const isAhead = (column: string, ms = marginMs): RawBuilder<boolean> =>
  * The lease of a process tells: it is renewed every few seconds, so that one which ends later than a new one would was written by another clock. Purchases keep their
  * time, for the guard counts by it: longer rather than too short. A job that is locked is left to the next look. Nothing to do is one small question.
  */
-const settleTimes = async (db: Db, leaseMs: number): Promise<void> => {
+const settleTimes = async (db: Db): Promise<void> => {
   const fromFuture = isAhead('lease_until', leaseMs + marginMs)
   if ((await db.selectFrom('etl.processes').select('process_id').where(fromFuture).limit(1).execute()).length === 0) return
   await db.transaction().execute(async (trx) => {
@@ -226,6 +227,13 @@ const settleTimes = async (db: Db, leaseMs: number): Promise<void> => {
     // Nights that are still to come have not been taken.
     await trx.deleteFrom('etl.ticks').where(isAhead('due_at')).execute()
     await trx.updateTable('etl.locks').set({ held_until: databaseNow }).where(isAhead('held_until')).execute()
+    // Each at a moment of its own, since ticks bear them.
+    const before = sql`(select count(*) from etl.releases o where o.account = releases.account and o.heard_at >= releases.heard_at)`
+    await trx
+      .updateTable('etl.releases')
+      .set({ heard_at: sql<string>`clock_timestamp() - ${before} * interval '2 milliseconds'` })
+      .where(isAhead('heard_at', 0))
+      .execute()
     await trx
       .updateTable('etl.deliveries')
       .set({ next_at: databaseNow })

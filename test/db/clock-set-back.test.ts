@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Db } from '../../src/db/tables.ts'
 import { createAccountPace } from '../../src/ledger/account-pace.ts'
 import { reapDead, registerProcess, renewLease, takeLease, takeTurn } from '../../src/ledger/processes.ts'
+import { newestRelease } from '../../src/ledger/releases.ts'
 import { lastTickMs } from '../../src/ledger/tick-records.ts'
 import { newJob, newPipeline, newProcess, newRun, type PipelineKit, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
@@ -20,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => db.drop())
 beforeEach(async () => {
-  for (const table of ['ticks', 'locks', 'deliveries', 'notifications', 'pace'])
+  for (const table of ['ticks', 'locks', 'deliveries', 'notifications', 'pace', 'releases'])
     await sql`delete from ${sql.table(`etl.${table}`)}`.execute(k())
   pipeline = await newPipeline(db)
   dead = await newProcess(db, { leaseMs: 2 * 86_400_000 + 20_000 })
@@ -97,6 +98,27 @@ describe('of a clock that was two days ahead', () => {
     expect(await lastTickMs(k(), 'nightly')).toBeLessThan(Date.now())
     expect([await takeTurn(k(), 'turn', own, 60), await takeLease(k(), 'lease', own, 60)]).toEqual([true, true])
     expect(Math.max(...(await secondsUntil('etl.deliveries', 'next_at')))).toBeLessThan(1)
+  })
+
+  test('releases heard by then were heard before now, each at a moment of its own, as soon as a process signs on', async () => {
+    for (const [day, at] of [
+      ['2026-09-30', ahead(-60)],
+      ['2026-10-31', ahead(0)],
+    ] as const)
+      await k()
+        .insertInto('etl.releases')
+        .values({ account: 'a', every: 'month', available_to: day, heard_by: 'poll', heard_at: at })
+        .execute()
+    await registerProcess(k())
+    const seconds = await secondsUntil('etl.releases', 'heard_at')
+    expect(Math.max(...seconds)).toBeLessThan(0)
+    expect(Math.min(...seconds)).toBeGreaterThan(-60)
+    expect((await newestRelease(k(), 'a', 'month'))?.availableTo).toBe('2026-10-31')
+    const { rows } = await sql<{
+      order: string
+    }>`select string_agg(available_to::text, ' ' order by date_trunc('milliseconds', heard_at)) as order
+      from etl.releases`.execute(k())
+    expect(rows).toEqual([{ order: '2026-09-30 2026-10-31' }])
   })
 
   test('an account that was refused by then becomes faster again', async () => {

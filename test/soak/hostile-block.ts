@@ -173,7 +173,8 @@ export const toItsEnd = async (block: Block, args: readonly string[], running: R
 }
 
 const judgeEnd = ({ wrong }: Block, { name, code, signal, text }: Ended): void => {
-  if (signal === 'SIGKILL') return
+  // Where it was told to stop and something hung, it ends by itself with the second.
+  if (signal === 'SIGKILL' || signal === 'SIGINT') return
   const stack = /\n +at .*\/src\/.*/.exec(text)?.[0]
   if (code === null || ![0, 1, 2, 130].includes(code) || /\[INTERNAL\]|deadlock detected/.test(text) || stack !== undefined)
     wrong.push(`${name} ended with ${code ?? signal ?? 'its process'}: ${text.trim().slice(-900)}`)

@@ -32,6 +32,7 @@ export const long = [
   'test/e2e/ledger-size.test.ts',
   'test/e2e/one-budget.test.ts',
   'test/db/status-page.test.ts',
+  'test/e2e/stop-in-time.test.ts',
 ] as const
 
 /** What `npm run test:long` and the nightly workflow run besides: the same promises from other sides, for longer. */

@@ -36,6 +36,7 @@ export const wants: readonly Want[] = [
     lacks: 'small disks of its own',
     get: '`MILLRACE_TEST_DISK_FULL=1 npx vitest run test/e2e/disk-full.test.ts` as root on Linux',
   },
+  { file: /e2e\/stop-in-time/, lacks: 'Linux', get: 'run the tests on Linux' },
   { file: /e2e\/locks/, lacks: 'PgBouncer', get: '`apt-get install pgbouncer`' },
   { file: /e2e\/commands|outsider\/runbook/, lacks: 'the right to mount', get: 'run the tests as root on Linux' },
 ]

@@ -408,6 +408,13 @@ describe('what an earlier process left', () => {
     expect((await landed.outcome).error).toBeNull()
   })
 
+  test('one whose next look is further off than any wait was noted by a clock that was ahead: it is asked for at once', async () => {
+    const ahead = { state: 'submitted', polls: 4, nextPollInMs: 2 * 86_400_000 } as const
+    expect((await play({ record: ahead }).outcome).error).toBeNull()
+    const crowded = await errorOf({ record: { ...ahead, nextPollInMs: 400_000 }, fairPause: 400_000 })
+    expect(crowded.error).toMatchObject({ code: 'REPORT_PENDING', notBefore: start + 400_000 })
+  })
+
   test('one that is finished and whose download was refused is left alone until its time', async () => {
     const { calls, memo, error } = await errorOf({ record: { state: 'ready', polls: 4, nextPollInMs: 9_999 } })
     expect(error).toMatchObject({
