@@ -1,12 +1,12 @@
 // Landings in a folder, on this machine's disk or on a path that machines share; receipts and claims beside them, each a file of its own, whole before it has
-// its name, and never overwritten.
+// its name, and never overwritten. Files stand after a power cut: a name is durable once its folder was synced, and so up to the folder that was there before.
 import { randomBytes } from 'node:crypto'
-import { closeSync, createReadStream } from 'node:fs'
+import { closeSync, createReadStream, fsync, open, openSync, write } from 'node:fs'
 import { link, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
+import { promisify } from 'node:util'
 import { diskError } from '../core/disk-error.ts'
 import { EtlError } from '../core/errors.ts'
-import { file, folderTree, type FolderTree, writeAll, writeDurable } from './durable-files.ts'
 import { dataFile, landingDepth, landingLocator, manifestFile, notesFolder } from './landing-files.ts'
 import { readLanding } from './landing-reader.ts'
 import type { LandingNotes, LandingStore, Note } from './landing-store.ts'
@@ -173,3 +173,78 @@ async function* listNotes(root: string, folder: string, after: string): AsyncGen
 
 const sortKey = ({ path, isFolder }: { readonly path: string; readonly isFolder: boolean }): string =>
   isFolder ? `${path}/` : path
+
+/** Of descriptors: closing one that is synced, or opening a folder just made, takes less than handing it to another thread. */
+const file = { open: promisify(open), write: promisify(write), sync: promisify(fsync) }
+
+/** A write may take less than it is given. */
+const writeAll = async (descriptor: number, bytes: Uint8Array): Promise<void> => {
+  for (let at = 0; at < bytes.length; ) at += (await file.write(descriptor, bytes, at, bytes.length - at)).bytesWritten
+}
+
+/** @param flags `wx`: throws EEXIST where there is one. */
+const writeDurable = async (path: string, text: string, flags: 'w' | 'wx'): Promise<void> => {
+  const descriptor = await file.open(path, flags, 0o600)
+  try {
+    await writeAll(descriptor, Buffer.from(text))
+    await file.sync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** Makes the names in the folder durable: syncing a file does so for its bytes alone. */
+const syncFolder = async (path: string): Promise<void> => {
+  const descriptor = openSync(path, 'r')
+  try {
+    await file.sync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/** Folders whose names outlive a power cut. */
+interface FolderTree {
+  /** Makes the root where it is missing, with all above it. */
+  ready(): Promise<void>
+  /**
+   * Syncs a folder below the root, and those above it up to the root, so that what was made in it has a way to it. The two above it always:
+   * another process may have made them a moment ago. Those further up once for each name in them.
+   */
+  settle(folder: string): Promise<void>
+}
+
+/** @param root absolute */
+const folderTree = (root: string): FolderTree => {
+  /** Folders whose name in the one above was synced since this process saw them. */
+  const settled = new Set<string>()
+  const settleName = async (folder: string, above: string): Promise<void> => {
+    if (settled.has(folder)) return
+    await syncFolder(above)
+    settled.add(folder)
+  }
+  return {
+    ready: async () => {
+      const first = await mkdir(root, { recursive: true, mode: 0o700 })
+      if (first === undefined) return
+      for (let folder = root; folder.length >= first.length; folder = dirname(folder)) await syncFolder(dirname(folder))
+    },
+    settle: async (folder) => {
+      const path = [...ancestors(root, folder)]
+      await Promise.all(
+        path.map((at, place) => {
+          const below = path[place - 1]
+          return place < 3 || below === undefined ? syncFolder(at) : settleName(below, at)
+        }),
+      )
+    },
+  }
+}
+
+/** The folder itself first, the root last. */
+function* ancestors(root: string, folder: string): Generator<string> {
+  for (let at = folder; at === root || at.startsWith(root + sep); at = dirname(at)) {
+    yield at
+    if (at === root) return
+  }
+}
