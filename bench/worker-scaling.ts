@@ -83,7 +83,7 @@ const measure = async (
     const results = [backfill, ...(await Promise.all(workers.map(({ result }) => result)))]
     const shares = results.map(({ events }) => events.filter(({ event, state }) => event === 'unit' && state === 'loaded').length)
     const twice = await database.pool.query(
-      `select 1 from etl.loads where outcome = 'loaded' group by unit_id having count(*) > 1`,
+      `select from etl.loads l join etl.jobs j using (job_id) where l.outcome = 'loaded' group by l.window_from, j.slice_ids having count(*) > 1`,
     )
     const asked = sandbox.books().requests.filter(({ endpoint }) => endpoint === 'keywords')
     const times = asked.map(({ at }) => Date.parse(at))
