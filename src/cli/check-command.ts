@@ -204,13 +204,13 @@ const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], no
   })
 }
 
-/** Prices that are set for what has no pages here: a name that was misspelled, or a report, which the service itself prices. */
+/** Prices that are set for what no definition asks for: a name that was misspelled. */
 const checkPrices = (apis: ApiSettings, { sources }: SourceFolders, definitions: readonly Definition[], notes: Notes): void => {
   for (const { of, definitions: asking } of accountsOf(definitions)) {
     if (connectionOf(apis, of) === null) continue
     const asked = asking.flatMap((one) => {
       const source = sources.get(one.source)
-      return source?.kind === 'walk' ? [priceName(one, source)] : []
+      return source === undefined ? [] : [priceName(one, source)]
     })
     for (const name of apis.allowance(of).prices?.keys() ?? [])
       if (!asked.includes(name))
@@ -218,7 +218,7 @@ const checkPrices = (apis: ApiSettings, { sources }: SourceFolders, definitions:
           notes,
           'configuration',
           'warning',
-          `a price is set for '${name}' of account ${of.account}, which no definition with pages asks for: it is not used. Reports are priced by the service. Pages are asked for of ${[...new Set(asked)].sort().join(', ') || 'nothing'}.`,
+          `a price is set for '${name}' of account ${of.account}, which no definition asks for: it is not used. Definitions ask for ${[...new Set(asked)].sort().join(', ') || 'nothing'}.`,
         )
   }
 }

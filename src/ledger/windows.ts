@@ -249,3 +249,15 @@ const loadedFrom = async (
     stoodAtMs: Date.parse(row.asked_at),
   }))
 }
+
+/** Windows the service refused as not published, of which nothing came and nothing was heard since. @param released last day that is known to be published */
+export const windowsNotYet = async (db: Db, pipelineId: number, released: IsoDate | null): Promise<ReadonlySet<IsoDate>> => {
+  const { rows } = await sql<Row<'etl.jobs', 'window_from'>>`
+    select distinct j.window_from from etl.jobs j
+    where j.pipeline_id = ${pipelineId} and j.state = 'open' and j.error_code = 'NOT_PUBLISHED'
+      and j.window_to > coalesce(${released}::date + 1, j.window_from)
+      and not exists (select from etl.units u where u.pipeline_id = j.pipeline_id and u.window_from = j.window_from and u.answer_id is not null)`.execute(
+    db,
+  )
+  return new Set(rows.map(({ window_from }) => window_from))
+}

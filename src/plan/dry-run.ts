@@ -202,7 +202,10 @@ const pricedJob = (
   held: readonly WantedBy[],
   walk: WalkPrice | null,
 ): PreviewJob => {
-  const { window, reason, wantedBy, units, box, isBought, isHere, isPlanned, isApproved } = job
+  const { window, reason, wantedBy, units, box, isBought, isHere, isPlanned, isApproved, isNotYet } = job
+  const isHeld = !isBought && !isPlanned && held.includes(wantedBy)
+  // What an approval allows is bought once it is there.
+  const isFree = isHere || (isNotYet === true && !isHeld)
   const shown = box === null ? showWindow(window) : showSpan(window)
   const rows = past.rows === null ? null : Math.round(past.rows * units)
   const isPriced = isToBuy(job) && perUnit !== null
@@ -219,10 +222,10 @@ const pricedJob = (
     reports: box === null || isBought ? 0 : 1,
     rows,
     ...(box === null
-      ? priced(isHere ? nothing : (walk?.unit ?? null), units)
-      : { quota: isBought ? 0 : credits === null ? null : cents(credits), range: null }),
+      ? priced(isFree ? nothing : (walk?.unit ?? null), units)
+      : { quota: isBought || isFree ? 0 : credits === null ? null : cents(credits), range: null }),
     from: isPriced ? 'service' : rows !== null ? 'history' : 'unknown',
-    held: !isBought && !isPlanned && held.includes(wantedBy),
+    held: isHeld,
     approved: isApproved,
   }
 }

@@ -8,7 +8,7 @@ import { countApproval, dissolveHeld, noteApproval, openApproval, type ToApprove
 import { approveIn } from '../ledger/approve-jobs.ts'
 import { trimApproved } from '../ledger/approved-jobs.ts'
 import type { AskReason } from '../ledger/candidates.ts'
-import { type PastUnits, pastUnits } from '../ledger/estimates.ts'
+import type { PastUnits } from '../ledger/estimates.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import type { BoxToMake, Ruling } from '../ledger/register-jobs.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
@@ -16,7 +16,7 @@ import { sliceValues } from '../ledger/slices.ts'
 import { guardDigest, type NightVerdict, guardFacts, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
 import { type PlanContext, recorder } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { pagePrices, type Prices, priceReports } from './price.ts'
+import { pagePrices, type Prices, priceReports, reportUnits } from './price.ts'
 import type { Task } from './pack.ts'
 
 /** What the guard makes of a plan. */
@@ -175,7 +175,7 @@ export const reportPrice = (
   steps: readonly (readonly Task[])[],
   packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>,
 ): UnitPrice => ({
-  past: async () => (await pastUnits(runtime.database.kysely, context.definition.pipeline)).quota,
+  past: async () => (await reportUnits(runtime.database.kysely, runtime, context)).quota,
   now: async () => (await nightPrices(runtime, context, steps, packed)).perUnit,
 })
 

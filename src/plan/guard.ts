@@ -7,6 +7,7 @@ import type { Db } from '../db/tables.ts'
 import { type WaitingApproval, waitingApproval } from '../ledger/approvals.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { PlanContext } from './plan-context.ts'
+import { unitsOfReport } from './price.ts'
 
 export interface NightPrice {
   readonly rule: GuardRule
@@ -81,16 +82,12 @@ export interface GuardFacts extends PastNights {
   readonly waiting: WaitingApproval | null
 }
 
-export const guardFacts = async (db: Db, { definition, frame, scope, limits }: PlanContext): Promise<GuardFacts> => {
-  const full = definition.dimensions.reduce(
-    (total, { values }, place) => total * Math.min(values.length, limits.values[place] ?? 1),
-    1,
-  )
+export const guardFacts = async (db: Db, { definition, source, frame, scope }: PlanContext): Promise<GuardFacts> => {
   return {
     ...(await pastNights(db, definition)),
     rule: definition.guard,
     mode: scope.mode,
-    reportUnits: Math.min(full, limits.cells),
+    reportUnits: unitsOfReport(definition, source),
     waiting: await waitingApproval(db, frame.pipelineId, 'night'),
   }
 }

@@ -1,12 +1,13 @@
 // What units cost: pages by the bills so far; reports by the service's own word for a few of them, free of charge, and the others as much by the unit.
+import { metricsOf } from '../core/asks.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { SentRequest } from '../core/sent-request.ts'
 import type { Box, Definition } from '../core/types.ts'
-import { lookContext, priceSubject, sourceOf } from './plan-context.ts'
+import { limitsOf, lookContext, priceSubject, sourceOf } from './plan-context.ts'
 import type { LookContext, Source } from '../extract/source.ts'
-import { type CreditRange, type PipelinePrice, type PriceKnown, walkCredits } from '../core/learned-price.ts'
+import { type CreditRange, creditsFor, type PipelinePrice, type PriceKnown, walkCredits } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
-import { pastUnits, rowsAsked } from '../ledger/estimates.ts'
+import { type PastUnits, pastUnits, rowsAsked } from '../ledger/estimates.ts'
 import { priceKnown } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 
@@ -22,6 +23,34 @@ export const pagePrices = async (
   return { known, unit: walkCredits(known, rows, pageSize) }
 }
 
+/** What a pipeline's units were like; their credits are by a setting until there is a bill. */
+export const reportUnits = async (
+  db: Db,
+  runtime: Pick<PlanRuntime, 'allowance'>,
+  { definition, source }: { readonly definition: Definition; readonly source: Source },
+): Promise<PastUnits> => {
+  const past = await pastUnits(db, definition.pipeline)
+  const { stated } = priceSubject(runtime, definition, source)
+  if (past.quota !== null || source.kind !== 'report' || stated === null) return past
+  const values = unitsOfReport(definition, source)
+  const rows = past.rows === null ? null : past.rows * values
+  const size = { rowsAsked: rows, rows, metrics: metricsOf(definition).length, values }
+  const credits = creditsFor({ bills: [], stated, seen: [] }, size)?.likely ?? null
+  return credits === null ? past : { ...past, quota: credits / values }
+}
+
+/** Of one window, as full as the lists and the source allow. */
+export const unitsOfReport = (definition: Definition, source: Source): number => {
+  const { dimensions } = definition
+  const limits = limitsOf(
+    definition,
+    source,
+    dimensions.map(({ name }) => name),
+  )
+  const full = dimensions.reduce((total, { values }, place) => total * Math.min(values.length, limits.values[place] ?? 1), 1)
+  return Math.max(1, Math.min(full, limits.cells))
+}
+
 /** By the bills on record: what plan, guard and budgets count with. Of a pipeline without a definition here only reports have a price. */
 export const pricesOf =
   (runtime: Pick<PlanRuntime, 'allowance' | 'database' | 'sources'>, definitions: readonly Definition[]) =>
@@ -30,7 +59,10 @@ export const pricesOf =
     const definition = definitions.find((one) => one.pipeline === pipeline)
     const source = definition === undefined ? undefined : runtime.sources.get(definition.source)
     if (definition === undefined || source?.kind !== 'walk') {
-      const { quota } = await pastUnits(db, pipeline)
+      const { quota } =
+        definition === undefined || source === undefined
+          ? await pastUnits(db, pipeline)
+          : await reportUnits(db, runtime, { definition, source })
       return { kind: 'report', unit: quota === null ? null : { low: quota, high: quota, likely: quota } }
     }
     if (source.billing === undefined) return { kind: 'walk', unit: { low: 0, high: 0, likely: 0 } }

@@ -8,11 +8,11 @@ import { type BreakLine, breakLines } from '../ledger/breaks.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
 import { databaseMs } from '../ledger/database-now.ts'
-import { type PastTimes, type PastUnits, pastTimes, pastUnits } from '../ledger/estimates.ts'
+import { type PastTimes, type PastUnits, pastTimes } from '../ledger/estimates.ts'
 import { joinableJobs } from '../ledger/join-jobs.ts'
 import { registerPipeline } from '../ledger/pipelines.ts'
 import { changesSince, type PlanChanges } from '../ledger/plan-changes.ts'
-import { windowStates } from '../ledger/windows.ts'
+import { windowStates, windowsNotYet } from '../ledger/windows.ts'
 import type { Scope } from './frames.ts'
 import { boxWith, type NightGuard } from './guard-night.ts'
 import { type GuardFacts, guardFacts } from './guard.ts'
@@ -21,6 +21,7 @@ import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
 import { askForReports, packStep } from './plan-reports.ts'
 import { dissolve, findNeeds, joinScope, judgeAgain, type Needs } from './plan-run.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
+import { reportUnits } from './price.ts'
 import { askForWalks } from './plan-walks.ts'
 import { sampleOf } from './sample-windows.ts'
 
@@ -37,6 +38,8 @@ export interface FoundJob {
   readonly isPlanned: boolean
   /** And a person approved it. */
   readonly isApproved: boolean
+  /** The service has said that it is not published: it is asked again, and nothing can be bought by that. */
+  readonly isNotYet?: boolean
 }
 
 /** Units in scope that need nothing, by why. */
@@ -117,7 +120,7 @@ const noGuard: NightGuard = { holds: () => false, rule: async () => ({ held: [],
 const wouldAsk = async (
   trx: Db,
   opened: PlanContext,
-  { settings }: PlanRuntime,
+  runtime: PlanRuntime,
   isLast: boolean,
 ): Promise<Omit<Found, 'changes' | 'nowMs'>> => {
   await judgeAgain(opened)
@@ -132,17 +135,19 @@ const wouldAsk = async (
   const { context, counted } = needs
   const { definition, windows, frame } = context
   const unpublished = windows.filter(({ isPublished }) => !isPublished).toReversed()
-  const jobs = frame.kind === 'walk' ? walksOf(needs) : await reportsOf(trx, needs)
+  const found = frame.kind === 'walk' ? walksOf(needs) : await reportsOf(trx, needs)
+  const notYet = await windowsNotYet(trx, frame.pipelineId, definition.window.publication.released?.availableTo ?? null)
+  const jobs = found.map((job) => ({ ...job, isNotYet: notYet.has(job.window.from) && !job.isBought }))
   const facts = {
     jobs,
     sampled,
     idle: { ...counted.tally, unpublishedWindows: unpublished.map(showWindow) },
-    past: await pastUnits(trx, definition.pipeline),
+    past: await reportUnits(trx, runtime, context),
     times: await pastTimes(trx, definition.pipeline),
     guard: await guardFacts(trx, context),
     waiting: await waitingOf(trx, frame.pipelineId),
     backlog: await backlogOf(trx, definition.pipeline),
-    spent: await spentBy(trx, definition, settings),
+    spent: await spentBy(trx, definition, runtime.settings),
     breaks: (await breakLines(trx, offered)).filter(
       ({ pipeline, version }) => pipeline === definition.pipeline && version === definition.version,
     ),

@@ -90,6 +90,29 @@ const waiting = ({ definition }: Planning) => waitingWords(db.database.kysely, [
 const causes = async ({ definition }: Planning) =>
   (await causesInLedger(db.database.kysely)).filter(({ pipeline }) => pipeline === definition.pipeline)
 
+test('reports that the service does not price cost what a setting says, in plan, guard and budget, until there is a bill', async () => {
+  const stated = { basis: 'value', credits: 7 } as const
+  const planning = { ...planningOf(domains(3), {}, pricedAt(null)), stated }
+  const before = await preview(db, planning, range(months.newest, months.newest))
+  expect(before.jobs.map(({ units, quota }) => quota === units * 7)).toEqual(before.jobs.map(() => true))
+  expect(before.pipelines[0]?.forecast).toBeGreaterThanOrEqual(21)
+  const { runId } = await plan(db, planning, range(months.newest, months.newest))
+  const { rows } = await db.database.pool.query<{ credits: number }>(
+    'select sum(estimated_quota)::float8 as credits from etl.jobs where run_id = $1',
+    [runId],
+  )
+  expect(rows).toEqual([{ credits: before.jobs.reduce((sum, { quota }) => sum + (quota ?? 0), 0) }])
+  await bought(planning, runId)
+  const after = await preview(db, planning, range(months.before, months.before))
+  expect(after.jobs.map(({ units, quota }) => quota === units * 3)).toEqual(after.jobs.map(() => true))
+})
+
+test('a flat price that is set for reports is that of a full one, whatever is in it', async () => {
+  const planning = { ...planningOf(domains(4), {}, pricedAt(null)), stated: { basis: 'request', credits: 10 } as const }
+  const { jobs } = await preview(db, planning, range(months.newest, months.newest))
+  expect(jobs.reduce((sum, { quota }) => sum + (quota ?? 0), 0)).toBe(10)
+})
+
 describe('a first run', () => {
   test('loads the months of the look-back and holds the history before them, with one message that names the command', async () => {
     const planning = planningOf(domains(4))

@@ -151,10 +151,12 @@ test('a definition that does not fit its migration is found before that is appli
 test('a price for what no definition asks for is named: it would not be used', async () => {
   const lines = async (prices: string): Promise<string> =>
     said(await millrace(['check', '--offline', '--json'], { WEB_ANALYTICS_PRICES: prices })).join('\n')
-  expect(await lines('shopper-report=2/request,keywords=0.1/row asked')).toMatch(
-    /warning \(configuration\): a price is set for 'shopper-report' of account default, which no definition with pages asks for: it is not used\. .* keywords\.$/m,
+  expect(await lines('shoper-report=2/request,keywords=0.1/row asked')).toMatch(
+    /warning \(configuration\): a price is set for 'shoper-report' of account default, which no definition asks for: it is not used\. .* keywords, shopper-report, traffic_and_engagement\.$/m,
   )
-  expect(await lines('keywords=0.1/row asked')).not.toContain('a price is set')
+  expect(await lines('keywords=0.1/row asked,shopper-report=2/request,traffic_and_engagement=2/value')).not.toContain(
+    'a price is set',
+  )
 })
 
 test('sees that answers of the ledger are gone from the landings, and says how to get them back; `notify list` without a receiver does not say that all is well', async () => {

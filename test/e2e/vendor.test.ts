@@ -1,5 +1,5 @@
 // The real command against the service as its documentation and others' measurements have it (`sandbox --like vendor`), which another hand wrote than the client's.
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -30,7 +30,9 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const millrace = (...args: string[]) =>
+const millrace = (...args: string[]) => millraceWith({}, ...args)
+
+const millraceWith = (more: Readonly<Record<string, string>>, ...args: string[]) =>
   runWarm(
     [...args, '--json'],
     {
@@ -39,6 +41,7 @@ const millrace = (...args: string[]) =>
       DATABASE_URL: db.url,
       MILLRACE_HOME: join(folder, 'home'),
       WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+      ...more,
     },
     folder,
   )
@@ -122,6 +125,36 @@ describe('the service as it really answers', () => {
     const before = service.books.reports.size
     expect((await millrace(...asked)).code).toBe(0)
     expect(service.books.reports.size).toBe(before)
+  })
+
+  test('months that the service says are not there yet cost nothing in a plan', async () => {
+    await start({ newestMonth: '2026-09', keywords: 50 })
+    const file = join(folder, 'pipelines', 'keywords.yaml')
+    writeFileSync(file, readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2026-09'))
+    const run = await millrace('run', 'keywords', '--yes')
+    expect(summaryOf(run).units['loaded'], run.stderr).toBeGreaterThan(0)
+    const planned = await millrace('plan', 'keywords')
+    const late = planned.events.filter(({ window }) => window === '2026-10')
+    expect(
+      late.map(({ quota }) => quota),
+      planned.stdout,
+    ).toEqual(late.map(() => 0))
+    expect(late.length, planned.stdout).toBeGreaterThan(0)
+    // What is left are looks at units of the month before.
+    expect(summaryOf(planned).quota_used, planned.stdout).toBeLessThan(10)
+  })
+
+  test('a price set for reports holds a budget before the first bill; the bill takes its place', async () => {
+    await start()
+    const asked = ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes']
+    const set = { WEB_ANALYTICS_PRICES: 'traffic_and_engagement=1000/value' }
+    const held = await millraceWith({ ...set, WEB_ANALYTICS_QUOTA_PER_DAY: '500' }, ...asked)
+    expect(service.books.reports.size, held.stderr).toBe(0)
+    const bought = await millraceWith({}, ...asked)
+    expect(service.books.reports.size, bought.stderr).toBeGreaterThan(0)
+    const paid = service.books.charges.reduce((sum, { credits }) => sum + credits, 0)
+    const other = await millraceWith(set, 'plan', 'traffic_and_engagement', '--from', '2026-07', '--to', '2026-07')
+    expect(summaryOf(other).quota_used, other.stdout).toBeCloseTo(paid, 0)
   })
 
   test('a new version of the answer costs two pages and not thirty; the units it was shown for wait for a person', async () => {
