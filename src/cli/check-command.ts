@@ -3,13 +3,14 @@
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { tagBudgets } from '../core/budget-scope.ts'
 import { counted } from '../core/counted.ts'
 import type { Settings } from '../core/env.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import { hooksSetting } from '../core/hooks-setting.ts'
 import { createLog } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
-import { checkSettings } from '../core/read-setting.ts'
+import { checkSettings, readMonth } from '../core/read-setting.ts'
 import type { AccountOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
@@ -23,11 +24,15 @@ import { priceName } from '../plan/plan-context.ts'
 import { type ApiSettings, accountsOf, readApiSettings } from '../run/apis.ts'
 import { martFolders } from '../run/known-marts.ts'
 import { createLineage } from '../run/lineage.ts'
-import { semanticFolders, sourceFolders } from '../run/open-runtime.ts'
+import { databaseSilenceMs, guarded, semanticFolders, sourceFolders } from '../run/open-runtime.ts'
 import { attributesOf } from '../run/refresh-attributes.ts'
+import { landingDays, ledgerDays } from '../run/retention.ts'
 import { exampleTrouble, originOf, originTrouble } from '../run/service-origin.ts'
+import { createPing } from '../schedule/notify/ping.ts'
 import { alarmingOf } from '../schedule/notify/receivers.ts'
+import { pollSecondsOf } from '../schedule/release-watch.ts'
 import type { SourceFolders } from '../sources/registry.ts'
+import { webSettings } from '../web/web-server.ts'
 import { checkSemanticColumns, checkSemanticFiles } from './check/check-semantics.ts'
 import { checkUnread } from './check/check-settings.ts'
 import { checkAnswers, checkDatabase, checkIdentity, checkLanding, checkLists } from './check/check-warehouse.ts'
@@ -90,6 +95,7 @@ const check = async (invocation: Invocation): Promise<{ readonly notes: Notes; r
   if (settings === null) return result()
   await attempt('alarms', () => checkAlarms(folder, settings, definitions, notes))
   await attempt('configuration', async () => checkUnread(settings, folders?.apis ?? new Map(), await notifyText(folder), notes))
+  for (const read of ownReadings(settings)) await attempt('configuration', async () => read())
   const apis = await attempt('configuration', async () => readApiSettings(folders?.apis ?? new Map(), settings.raw))
   const asking = offline || apis === null ? [] : checkAccounts(apis, definitions, notes)
   if (apis !== null && folders !== null)
@@ -174,8 +180,26 @@ const checkAlarms = async (
   if (receivers.length > 0)
     note(notes, 'alarms', 'proved', `their receivers are set: ${names}. \`millrace notify test\` tries them.`)
   else note(notes, 'alarms', 'not asked', 'no receiver is set: nobody gets a message when something goes wrong (docs/alarms.md).')
-  hooksSetting(settings.raw)
-  createLineage(settings.raw, createLog('error'))
+}
+
+/** Readings of the program's own settings, each of which some command would refuse. */
+const ownReadings = (settings: Settings): readonly (() => unknown)[] => {
+  const { raw } = settings
+  const log = createLog('error')
+  return [
+    () => createLog(raw['MILLRACE_LOG_LEVEL']),
+    () => guarded([], settings),
+    () => databaseSilenceMs(settings),
+    () => landingDays(raw),
+    () => ledgerDays(raw),
+    () => webSettings(raw, 0),
+    () => pollSecondsOf(raw, new Map(), '2000-01-01'),
+    () => readMonth(raw, 'MILLRACE_FISCAL_YEAR_FROM'),
+    () => tagBudgets(raw),
+    () => createPing(settings, log),
+    () => hooksSetting(raw),
+    () => createLineage(raw, log),
+  ]
 }
 
 interface Asking {

@@ -168,7 +168,7 @@ const allDefinitions = async (
 const guardSetting = 'MILLRACE_GUARD'
 
 /** `MILLRACE_GUARD=off` is `guard: off` in every definition. Throws CONFIGURATION for anything else. */
-const guarded = (definitions: readonly Definition[], { raw }: Settings): readonly Definition[] => {
+export const guarded = (definitions: readonly Definition[], { raw }: Settings): readonly Definition[] => {
   const setting = raw[guardSetting] || 'on'
   if (setting === 'on') return definitions
   if (setting === 'off') return definitions.map((definition) => ({ ...definition, guard: null }))
@@ -199,7 +199,7 @@ const prepareSchema = async (
 
 const silenceName = 'MILLRACE_DATABASE_SILENCE'
 
-const databaseSilenceMs = (settings: Settings): number => {
+export const databaseSilenceMs = (settings: Settings): number => {
   const text = settings.raw[silenceName]
   if (text === undefined || text === '') return defaultSilenceMs
   const seconds = Number(text)

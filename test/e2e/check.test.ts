@@ -73,6 +73,27 @@ test('the launcher of a checkout sets nothing that the command would call unread
   expect(launched.stdout).not.toContain('MILLRACE_LAUNCHED')
 })
 
+test('every setting that a command would refuse is named, all in one pass', async () => {
+  const wrong = {
+    MILLRACE_GUARD: 'of',
+    MILLRACE_DATABASE_SILENCE: '0',
+    MILLRACE_LANDING_DAYS: 'x',
+    MILLRACE_LEDGER_DAYS: '0',
+    MILLRACE_WEB_PORT: '99999',
+    MILLRACE_RELEASE_POLL: '-1',
+    MILLRACE_FISCAL_YEAR_FROM: '13',
+    MILLRACE_TAG_BUDGETS: 'x',
+    MILLRACE_PING_URL: 'x',
+    MILLRACE_LOG_LEVEL: 'loud',
+    MILLRACE_HOOK_SECRET: 'x',
+    OPENLINEAGE_URL: 'x',
+  }
+  const result = await millrace(['check', '--json', '--offline'], wrong)
+  const errors = said(result).filter((line) => line.startsWith('error (configuration)'))
+  expect(Object.keys(wrong).filter((name) => !errors.some((line) => line.includes(name)))).toEqual([])
+  expect([result.code, errors.length]).toEqual([2, Object.keys(wrong).length])
+})
+
 test('a key or path that is wrong is found also where the service has nothing but the interface', async () => {
   sandbox.configure({ extensions: false })
   const good = await check()
