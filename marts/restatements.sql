@@ -11,11 +11,11 @@
 -- column rows_ended: Rows that vanished. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column share_changed: Rows changed or ended, as a part of the rows before. Unit: fraction.
--- column cause: dialect where it was asked for in another dialect than before, which may be all that differs; method where the run noticed a break (breaks); else service.
+-- column cause: dialect where it was asked for in another dialect than before, which may be all that differs; method or version where the run noticed such a break (breaks); else service.
 -- column run_id: The run that saw it.
 select p.pipeline, l.window_from, box.slice, l.loaded_at as seen_at, l.rows_updated as rows_changed,
   l.rows_ended, l.rows_inserted as rows_new,
-  round((l.rows_updated + l.rows_ended)::numeric / nullif(l.rows_updated + l.rows_unchanged + l.rows_ended, 0), 6) as share_changed, case when former.dialect <> a.dialect then 'dialect' when exists (select from etl.breaks k where k.pipeline_id = l.pipeline_id and k.run_id = l.run_id) then 'method' else 'service' end as cause, l.run_id
+  round((l.rows_updated + l.rows_ended)::numeric / nullif(l.rows_updated + l.rows_unchanged + l.rows_ended, 0), 6) as share_changed, case when former.dialect <> a.dialect then 'dialect' else coalesce((select k.kind from etl.breaks k where k.pipeline_id = l.pipeline_id and k.run_id = l.run_id), 'service') end as cause, l.run_id
 from etl.loads l join etl.answers a on a.answer_id = l.answer_id join etl.pipelines p on p.pipeline_id = l.pipeline_id
 -- As etl.box_slice, which would read etl.slices with the reader's rights; a view reads it with its owner's.
 cross join lateral (

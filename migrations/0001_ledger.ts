@@ -84,6 +84,8 @@ const words = [
     definition jsonb not null,
     tests jsonb not null default '[]',
     tag_set_id integer not null default 1 references etl.tag_sets,
+    known_since timestamptz not null default now(),
+    data_version text,
     updated_at timestamptz not null default now(),
     unique (pipeline, version, parameters)
   )`,
@@ -251,6 +253,7 @@ const words = [
     top_rows integer,
     dialect text,
     source_order jsonb,
+    data_version text,
     missing_columns text[],
     partly_missing text[]
   )`,
@@ -481,6 +484,7 @@ const words = [
     seen_at timestamptz not null,
     age integer not null,
     rows_compared bigint not null,
+    units bigint not null,
     share double precision not null,
     size double precision not null,
     shift double precision not null,
@@ -492,7 +496,7 @@ const words = [
     break_id bigint generated always as identity primary key,
     pipeline_id integer not null references etl.pipelines,
     run_id bigint not null,
-    kind text not null check (kind in ('method', 'dialect')),
+    kind text not null check (kind in ('method', 'dialect', 'version')),
     starts_on date not null,
     seen_back_to date not null,
     columns text[] not null,
@@ -501,6 +505,7 @@ const words = [
     usual_share double precision not null,
     usual_size double precision not null,
     ask_number bigint not null,
+    data_version text,
     noticed_at timestamptz not null default clock_timestamp(),
     unique (pipeline_id, run_id)
   )`,
@@ -654,16 +659,16 @@ const views = [
       from etl.test_failures f where f.unit_id = test_sentence.unit_id and f.answer_id = test_sentence.answer_id and f.on_failure = 'hold')`,
 
   // The shape of an answer by what it is made of; made where there is none yet. Another transaction may be about to make the same one: its turn is awaited.
-  `create function etl.shape_of(of_asks text, of_metrics text[], of_top integer, of_dialect text, of_order jsonb, of_missing text[], of_partly text[])
+  `create function etl.shape_of(of_asks text, of_metrics text[], of_top integer, of_dialect text, of_order jsonb, of_version text, of_missing text[], of_partly text[])
     returns integer language plpgsql as $$
     declare
-      key bytea := sha256(convert_to(jsonb_build_array(of_asks, of_metrics, of_top, of_dialect, of_order, of_missing, of_partly)::text, 'UTF8'));
+      key bytea := sha256(convert_to(jsonb_build_array(of_asks, of_metrics, of_top, of_dialect, of_order, of_version, of_missing, of_partly)::text, 'UTF8'));
       found_id integer;
     begin
       select shape_id into found_id from etl.answer_shapes where digest = key;
       if found_id is null then
-        insert into etl.answer_shapes (digest, asks, metrics, top_rows, dialect, source_order, missing_columns, partly_missing)
-          values (key, of_asks, of_metrics, of_top, of_dialect, of_order, of_missing, of_partly)
+        insert into etl.answer_shapes (digest, asks, metrics, top_rows, dialect, source_order, data_version, missing_columns, partly_missing)
+          values (key, of_asks, of_metrics, of_top, of_dialect, of_order, of_version, of_missing, of_partly)
           on conflict (digest) do update set digest = excluded.digest returning shape_id into found_id;
       end if;
       return found_id;
@@ -687,7 +692,7 @@ const views = [
       case when strpos(a.landing, '/') > 0 then a.landing else etl.landing_folder(a.pipeline_id, a.slice_id, a.window_from) || a.landing end as landing,
       encode(a.sha256, 'hex') as sha256, a.bytes, a.window_from, a.window_to, a.slice_id,
       coalesce(a.slice_ids, array[a.slice_id]) as slice_ids, h.asks, h.metrics, a.source_last_updated, a.source_count,
-      a.data_points_count, h.top_rows, h.source_order, h.dialect, h.missing_columns, h.partly_missing, a.times_incomplete, a.verdict, a.verdict_message
+      a.data_points_count, h.top_rows, h.source_order, h.dialect, h.data_version, h.missing_columns, h.partly_missing, a.times_incomplete, a.verdict, a.verdict_message
     from etl.answer_rows a left join etl.answer_shapes h on h.shape_id = a.shape_id`,
   // Loads, wherever they stand. What tells the loaded answers stands outside: an arm with a condition of its own would be read whole where an index gives the newest.
   `create view etl.loads as select * from (
@@ -985,6 +990,7 @@ const shapeWords = {
   source_order:
     'How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say.',
   dialect: 'The dialect of the service it was asked in: v4 or v5; NULL: the source has one alone.',
+  data_version: 'Version of the data or of their method, as the service names it with the answer; NULL: it names none.',
   missing_columns: 'Columns of the definition that none of its records has; NULL: not read yet.',
   partly_missing: 'Columns of the definition that some of its records lack; NULL: not read yet.',
 } as const
@@ -1141,6 +1147,8 @@ const relations: Readonly<Record<string, About>> = {
       definition: 'What fetching needs of the definition, as it was last planned with.',
       tests: 'The tests of the definition, as it was last planned with: name, column, expects, on_failure.',
       tag_set_id: `${tagSet} As it was last planned with.`,
+      known_since: 'When it was first planned.',
+      data_version: 'Version of the data that the service named in the last night that loaded any; NULL: it named none.',
       updated_at: 'When this row last changed.',
     },
   ],
@@ -1476,6 +1484,7 @@ const relations: Readonly<Record<string, About>> = {
       seen_at: 'The last load of the run that changed the window.',
       age: 'How many windows had ended by then since this one did, at most 3. Unit: windows.',
       rows_compared: 'Rows that the run had an earlier value of. Unit: rows.',
+      units: 'Units that they are of. Unit: units.',
       share:
         'Rows with another value in the column, as a part of the window; units that the run did not ask for count as unchanged. Unit: fraction.',
       size: 'Mean change of those rows, without sign, as a part of the larger value. Unit: fraction.',
@@ -1488,16 +1497,17 @@ const relations: Readonly<Record<string, About>> = {
       break_id: 'Number of the break.',
       pipeline_id: pipelineOfRow,
       run_id: 'The run that noticed it: etl.runs.',
-      kind: 'dialect where the answers were asked for in another dialect of the service than those before; else method.',
+      kind: 'version where the service names another version of its data; dialect where the answers were asked for in another dialect of the service than those before; else method.',
       starts_on:
         'First day of the first window that is loaded as the new method has it; earlier ones are as the former one has them.',
       seen_back_to: 'First day of the oldest window in which a cell changed in the same way since.',
-      columns: 'Columns that changed; the one that changed most comes first.',
+      columns: 'Columns that changed; the one that changed most comes first. None: no column changed beyond what is usual.',
       share: 'Rows of a window that changed in the first column. Unit: fraction.',
       change: 'Mean change of the first column, as a part of the former value. Unit: fraction.',
       usual_share: 'The largest share of a window that usual restatements change, the median over windows. Unit: fraction.',
       usual_size: 'By how much they change it at most, the median over windows. Unit: fraction of the larger value.',
       ask_number: 'Answers asked for with this number or a later one follow the new method.',
+      data_version: 'The version that the service names since; NULL: of another kind.',
       noticed_at: 'When it was noticed.',
     },
   ],

@@ -84,7 +84,9 @@ const changeLines = (pipelines: readonly PreviewPipeline[]): string[] => {
 const olderLines = (pipelines: readonly PreviewPipeline[]): string[] =>
   pipelines.flatMap(({ pipeline, older }) =>
     older.flatMap(({ startsOn, column, change, from, to, sample, all }) => [
-      clipped(`${pipeline}: another method from ${startsOn} on (${column} ${percentWords(change)}); ${from}..${to} not.`),
+      clipped(
+        `${pipeline}: another method from ${startsOn} on (${column === '' ? 'a version it names' : `${column} ${percentWords(change)}`}); ${from}..${to} not.`,
+      ),
       `  How far back it goes, ${offerWords(sample)}`,
       `  All of it again, ${offerWords(all)}`,
     ]),

@@ -78,6 +78,11 @@ const print = (output: Output, status: Status, { display, times }: Around): void
   output.line()
   for (const line of coverageLines(status.coverage, columnsOf(process.stdout))) output.line(line)
   if (status.pipelines.some(({ units }) => (units.waiting ?? 0) > 0)) output.line(waitingNote)
+  for (const { pipeline, breaks_noticed_from: from } of status.pipelines)
+    if (from !== null)
+      output.line(
+        `A new method of the service is noticed in ${pipeline} from ${from} on: until then nothing is known to be usual.`,
+      )
   printWords(output, status)
   printTroubled(output, status)
   printReplays(output, status)

@@ -22,6 +22,9 @@ export interface SourceOrder {
   readonly asc: unknown
 }
 
-/** Whether nothing changed between both. A way to ask that names no count says it by its date alone. */
+/** Whether nothing changed between both. What one of them does not name, count or version, says nothing. */
 export const isSameFingerprint = (left: Fingerprint, right: Fingerprint): boolean =>
-  left.lastUpdated === right.lastUpdated && (left.count === null || right.count === null || left.count === right.count)
+  left.lastUpdated === right.lastUpdated && isAlike(left.count, right.count) && isAlike(left.dataVersion, right.dataVersion)
+
+const isAlike = <T>(left: T | null | undefined, right: T | null | undefined): boolean =>
+  left == null || right == null || left === right

@@ -290,4 +290,6 @@ export const zeroCounts = (): RowCounts => ({
 export interface Fingerprint {
   readonly lastUpdated: string | null
   readonly count: number | null
+  /** Version of the data or of their method, where the service names one. */
+  readonly dataVersion?: string | null | undefined
 }

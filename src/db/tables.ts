@@ -97,6 +97,8 @@ export interface AnswerShapesTable {
   dialect: string | null
   /** How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say. */
   source_order: NullableJson
+  /** Version of the data or of their method, as the service names it with the answer; NULL: it names none. */
+  data_version: string | null
   /** Columns of the definition that none of its records has; NULL: not read yet. */
   missing_columns: string[] | null
   /** Columns of the definition that some of its records lack; NULL: not read yet. */
@@ -149,13 +151,13 @@ export interface BreaksTable {
   pipeline_id: number
   /** The run that noticed it: etl.runs. */
   run_id: BigintText
-  /** dialect where the answers were asked for in another dialect of the service than those before; else method. */
-  kind: 'method' | 'dialect'
+  /** version where the service names another version of its data; dialect where the answers were asked for in another dialect of the service than those before; else method. */
+  kind: 'method' | 'dialect' | 'version'
   /** First day of the first window that is loaded as the new method has it; earlier ones are as the former one has them. */
   starts_on: string
   /** First day of the oldest window in which a cell changed in the same way since. */
   seen_back_to: string
-  /** Columns that changed; the one that changed most comes first. */
+  /** Columns that changed; the one that changed most comes first. None: no column changed beyond what is usual. */
   columns: string[]
   /** Rows of a window that changed in the first column. Unit: fraction. */
   share: number
@@ -167,6 +169,8 @@ export interface BreaksTable {
   usual_size: number
   /** Answers asked for with this number or a later one follow the new method. */
   ask_number: BigintText
+  /** The version that the service names since; NULL: of another kind. */
+  data_version: string | null
   /** When it was noticed. */
   noticed_at: Generated<string>
 }
@@ -585,6 +589,10 @@ export interface PipelinesTable {
   tests: DefaultJson
   /** The tags it is charged to: etl.tag_sets. As it was last planned with. */
   tag_set_id: Generated<number>
+  /** When it was first planned. */
+  known_since: Generated<string>
+  /** Version of the data that the service named in the last night that loaded any; NULL: it named none. */
+  data_version: string | null
   /** When this row last changed. */
   updated_at: Generated<string>
 }
@@ -779,6 +787,8 @@ export interface RestatedTable {
   age: number
   /** Rows that the run had an earlier value of. Unit: rows. */
   rows_compared: BigintText
+  /** Units that they are of. Unit: units. */
+  units: BigintText
   /** Rows with another value in the column, as a part of the window; units that the run did not ask for count as unchanged. Unit: fraction. */
   share: number
   /** Mean change of those rows, without sign, as a part of the larger value. Unit: fraction. */
@@ -1027,6 +1037,8 @@ export interface AnswersView {
   source_order: unknown
   /** The dialect of the service it was asked in: v4 or v5; NULL: the source has one alone. */
   dialect: string | null
+  /** Version of the data or of their method, as the service names it with the answer; NULL: it names none. */
+  data_version: string | null
   /** Columns of the definition that none of its records has; NULL: not read yet. */
   missing_columns: string[] | null
   /** Columns of the definition that some of its records lack; NULL: not read yet. */

@@ -110,7 +110,11 @@ const manifestSchema = z.object({
   sha256: z.string(),
   bytes: z.number().int().nonnegative(),
   completeness: z.object({
-    fingerprint: z.object({ lastUpdated: z.string().nullable(), count: z.number().nullable() }),
+    fingerprint: z.object({
+      lastUpdated: z.string().nullable(),
+      count: z.number().nullable(),
+      dataVersion: z.string().nullish(),
+    }),
     expectedRows: z.number().nullable(),
     dataPoints: z.number().nullable(),
     usedQuota: z.number().nullish(),

@@ -9,6 +9,8 @@ export interface Page {
   /** Records in all, as announced with this page; null where it announces none. */
   readonly total: number | null
   readonly lastUpdated: string | null
+  /** Version of the data or of their method; absent or null: the service names none. */
+  readonly dataVersion?: string | null
   /** The limit the service says it applied; absent or null: it does not say. A page of fewer records is the last. */
   readonly limit?: number | null
   /** The offset the service says it applied. */

@@ -16,7 +16,7 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
   const { unitKey, maxPages } = options
   const { top = Number.POSITIVE_INFINITY } = options
   const first = await options.fetch(0, Math.min(options.pageSize, top), 1, nothingBehind)
-  if (first === null) return completeness(0, null)
+  if (first === null) return completeness(0)
   const { total, records } = first
   if (total !== null && records > total) throw unstable(unitKey, `${records} records came where ${total} are announced`)
   const watch = watcher(options, first)
@@ -39,7 +39,7 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
     await ahead.close()
   }
   watch.end()
-  return { ...completeness(total, first.lastUpdated), expectedRows: wanted }
+  return { ...completeness(total, first), expectedRows: wanted }
 }
 
 /** A service that announces no count is read until a page is not full. */
@@ -62,13 +62,13 @@ async function* walkUntilShort(
     yield payload(page, index + 1)
   }
   watch.end()
-  return completeness(null, first.lastUpdated)
+  return completeness(null, first)
 }
 
 const nothingBehind = async (): Promise<void> => undefined
 
-const completeness = (total: number | null, lastUpdated: string | null): Completeness => ({
-  fingerprint: { lastUpdated, count: total },
+const completeness = (total: number | null, first?: Page): Completeness => ({
+  fingerprint: { lastUpdated: first?.lastUpdated ?? null, count: total, dataVersion: first?.dataVersion },
   expectedRows: total,
   dataPoints: null,
 })

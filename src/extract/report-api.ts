@@ -9,6 +9,8 @@ export interface ReportStatus {
   readonly downloadUrl: string | null
   readonly usedQuota: number | null
   readonly dataPoints: number | null
+  /** Version of the data or of their method; null: the service names none. */
+  readonly dataVersion: string | null
   /** Why it failed, where the service says so. */
   readonly detail: string | null
 }
@@ -45,6 +47,7 @@ export interface FinishedReport {
   readonly stream: HttpStream
   readonly dataPoints: number | null
   readonly usedQuota: number | null
+  readonly dataVersion: string | null
 }
 
 /** The service's words, sorted by what they mean for us. */

@@ -74,13 +74,13 @@ const follow = async (
   if (status === null || phase === 'open') return stillOpen(context, record, status, options)
   if (phase === 'done') {
     if (status.downloadUrl === null) return stillOpen(context, record, status, options)
-    const { dataPoints } = status
+    const { dataPoints, dataVersion } = status
     const usedQuota = readableBill(status.usedQuota)
     if (status.usedQuota !== null && usedQuota === null && record.state !== 'ready')
       context.notice('BILL_UNREADABLE', unreadableBill(`${options.unitKey}, report ${reportId}`, status.usedQuota))
     await context.report.ready({ statusWord: status.word, usedQuota, dataPoints })
     const found = { record, reportId, word: status.word, link: status.downloadUrl }
-    return { stream: await openDownload(api, context, found, options), dataPoints, usedQuota }
+    return { stream: await openDownload(api, context, found, options), dataPoints, usedQuota, dataVersion }
   }
   return notMade(api, context, record, status, phase, options)
 }

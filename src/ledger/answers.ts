@@ -59,7 +59,7 @@ export const insertingAnswer = (landed: NewAnswer): RawBuilder<unknown> => {
     insert into etl.answer_rows (answer_id, job_id, asked_at, bytes, source_count, data_points_count, pipeline_id, shape_id, window_from, window_to,
       slice_id, slice_ids, sha256, landing, source_last_updated)
     select ask_number, job_id, coalesce(asked_at, clock_timestamp()), ${bytes}::bigint, ${fingerprint.count}::bigint, ${dataPoints}::bigint,
-      pipeline_id, etl.shape_of(${asks}, ${[...metrics]}::text[], ${top}::integer, ${dialect}::text, ${jsonOrNull(order)}::jsonb, null, null),
+      pipeline_id, etl.shape_of(${asks}, ${[...metrics]}::text[], ${top}::integer, ${dialect}::text, ${jsonOrNull(order)}::jsonb, ${fingerprint.dataVersion ?? null}::text, null, null),
       window_from, window_to, case cardinality(slice_ids) when 1 then slice_ids[1] end, case when cardinality(slice_ids) <> 1 then slice_ids end, decode(${sha256}, 'hex'),
       etl.landing_name(${locator}, etl.landing_folder(pipeline_id, case cardinality(slice_ids) when 1 then slice_ids[1] end, window_from), ask_number), ${fingerprint.lastUpdated}
     from job`

@@ -31,8 +31,8 @@ export const sumRestated = async (db: Db, runId: number): Promise<readonly Resta
         sum((x.value ->> 'size')::float8) as size, sum((x.value ->> 'shift')::float8) as shift
       from runs join etl.loads l on l.run_id = runs.run_id cross join lateral jsonb_each(l.changes) as x group by 1, 2, 3, 4
     ), added as (
-      insert into etl.restated (pipeline_id, run_id, window_from, column_name, seen_at, age, rows_compared, share, size, shift)
-      select c.pipeline_id, c.run_id, c.window_from, c.column_name, w.seen_at, ${ageOf(sql`w.seen_at`)}, w.compared,
+      insert into etl.restated (pipeline_id, run_id, window_from, column_name, seen_at, age, rows_compared, units, share, size, shift)
+      select c.pipeline_id, c.run_id, c.window_from, c.column_name, w.seen_at, ${ageOf(sql`w.seen_at`)}, w.compared, w.units,
         c.rows / w.compared * least(1, w.units::float8 / greatest(1, (select count(*) from etl.units u
           where u.pipeline_id = c.pipeline_id and u.window_from = c.window_from and u.answer_id is not null))), c.size / c.rows, c.shift / c.rows
       from changes c join windows w using (pipeline_id, run_id, window_from) join etl.pipelines p using (pipeline_id)
@@ -53,16 +53,28 @@ const ageOf = (
 type RestatedRun = Row<'etl.pipelines', 'pipeline_id'> & Numbers<'run_id'> & Flags<'nightly'>
 
 /** As src/plan/method-break.ts takes it, with its run. */
-type RestatedRow = Texts<'windowFrom' | 'column'> & Numbers<'runId' | 'seenMs' | 'age' | 'rows' | 'share' | 'size' | 'shift'>
+type RestatedRow = Texts<'windowFrom' | 'column'> &
+  Numbers<'runId' | 'seenMs' | 'age' | 'rows' | 'units' | 'share' | 'size' | 'shift'>
+
+/** So long a pipeline has no usual yet: none of its windows has settled. */
+const youth = sql`interval '45 days'`
+
+/** Versions that are too young for their breaks to be noticed, with the day from which on they are. */
+export const tooYoung = async (
+  db: Db,
+): Promise<readonly (Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>)[]> => {
+  const { rows } = await sql<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>>`
+    select pipeline_id, pipeline, (known_since + ${youth})::date::text as noticed_from from etl.pipelines
+    where known_since > clock_timestamp() - ${youth}`.execute(db)
+  return rows
+}
 
 /** All that is remembered of the pipeline; null: it is too young for any of its windows to have settled. */
 export const restatedBefore = async (db: Db, pipelineId: number): Promise<readonly RestatedRow[] | null> => {
-  const young = await sql<Flags<'young'>>`select coalesce(min(loaded_at) > clock_timestamp() - interval '45 days', true) as young
-    from etl.loads where pipeline_id = ${pipelineId}`.execute(db)
-  if (young.rows[0]?.young !== false) return null
+  if ((await tooYoung(db)).some((young) => young.pipeline_id === pipelineId)) return null
   const { rows } = await sql<RestatedRow>`
     select window_from::text as "windowFrom", column_name as "column", run_id::float8 as "runId", extract(epoch from seen_at)::float8 * 1000 as "seenMs",
-      age, rows_compared::float8 as rows, share, size, shift
+      age, rows_compared::float8 as rows, units::float8 as units, share, size, shift
     from etl.restated where pipeline_id = ${pipelineId} and seen_at > clock_timestamp() - ${remembered}::interval order by run_id`.execute(
     db,
   )
@@ -102,7 +114,48 @@ export const recordBreak = async (db: Db, pipelineId: number, runId: number, fou
         where a.pipeline_id = ${pipelineId} and a.ask_number < c.first order by a.ask_number desc limit 1) then 'dialect' else 'method' end,
       ${found.startsOn}::date, ${found.startsOn}::date, ${[...found.columns]}::text[], ${found.share}::float8, ${found.change}::float8,
       ${found.usualShare}::float8, ${found.usualSize}::float8, c.first
-    from came c where c.first is not null on conflict do nothing`.execute(db)
+    from came c where c.first is not null
+    on conflict (pipeline_id, run_id) do update set columns = excluded.columns, share = excluded.share, change = excluded.change,
+      usual_share = excluded.usual_share, usual_size = excluded.usual_size where breaks.columns = '{}'`.execute(db)
+}
+
+/**
+ * What the service names itself: a night whose newest answer bears another version than those before is a break, by however much figures changed. Call
+ * before `recordBreak`. Where a person asked for older months meanwhile, the next night says so.
+ */
+export const recordVersions = async (db: Db, runId: number): Promise<void> => {
+  const { rows } = await sql<Numbers<'breakId'>>`
+    with came as (
+      select distinct on (l.pipeline_id) l.pipeline_id, a.data_version, coalesce(p.data_version, (
+          select b.data_version from etl.answers b where b.pipeline_id = l.pipeline_id and b.ask_number < a.ask_number and b.data_version is not null
+            and not exists (select from etl.loads o where o.answer_id = b.answer_id and o.run_id = l.run_id) order by b.ask_number desc limit 1)) as former
+      from etl.loads l join etl.answers a on a.answer_id = l.answer_id join etl.pipelines p on p.pipeline_id = l.pipeline_id
+        join etl.runs r on r.run_id = l.run_id
+      where l.run_id = ${runId}::bigint and l.outcome = 'loaded' and a.data_version is not null and r.command in ${nightly}
+      order by l.pipeline_id, a.ask_number desc
+    ), named as (
+      update etl.pipelines p set data_version = c.data_version from came c where p.pipeline_id = c.pipeline_id and c.former is distinct from c.data_version
+    )
+    insert into etl.breaks (pipeline_id, run_id, kind, starts_on, seen_back_to, columns, share, change, usual_share, usual_size, ask_number, data_version)
+    select c.pipeline_id, ${runId}::bigint, 'version', max(l.window_from), min(l.window_from), '{}', 0, 0, 0, 0, f.first, c.data_version
+    from came c cross join lateral (
+        select min(b.ask_number) as first from etl.answers b where b.pipeline_id = c.pipeline_id and b.data_version = c.data_version and b.ask_number > coalesce(
+          (select max(o.ask_number) from etl.answers o where o.pipeline_id = c.pipeline_id and o.data_version <> c.data_version), 0)
+      ) f
+      join etl.loads l on l.pipeline_id = c.pipeline_id and l.run_id = ${runId}::bigint and l.outcome = 'loaded'
+      join etl.answers a on a.answer_id = l.answer_id and a.ask_number >= f.first
+    where c.former <> c.data_version group by c.pipeline_id, f.first, c.data_version
+    on conflict do nothing returning break_id::float8 as "breakId"`.execute(db)
+  for (const { breakId } of rows) await moveBack(db, breakId)
+  const older = await sql<Numbers<'breakId'> & Texts<'windowFrom'>>`
+    select b.break_id::float8 as "breakId", min(l.window_from)::text as "windowFrom"
+    from etl.loads l join etl.answers a on a.answer_id = l.answer_id
+      join etl.breaks b on b.pipeline_id = l.pipeline_id and b.data_version = a.data_version and l.window_from < b.starts_on
+    where l.run_id = ${runId}::bigint and l.outcome = 'loaded' group by 1`.execute(db)
+  for (const { breakId, windowFrom } of older.rows) {
+    await reachBack(db, breakId, windowFrom)
+    await moveBack(db, breakId)
+  }
 }
 
 /** Cells of the window changed as the break has it. */
@@ -128,14 +181,14 @@ export const moveBack = async (db: Db, breakId: number): Promise<void> => {
 /** What alarms and plans say of a break. */
 export type BreakLine = Texts<'pipeline' | 'startsOn' | 'seenBackTo' | 'noticedOn' | 'kind'> &
   Numbers<'breakId' | 'version' | 'runId' | 'share' | 'change'> &
-  Maybe<Texts<'oldest' | 'last'>> &
+  Maybe<Texts<'oldest' | 'last' | 'dataVersion'>> &
   Counts<'olderUnits' | 'olderWindows'> & { readonly columns: readonly string[] }
 
 /** Of published versions. `olderUnits`: loaded ones of windows before it. @param within an interval of PostgreSQL: noticed so long ago at most */
 export const breakLines = async (db: Db, within: string): Promise<readonly BreakLine[]> => {
   const { rows } = await sql<BreakLine>`
     select b.break_id::float8 as "breakId", p.pipeline, p.version, b.run_id::float8 as "runId", b.kind, b.starts_on::text as "startsOn",
-      b.seen_back_to::text as "seenBackTo", b.noticed_at::date::text as "noticedOn", b.share, b.change, b.columns,
+      b.seen_back_to::text as "seenBackTo", b.noticed_at::date::text as "noticedOn", b.share, b.change, b.columns, b.data_version as "dataVersion",
       o.oldest::text, o.last::text, o.units as "olderUnits", o.windows as "olderWindows"
     from etl.breaks b join etl.pipelines p using (pipeline_id)
       cross join lateral (select min(u.window_from) as oldest, max(u.window_from) as last, count(*) as units, count(distinct u.window_from) as windows

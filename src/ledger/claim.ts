@@ -171,7 +171,9 @@ type ClaimedRow = Row<
   Row<'etl.run_jobs', 'run_id' | 'priority'> &
   Flags<'orphan'> &
   Maybe<
-    Row<'etl.answers', 'landing' | 'source_last_updated' | 'source_count'> & Counts<'loaded_answer_id'> & Texts<'loaded_sha256'>
+    Row<'etl.answers', 'landing' | 'source_last_updated' | 'source_count' | 'data_version'> &
+      Counts<'loaded_answer_id'> &
+      Texts<'loaded_sha256'>
   > & {
     readonly slices: readonly (readonly string[])[] | null
   }
@@ -202,7 +204,7 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
     select c.job_id, c.fence, c.kind, c.reason, c.pipeline_id, c.window_from, c.window_to, c.slice_ids, c.cells, c.attempts, c.forced,
       c.released, c.ask_number, c.answer_id, c.account, c.endpoint, c.report_state, c.run_id, c.orphan, c.priority, p.pipeline, p.version, p.window_every,
       p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, a.landing,
-      l.answer_id as loaded_answer_id, l.sha256 as loaded_sha256, l.source_last_updated, l.source_count
+      l.answer_id as loaded_answer_id, l.sha256 as loaded_sha256, l.source_last_updated, l.source_count, l.data_version
     from claimed c join etl.pipelines p on p.pipeline_id = c.pipeline_id
       left join etl.answers a on a.answer_id = c.answer_id
       left join etl.units u on c.cells = 1 and u.pipeline_id = c.pipeline_id and u.window_from = c.window_from and u.slice_id = c.slice_ids[1]
@@ -249,6 +251,6 @@ const loadedOf = (row: ClaimedRow): LoadedAnswer | null => {
   return {
     answerId: Number(row.loaded_answer_id),
     sha256: row.loaded_sha256,
-    fingerprint: { lastUpdated: row.source_last_updated, count },
+    fingerprint: { lastUpdated: row.source_last_updated, count, dataVersion: row.data_version },
   }
 }

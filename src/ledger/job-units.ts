@@ -227,15 +227,19 @@ export const answerOfAll = async (
   const row = await db
     .selectFrom(these)
     .innerJoin('etl.answers as a', 'a.answer_id', 'u.first')
-    .select(['a.answer_id', 'a.sha256', 'a.source_last_updated', 'a.source_count'])
+    .select(['a.answer_id', 'a.sha256', 'a.source_last_updated', 'a.source_count', 'a.data_version'])
     .whereRef('u.last', '=', 'u.first')
     .where('u.loaded', '=', String(cells))
     .where('u.held', '=', '0')
     .executeTakeFirst()
   if (row === undefined) return null
-  const { answer_id, sha256, source_last_updated, source_count } = row
+  const { answer_id, sha256, source_last_updated, source_count, data_version } = row
   const count = source_count === null ? null : Number(source_count)
-  return { answerId: Number(answer_id), sha256, fingerprint: { lastUpdated: source_last_updated, count } }
+  return {
+    answerId: Number(answer_id),
+    sha256,
+    fingerprint: { lastUpdated: source_last_updated, count, dataVersion: data_version },
+  }
 }
 
 /** The unit that the answer is for; null where it is for several. */

@@ -73,7 +73,7 @@ export const recordLoad = async (
         inserted, updated, ended, unchanged, quarantined, duplicates, "withoutRows", drift, loaded_at, milliseconds, changes
       from loaded where not exists (select from beside) order by "windowFrom"
     ), read as materialized (
-      select a.answer_id, ${fields === null ? sql`a.shape_id` : sql`etl.shape_of(h.asks, h.metrics, h.top_rows, h.dialect, h.source_order, ${[...fields.missing]}::text[], ${[...fields.partly]}::text[])`} as shape_id
+      select a.answer_id, ${fields === null ? sql`a.shape_id` : sql`etl.shape_of(h.asks, h.metrics, h.top_rows, h.dialect, h.source_order, h.data_version, ${[...fields.missing]}::text[], ${[...fields.partly]}::text[])`} as shape_id
       from etl.answer_rows a join etl.answer_shapes h on h.shape_id = a.shape_id where a.answer_id = ${answerId}::bigint
     ), judged as (
       update etl.answer_rows a set verdict = 'good', verdict_message = case when a.verdict = 'good' then a.verdict_message end, shape_id = r.shape_id,

@@ -223,7 +223,7 @@ export const sampleUnits = async (
 }
 
 type SampledRow = Row<'etl.slices', 'slice_id' | 'values'> &
-  Row<'etl.answers', 'source_last_updated' | 'source_count' | 'asked_at'>
+  Row<'etl.answers', 'source_last_updated' | 'source_count' | 'data_version' | 'asked_at'>
 
 const loadedFrom = async (
   db: Db,
@@ -234,7 +234,7 @@ const loadedFrom = async (
 ): Promise<SampledUnit[]> => {
   const { rows } = await sql<SampledRow>`
     select distinct x.* from unnest(${[...places]}::integer[]) as p (place) cross join lateral (
-      select u.slice_id, s."values", a.source_last_updated, a.source_count, greatest(a.asked_at, a.stood_at) as asked_at
+      select u.slice_id, s."values", a.source_last_updated, a.source_count, a.data_version, greatest(a.asked_at, a.stood_at) as asked_at
       from etl.units u join etl.slices s on s.slice_id = u.slice_id join etl.answers a on a.answer_id = u.answer_id
       where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place
         and u.job_id is null and u.held_answer_id is null and s.wanted_until is null
@@ -245,6 +245,7 @@ const loadedFrom = async (
     fingerprint: {
       lastUpdated: row.source_last_updated,
       count: row.source_count === null ? null : Number(row.source_count),
+      dataVersion: row.data_version,
     },
     stoodAtMs: Date.parse(row.asked_at),
   }))

@@ -7,8 +7,9 @@ export interface Restated {
   readonly column: string
   /** How many windows ended since it did, 3 at most: young windows still settle, and are compared with young ones. */
   readonly age: number
-  /** Rows that the run had before and after. */
+  /** Rows that the run had before and after, and units they are of: a service may restate units whole. */
   readonly rows: number
+  readonly units: number
   /** Rows with another value, as a part of the window: of units that the run did not ask for, none changed. */
   readonly share: number
   /** By how much rows changed that did, on average, without the sign; of the larger value, so from 0 to 1. */
@@ -41,6 +42,11 @@ const perDeviation = 1.4826
 const margin = 1.25
 /** Sizes say something from so many windows on. */
 const fewSizes = 3
+/** So many times its own chance the share of few units is beyond what is usual. */
+const chances = 1.5
+/** So many usual sizes a sum may be off by chance, over the root of the units; and so often the largest usual one. */
+const driftChances = 2.5
+const driftMargin = 1.25
 /** A break's columns changed by its size, give or take so much of it. */
 const likeness = 0.5
 
@@ -70,9 +76,15 @@ const largestOf = (all: readonly Restated[]): readonly Largest[] =>
   [...Map.groupBy(all, ({ windowFrom }) => windowFrom).values()].map((nights) => ({
     share: Math.max(...nights.map(({ share }) => share)),
     size: Math.max(...nights.map(({ size }) => size)),
+    drift: nights.map(driftOf).reduce((most, one) => (Math.abs(one) > Math.abs(most) ? one : most), 0),
   }))
 
-type Largest = Pick<Restated, 'share' | 'size'>
+interface Largest extends Pick<Restated, 'share' | 'size'> {
+  readonly drift: number
+}
+
+/** By how much the whole window went up or down. */
+const driftOf = ({ share, shift }: Restated): number => share * shift
 
 /** Whether it is the same change, seen in more of the table: no other break, and no usual restatement. */
 export const isOfBreak = (one: Restated, found: Pick<MethodBreak, 'columns' | 'change'>): boolean =>
@@ -81,11 +93,22 @@ export const isOfBreak = (one: Restated, found: Pick<MethodBreak, 'columns' | 'c
 /** Of the former value. */
 const changeOf = ({ shift }: Pick<Restated, 'shift'>): number => (shift > 0 ? 1 / (1 - Math.min(shift, 0.999)) - 1 : shift)
 
-const isBeyond = ({ share, size, rows }: Restated, usual: readonly Largest[]): boolean => {
+/**
+ * Three ways to be unlike what is usual: more of the window than its units let expect, by larger changes, or all one way. A change of 3 % in a window of
+ * 12 to 17 rows, of which a third is restated each night by twice as much, may pass for chance in all three.
+ */
+const isBeyond = (one: Restated, usual: readonly Largest[]): boolean => {
+  const { share, size, rows, units } = one
   if (share <= leastShare || size < leastSize) return false
-  const [shares, sizes] = [usual.map((one) => one.share), usual.map((one) => one.size)]
-  const isWide = share - plainShare >= deviations * Math.sqrt((plainShare * (1 - plainShare)) / rows) && share > limitOf(shares)
-  return isWide || (usual.length >= fewSizes && share >= quantile(shares, 0.5) && size > limitOf(sizes))
+  const [shares, sizes, drifts] = [usual.map((of) => of.share), usual.map((of) => of.size), usual.map(({ drift }) => drift)]
+  const middle = quantile(shares, 0.5)
+  const isWide = (of: number): boolean => share - plainShare >= deviations * Math.sqrt((plainShare * (1 - plainShare)) / of)
+  if (isWide(units) && share > limitOf(shares) + chances * Math.sqrt((middle * (1 - middle)) / units)) return true
+  if (usual.length >= fewSizes && share >= middle && size > limitOf(sizes)) return true
+  const drift = Math.abs(driftOf(one) - quantile(drifts, 0.5))
+  if (middle > leastShare || drift <= driftMargin * limitOf(drifts.map(Math.abs))) return false
+  const isFar = usual.length > 1 && drift > (driftChances * quantile(sizes, 0.5)) / Math.sqrt(units)
+  return isFar || (isWide(rows) && share > limitOf(shares))
 }
 
 /** What usual figures do not reach. */

@@ -1,7 +1,16 @@
 // At the end of a run: what it restated is summed up, judged against what is usual, and where it is a new method, on record. Asks the service nothing.
 import { messageOf } from '../core/errors.ts'
 import type { Db } from '../db/tables.ts'
-import { breaksOf, type KnownBreak, moveBack, reachBack, recordBreak, restatedBefore, sumRestated } from '../ledger/breaks.ts'
+import {
+  breaksOf,
+  type KnownBreak,
+  moveBack,
+  reachBack,
+  recordBreak,
+  recordVersions,
+  restatedBefore,
+  sumRestated,
+} from '../ledger/breaks.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import { isOfBreak, judgeRestated, type Restated } from '../plan/method-break.ts'
 import type { Runtime } from './runtime.ts'
@@ -10,6 +19,7 @@ import type { Runtime } from './runtime.ts'
 export const noticeBreaks = async ({ database, log }: Pick<Runtime, 'database' | 'log'>, runId: number): Promise<void> => {
   try {
     await database.kysely.transaction().execute(async (trx) => {
+      await recordVersions(trx, runId)
       for (const { pipeline_id, run_id, nightly } of await sumRestated(trx, runId)) {
         await lockPipeline(trx, pipeline_id)
         await noticeOne(trx, pipeline_id, run_id, nightly)

@@ -5,6 +5,7 @@ import type { Exchange } from './exchange.ts'
 import type { FaultKind } from './fault-kinds.ts'
 import type { Settings } from './sandbox-options.ts'
 import { type Reply, json, plainText, quotaExhausted, refusal, retryAfter } from './reply.ts'
+import { versionOf } from './keyword-endpoint.ts'
 import { type ReportQuery, type ReportWorld, type TableQuery, priceOf } from './report-query.ts'
 import { type Checked, checkReport, checkShopper } from './report-request.ts'
 import { reportText } from './report-text.ts'
@@ -125,6 +126,7 @@ export const status = (service: Service, exchange: Exchange, linkBase: string): 
     ...(dataPoints === 'none' ? {} : { data_points_count: reports.points(report, dataPoints) }),
     ...(linkless ? {} : { download_url: linkBase + reports.link(report, calendar.nowMs() + linkLifeMs) }),
     status: service.settings().finalWord,
+    ...versionOf(service),
     used_quota: report.submission.chargedQuota ?? 0,
   })
 }

@@ -96,10 +96,17 @@ const metaOf = (
       ...(take('key-echo') === null ? {} : { api_key: service.settings().apiKey }),
     },
     status: 'Success',
+    ...versionOf(service),
     // An answered request costs one credit; not in the interface, but met at the service (fact 46).
     data_credits_charged: 1,
     last_updated: take('last-updated-drift') === null ? updated : addWindows(updated, 'day', 1),
   }
+}
+
+/** Not in the interface, and not met yet: a service may say by which version of its data it answers. */
+export const versionOf = (service: Service): object => {
+  const { dataVersion } = service.settings()
+  return dataVersion === null ? {} : { data_version: dataVersion }
 }
 
 interface KeywordRequest {

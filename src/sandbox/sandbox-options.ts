@@ -46,6 +46,7 @@ export const optionsSchema = z.strictObject({
   quota: count.nullable().default(null).describe('credits of the key; null: unlimited'),
   dataPoints: z.enum(dataPoints).default('cells').describe('what data_points_count counts: rows, cells, non-empty, none'),
   sparse: off.describe('reports have a third of their rows: the others have no value and are neither sent nor counted'),
+  dataVersion: z.string().nullable().default(null).describe('the version of the data that answers name; null: none'),
   finalWord: z.enum(['completed', 'complete']).default('completed').describe('the status of a finished report'),
   history: z.enum(['ids', 'requests']).default('ids').describe('what the report history tells: ids, or also the requests'),
   webhookDates: z.enum(['iso', 'us']).default('iso').describe('dates in messages about releases: iso, us'),

@@ -138,7 +138,7 @@ const turnedNotes = (columns: readonly string[], rows: readonly (readonly unknow
 }
 
 const breakNote = ({ starts_on, columns, change }: AnswerState['method_breaks'][number]): string =>
-  `From ${starts_on} on the service counts by another method (${columns[0]} ${change < 0 ? '-' : '+'}${Math.abs(change * 100).toFixed(0)} % on average): figures before and after are not comparable (bi.breaks).`
+  `From ${starts_on} on the service counts by another method${columns[0] === undefined ? '' : ` (${columns[0]} ${change < 0 ? '-' : '+'}${Math.abs(change * 100).toFixed(0)} % on average)`}: figures before and after are not comparable (bi.breaks).`
 
 const wordsOf = ({ name, about, unit, format }: Metric) => ({ name, about, unit, format })
 

@@ -14,6 +14,7 @@ import { boxOf, shippedDefinition, shippedDefinitions } from '../support/definit
 import { newRun } from '../support/ledger.ts'
 import { type LoadKit, loadBody, openLoading, trafficCsv, trafficLine, workOn } from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { readStatus } from '../../src/web/reads/read-status.ts'
 
 let db: TestDatabase
 let kit: LoadKit
@@ -62,6 +63,7 @@ const night = async (
     runId,
   )
   await query(`update etl.load_rows set loaded_at = loaded_at - interval '${daysAgo} days' where run_id = ${runId};
+    update etl.pipelines set known_since = least(known_since, clock_timestamp() - interval '${daysAgo} days');
     update etl.restated set seen_at = seen_at - interval '${daysAgo} days' where run_id = ${runId}`)
   return runId
 }
@@ -79,7 +81,12 @@ const breaks = () =>
 
 describe('a service that changes its method', () => {
   test('is no break while it restates as usual, and what it restates is summed up by window and column', async () => {
+    const noticedFrom = async () =>
+      (await readStatus(db.database.kysely, [])).pipelines.map(({ breaks_noticed_from }) => breaks_noticed_from)
+    await night(months)
+    expect(await noticedFrom()).toEqual([expect.stringMatching(/^\d{4}-\d\d-\d\d$/)])
     await night(months, { daysAgo: 80 })
+    expect(await noticedFrom()).toEqual([null])
     for (let turn = 0; turn < 4; turn += 1) {
       for (const month of months.slice(2)) correct(month, turn)
       await night(months.slice(2), { daysAgo: 60 - turn * 10 })

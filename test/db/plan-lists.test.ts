@@ -109,7 +109,7 @@ describe('definitions and lists', () => {
     const planning = report('a.com', 'b.com')
     await plan(db, planning, range('2025-01', '2025-02'))
     const answer = await loaded(db, await onlyJob(db, planning))
-    await sql`update etl.answer_rows set shape_id = etl.shape_of(${asksOf(planning.definition)}, '{}', null, null, null, null, null) where answer_id = ${answer}`.execute(
+    await sql`update etl.answer_rows set shape_id = etl.shape_of(${asksOf(planning.definition)}, '{}', null, null, null, null, null, null) where answer_id = ${answer}`.execute(
       db.database.kysely,
     )
     const next = { ...withLists(planning.definition, { domains: ['b.com', 'c.com'] }), version: 2 }

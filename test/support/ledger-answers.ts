@@ -34,7 +34,7 @@ export const newAnswer = async (where: Where, jobId: number, choice: AnswerChoic
       window_to: choice.window?.to ?? job.window_to,
       slice_id: others.length === 0 ? first : null,
       slice_ids: others.length === 0 ? null : sliceIds,
-      shape_id: sql`etl.shape_of('asks', '{}', null, null, null, null, null)`,
+      shape_id: sql`etl.shape_of('asks', '{}', null, null, null, null, null, null)`,
       source_last_updated: choice.lastUpdated ?? null,
       source_count: choice.sourceCount ?? null,
       verdict: null,

@@ -136,7 +136,7 @@ export const fillLedger = async (db: TestDatabase, scenery: Scenery): Promise<vo
     from generate_series('2026-08-01'::date, '2026-10-01', '1 month') m, generate_series(1, 2) s order by m, s`)
   await pool.query(`insert into etl.answer_rows (pipeline_id, job_id, answer_id, asked_at, landing, sha256, bytes, window_from, window_to, slice_id, shape_id, verdict)
     select 1, job_id, ask_number, now() - interval '1 hour', 'keywords/' || job_id, decode(repeat('aa', 32), 'hex'), 1000, window_from, window_to, slice_ids[1],
-      etl.shape_of('x', '{}', null, null, null, null, null), 'good'
+      etl.shape_of('x', '{}', null, null, null, null, null, null), 'good'
     from etl.jobs order by job_id`)
   await pool.query(`insert into etl.units (pipeline_id, window_from, slice_id, ask_number, answer_id)
     select 1, window_from, slice_ids[1], ask_number, answer_id from etl.answers order by answer_id`)
@@ -154,7 +154,7 @@ const breakUnits = async ({ database: { pool } }: TestDatabase): Promise<void> =
   await pool.query(`insert into etl.answer_rows (pipeline_id, job_id, answer_id, asked_at, landing, sha256, bytes, window_from, window_to, slice_id, shape_id,
       verdict, verdict_message)
     values (1, 1, 7, now(), 'keywords/7', decode(repeat('bb', 32), 'hex'), 400, '2026-08-01', '2026-09-01', 1,
-      etl.shape_of('x', '{}', null, null, null, null, null), 'good', 'Lost <b>60 %</b> of its rows.')`)
+      etl.shape_of('x', '{}', null, null, null, null, null, null), 'good', 'Lost <b>60 %</b> of its rows.')`)
   await pool.query(`update etl.units set held_answer_id = 7, held_code = 'SHRUNK' where unit_id = 1`)
   await pool.query(`insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, account, error_code, error_message)
     values (1, 'walk', 'new', '2026-08-01', '2026-09-01', '{2}', 1, 'failed', 'default', 'BAD_RESPONSE', 'The page is HTML.')`)

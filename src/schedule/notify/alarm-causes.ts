@@ -31,19 +31,28 @@ const told = '2 days'
 /** Tables that a night found changed alike are one message. */
 export const breakCauses = async ({ database }: Runtime): Promise<Cause[]> =>
   (await breakLines(database.kysely, told)).map(
-    ({ breakId, pipeline, kind, startsOn, columns, change, share, noticedOn, oldest }) => ({
+    ({ breakId, pipeline, kind, startsOn, columns, change, share, noticedOn, oldest, dataVersion }) => ({
       cause: `break/${pipeline}/${breakId}`,
       kind: 'break',
       pipeline,
       grouping: noticedOn,
       message:
-        `${pipeline}: from ${startsOn} on the service ${kind === 'dialect' ? 'answers otherwise in another dialect' : 'counts by another method'}: ${Math.round(share * 100)} % of ${columns[0]} changed, ` +
-        `by ${(change * 100).toFixed(1)} % on average.`,
+        `${pipeline}: from ${startsOn} on the service ${breakWords(kind, dataVersion)}` +
+        (columns[0] === undefined
+          ? '; no more figures changed than usual.'
+          : `: ${Math.round(share * 100)} % of ${columns[0]} changed, by ${(change * 100).toFixed(1)} % on average.`),
       changed: `Figures before and after are not comparable; bi.breaks has it, and comparisons across it are marked.${oldest === null ? '' : ` Months from ${oldest} on are as they were.`}`,
       nextStep: `\`millrace plan ${pipeline}\` says what it costs to load the months before again, and a few cells of them first. Nothing is bought by itself.`,
       details: { break_id: breakId, starts_on: startsOn, columns, change, share },
     }),
   )
+
+const breakWords = (kind: string, dataVersion: string | null): string =>
+  kind === 'version'
+    ? `names version ${dataVersion} of its data`
+    : kind === 'dialect'
+      ? 'answers otherwise in another dialect'
+      : 'counts by another method'
 
 const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
   const late: Cause[] = []

@@ -13,7 +13,7 @@ import { creditsIn } from './credits-in.ts'
 import { validate } from './discovery.ts'
 import { endpoints, withReportId } from './endpoints.ts'
 import { reportHistory } from './history-endpoint.ts'
-import { jsonOf } from './json-answer.ts'
+import { dataVersionIn, jsonOf } from './json-answer.ts'
 import { refusalError } from './refusal-meanings.ts'
 import { readRefusal, type Refusal } from './refusal-text.ts'
 import { type RefusedAt, refusedWith, wasTaken } from './refused-request.ts'
@@ -163,6 +163,7 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
     downloadUrl: download_url || null,
     usedQuota: creditsIn(used_quota),
     dataPoints: data_points_count ?? null,
+    dataVersion: dataVersionIn(parsed.data),
     detail: redact(errors || error_message || message || '').slice(0, longestDetail) || null,
   }
 }
@@ -192,8 +193,8 @@ export async function* extractReport(
   })
   const format = definition.params['response_format'] === 'json' ? 'json' : 'csv'
   yield { format, part: 1, body: finished.stream.body, mayBeEmpty: finished.dataPoints === 0 }
-  const { dataPoints, usedQuota } = finished
-  return { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints, usedQuota }
+  const { dataPoints, usedQuota, dataVersion } = finished
+  return { fingerprint: { lastUpdated: null, count: null, dataVersion }, expectedRows: null, dataPoints, usedQuota }
 }
 
 /** The service's own list, searched for submissions whose answer was lost. */

@@ -1,4 +1,5 @@
 // An answer of the service as JSON.
+import { z } from 'zod'
 import { parseJson, parsePage, type RecordPage } from '../../extract/http-answer.ts'
 import type { HttpAnswer } from '../../extract/http-types.ts'
 import { addressSetting } from './settings.ts'
@@ -9,3 +10,16 @@ export const jsonOf = (answer: HttpAnswer, endpoint: string): unknown => parseJs
 /** The same of a page whose records stand in `list`. */
 export const pageOf = (answer: HttpAnswer, endpoint: string, list: string): RecordPage =>
   parsePage(answer, endpoint, addressSetting, list)
+
+const version = z.union([z.string(), z.number()]).transform(String).pipe(z.string().trim().min(1).max(100)).nullish().catch(null)
+/** No fact names a field for it: these say of themselves that they are not the version of the API. */
+const versions = z.object({
+  data_version: version,
+  method_version: version,
+  methodology_version: version,
+  algorithm_version: version,
+})
+
+/** The version of the data or of their method, in `meta` or beside it; null: none is named. */
+export const dataVersionIn = (body: Readonly<Record<string, unknown>>): string | null =>
+  [body['meta'], body].flatMap((part) => Object.values(versions.safeParse(part).data ?? {})).find((one) => one != null) ?? null

@@ -10,7 +10,7 @@ import type { Page } from '../../extract/page-reader.ts'
 import { inProvedShape } from '../../extract/proved-shape.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
 import { creditsIn } from './credits-in.ts'
-import { pageOf } from './json-answer.ts'
+import { dataVersionIn, pageOf } from './json-answer.ts'
 import { dialectOf, pathOf } from './service-dialect.ts'
 import { internalCountry } from './spelling.ts'
 import { meaningOf } from './refusal-table.ts'
@@ -156,6 +156,7 @@ const askForPage = async (
     records: records.length,
     total: keywords_count ?? null,
     lastUpdated: meta?.last_updated ?? null,
+    dataVersion: dataVersionIn(page.data),
     limit: numeric(meta?.query?.limit),
     offset: numeric(meta?.query?.offset),
     order: orderOf(records),

@@ -68,7 +68,9 @@ export const keywords: Source = {
   },
   probe: async (request, context) => {
     const page = await fetchPage(request, context, 0, 1, 1)
-    return page === null ? { lastUpdated: null, count: 0 } : { lastUpdated: page.lastUpdated, count: page.total }
+    return page === null
+      ? { lastUpdated: null, count: 0 }
+      : { lastUpdated: page.lastUpdated, count: page.total, dataVersion: page.dataVersion }
   },
   meter,
   billing: { seen: seenPrices },

@@ -63,6 +63,7 @@ const status = (word: string, more: Partial<ReportStatus> = {}): ReportStatus =>
   downloadUrl: null,
   usedQuota: null,
   dataPoints: null,
+  dataVersion: null,
   detail: null,
   ...more,
 })

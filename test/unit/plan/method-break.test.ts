@@ -65,7 +65,16 @@ const restatedOf = (table: Table, night: number, window: number, factor = 1): Re
     }
     if (changed === 0) return []
     return [
-      { windowFrom: month(window), column, age, rows: all, share: changed / all, size: size / changed, shift: shift / changed },
+      {
+        windowFrom: month(window),
+        column,
+        age,
+        rows: all,
+        units: domains,
+        share: changed / all,
+        size: size / changed,
+        shift: shift / changed,
+      },
     ]
   })
 }
@@ -109,12 +118,21 @@ describe('over a year', () => {
   })
 })
 
-const one: Restated = { windowFrom: '2026-05-01', column: 'visits', age: 1, rows: 500, share: 0.98, size: 0.04, shift: 0.04 }
+const one: Restated = {
+  windowFrom: '2026-05-01',
+  column: 'visits',
+  age: 1,
+  rows: 500,
+  units: 40,
+  share: 0.98,
+  size: 0.04,
+  shift: 0.04,
+}
 
 describe('a break', () => {
   test('is not told from a handful of rows, from little of a window, or from the last digits of its values', () => {
     expect(judgeRestated([one], [])).toMatchObject({ startsOn: '2026-05-01', columns: ['visits'] })
-    for (const less of [{ rows: 5 }, { share: 0.4 }, { size: 0.004, shift: 0.004 }])
+    for (const less of [{ rows: 5, units: 5 }, { share: 0.4 }, { size: 0.004, shift: 0.004 }])
       expect(judgeRestated([{ ...one, ...less }], [])).toBeNull()
   })
 
