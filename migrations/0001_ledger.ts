@@ -510,6 +510,19 @@ const words = [
     unique (pipeline_id, run_id)
   )`,
 
+  // What a month comes to, as the last run of the pipeline computed it.
+  `create table etl.forecasts (
+    account text not null,
+    pipeline text not null,
+    month date not null,
+    run_id bigint not null,
+    spent numeric not null,
+    low numeric,
+    high numeric,
+    computed_at timestamptz not null default clock_timestamp(),
+    primary key (account, pipeline, month)
+  )`,
+
   `create table etl.events (
     event_id bigint generated always as identity primary key,
     at timestamptz not null default now(),
@@ -1509,6 +1522,19 @@ const relations: Readonly<Record<string, About>> = {
       ask_number: 'Answers asked for with this number or a later one follow the new method.',
       data_version: 'The version that the service names since; NULL: of another kind.',
       noticed_at: 'When it was noticed.',
+    },
+  ],
+  forecasts: [
+    'What a month comes to, as the last run of the pipeline in it computed it. One row an account, pipeline and month.',
+    {
+      account: 'The account whose key is used.',
+      pipeline: 'The pipeline, over its versions.',
+      month: 'First day of the month (UTC).',
+      run_id: runOfRow,
+      spent: 'Credits spent and reserved by then. Unit: credits.',
+      low: 'Credits at the end of the month, at least; NULL: nobody can say. Unit: credits.',
+      high: 'The same at most; as low where the price is known. Unit: credits.',
+      computed_at: 'When it was computed.',
     },
   ],
   events: [

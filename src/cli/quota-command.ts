@@ -9,7 +9,7 @@ import { databaseMs } from '../ledger/database-now.ts'
 import { pricesOf } from '../plan/price.ts'
 import { readApiSettings } from '../run/apis.ts'
 import { sourceFolders } from '../run/open-runtime.ts'
-import { endOf, endWords, type Forecast, forecasts } from '../web/reads/read-forecast.ts'
+import { endOf, endWords, type Forecast, forecasts } from '../ledger/month-end.ts'
 import { quotaDays, quotaMonths } from '../web/reads/read-quota.ts'
 import {
   meterMonths,

@@ -233,6 +233,26 @@ export interface EventsTable {
   details: DefaultJson
 }
 
+/** What a month comes to, as the last run of the pipeline in it computed it. One row an account, pipeline and month. */
+export interface ForecastsTable {
+  /** The account whose key is used. */
+  account: string
+  /** The pipeline, over its versions. */
+  pipeline: string
+  /** First day of the month (UTC). */
+  month: string
+  /** The run: etl.runs. */
+  run_id: BigintText
+  /** Credits spent and reserved by then. Unit: credits. */
+  spent: BigintText
+  /** Credits at the end of the month, at least; NULL: nobody can say. Unit: credits. */
+  low: NullableBigint
+  /** The same at most; as low where the price is known. Unit: credits. */
+  high: NullableBigint
+  /** When it was computed. */
+  computed_at: Generated<string>
+}
+
 /** Names the warehouse bore before it was restored, cloned or moved. Landings under them are read as its own. */
 export interface FormerNamesTable {
   /** The warehouse: etl.warehouse, or the one it is a clone of. */
@@ -1504,6 +1524,7 @@ export interface Tables {
   'etl.data_point_readings': DataPointReadingsTable
   'etl.deliveries': DeliveriesTable
   'etl.events': EventsTable
+  'etl.forecasts': ForecastsTable
   'etl.former_names': FormerNamesTable
   'etl.jobs': JobsTable
   'etl.kept_units': KeptUnitsTable

@@ -28,6 +28,8 @@ import { lockPipeline } from '../ledger/pipelines.ts'
 import { closeWindows, windowsLoadedBy } from '../ledger/windows.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { lookBackStart } from '../plan/frames.ts'
+import { forecasts, keepForecasts } from '../ledger/month-end.ts'
+import { pricesOf } from '../plan/price.ts'
 import { noticeBreaks } from './notice-breaks.ts'
 import { publishAttributes } from './refresh-attributes.ts'
 
@@ -97,6 +99,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     // A night that only sampled leaves it to the next that has something to do.
     if (counts.jobs > 0 && asks(request) && (await runSummary(kysely, runId)).quota_used > 0)
       await inSpan('meter', span, () => readMetersAfter(runtime, request.definitions, request.signal))
+    if (asks(request)) await foretell(runtime, runId, request)
     const summary = withAside(await runSummary(kysely, runId), counts)
     const unanswered = summary.units.waiting > 0 ? await unitsUnanswered(kysely, runId) : 0
     const aside = asideOf(counts)
@@ -275,6 +278,21 @@ const refreshAttributes = async ({ database, attributes, progress, log }: Runtim
   } catch (error) {
     const code = isEtlError(error) ? error.code : 'ATTRIBUTES'
     progress.emit({ event: 'notice', code, message: `Attributes stay as they were: ${messageOf(error)}` })
+  }
+}
+
+/** What the month comes to after this run, for readers of `bi`; a run does not fail over it. */
+const foretell = async (runtime: Runtime, runId: number, { definitions }: Pick<RunRequest, 'definitions'>): Promise<void> => {
+  const { kysely } = runtime.database
+  try {
+    const all = await forecasts(kysely, await databaseMs(kysely), pricesOf(runtime, definitions))
+    await keepForecasts(
+      kysely,
+      runId,
+      all.filter(({ pipeline }) => definitions.some((one) => one.pipeline === pipeline)),
+    )
+  } catch (error) {
+    runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'what the month comes to is left to the next run to be computed')
   }
 }
 

@@ -104,7 +104,8 @@ describe('attributes', () => {
     await apply()
     expect(
       await query(
-        'select ownership, domains::int, clicks::int, clicks_all::int, share_of_voice::float8 as share from bi.keyword_groups order by 1',
+        `select ownership, count(*)::int as domains, sum(clicks)::int as clicks, max(clicks_followed)::int as clicks_all, sum(share_of_voice)::float8 as share
+          from bi.domain_share_of_voice group by 1 order by 1`,
       ),
     ).toEqual([
       { ownership: '(none)', domains: 1, clicks: 100, clicks_all: 600, share: 0.166667 },
@@ -113,7 +114,8 @@ describe('attributes', () => {
     ])
     expect(
       await query(
-        `select domain_group, clicks::int, clicks_all::int from bi.keyword_group_share_of_voice where keyword = 'shoes' order by 1`,
+        `select domain_group, sum(clicks)::int as clicks, max(clicks_all)::int as clicks_all from bi.keyword_share_of_voice join bi.domains using (domain)
+          where keyword = 'shoes' group by 1 order by 1`,
       ),
     ).toEqual([
       { domain_group: '(none)', clicks: 100, clicks_all: 500 },

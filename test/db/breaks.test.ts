@@ -138,13 +138,6 @@ describe('a service that changes its method', () => {
       { month: '2026-10-01', months_back: 2, method_changed: true },
     ])
     expect(
-      await query(`select distinct date::text, method_changed from bi.traffic_trend where date >= '2026-08-01' order by 1`),
-    ).toEqual([
-      { date: '2026-08-01', method_changed: false },
-      { date: '2026-09-01', method_changed: true },
-      { date: '2026-10-01', method_changed: false },
-    ])
-    expect(
       await query(
         `select distinct month::text, method::integer from bi.coverage_months where pipeline = 'traffic_and_engagement' order by 1`,
       ),

@@ -46,7 +46,7 @@ test('so is every column', async () => {
 test('a mart explains a column in the words of the pipeline it reads, not of another with the same name', async () => {
   expect(
     await query(`select c.relname, col_description(c.oid, a.attnum) as about from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'country'
-      where c.relnamespace = 'bi'::regnamespace and c.relname in ('keyword_months', 'traffic_trend') order by 1`),
+      where c.relnamespace = 'bi'::regnamespace and c.relname in ('keyword_months', 'traffic_comparison') order by 1`),
   ).toMatchObject([{ about: expect.stringContaining('of the searchers') }, { about: expect.stringContaining('of the visitors') }])
 })
 

@@ -160,10 +160,12 @@ describe('marts, on rows worked out by hand', () => {
   })
 
   test('traffic, devices and the shopper funnel divide sums, and say nothing where nothing is known', async () => {
-    expect(await query(`select visits::float8, visits_before::float8, change_before::float8, visits_year_before::float8, change_year_before::float8
-      from bi.traffic_trend where date = '2026-09-01' order by domain desc`)).toEqual([
-      { visits: 120, visits_before: 100, change_before: 0.2, visits_year_before: 80, change_year_before: 0.5 },
-      { visits: 50, visits_before: null, change_before: null, visits_year_before: null, change_year_before: null },
+    expect(await query(`select months_back, visits::float8, visits_before::float8, loaded_in from bi.traffic_comparison
+      where month = '2026-09-01' and months_back in (1, 12) order by months_back, domain desc`)).toEqual([
+      { months_back: 1, visits: 120, visits_before: 100, loaded_in: 'both' },
+      { months_back: 1, visits: 50, visits_before: null, loaded_in: 'now' },
+      { months_back: 12, visits: 120, visits_before: 80, loaded_in: 'both' },
+      { months_back: 12, visits: 50, visits_before: null, loaded_in: 'now' },
     ]) // biome-ignore format: a table
     expect(await query(`select mobile_share::float8 from bi.device_mix where date = '2026-09-01' order by domain desc`)).toEqual([
       { mobile_share: 0.75 },

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { z } from 'zod'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { cleanEnvironment, launcher, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -100,6 +101,16 @@ test('an agency: credits by client, a view over both, and a budget that holds on
   ])
   const { stdout } = await agency.millrace('quota')
   expect(stdout).toContain('"value":"acme"')
+  // Readers of bi have what the command says, as the last run of each pipeline computed it.
+  const said = z.object({ event: z.string(), pipeline: z.string(), spent: z.number(), forecast: z.number().nullable() })
+  const foretold = stdout
+    .split('\n')
+    .flatMap((line) => (line.includes('"event":"forecast"') ? [said.parse(JSON.parse(line))] : []))
+  expect(foretold.map(({ pipeline }) => pipeline)).toEqual(['acme_traffic', 'beta_traffic'])
+  expect(
+    await rows(`select 'forecast' as event, pipeline, spent::float8 as spent, forecast::float8 as forecast from bi.credits_forecast
+      where month = date_trunc('month', now() at time zone 'UTC') order by pipeline`),
+  ).toEqual(foretold)
 })
 
 test('a brand: its alarms reach their receivers, signed', async () => {

@@ -11,7 +11,7 @@ import { age, count, coverageAddress, lastDays, moment } from '../format.ts'
 import { badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { legend, monthStrip } from '../month-strip.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
-import { endWords, type Forecast, forecasts } from '../reads/read-forecast.ts'
+import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
 import {
   completeSpan,
   type DueMonth,

@@ -6,7 +6,7 @@ import type { Foreseen, NightPlan, PlannedPipeline, PlannedReason } from '../for
 import { age, count, coverageAddress, moment, span } from '../format.ts'
 import { badge, command, type Html, optionalTable, page, table } from '../layout.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
-import { endWords, type Forecast, forecasts } from '../reads/read-forecast.ts'
+import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
 
 /** Asks the ledger, and shows the newest dry run; where there is none it is begun. */
 export const planPage = async (context: WebContext, foreseen: Foreseen): Promise<Html> => {

@@ -6,7 +6,7 @@ import { barsOf, creditsByDay, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
 import { count, dayBefore, lastDays, moment } from '../format.ts'
 import { type Html, optionalTable, page, table } from '../layout.ts'
-import { endWords, type Forecast, forecasts } from '../reads/read-forecast.ts'
+import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
 import {
   dataPointReadings,
   type QuotaDay,

@@ -14,6 +14,7 @@ import {
 } from '../../core/window.ts'
 import type { Db } from '../../db/tables.ts'
 import type { Row } from '../../db/typed-row.ts'
+import { slicesWanted } from '../../ledger/slices.ts'
 import { unitsIn, type WindowState } from './read-windows.ts'
 
 /** `partly`: some units are loaded. `later`: the service has not published it, or the definition begins after it. */
@@ -131,30 +132,4 @@ export const nextDue = (definition: Definition | undefined, completeTo: string |
   if (isPastEnd(window, publication)) return null
   const on = definition.expect === null ? publicationDate(window, publication) : dayOfMonth(window.to, definition.expect.monthBy)
   return { month: window.from.slice(0, 7), on, overdue: on < today }
-}
-
-const counted = new WeakMap<Db, Map<string, Promise<number>>>()
-
-/** Slices that the lists hold as of the generation of the row given: added up once a generation, which every change of the lists ends; there may be a million. */
-export const slicesWanted = (db: Db, pipeline: Row<'etl.pipelines', 'pipeline_id' | 'generation'>): Promise<number> => {
-  const known = counted.get(db) ?? new Map<string, Promise<number>>()
-  counted.set(db, known)
-  const key = `${pipeline.pipeline_id}/${pipeline.generation}`
-  const before = known.get(key)
-  if (before !== undefined) return before
-  const asked = countWanted(db, pipeline.pipeline_id)
-  known.set(key, asked)
-  // Who comes next tries again.
-  asked.catch(() => known.delete(key))
-  return asked
-}
-
-const countWanted = async (db: Db, pipelineId: number): Promise<number> => {
-  const { wanted } = await db
-    .selectFrom('etl.slices as s')
-    .select(sql<number>`count(*)::float8`.as('wanted'))
-    .where('s.pipeline_id', '=', pipelineId)
-    .where('s.wanted_until', 'is', null)
-    .executeTakeFirstOrThrow()
-  return wanted
 }

@@ -1,10 +1,10 @@
 // What will have been spent when the month is over: what is spent, what is planned, and what the nights until then will buy as far as calendar and past tell.
 import { sql } from 'kysely'
-import { unitsStillToCome } from '../../core/forecast.ts'
-import { add, type CreditRange, type PipelinePrice, times } from '../../core/learned-price.ts'
-import type { WindowRule } from '../../core/types.ts'
-import type { Db } from '../../db/tables.ts'
-import { slicesWanted } from './read-months.ts'
+import { unitsStillToCome } from '../core/forecast.ts'
+import { add, type CreditRange, type PipelinePrice, times } from '../core/learned-price.ts'
+import type { WindowRule } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { slicesWanted } from './slices.ts'
 
 export interface Forecast {
   readonly account: string
@@ -76,6 +76,19 @@ export const forecasts = async (
     return [{ account, pipeline, spent, forecast: null, range: { low: end(toCome.low), high: end(toCome.high) } }]
   })
   return (await Promise.all(found)).flat()
+}
+
+/** Kept for readers of `bi`, in place of what an earlier run of this month (UTC) computed. */
+export const keepForecasts = async (db: Db, runId: number, foretold: readonly Forecast[]): Promise<void> => {
+  const ends = foretold.map((one) => ({ ...one, low: one.forecast ?? one.range?.low, high: one.forecast ?? one.range?.high }))
+  await sql`
+    insert into etl.forecasts (account, pipeline, month, run_id, spent, low, high)
+    select account, pipeline, date_trunc('month', clock_timestamp() at time zone 'UTC'), ${runId}::bigint, spent, low, high
+    from jsonb_to_recordset(${JSON.stringify(ends)}::jsonb) as x (account text, pipeline text, spent numeric, low numeric, high numeric)
+    on conflict (account, pipeline, month) do update
+    set run_id = excluded.run_id, spent = excluded.spent, low = excluded.low, high = excluded.high, computed_at = excluded.computed_at`.execute(
+    db,
+  )
 }
 
 /** Beyond its budget nothing is bought, whatever is due. */
