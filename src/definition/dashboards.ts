@@ -48,7 +48,7 @@ const comparedMeasures = ({ of, per, over, as, digits }: Compared): Readonly<Rec
     const text =
       as === 'share'
         ? `to_char(100 * (${now} - ${then}), 'FMSG990.${'0'.repeat(digits)}') || ' percentage points on ${than}'`
-        : `to_char(100 * ((${now}) / nullif(${then}, 0) - 1), 'FMSG99990.0') || ' % on ${than}'`
+        : `to_char(100 * ((${now}) / nullif(${then}, 0) - 1), 'FMSG999,999,999,990.0') || ' % on ${than}'`
     return `coalesce(${text}, 'nothing to compare with ${than}')`
   }
   const rows = (where: string): string => `count(*) filter (where months_back = 1 and loaded_in = '${where}')`

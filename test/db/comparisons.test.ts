@@ -1,5 +1,6 @@
 // Marts that compare: with earlier months and quarters, with what was first loaded; and landing pages and features as rows. On rows worked out by hand.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { loadDashboards } from '../../src/definition/dashboards.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
@@ -159,4 +160,13 @@ describe('marts that compare, on rows worked out by hand', () => {
         where domain = 'rival.com'`),
     ).toEqual([{ visits_first: 40, visits_now: 50, visits_change: 10, change_share: 0.25, times_restated: 1 }])
   })
+})
+
+test('a tile writes growth of any size as a number', async () => {
+  const { charts } = (await loadDashboards([])).find(({ name }) => name === 'shopper_category_performance') ?? { charts: [] }
+  const before = charts.find(({ name }) => name === 'Revenue')?.measures.get('Before')
+  const { rows } = await db.database.pool.query<{ text: string }>(
+    `select ${before} as text from (values (1, 7638::numeric, 1::numeric)) as comparison (months_back, revenue, revenue_before)`,
+  )
+  expect(rows).toEqual([{ text: '+763,700.0 % on the month before' }])
 })

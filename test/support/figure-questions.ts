@@ -563,11 +563,12 @@ const sinceJanuary: Maker = (world, pick) => {
 const plain = [ofGroup, middle, trafficSum, trafficRatio, clicksSum, keywordCount, shareOfVoice, byDomain]
 const traps = [partOfWhole, sinceJanuary, bestPosition, averagePosition, growthOfTraffic, growthOfShops, overlapping, visitorsTogether, unknownName, gapOf, clicksWon, restated, beforeTheSwitch, afterTheSwitch, ties] // biome-ignore format: one look
 
-/** Two of five are traps. @param seed the same questions for the same */
+/** Two of five are traps; each seed begins with other kinds. @param seed the same questions for the same @param count a multiple of five */
 export const questionsOf = (world: AskedWorld, seed: number, count: number): FigureQuestion[] => {
   const random = randomOf(seed * 7919)
   const pick: Pick = (list) => list[Math.floor(random() * list.length)] as (typeof list)[number]
-  return Array.from({ length: count }, (_, at) => {
+  return Array.from({ length: count }, (_, index) => {
+    const at = index + seed * 5
     const makers = at % 5 < 2 ? traps : plain
     return (makers[Math.floor(at / 5 + (at % 5) * 7) % makers.length] as Maker)(world, pick)
   })

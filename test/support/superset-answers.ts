@@ -15,8 +15,8 @@ const missing = (pipeline: string): string => `select period::timestamp, domain,
  */
 const tile = (rows: string, { how, value, all = rows, what = 'domains' }: Tile): string => {
   const text = {
-    growth: `to_char(100 * (sum(a.n) / sum(b.n) - 1), 'FMSG99990.0') || ' % on '`,
-    'growth of a ratio': `to_char(100 * (sum(a.n) / sum(a.d) / (sum(b.n) / sum(b.d)) - 1), 'FMSG99990.0') || ' % on '`,
+    growth: `to_char(100 * (sum(a.n) / sum(b.n) - 1), 'FMSG999,999,999,990.0') || ' % on '`,
+    'growth of a ratio': `to_char(100 * (sum(a.n) / sum(a.d) / (sum(b.n) / sum(b.d)) - 1), 'FMSG999,999,999,990.0') || ' % on '`,
     points: `to_char(100 * (sum(a.n) / sum(a.d) - sum(b.n) / sum(b.d)), 'FMSG990.0') || ' percentage points on '`,
     'fine points': `to_char(100 * (sum(a.n) / sum(a.d) - sum(b.n) / sum(b.d)), 'FMSG990.00') || ' percentage points on '`,
   }[how]
@@ -125,12 +125,6 @@ export const answers: Readonly<Record<string, Readonly<Record<string, string>>>>
     'Part of visits from mobile by domain': `select ${date}, domain, mobile_visits / (mobile_visits + desktop_visits) from bi.traffic_and_engagement where ${us}`,
     'Visitors on desktop by domain': `select ${date}, domain, desktop_unique_visitors from bi.traffic_and_engagement where ${us}`,
     'Pages a visit by domain': `select ${date}, domain, all_page_views / all_traffic_visits from bi.traffic_and_engagement where ${us}`,
-    'Growth over the month and the year before': `select now.date::timestamp, domain, country, now.all_traffic_visits, before.all_traffic_visits,
-        now.all_traffic_visits / before.all_traffic_visits - 1, year.all_traffic_visits, now.all_traffic_visits / year.all_traffic_visits - 1
-      from bi.traffic_and_engagement now
-      left join lateral (select * from bi.traffic_and_engagement b where b.domain = now.domain and b.country = now.country and b.date = now.date - interval '1 month') before using (domain, country)
-      left join lateral (select * from bi.traffic_and_engagement y where y.domain = now.domain and y.country = now.country and y.date = now.date - interval '1 year') year using (domain, country)
-      where ${us} order by now.date desc, 4 desc`,
     'Visits against the same month last year': growthLines(
       year('bi.traffic_and_engagement', 'date', 'all_traffic_visits'),
       'bi.traffic_comparison',
