@@ -48,9 +48,10 @@ const fillMonth = (
   partition: string,
   month: string,
 ): string => `insert into ${partition} (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, traffic_share,
-    difficulty, primary_intent, volume, zero_clicks_share, position, _unit_id, _run_id, _revision, _loaded_at)
+    difficulty, primary_intent, volume, zero_clicks_share, position, serp_features, _unit_id, _run_id, _revision, _loaded_at)
   select '${month}', domain, country, ${params}, keyword, url, (h % 100000) * (h % 7) / 100, (h % 1000) / 1000000.0, h % 100,
-    (array['Informational', 'Commercial', 'Navigational', 'Transactional'])[1 + n % 4], 100 + n % 50000, (n % 100) / 100.0, 1 + h % 90, 1, 1, 1, now()
+    (array['Informational', 'Commercial', 'Navigational', 'Transactional'])[1 + n % 4], 100 + n % 50000, (n % 100) / 100.0, 1 + h % 90,
+    case h % 3 when 0 then array['news', 'video'] when 1 then array['shopping'] end, 1, 1, 1, now()
   from (select *, abs(hashint4(n * 131 + d * 7 + extract(month from '${month}'::date)::int)::bigint) as h from pool) made where h % 11 <> 0`
 
 const fillDimensions = async ({ pool }: Database): Promise<void> => {
