@@ -3,6 +3,7 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 import { type Browser, chromium } from 'playwright-core'
 import { addWindows } from '../src/core/window.ts'
 import { openDatabase } from '../src/db/connect.ts'
@@ -18,13 +19,11 @@ const nights = 6
 const newest = addWindows(`${new Date().toISOString().slice(0, 7)}-01`, 'month', -1)
 const first = addWindows(newest, 'month', 1 - nights * monthsANight)
 
-const views = [
-  { name: 'overview', path: '/', width: 1900, scheme: 'light' },
-  { name: 'overview-phone', path: '/', width: 390, scheme: 'light' },
-  { name: 'plan-page', path: '/plan', width: 1100, scheme: 'light' },
-  { name: 'plan-phone', path: '/plan', width: 390, scheme: 'light' },
-  { name: 'coverage-dark', path: '/coverage/keywords', width: 1100, scheme: 'dark' },
-] as const
+const pages = ['overview', 'coverage', 'plan', 'runs', 'units', 'unit', 'quota', 'reports', 'quarantine', 'schedule'] as const
+const widths = { desktop: 1280, wide: 1440, phone: 390 } as const
+/** What the docs show; the others are drawn with --all DIR, to be looked at. */
+const shown = new Set(['overview-desktop-light', 'overview-wide-dark', 'overview-phone-light', 'coverage-wide-dark', 'plan-desktop-light', 'plan-phone-light', 'unit-desktop-light']) // biome-ignore format: one list
+const { values } = parseArgs({ options: { all: { type: 'string' } } })
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-page-'))
 const sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 60, quota: 10_000_000 })
@@ -84,6 +83,16 @@ async function dateBack(): Promise<void> {
     where report_state is not null`)
 }
 
+/** A unit with two refreshes tells the longest story. */
+async function pathsOf(): Promise<Readonly<Record<(typeof pages)[number], string>>> {
+  const { rows } = await database.pool.query<{ id: string }>(
+    `select unit_id::text as id from etl.unit_list where pipeline = 'traffic_and_engagement' order by state = 'loaded' desc, window_from desc limit 1`,
+  )
+  const unit = rows[0]?.id ?? '1'
+  const own = Object.fromEntries(pages.map((name) => [name, `/${name}`])) as Record<(typeof pages)[number], string>
+  return { ...own, overview: '/', coverage: '/coverage/keywords', unit: `/units/${unit}` }
+}
+
 async function draw(on: Browser): Promise<void> {
   const { child, result, printed } = startCommand(['schedule', '--json'], { ...environment, MILLRACE_WEB_PORT: '0' }, folder)
   try {
@@ -93,14 +102,26 @@ async function draw(on: Browser): Promise<void> {
       url = /"event":"status_page","url":"([^"]+)"/.exec(printed())?.[1]
     }
     if (url === undefined) throw new Error(`the status page did not come up: ${printed()}`)
-    for (const { name, path, width, scheme } of views) {
-      const context = await on.newContext({ viewport: { width, height: 900 }, colorScheme: scheme, timezoneId: 'Europe/Berlin' })
-      const page = await context.newPage()
-      await page.goto(url.replace(/\/$/, '') + path)
-      if (path === '/plan') await page.getByText(/The next run (loads|has)/).waitFor({ timeout: 120_000 })
-      await page.screenshot({ path: join(pictures, `${name}.png`), fullPage: width > 400 })
-      await context.close()
-    }
+    const paths = await pathsOf()
+    for (const name of pages)
+      for (const [size, width] of Object.entries(widths))
+        for (const scheme of ['light', 'dark'] as const) {
+          const picture = `${name}-${size}-${scheme}`
+          if (values.all === undefined && !shown.has(picture)) continue
+          const context = await on.newContext({
+            viewport: { width, height: 900 },
+            colorScheme: scheme,
+            timezoneId: 'Europe/Berlin',
+          })
+          const page = await context.newPage()
+          await page.goto(url.replace(/\/$/, '') + paths[name])
+          if (name === 'plan') await page.getByText(/The next run (loads|has)/).waitFor({ timeout: 120_000 })
+          await page.screenshot({
+            path: join(values.all ?? pictures, `${picture}.png`),
+            fullPage: size !== 'phone' || values.all !== undefined,
+          })
+          await context.close()
+        }
   } finally {
     child.kill('SIGTERM')
     await result

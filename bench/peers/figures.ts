@@ -1,7 +1,7 @@
-// What is measured of one tool: the first load, the same again, a kill between submission and download, a restated month.
+// What is measured of one tool: the first load, the same again, a kill between submission and download, a restated month, five faults.
 import { spawn } from 'node:child_process'
 import { Client } from 'pg'
-import type { Sandbox } from '../../src/sandbox/sandbox-server.ts'
+import type { Fault, Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import type { Peer, Task } from './peers.ts'
 
 export interface Figures {
@@ -11,12 +11,17 @@ export interface Figures {
   readonly firstSeconds: number
   /** Of the tool's own processes, user and system; PostgreSQL's and the service's are not in it. */
   readonly firstCpuSeconds: number
+  /** Of the largest of its processes. */
+  readonly firstMegabytes: number
   readonly againSeconds: number
   readonly againReports: number
   readonly killedReports: number
   readonly restatedSeconds: number
   readonly keepsHistory: boolean
   readonly endsVanished: boolean
+  /** Rows that were missing after commands that ended with 0, and the faults behind them. */
+  readonly lostRows: number
+  readonly lostBy: readonly string[]
   readonly lines: number
 }
 
@@ -34,7 +39,7 @@ export const tryPeer = async (peer: Peer, place: Place): Promise<Figures> => {
   const task = taskOf(place, domains)
   peer.prepare(task)
   const bought = (): number => sandbox.books().submissions.length
-  const { seconds: firstSeconds, cpu: firstCpuSeconds } = await timed(peer, task, false)
+  const { seconds: firstSeconds, cpu: firstCpuSeconds, megabytes: firstMegabytes } = await timed(peer, task, false)
   const rows = await count(task, peer.table)
   const before = bought()
   const { seconds: againSeconds } = await timed(peer, task, false)
@@ -50,6 +55,7 @@ export const tryPeer = async (peer: Peer, place: Place): Promise<Figures> => {
       rows,
       firstSeconds,
       firstCpuSeconds,
+      firstMegabytes,
       againSeconds,
       againReports,
     },
@@ -58,6 +64,7 @@ export const tryPeer = async (peer: Peer, place: Place): Promise<Figures> => {
       killedReports,
       endsVanished: await endsVanished(task, peer, sandbox),
       keepsHistory: await keepsHistory(task, peer),
+      ...(await lostUnderFaults(peer, place)),
     },
   }
 }
@@ -70,7 +77,7 @@ const taskOf = ({ sandbox, month, folder, databaseUrl }: Place, domains: readonl
       tables: [
         {
           ...{ vtable: 'referrals', granularity: 'daily', metrics: ['referral_visits', 'referral_share'] },
-          filters: { domains, countries: ['US', 'GB'], include_subdomains: true },
+          filters: { domains, countries: ['US', 'GB'] },
           ...{ start_date: month, end_date: month },
         },
       ],
@@ -86,8 +93,8 @@ const earlier = (month: string): string => {
 
 const start = (peer: Peer, task: Task, restated: boolean) => {
   const { file, args } = peer.command(task, restated)
-  // bash counts what the command and its children used.
-  const child = spawn('bash', ['-c', 'TIMEFORMAT="cpu %U %S"; time "$@"', 'bash', file, ...args], {
+  // GNU time counts what the command and its children used.
+  const child = spawn('/usr/bin/time', ['-f', 'cpu %U %S peak %M', file, ...args], {
     cwd: task.folder,
     env: { ...process.env, ...peer.environment(task) },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -101,13 +108,20 @@ const start = (peer: Peer, task: Task, restated: boolean) => {
   return { kill: () => process.kill(-(child.pid ?? 0), 'SIGKILL'), ended, printed: () => printed }
 }
 
-const timed = async (peer: Peer, task: Task, restated: boolean): Promise<{ readonly seconds: number; readonly cpu: number }> => {
+interface Timed {
+  readonly seconds: number
+  readonly cpu: number
+  readonly megabytes: number
+}
+
+const timed = async (peer: Peer, task: Task, restated: boolean): Promise<Timed> => {
   const began = performance.now()
   const { ended, printed } = start(peer, task, restated)
   const code = await ended
   if (code !== 0) throw new Error(`${peer.name} ended with ${code}:\n${printed().slice(-4_000)}`)
-  const [, user, system] = /^cpu ([\d.]+) ([\d.]+)$/m.exec(printed()) ?? []
-  return { seconds: rounded((performance.now() - began) / 1000), cpu: rounded(Number(user) + Number(system)) }
+  const [, user, system, peak] = /^cpu ([\d.]+) ([\d.]+) peak (\d+)$/m.exec(printed()) ?? []
+  const seconds = rounded((performance.now() - began) / 1000)
+  return { seconds, cpu: rounded(Number(user) + Number(system)), megabytes: Math.round(Number(peak) / 1024) }
 }
 
 const rounded = (seconds: number): number => Number(seconds.toFixed(1))
@@ -126,6 +140,36 @@ const killed = async (peer: Peer, place: Place): Promise<number> => {
   sandbox.configure({ reportDurationMs: 1_000 })
   await timed(peer, task, false)
   return sandbox.books().submissions.length - before
+}
+
+/** Each acts on the first answer of its place alone; the count that the service announces stays right. */
+const faults = [
+  { kind: 'reset-mid-body', on: 'download', nth: 1 },
+  { kind: 'truncate-body', on: 'download', mode: 'silent', nth: 1 },
+  { kind: 'half-report', nth: 1 },
+  { kind: 'missing-row', nth: 1 },
+  { kind: 'expired-link', nth: 1 },
+] as const satisfies readonly Fault[]
+
+/** Of a small report of a month of its own for each; what the command refuses is not lost: it says so, and nobody counts on the month. */
+const lostUnderFaults = async (peer: Peer, place: Place): Promise<Pick<Figures, 'lostRows' | 'lostBy'>> => {
+  const { sandbox } = place
+  const lost = new Map<string, number>()
+  let month = earlier(place.month)
+  for (const fault of faults) {
+    month = earlier(month)
+    const task = taskOf({ ...place, month }, place.domains.slice(0, 2))
+    sandbox.configure({ faults: [fault] })
+    const { ended, printed } = start(peer, task, false)
+    const code = await ended
+    process.stderr.write(
+      `${peer.name}, ${fault.kind}: ended with ${code}${code === 0 ? '' : `: ${printed().trim().slice(-200)}`}\n`,
+    )
+    sandbox.configure({ faults: [] })
+    const missing = code === 0 ? (await truthOf(task)) - (await count(task, peer.table)) : 0
+    if (missing > 0) lost.set(fault.kind, missing)
+  }
+  return { lostRows: [...lost.values()].reduce((all, one) => all + one, 0), lostBy: [...lost.keys()] }
 }
 
 const ask = async (task: Task, statement: string): Promise<Record<string, unknown>[]> => {

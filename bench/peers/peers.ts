@@ -1,7 +1,7 @@
-// The three tools: how each is installed and started, and what it counts as its configuration.
+// The tools: how each is installed and started, and what it counts as its configuration.
 import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { version } from '../../src/core/shipped.ts'
 import { launcher } from '../../test/support/command.ts'
 
@@ -34,14 +34,34 @@ export interface Tools {
   readonly sling: string
   readonly dltVersion: string
   readonly slingVersion: string
+  /** null: no sources of it were given. */
+  readonly ingestr: string | null
 }
 
 const here = import.meta.dirname
 /** The last one whose program comes from PyPI itself: newer ones fetch it from another place when they are first started. */
 const wanted = ['dlt[postgres]==1.31.0', 'sling-linux-amd64==1.4.11']
 
-/** Installs what is not there yet. */
-export const preparePeers = (folder: string): Tools => {
+/** Of ingestr's hundred sources and destinations those that the task needs: all of them take an hour to build. */
+const buildIngestr = (folder: string, sources: string): string => {
+  const program = join(folder, 'ingestr')
+  if (existsSync(program)) return program
+  const imports = join(sources, 'internal', 'registry', 'imports')
+  rmSync(imports, { recursive: true, force: true })
+  mkdirSync(imports)
+  const module = 'github.com/bruin-data/ingestr/pkg'
+  writeFileSync(
+    join(imports, 'two.go'),
+    `package imports\n\nimport (\n\t_ "${module}/destination/postgres"\n\t_ "${module}/source/csv"\n)\n`,
+  )
+  const named = execFileSync('git', ['-C', sources, 'describe', '--tags'], { encoding: 'utf8' }).trim()
+  const flags = `-s -w -X github.com/bruin-data/ingestr/cmd.Version=${named}`
+  execFileSync('go', ['build', '-trimpath', `-ldflags=${flags}`, '-o', program, '.'], { cwd: sources, stdio: 'inherit' })
+  return program
+}
+
+/** Installs what is not there yet. @param sources a clone of ingestr's repository, which is changed */
+export const preparePeers = (folder: string, sources: string | undefined): Tools => {
   mkdirSync(folder, { recursive: true })
   const python = join(folder, 'venv', 'bin', 'python')
   if (!existsSync(python)) execFileSync('python3', ['-m', 'venv', join(folder, 'venv')])
@@ -50,7 +70,8 @@ export const preparePeers = (folder: string): Tools => {
   const program = join(module, 'bin', readdirSync(join(module, 'bin')).find((name) => name.startsWith('sling')) ?? 'sling')
   chmodSync(program, 0o755)
   const [dltVersion = '', slingVersion = ''] = wanted.map((one) => one.split('==')[1] ?? '')
-  return { python, sling: program, dltVersion, slingVersion }
+  const ingestr = sources === undefined ? null : buildIngestr(folder, resolve(sources))
+  return { python, sling: program, dltVersion, slingVersion, ingestr }
 }
 
 const linesOf = (text: string): number =>
@@ -60,7 +81,7 @@ const definition = ({ domains, month }: Pick<Task, 'domains' | 'month'>): string
 version: 1
 description: Visits by the site that sent them.
 source: web-analytics.report
-params: { vtable: referrals, granularity: daily, include_subdomains: true }
+params: { vtable: referrals, granularity: daily, rows: one }
 for_each:
   domain: [${domains.join(', ')}]
   country: [us, gb]
@@ -107,7 +128,8 @@ const toldEnvironment = (task: Task): Readonly<Record<string, string>> => ({
   PEER_REQUEST: JSON.stringify(task.request),
   PEER_DATABASE: task.databaseUrl,
   PEER_FOLDER: task.folder,
-  HOME: task.folder,
+  // A load that failed leaves a package behind, which would fail the trials after it, too.
+  HOME: join(task.folder, task.month),
 })
 
 export const dlt = ({ python, dltVersion }: Tools): Peer => ({
@@ -120,12 +142,24 @@ export const dlt = ({ python, dltVersion }: Tools): Peer => ({
   environment: (task) => ({ ...toldEnvironment(task), RUNTIME__DLTHUB_TELEMETRY: 'false' }),
 })
 
-export const sling = ({ sling: program, slingVersion }: Tools): Peer => ({
-  name: 'Sling',
-  version: slingVersion,
-  table: 'peer.referrals',
-  lines: linesOf(readFileSync(join(here, 'report.sh'), 'utf8')),
-  prepare: () => undefined,
-  command: () => ({ file: 'bash', args: [join(here, 'report.sh')] }),
-  environment: (task) => ({ ...toldEnvironment(task), PEER_SLING: program, SLING_DISABLE_TELEMETRY: 'true' }),
-})
+export const sling = ({ sling: program, slingVersion }: Tools): Peer => loaderOfFiles('Sling', slingVersion, program)
+
+export const ingestr = ({ ingestr: program }: Tools): Peer => {
+  if (program === null) throw new Error('ingestr was not built: --ingestr names no clone of its repository')
+  const [, version = ''] = /([\d.]+\S*)\s*$/.exec(execFileSync(program, ['--version'], { encoding: 'utf8' })) ?? []
+  return loaderOfFiles('ingestr', version, program)
+}
+
+const loaderOfFiles = (name: string, version: string, program: string): Peer => {
+  const script = join(here, `${name.toLowerCase()}.sh`)
+  return {
+    ...{ name, version, table: 'peer.referrals' },
+    lines: [script, join(here, 'download.sh')].reduce((lines, file) => lines + linesOf(readFileSync(file, 'utf8')), 0),
+    prepare: () => undefined,
+    command: () => ({ file: 'bash', args: [script] }),
+    environment: (task) => ({
+      ...toldEnvironment(task),
+      ...{ PEER_PROGRAM: program, SLING_DISABLE_TELEMETRY: 'true', INGESTR_DISABLE_TELEMETRY: 'true' },
+    }),
+  }
+}

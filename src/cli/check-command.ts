@@ -61,7 +61,7 @@ export const checkCommand: Handler = async (invocation) => {
   const [errors, proved] = [countOf('error'), countOf('proved')]
   const [warnings, notAsked] = [findings.length - errors, lines.length - proved]
   output.event({ event: 'summary', command: 'check', errors, warnings, proved, not_asked: notAsked, checked })
-  const right = `${proved} proved, ${notAsked} not asked`
+  const right = `${proved} passed, ${notAsked} not checked`
   const where = options['all'] === true ? '' : ': `millrace check --all` lists them'
   output.line(`${counted(errors, 'error')}, ${counted(warnings, 'warning')}; ${right}${where}.`)
   return errors > 0 ? 2 : 0

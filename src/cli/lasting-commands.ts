@@ -1,7 +1,9 @@
 // The commands that last: `millrace schedule` keeps time for every pipeline that has a schedule, `millrace worker` helps every run and scheduler of the
 // warehouse; and the status page beside them, `demo --keep` and `status --serve`.
+import { sum } from '../core/counted.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { timeIn } from '../core/window.ts'
+import { approve } from '../ledger/approve-jobs.ts'
 import { noteCancel, retryByPerson } from '../ledger/person-actions.ts'
 import { releaseByPerson } from '../ledger/release.ts'
 import { previewRun } from '../plan/dry-run.ts'
@@ -139,6 +141,7 @@ const webContext = (runtime: OpenRuntime): Omit<WebContext, 'overdue' | 'hooks'>
   clock: runtime.clock,
   warehouse: runtime.database.display,
   actions: {
+    approve: async (pipeline) => sum(await approve(runtime.database.kysely, [pipeline], actor), ({ units }) => units),
     release: (unitId) => releaseByPerson(runtime.database.kysely, unitId, actor),
     retry: (unitId) => retryByPerson(runtime.database.kysely, unitId, actor),
     cancel: async (runId) => {

@@ -231,8 +231,7 @@ const pageLines = ({ jobs, pipelines }: Preview): string[] =>
       const [low, high] = [sum(ranges, (one) => one.low), sum(ranges, (one) => one.high)].map((one) =>
         formatNumber(Math.round(one)),
       )
-      const known = price === null ? 'price not known before the first page' : 'the bills so far leave it open'
-      return [clipped(`${pipeline}: ${known}; ${low} to ${high} credits${price === null ? ' by what others paid' : ''}.`)]
+      return [`${pipeline}: ${low} to ${high} credits${price === null ? '; the first bill settles it' : ' by the bills so far'}.`]
     })
     .slice(0, 2)
 

@@ -26,6 +26,8 @@ const tableSchema = z.strictObject({
   metrics,
   start_date: monthOrDay,
   end_date: monthOrDay,
+  /** Rows of a domain at most; no table here has as many as anybody asks for. */
+  paging: z.strictObject({ limit: z.int().positive() }).optional(),
 })
 
 const reportSchema = z.strictObject({
@@ -54,9 +56,10 @@ const shopperSchema = z.strictObject({
 type Table = z.infer<typeof tableSchema>
 
 /** Without the fields that the interface does not show (4.3). */
-const shownSchema = reportSchema
-  .omit({ report_name: true, webhook_url: true })
-  .extend({ delivery_information: reportSchema.shape.delivery_information.omit({ delivery_method_params: true }) })
+const shownSchema = reportSchema.omit({ report_name: true, webhook_url: true }).extend({
+  delivery_information: reportSchema.shape.delivery_information.omit({ delivery_method_params: true }),
+  report_query: z.strictObject({ tables: z.array(tableSchema.omit({ paging: true })).min(1, 'expected at least one table') }),
+})
 
 /** A general batch report request. @param extensions whether fields that the interface does not show are taken */
 export const checkReport = (body: unknown, calendar: Calendar, extensions = true): Checked<ReportQuery> => {

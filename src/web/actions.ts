@@ -2,8 +2,10 @@
 import type { Context, Hono } from 'hono'
 import { html } from 'hono/html'
 import { HTTPException } from 'hono/http-exception'
+import { counted, sum } from '../core/counted.ts'
 import type { WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
+import { waitingWords } from './reads/read-approvals.ts'
 import { oneRun } from './reads/read-runs.ts'
 import { unitLine } from './reads/unit-lines.ts'
 
@@ -59,6 +61,36 @@ const retry: Action = {
       : { text: 'It has not failed (any more); nothing was changed.', isDone: false },
 }
 
+/** Of all that waits of the pipeline, as `millrace approve` has it. */
+const approve: Action = {
+  question: async ({ kysely }, id) => {
+    const waiting = await waitingWords(kysely)
+    const pipeline = waiting.find(({ approval_id }) => approval_id === id)?.pipeline
+    if (pipeline === undefined) return null
+    const own = waiting.filter((one) => one.pipeline === pipeline)
+    const credits = own.some((one) => one.credits === null) ? null : sum(own, (one) => one.credits ?? 0)
+    const price = credits === null ? 'at a price that is not known' : `for about ${counted(credits, 'credit')}`
+    return {
+      title: `Approve ${pipeline}?`,
+      text: `${counted(
+        sum(own, ({ units }) => units),
+        'unit',
+      )} of ${pipeline} cost more than usual and wait. Approved, the next run buys them.`,
+      button: `Buy them ${price}`,
+    }
+  },
+  act: async ({ actions, kysely }, id) => {
+    const pipeline = (await waitingWords(kysely)).find(({ approval_id }) => approval_id === id)?.pipeline
+    const units = pipeline === undefined ? 0 : await actions.approve(pipeline)
+    return units > 0
+      ? {
+          text: `${counted(units, 'unit')} approved. A running schedule buys them within a minute, else the next run.`,
+          isDone: true,
+        }
+      : { text: 'Nothing of it waits (any more); nothing was changed.', isDone: false }
+  },
+}
+
 const cancel: Action = {
   question: async ({ kysely }, id) => {
     const run = await oneRun(kysely, id)
@@ -76,26 +108,28 @@ const cancel: Action = {
 /** A question and a form for each thing the page can do. */
 export const mountActions = (app: Hono, web: WebContext): void => {
   for (const [place, name, { question, act }] of [
+    ['approvals', 'approve', approve],
     ['units', 'release', release],
     ['units', 'retry', retry],
     ['runs', 'cancel', cancel],
   ] as const) {
     const show = (title: string, body: Html): Html => page({ title, place: '', warehouse: web.warehouse, live: false, body })
     const path = `/${place}/:id{[0-9]+}/${name}`
+    const home = (id: number): string => (place === 'approvals' ? '/plan' : `/${place}/${id}`)
     app.get(path, async (context) => {
       const id = numberIn(context)
       const asked = await question(web, id)
       if (asked === null) return context.notFound()
       const { title, text, button } = asked
-      const body = html`<p>${text}</p><form method="post"><p><button class="danger" type="submit">${button}</button> <a class="button" href="/${place}/${id}">Leave it</a></p></form>`
+      const body = html`<p>${text}</p><form method="post"><p><button class="danger" type="submit">${button}</button> <a class="button" href="${home(id)}">Leave it</a></p></form>`
       return context.html(show(title, body))
     })
     app.post(path, async (context) => {
       const id = numberIn(context)
       if ((await question(web, id)) === null) return context.notFound()
       const { text, isDone } = await act(web, id)
-      const body = html`<p role="status">${text}</p><p><a href="/${place}/${id}">Back</a></p>`
-      return context.html(show(`${place === 'runs' ? 'Run' : 'Unit'} #${id}`, body), isDone ? 200 : 409)
+      const body = html`<p role="status">${text}</p><p><a href="${home(id)}">Back</a></p>`
+      return context.html(show({ approvals: 'Approval', runs: 'Run', units: 'Unit' }[place], body), isDone ? 200 : 409)
     })
   }
 }

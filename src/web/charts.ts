@@ -46,7 +46,7 @@ export const barsOf = (days: readonly string[], values: readonly NightBar[]): Ni
 const { document } = parseHTML('<!doctype html><html><body></body></html>')
 
 const fills: Readonly<Record<string, string>> = {
-  ...{ done: '--series-1', running: '--series-2', failed: '--series-4' },
+  ...{ done: '--series-1', running: '--series-3', held: '--series-2', failed: '--series-4' },
   ...{ used: '--series-1', reserved: '--series-2', budget: '--series-4' },
 }
 const fillOf = (series: string): string => `var(${fills[series] ?? '--series-3'})`

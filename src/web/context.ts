@@ -8,6 +8,8 @@ import type { NightPlan } from './foresight.ts'
 
 /** What a person may do from the page. Each writes an event to the ledger in the transaction that does it. */
 interface Actions {
+  /** What waits of the pipeline may be bought; how many units that are. */
+  approve(pipeline: string): Promise<number>
   /** A held unit goes on, as it is; false: it was not held. */
   release(unitId: number): Promise<boolean>
   /** A failed unit is planned again for the next run; false: it had not failed. */

@@ -61,13 +61,24 @@ describe('the pages', () => {
     const { pool } = db.database
     await pool.query(`insert into etl.approvals (pipeline_id, kind, reasons, window_from, window_to, units, reports, credits, allowed)
       values (1, 'night', '{"new value": 2}', '2026-08-01', '2026-09-01', 2, 1, 12, 6)`)
-    await pool.query(`insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, account, guard, error_code, approval_id)
-      values (1, 'report', 'new', '2026-08-01', '2026-09-01', '{1,2}', 2, 'held', 'default', 'needs approval', 'NEEDS_APPROVAL', 1)`)
+    await pool.query(`insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, account, guard, error_code, approval_id, estimated_quota)
+      values (1, 'report', 'new', '2026-08-01', '2026-09-01', '{1,2}', 2, 'held', 'default', 'needs approval', 'NEEDS_APPROVAL', 1, 12)`)
     await pool.query(`update etl.units set job_id = (select max(job_id) from etl.jobs) where window_from = '2026-08-01'`)
     const overview = await text(await serve())
     expect(overview).toContain('<p class="verdict warn">2 waiting for approval. Last run:')
     expect(overview).toContain('npx millrace approve keywords')
     expect(overview).toContain('Nothing else needs a person.')
+    // The rest of the month is as it was: N of M, no warning and nothing late.
+    expect(overview).toContain('2026-08: loaded, restated since, 2 of 2 units')
+    expect(overview).not.toMatch(/<li class="(held|failed)( year)?"/)
+    // The price stands beside the button, and the form approves what was shown.
+    expect(overview).toContain('href="/approvals/1/approve"')
+    const url = await serve()
+    expect(await text(`${url}/approvals/1/approve`)).toContain('Buy them for about 12 credits')
+    const act = () => fetch(`${url}/approvals/1/approve`, { method: 'POST', headers: { origin: url, 'content-type': 'application/x-www-form-urlencoded' } }) // biome-ignore format: one look
+    expect((await act()).status).toBe(200)
+    expect((await pool.query('select state, decided_by from etl.approvals')).rows).toEqual([{ state: 'approved', decided_by: 'status page' }]) // biome-ignore format: one look
+    expect((await act()).status).toBe(404)
   })
 
   test('the overview says up to which month a pipeline is complete, what was restated and what the nights brought', async () => {
@@ -83,7 +94,9 @@ describe('the pages', () => {
     // A slice that came to the lists since leaves no month complete, whether its windows are closed or not.
     await db.database.pool.query(`insert into etl.slices (pipeline_id, "values", wanted_since) values (1, '{c.com,us}', 2)`)
     await db.database.pool.query('update etl.pipelines set generation = 2')
-    expect(await text(url)).toContain('2026-10: loaded in part, 2 of 3 units')
+    const grown = await text(url)
+    expect(grown).toContain('2026-10: loaded in part, 2 of 3 units')
+    expect(grown).toContain('<strong class="upto">2026-10</strong> <span class="soft">2 of 3 units</span>')
     const close = (generation: number, units: number) =>
       db.database.pool.query(
         `insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
@@ -94,6 +107,18 @@ describe('the pages', () => {
     expect(await text(url)).toContain('no month yet')
     await close(2, 3)
     expect(await text(url)).toContain(complete)
+  })
+
+  test('a unit tells what happened to it from the plan to its rows, and where they come from', async () => {
+    await fillLedger(db, 'loaded')
+    const story = await text(`${await serve()}/units/1`)
+    const steps = [...story.matchAll(/class="badge (planned|landed|revised)"/g)].map(([, step]) => step)
+    expect(steps.toSorted()).toEqual(['landed', 'planned', 'revised'])
+    expect(story).toContain('answer #1, loaded, 1.0 kB for this slice: good')
+    expect(story).toContain('400 rows parsed; 390 inserted, 10 updated')
+    expect(story).toMatch(
+      /<code>pipelines\/keywords.yaml<\/code> → job #1 → answer #1 → <code>data.keywords_v1<\/code> → <code>bi.keywords<\/code>/,
+    )
   })
 
   test('a run shows its arguments as words; a search finds slices by the beginning of their first value', async () => {

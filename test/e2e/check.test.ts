@@ -62,7 +62,7 @@ test('proves key and paths without spending anything, and says what only a purch
   expect(sandbox.books().submissions).toEqual([])
   expect(result.stdout).not.toContain('All well')
   const told = await millrace(['check'])
-  expect(told.stdout.trim()).toMatch(/^0 errors, 0 warnings; \d+ proved, \d+ not asked: `millrace check --all` lists them\.$/)
+  expect(told.stdout.trim()).toMatch(/^0 errors, 0 warnings; \d+ passed, \d+ not checked: `millrace check --all` lists them\.$/)
   expect((await millrace(['check', '--all'])).stdout).toMatch(/^proved \(definition\)/m)
 })
 

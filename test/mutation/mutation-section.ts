@@ -14,7 +14,7 @@ export interface MutationFigures {
   readonly noticed: number
 }
 
-const opening = `\`npm run mutation\` plants one small mistake (a mutant) after the other in the ledger (\`src/ledger\`: claims, holders, runs, planning, purchases, pointers), the packing
+const opening = `\`node test/mutation/run.ts\` plants one small mistake (a mutant) after the other in the ledger (\`src/ledger\`: claims, holders, runs, planning, purchases, pointers), the packing
 (\`src/plan\`), the merge and the loads of windows (\`src/load\`, \`src/run/load*\`), the report steps (\`src/extract/report*\`) and the settling and splitting of jobs
 (\`src/run/settle*\`), runs the tests concerned (\`test/mutation/targets.ts\`), and fails under 90 % noticed. Mistakes in
 TypeScript: comparisons, connectives, conditions set to true and false, statements, throws, query clauses and written columns left out. In SQL: comparisons, \`and\` and

@@ -2,6 +2,8 @@
 import { systemClock } from '../../src/core/clock.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { secret } from '../../src/core/redact.ts'
+import { sum } from '../../src/core/counted.ts'
+import { approve } from '../../src/ledger/approve-jobs.ts'
 import { noteCancel, retryByPerson } from '../../src/ledger/person-actions.ts'
 import { releaseByPerson } from '../../src/ledger/release.ts'
 import type { NightPlan } from '../../src/web/foresight.ts'
@@ -42,6 +44,7 @@ export const servePage = async (
       clock: systemClock,
       warehouse: 'test warehouse',
       actions: {
+        approve: async (pipeline) => sum(await approve(kysely, [pipeline], 'status page'), ({ units }) => units),
         release: (unitId) => releaseByPerson(kysely, unitId, 'status page'),
         retry: (unitId) => retryByPerson(kysely, unitId, 'status page'),
         cancel: async (runId) => {

@@ -1,6 +1,6 @@
 // Links of the pages lead somewhere: to a file of the repository and, behind #, to a heading or an anchor of it. The site is built from the same pages.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 
 const root = resolve(import.meta.dirname, '..', '..')
@@ -36,10 +36,31 @@ const problemOf = (page: string, target: string): string | null => {
   return anchor === undefined || !isPage || anchorsOf(file).has(anchor) ? null : `${target}: no such heading`
 }
 
+const linksOf = (page: string): string[] => {
+  const text = withoutCode(readFileSync(join(root, page), 'utf8')).replaceAll(/`[^`\n]*`/g, '')
+  return [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target).filter((one) => !/^[a-z]+:/.test(one))
+}
+
 describe.each(pages)('links of %s', (page) => {
   test('lead to files and headings that are there', () => {
-    const text = withoutCode(readFileSync(join(root, page), 'utf8')).replaceAll(/`[^`\n]*`/g, '')
-    const targets = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target).filter((one) => !/^[a-z]+:/.test(one))
-    expect(targets.flatMap((target) => problemOf(page, target) ?? [])).toEqual([])
+    expect(linksOf(page).flatMap((target) => problemOf(page, target) ?? [])).toEqual([])
   })
+})
+
+describe('what is packed', () => {
+  const { files } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { files: string[] }
+  const isIn = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`)
+  const isPacked = (path: string): boolean =>
+    [...files, 'README.md', 'LICENSE'].some((one) => isIn(path, one)) &&
+    !files.some((one) => one.startsWith('!') && isIn(path, one.slice(1)))
+
+  test.each([...pages, ...markdownIn('examples')].filter(isPacked))(
+    '%s links to nothing that stays in the repository',
+    (page) => {
+      const targets = linksOf(page).map((target) =>
+        relative(root, resolve(root, dirname(page), target.split('#')[0] || basename(page))),
+      )
+      expect(targets.filter((path) => !isPacked(path))).toEqual([])
+    },
+  )
 })

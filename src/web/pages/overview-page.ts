@@ -29,7 +29,7 @@ import { lastEvents, lastRuns, type RunLine } from '../reads/read-runs.ts'
 import { pipelineCounts, type PipelineCounts, readWindows, type Windows } from '../reads/read-windows.ts'
 import { troubledLines, type UnitLine } from '../reads/unit-lines.ts'
 import { approvalTables } from './plan-page.ts'
-import { runningRun } from './runs-page.ts'
+import { runningRun, shownState } from './runs-page.ts'
 
 const shownTroubles = 20
 const nightsShown = 30
@@ -64,7 +64,7 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
   const body = html`<div class="overview"><div class="needs">
 ${needsPerson({ held, failed, waiting, approved, accounts }, runs, counts)}
 </div><div class="rows">
-${pipelineRows(context, { windows, counts, wanted, nights, quota, forecasts: foretold, days })}
+${pipelineRows(context, { windows, counts, wanted, nights, quota, forecasts: foretold, days, held, waiting })}
 </div><div class="now">
 ${now(
   runs,
@@ -147,10 +147,10 @@ const verdict = (runs: readonly RunLine[], counts: readonly PipelineCounts[], wa
   const when =
     last === undefined
       ? ''
-      : html` Last run: <a href="/runs/${last.run_id}">${last.command} #${last.run_id}</a>, ${last.state}, ${moment(last.finished_at ?? last.started_at)}.`
+      : html` Last run: <a href="/runs/${last.run_id}">${last.command} #${last.run_id}</a>, ${shownState(last)}, ${moment(last.finished_at ?? last.started_at)}.`
   if (failed > 0 || held > 0) return html`<p class="verdict bad">${said}: see what to do below.${when}</p>`
   if (unapproved > 0) return html`<p class="verdict warn">${said}.${when}</p>`
-  if (last !== undefined && last.state !== 'done')
+  if (last !== undefined && !['done', 'held'].includes(shownState(last)))
     return html`<p class="verdict warn">The last run did not end by itself.${when}</p>`
   return html`<p class="verdict good">All is well.${when}</p>`
 }
@@ -165,6 +165,8 @@ interface PipelineFacts {
   readonly forecasts: readonly Forecast[]
   /** Nights of the charts, `YYYY-MM-DD`, oldest first. */
   readonly days: readonly string[]
+  readonly held: readonly UnitLine[]
+  readonly waiting: readonly WaitingWord[]
 }
 
 /** Every pipeline that is defined or in the ledger, by name: complete up to which month, fresh since when, due when, what the nights brought and cost. */
@@ -182,7 +184,7 @@ const pipelineRows = (context: WebContext, facts: PipelineFacts): Html => {
       freshAt === undefined
         ? html`<span class="soft">never loaded</span>`
         : html`${age(freshAt, nowMs)} ago<br>${moment(freshAt)}`,
-    Due: ({ due }) => dueWords(due),
+    Due: ({ due, waitsForApproval }) => dueWords(due, due !== null && waitsForApproval(due.month)),
     Restated: ({ restated: { at, newest } }) =>
       at === null ? html`<span class="soft">not lately</span>` : html`${moment(at)}<br>${listed(newest)}`,
     [`Rows, ${nights}`]: (one) => nightBars('rows', one.loads, '--series-1'),
@@ -204,10 +206,16 @@ const factsOf = ({ definitions, clock }: WebContext, facts: PipelineFacts, pipel
   const nights = facts.nights.filter(isOwn)
   const restated = restatedOf(nights)
   const wanted = facts.wanted.find(isOwn)
-  const months = lastMonths({ definition, wanted, states: facts.windows.states, restated: restated.months, nowMs }, monthsShown)
+  const waitsForApproval = (month: string): boolean =>
+    // Of those not shown nothing is known.
+    facts.held.length < shownTroubles &&
+    !facts.held.some((unit) => isOwn(unit) && unit.unit_key.split('/')[2]?.startsWith(month)) &&
+    facts.waiting.some((one) => isOwn(one) && (one.from ?? '').slice(0, 7) <= month && month <= (one.to ?? '').slice(0, 7))
+  const input = { definition, wanted, waitsForApproval, states: facts.windows.states, restated: restated.months, nowMs }
+  const months = lastMonths(input, monthsShown)
   const span = completeSpan(months)
   return {
-    ...{ pipeline, definition, restated, months, span, nowMs },
+    ...{ pipeline, definition, restated, months, span, waitsForApproval, nowMs },
     rows: facts.counts.find(isOwn)?.rows ?? 0,
     /** The newest moment at which the service was asked for anything of it. */
     freshAt: facts.windows.loads
@@ -228,14 +236,19 @@ const breakable = (name: string): Html =>
 
 /** `2026-10`, and since when without a gap. */
 const completeWords = (span: ReturnType<typeof completeSpan>, months: readonly MonthLine[]): Html => {
-  if (span === null) return html`<strong class="upto">no month yet</strong>`
+  if (span === null) {
+    const newest = months.findLast(({ loaded, wanted }) => loaded > 0 && loaded < wanted)
+    if (newest === undefined) return html`<strong class="upto">no month yet</strong>`
+    return html`<strong class="upto">${newest.month}</strong> <span class="soft">${count(newest.loaded)} of ${count(newest.wanted)} units</span>`
+  }
   const since = span.from === months[0]?.month ? `${span.from} or earlier` : span.from
   return html`<strong class="upto">${span.to}</strong> <span class="soft">${span.from === span.to ? 'that month alone' : `since ${since} without a gap`}</span>`
 }
 
-const dueWords = (due: DueMonth | null): Html => {
+const dueWords = (due: DueMonth | null, waitsForApproval: boolean): Html => {
   if (due === null) return html`<span class="soft">no definition here</span>`
   const text = `${due.month} on ${due.on}`
+  if (due.overdue && waitsForApproval) return html`<span class="badge held">to approve</span> ${text}`
   return due.overdue ? html`<span class="badge failed">overdue</span> ${text}` : html`${text}`
 }
 

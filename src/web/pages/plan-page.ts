@@ -126,7 +126,8 @@ ${optionalTable('Needs approval', waiting, {
   Reports: ({ reports }) => count(reports),
   Credits: ({ credits }) => (credits === null ? 'not known' : `about ${count(credits)}`),
   'A night may cost': ({ allowed }) => (allowed === null ? '-' : count(allowed)),
-  'To allow it': ({ pipeline }) => command(`npx millrace approve ${pipeline}`),
+  'To allow it': ({ pipeline, approval_id }) =>
+    html`<a class="button" href="/approvals/${approval_id}/approve">Approve…</a> ${command(`npx millrace approve ${pipeline}`)}`,
 })}
 ${optionalTable('Approved, not bought yet', approved, {
   Pipeline: ({ pipeline }) => pipeline,

@@ -19,8 +19,8 @@ export const runsPage = async (context: WebContext, beforeRunId: number | null):
     lane: run.command,
     from: run.started_at,
     to: run.finished_at ?? now,
-    state: run.state,
-    title: `#${run.run_id} ${run.command}: ${run.state}, ${run.loaded} loaded, ${run.held} held, ${run.failed} failed`,
+    state: shownState(run),
+    title: `#${run.run_id} ${run.command}: ${shownState(run)}, ${run.loaded} loaded, ${run.held} held, ${run.failed} failed`,
     href: `/runs/${run.run_id}`,
   }))
   const oldest = runs.at(-1)?.run_id
@@ -29,7 +29,7 @@ ${table('Runs', runs, 'No run yet.', {
   Run: ({ run_id }) => html`<a href="/runs/${run_id}">#${run_id}</a>`,
   Command: ({ command }) => command,
   For: (run) => argumentWords(run.arguments),
-  State: ({ state }) => badge(state),
+  State: (run) => badge(shownState(run)),
   Started: ({ started_at }) => moment(started_at),
   Took: (run) => took(run, context.clock.now()),
   Planned: ({ planned }) => count(planned),
@@ -42,6 +42,10 @@ ${table('Runs', runs, 'No run yet.', {
 ${runs.length === shown && oldest !== undefined ? html`<p><a href="/runs?before=${oldest}">Earlier runs</a></p>` : ''}`
   return page({ title: 'Runs', place: '/runs', warehouse: context.warehouse, body })
 }
+
+/** A run of which nothing failed, but something waits for a person: its exit code is 1 as well. */
+export const shownState = ({ state, failed, held }: RunLine): string =>
+  state === 'failed' && failed === 0 && held > 0 ? 'held' : state
 
 const took = (run: RunLine, nowMs: number): string =>
   span(((run.finished_at === null ? nowMs : Date.parse(run.finished_at)) - Date.parse(run.started_at)) / 1000)
@@ -69,7 +73,7 @@ export const runPage = async (context: WebContext, runId: number): Promise<Html 
 <dl>
 <dt>Command</dt><dd>${run.command}</dd>
 <dt>Arguments</dt><dd>${argumentWords(run.arguments)}</dd>
-<dt>State</dt><dd>${badge(run.state)}</dd>
+<dt>State</dt><dd>${badge(shownState(run))}</dd>
 <dt>Process</dt><dd>${run.process ?? '–'}</dd>
 <dt>Started</dt><dd>${moment(run.started_at)}</dd>
 <dt>Took</dt><dd>${took(run, context.clock.now())}</dd>

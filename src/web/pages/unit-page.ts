@@ -1,11 +1,13 @@
-// One unit: its state and how to fix it, and everything that led to its rows: answers, jobs, reports, loads, rejected rows, requests.
+// One unit: its state and how to fix it, where its rows come from, and what happened to it, step by step; then its rejected rows and failed tests.
 import { html } from 'hono/html'
+import { counted } from '../../core/counted.ts'
 import { unitStates } from '../../core/types.ts'
 import type { WebContext } from '../context.ts'
 import { bytes, count, coverageAddress, moment, sliceLabel } from '../format.ts'
 import { badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { failedTests } from '../reads/read-data-tests.ts'
 import { quarantined } from '../reads/read-quarantine.ts'
+import type { ReportLine } from '../reads/read-reports.ts'
 import { windowStates } from '../reads/read-windows.ts'
 import {
   type AnswerLine,
@@ -22,7 +24,7 @@ import {
   unitRows,
 } from '../reads/unit-detail.ts'
 import { countUnits, type UnitFilter, unitLines } from '../reads/unit-lines.ts'
-import { failedTestTable, quarantineTable, reportTable } from './trouble-pages.ts'
+import { failedTestTable, quarantineTable } from './trouble-pages.ts'
 
 const rejectedShown = 50
 
@@ -43,13 +45,9 @@ export const unitPage = async (context: WebContext, unitId: number): Promise<Htm
     rowsOf(context, unit),
   ])
   const body = html`${facts({ ...unit, rows }, answers, jobs)}
-${answerTable(unit, answers)}
-${jobTable(jobs)}
-${reportTable('Reports', reports, 'No report was bought for this unit.')}
-${loadTable(loads)}
+${storyTable({ unit, answers, jobs, reports, loads, requests })}
 ${quarantineTable('Rows in quarantine', rejected)}
-${failedTestTable('Tests it fails', failed)}
-${requestTable(requests)}`
+${failedTestTable('Tests it fails', failed)}`
   return page({ title: `Unit #${unit.unit_id}`, place: '/units', warehouse: context.warehouse, body })
 }
 
@@ -62,7 +60,7 @@ const rowsOf = async ({ kysely, definitions }: WebContext, unit: UnitDetail): Pr
 
 const facts = (unit: UnitDetail, answers: readonly AnswerLine[], jobs: readonly JobLine[]): Html => {
   const answer = answers.find(({ answer_id }) => answer_id === unit.answer_id)
-  const job = jobs.find(({ job_id }) => job_id === unit.job_id)
+  const job = jobs.find(({ job_id }) => job_id === (unit.job_id ?? answer?.job_id))
   const month = unit.window_from.slice(0, 7)
   return html`
 ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="problem" role="alert"><strong>${unit.error_code ?? ''}</strong> ${unit.error_message}</p>`}
@@ -80,63 +78,91 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dt>Attempts</dt><dd>${unit.attempts}</dd>
 <dt>Not before</dt><dd>${moment(unit.not_before)}</dd>
 <dt>At work</dt><dd>${job?.holder ?? 'nobody'}</dd>
+<dt>Lineage</dt><dd><code>pipelines/${unit.pipeline}.yaml</code> → ${job === undefined ? 'no job' : `job #${job.job_id}`} → ${answer === undefined ? 'no answer' : `answer #${answer.answer_id}`} → <code>data.${unit.pipeline}_v${unit.version}</code> → <code>bi.${unit.pipeline}</code></dd>
 <dt>Landing file</dt><dd><code>${answer?.landing ?? '–'}</code> ${bytes(answer?.bytes ?? null)}</dd>
 <dt>Parse again</dt><dd>${command(`millrace replay ${unit.pipeline} --from ${month} --to ${month}`)}</dd>
 </dl>`
 }
 
-const answerTable = (unit: UnitDetail, answers: readonly AnswerLine[]): Html =>
-  table('Answers', answers, 'No answer yet.', {
-    Answer: ({ answer_id }) =>
-      `#${answer_id}${answer_id === unit.answer_id ? ' (loaded)' : answer_id === unit.held_answer_id ? ' (held)' : ''}`,
-    'Asked for': ({ asked_at }) => moment(asked_at),
-    For: ({ slices }) => (slices === 1 ? 'this slice' : `${count(slices)} slices`),
-    Verdict: ({ verdict, verdict_message }) => verdict_message ?? verdict ?? 'not judged yet',
-    Size: (answer) => bytes(answer.bytes),
-    Landing: ({ landing }) => html`<code>${landing}</code>`,
+/** One line of what happened to the unit. */
+interface Chapter {
+  readonly at: string
+  readonly what: string
+  readonly text: Html | string
+  readonly runId: number | null
+  readonly credits: string
+}
+
+interface Sources {
+  readonly unit: UnitDetail
+  readonly answers: readonly AnswerLine[]
+  readonly jobs: readonly JobLine[]
+  readonly reports: readonly ReportLine[]
+  readonly loads: readonly LoadLine[]
+  readonly requests: readonly RequestLine[]
+}
+
+/** From the plan to the rows, and every later refresh, oldest first. */
+const storyTable = (sources: Sources): Html =>
+  table('What happened', chaptersOf(sources), 'Nothing yet.', {
+    When: ({ at }) => moment(at),
+    What: ({ what }) => badge(what),
+    Details: ({ text }) => text,
+    Credits: ({ credits }) => credits,
+    Run: ({ runId }) => (runId === null ? '' : html`<a href="/runs/${runId}">#${runId}</a>`),
   })
 
-const jobTable = (jobs: readonly JobLine[]): Html =>
-  table('Jobs', jobs, 'No record of its jobs is kept.', {
-    Job: ({ job_id }) => `#${job_id}`,
-    State: ({ state }) => badge(state),
-    Kind: ({ kind }) => kind,
-    Why: ({ reason }) => reason,
-    Units: ({ cells }) => count(cells),
-    Run: ({ run_id }) => runLink(run_id),
-    'Asked again for': ({ former_job_id }) => (former_job_id === null ? '–' : `#${former_job_id}`),
-  })
+const chaptersOf = ({ unit, answers, jobs, reports, loads, requests }: Sources): Chapter[] =>
+  [
+    ...jobs.map((job) => ({ at: job.created_at, what: 'planned', text: plannedWords(job), runId: job.run_id, credits: '' })),
+    ...reports.map((report) => ({ at: report.asked_at, what: 'bought', text: boughtWords(report), runId: null, credits: creditWords(report) })), // biome-ignore format: one look
+    ...requests.map((request) => ({ at: request.started_at, what: stepOf(request), text: requestWords(request), runId: null, credits: '' })), // biome-ignore format: one look
+    ...answers.map((answer) => ({ at: landedAt(answer, requests), what: 'landed', text: landedWords(answer, unit), runId: null, credits: '' })), // biome-ignore format: one look
+    ...loads.map((load) => ({
+      at: load.loaded_at,
+      what: loadStep(load),
+      text: loadWords(load),
+      runId: load.run_id,
+      credits: '',
+    })),
+  ].sort((one, other) => Date.parse(one.at) - Date.parse(other.at))
 
-const runLink = (runId: number | null): Html | string => (runId === null ? '–' : html`<a href="/runs/${runId}">#${runId}</a>`)
+const plannedWords = ({ job_id, kind, reason, cells, former_job_id, state }: JobLine): string =>
+  `job #${job_id} (${kind}, ${state}): ${reason}, ${counted(cells, 'unit')}${former_job_id === null ? '' : `, instead of job #${former_job_id}`}`
 
-const loadTable = (loads: readonly LoadLine[]): Html =>
-  table('Loads', loads, 'Not loaded yet.', {
-    When: ({ loaded_at }) => moment(loaded_at),
-    Run: ({ run_id }) => runLink(run_id),
-    Outcome: ({ outcome }) => badge(outcome),
-    Units: ({ units }) => count(units),
-    Read: (load) => count(load.rows_read),
-    Inserted: (load) => count(load.rows_inserted),
-    Updated: (load) => count(load.rows_updated),
-    Ended: (load) => count(load.rows_ended),
-    Unchanged: (load) => count(load.rows_unchanged),
-    Quarantined: (load) => count(load.rows_quarantined),
-    Duplicates: (load) => count(load.rows_duplicates),
-    Drift: ({ drift }) => (drift === null ? '' : html`<code>${JSON.stringify(drift)}</code>`),
-    Answer: ({ answer_id }) => `#${answer_id}`,
-  })
+const boughtWords = (report: ReportLine): Html =>
+  html`report <code>${report.report_id ?? 'id not known'}</code> (${report.state}) for ${counted(report.cells, 'unit')}, account ${report.account}, ${counted(report.polls, 'poll')}${report.next_poll_at === null ? '' : html`, next poll ${moment(report.next_poll_at)}`}${report.error_message === null ? '' : `: ${report.error_message}`}`
 
-const requestTable = (requests: readonly RequestLine[]): Html =>
-  table('Requests', requests, 'No request yet.', {
-    Started: ({ started_at }) => moment(started_at),
-    Request: ({ method, endpoint }) => `${method} ${endpoint}`,
-    Job: ({ job_id }) => (job_id === null ? '–' : `#${job_id}`),
-    Part: ({ part }) => part ?? '–',
-    Attempt: ({ attempt }) => attempt,
-    Status: ({ status, error_code }) => status ?? error_code ?? 'no answer',
-    Size: (request) => bytes(request.bytes),
-    Took: ({ milliseconds }) => `${Math.round(milliseconds)} ms`,
-  })
+const creditWords = ({ used_quota, estimated_quota }: ReportLine): string =>
+  used_quota === null ? `about ${count(estimated_quota)}` : count(used_quota)
+
+const stepOf = ({ method, endpoint }: RequestLine): string =>
+  endpoint.includes('status') ? 'polled' : endpoint.startsWith('http') ? 'downloaded' : method === 'POST' ? 'sent' : 'asked'
+
+const requestWords = ({ method, endpoint, part, attempt, status, error_code, milliseconds, ...request }: RequestLine): Html =>
+  html`<code>${method} ${endpoint}</code>${part === null ? '' : `, ${part}`}${attempt > 1 ? `, attempt ${attempt}` : ''}: ${status ?? error_code ?? 'no answer'}, ${bytes(request.bytes)}, ${Math.round(milliseconds)} ms`
+
+/** The request that ended its job's last attempt; of an old one, whose requests are no longer kept, the moment it was asked for. */
+const landedAt = ({ job_id, asked_at }: AnswerLine, requests: readonly RequestLine[]): string => {
+  const last = requests.filter((request) => request.job_id === job_id).map((request) => request.started_at)
+  return [...last, asked_at].reduce((one, other) => (Date.parse(other) > Date.parse(one) ? other : one))
+}
+
+const landedWords = (answer: AnswerLine, { answer_id, held_answer_id }: UnitDetail): Html => {
+  const use = answer.answer_id === answer_id ? ', loaded' : answer.answer_id === held_answer_id ? ', held' : ''
+  const whose = answer.slices === 1 ? 'this slice' : `${count(answer.slices)} slices`
+  const said = answer.verdict_message ?? answer.verdict ?? 'not judged yet'
+  return html`answer #${answer.answer_id}${use}, ${bytes(answer.bytes)} for ${whose}: ${said}; <code>${answer.landing}</code>`
+}
+
+const loadStep = ({ outcome, rows_updated, rows_ended }: LoadLine): string =>
+  outcome === 'loaded' && rows_updated + rows_ended > 0 ? 'revised' : outcome
+
+const loadWords = (load: LoadLine): Html => {
+  const parts = [[load.rows_inserted, 'inserted'], [load.rows_updated, 'updated'], [load.rows_ended, 'ended'], [load.rows_unchanged, 'unchanged'], [load.rows_quarantined, 'quarantined'], [load.rows_duplicates, 'duplicates']] as const // biome-ignore format: one look
+  const said = parts.flatMap(([rows, word]) => (rows === 0 ? [] : [`${count(rows)} ${word}`]))
+  return html`answer #${load.answer_id}, ${counted(load.units, 'unit')}: ${count(load.rows_read)} rows parsed${said.length === 0 ? '' : `; ${said.join(', ')}`}${load.drift === null ? '' : html`; drift <code>${JSON.stringify(load.drift)}</code>`}`
+}
 
 /** @param limit rows of one page @param offset those before it */
 export const unitsPage = async (context: WebContext, filter: UnitFilter, limit: number, offset: number): Promise<Html> => {

@@ -55,6 +55,8 @@ interface MonthInput {
   readonly states: readonly WindowState[]
   /** Months in which rows changed lately, `2026-01`. */
   readonly restated: ReadonlySet<string>
+  /** Whether all that is held in the month waits for approval: that is neither a failure nor a gap in what is loaded. */
+  waitsForApproval(month: string): boolean
   readonly nowMs: number
 }
 
@@ -69,7 +71,7 @@ export const lastMonths = (input: MonthInput, count: number): MonthLine[] => {
 }
 
 const monthLine = (
-  { definition, wanted, restated, nowMs }: MonthInput,
+  { definition, wanted, restated, waitsForApproval, nowMs }: MonthInput,
   byWindow: ReadonlyMap<string, readonly WindowState[]>,
   from: string,
   to: string,
@@ -82,10 +84,11 @@ const monthLine = (
   const isWhole = (first: string): boolean =>
     !(wanted?.unfinished.includes(first) ?? false) && unitsIn((byWindow.get(first) ?? []).filter((row) => row.loaded)) >= slices
   const windows = [...new Set([...known, ...due])]
+  const isTelling = ({ state }: WindowState): boolean => state !== 'held' || !waitsForApproval(month)
   const complete = windows.length > 0 && slices > 0 && windows.every(isWhole) && rows.every((row) => row.loaded)
   return {
     month,
-    state: windows.length === 0 ? 'later' : stateOf(rows, complete, restated.has(month)),
+    state: windows.length === 0 ? 'later' : stateOf(rows.filter(isTelling), complete, restated.has(month)),
     complete,
     loaded: unitsIn(rows.filter((row) => row.loaded)),
     wanted: windows.length * slices,

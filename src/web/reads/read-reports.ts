@@ -15,6 +15,7 @@ export const reportLines = (db: Db) =>
     .select(boxColumns)
     .select(['b.cells', 'b.account', sql<ReportState>`b.report_state`.as('state'), 'b.report_id', 'b.status_word', 'b.polls'])
     .select([...wholesOrNull('b', 'estimated_quota', 'used_quota'), 'b.error_message', 'b.next_poll_at'])
+    .select(sql<string>`coalesce(b.submitted_at, b.created_at)`.as('asked_at'))
     .select(sql<number>`extract(epoch from clock_timestamp() - coalesce(b.submitted_at, b.created_at))::float8`.as('age_seconds'))
     .where('b.report_state', 'is not', null)
 

@@ -73,6 +73,7 @@ export const unitJobs = (db: Db, jobId: number | null, answers: readonly AnswerL
         'j.reason',
         'j.state',
         'j.cells',
+        'j.created_at',
         ...wholesOrNull('j', 'run_id', 'former_job_id'),
       ])
       // The process that works on it; null: none does.

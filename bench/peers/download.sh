@@ -1,5 +1,4 @@
-#!/usr/bin/env bash
-# The report with Sling, which loads files: curl submits and polls, Sling takes the link. Run by bench/peers/run.ts.
+# What tools that load files need before: submits the report, polls it, downloads its file. Sourced by sling.sh and ingestr.sh.
 set -euo pipefail
 value() { python3 -c 'import json, sys; print(json.load(sys.stdin).get(sys.argv[1], ""))' "$1"; }
 report=$(curl -fsS -X POST "$PEER_SERVICE/batch/v4/request-report" -H "api-key: $PEER_KEY" -H 'Content-Type: application/json' -d "$PEER_REQUEST" | value report_id)
@@ -9,6 +8,3 @@ while :; do
   sleep 0.2
 done
 curl -fsS "$(value download_url <<<"$answer")" -o "$PEER_FOLDER/referrals.csv"
-export PEER="$PEER_DATABASE?sslmode=disable"
-"$PEER_SLING" run --src-stream "file://$PEER_FOLDER/referrals.csv" --tgt-conn PEER --tgt-object peer.referrals \
-  --mode incremental --primary-key date,domain,country,referrer
