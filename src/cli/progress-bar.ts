@@ -63,6 +63,29 @@ const noteOf = (event: RunEvent): string | null => {
   return `${paint(stateTone(state), state, process.stderr)} ${about} [${event.code ?? ''}]`
 }
 
+/** What the account's plan lacks is said once of a pipeline and run, and in the end of how many units more. */
+const createNotes = () => {
+  const more = new Map<string, { readonly pipeline: string; units: number }>()
+  let run = 0
+  return {
+    of: (event: RunEvent): string | null => {
+      const note = noteOf(event)
+      if (note === null || event.event !== 'unit' || event.code !== 'NO_CAPABILITY') return note
+      if (event.run_id !== run) more.clear()
+      run = event.run_id
+      const pipeline = event.unit.slice(0, event.unit.indexOf('/'))
+      const said = `${pipeline} ${(event.message ?? '').replaceAll(event.unit, '')}`
+      const before = more.get(said)
+      more.set(said, { pipeline, units: before === undefined ? 0 : before.units + event.units })
+      return before === undefined ? note : null
+    },
+    rest: (): string[] =>
+      [...more.values()].flatMap(({ pipeline, units }) =>
+        units === 0 ? [] : [`${pipeline}: ${counted(units, 'more unit')} failed in the same words.`],
+      ),
+  }
+}
+
 /** A scheduler's finished run in one line. */
 const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent, { event: 'tick' }>): string => {
   const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const).filter((name) => units[name] > 0)
@@ -72,6 +95,7 @@ const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent,
 
 const plainView = (line: ProgressLine): View => {
   let printed = ''
+  const notes = createNotes()
   const write = (text: string): void => void process.stderr.write(`${redact(text)}\n`)
   const print = (): void => {
     const { done, planned } = line.share()
@@ -86,7 +110,7 @@ const plainView = (line: ProgressLine): View => {
   timer.unref()
   return {
     event: (event) => {
-      const note = noteOf(event)
+      const note = notes.of(event)
       if (note !== null) write(note)
       if (event.event === 'tick') write(endedLine(event))
       if (event.event !== 'planned') return
@@ -99,6 +123,7 @@ const plainView = (line: ProgressLine): View => {
     show: () => undefined,
     stop: () => {
       clearInterval(timer)
+      for (const note of notes.rest()) write(note)
       print()
     },
   }
@@ -110,6 +135,7 @@ const beside = barsize + ' 100% | '.length + 1
 
 const barView = (line: ProgressLine): View => {
   let timer: NodeJS.Timeout | undefined
+  const notes = createNotes()
   const bar = new cliProgress.SingleBar({
     format: '{bar} {percentage}% | {text}',
     barCompleteChar: '█',
@@ -134,19 +160,22 @@ const barView = (line: ProgressLine): View => {
     clearInterval(timer)
     bar.stop()
   }
+  const write = (note: string): void => {
+    // The bar's own line is overwritten, the note stays above it.
+    process.stderr.write(`\r\u001b[2K${redact(wrapText(note, columnsOf(process.stderr)))}\n`)
+    draw()
+  }
   show()
   return {
     hide,
     show,
     event: (event) => {
       if (event.event === 'planned') line.planned(event.units)
-      const note = event.event === 'tick' ? endedLine(event) : noteOf(event)
-      if (note === null) return
-      // The bar's own line is overwritten, the note stays above it.
-      process.stderr.write(`\r\u001b[2K${redact(wrapText(note, columnsOf(process.stderr)))}\n`)
-      draw()
+      const note = event.event === 'tick' ? endedLine(event) : notes.of(event)
+      if (note !== null) write(note)
     },
     stop: () => {
+      for (const note of notes.rest()) write(note)
       draw()
       hide()
     },

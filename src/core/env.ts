@@ -5,7 +5,7 @@ import { parse as parseDotenv } from 'dotenv'
 import { EtlError } from './errors.ts'
 import { type LandingSetting, landingSetting } from './landing-setting.ts'
 import { type ReadAgain, type Secret, secret } from './redact.ts'
-import type { Environment } from './read-setting.ts'
+import { type Environment, setPlaces } from './read-setting.ts'
 import { fileAgain } from './secret-files.ts'
 import { withSecrets } from './secret-settings.ts'
 
@@ -34,7 +34,12 @@ export const readSettings = (environment: Readonly<Record<string, string | undef
 
 const merged = (environment: Readonly<Record<string, string | undefined>>, folder: string): Record<string, string> => {
   const file = resolve(folder, '.env')
-  const values: Record<string, string> = existsSync(file) ? parseDotenv(readFileSync(file)) : {}
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
+  const values: Record<string, string> = parseDotenv(text)
+  const lines = text
+    .split('\n')
+    .map((line, index) => [/^\s*(?:export\s+)?(\w+)\s*=/.exec(line)?.[1] ?? '', `.env:${index + 1}`] as const)
+  setPlaces(lines.filter(([name]) => environment[name] === undefined))
   for (const [name, value] of Object.entries(environment)) if (value !== undefined) values[name] = value
   return values
 }

@@ -8,7 +8,21 @@ import { fileAgain } from './secret-files.ts'
 /** The environment over `.env`, with secrets of files and commands in their places; nothing of it was checked. */
 export type Environment = Readonly<Record<string, string>>
 
-const configuration = (message: string): EtlError => new EtlError('CONFIGURATION', message)
+/** Of settings that come from a file: where there, by name. A process reads one such file. */
+const places = new Map<string, string>()
+
+/** What is wrong with a setting is said with its place from now on. */
+export const setPlaces = (found: Iterable<readonly [name: string, place: string]>): void => {
+  places.clear()
+  for (const [name, place] of found) places.set(name, place)
+}
+
+/** Each line begins with the setting's name. */
+const configuration = (message: string): EtlError =>
+  new EtlError(
+    'CONFIGURATION',
+    message.replaceAll(/^\w+/gm, (name) => (places.has(name) ? `${places.get(name)}: ${name}` : name)),
+  )
 
 /** `NAME` for the account `default`, `NAME_ACME` for the account `acme`. */
 export const settingOf = (name: string, account: string): string =>
@@ -90,6 +104,7 @@ export const readPrices = (environment: Environment, name: string, example: stri
       throw configuration(
         `${name} holds '${part}', expected prices separated by commas, for example ${example}: a number from 0, and what it is for (${priceBases.join(', ')}).`,
       )
+    if (prices.has(dataset)) throw configuration(`${name} names ${dataset} twice; keep the price that is meant.`)
     prices.set(dataset, { basis, credits: Number(credits), minimum: Number(least ?? 0) })
   }
   return prices

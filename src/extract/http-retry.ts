@@ -1,4 +1,5 @@
 // Which requests are sent again, after how long, and what a service that asks for a pause gets.
+import { createHash } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { type Finding, type Pass, type Waiter, wholeAccount } from './gate.ts'
@@ -70,8 +71,7 @@ export const withRetries = async <A extends Answered>(
 }
 
 const waiterOf = ({ signal, lane, patience = shortPatience }: UnitHttpOptions, request: HttpRequest): Waiter => ({
-  // Of a submission the address says nothing.
-  what: request.idempotent ? request.url.pathname + request.url.search : undefined,
+  what: whatOf(request),
   places: request.place === undefined ? [wholeAccount, request.endpoint] : [request.place],
   signal,
   patience,
@@ -79,6 +79,13 @@ const waiterOf = ({ signal, lane, patience = shortPatience }: UnitHttpOptions, r
   run: lane ?? Symbol(request.endpoint),
   longestPauseMs: longestPauseOf(request),
 })
+
+/** Of a submission the address says nothing, and its body may name a million domains; of a download only the path lasts. */
+const whatOf = ({ endpoint, url, body }: HttpRequest): string =>
+  endpoint +
+  url.pathname +
+  url.search +
+  (body === undefined ? '' : createHash('sha256').update(JSON.stringify(body)).digest('hex'))
 
 /** What may not be sent twice was promised in the ledger just now: it does not wait here, and comes back. Nor does what can be done without. */
 const longestPauseOf = ({ idempotent, optional, part = 1 }: HttpRequest): number =>

@@ -180,6 +180,20 @@ test('a price for what no definition asks for is named: it would not be used', a
   )
 })
 
+test('a wrong setting is named with its line in .env and what is allowed; the environment has no lines', async () => {
+  const said = async (lines: string, environment: Readonly<Record<string, string>> = {}): Promise<string> => {
+    writeFileSync(join(folder, '.env'), lines)
+    const { stdout, stderr } = await millrace(['check', '--offline'], environment)
+    return stdout + stderr
+  }
+  const wrong = '# Prices\n\nWEB_ANALYTICS_PRICES="keywords=-1/row"\n'
+  expect(await said(wrong)).toMatch(/\.env:3: WEB_ANALYTICS_PRICES holds 'keywords=-1\/row', .*a number from 0/)
+  expect(await said(`export ${wrong.trimStart().slice(10)}`)).toMatch(/\.env:1: WEB_ANALYTICS_PRICES/)
+  expect(await said('', { WEB_ANALYTICS_PRICES: 'keywords=1/row,keywords=2/row' })).toMatch(
+    /^(?!.*\.env:).*: WEB_ANALYTICS_PRICES names keywords twice/m,
+  )
+})
+
 test('sees that answers of the ledger are gone from the landings, and says how to get them back; `notify list` without a receiver does not say that all is well', async () => {
   for (const list of ['domains', 'countries'])
     writeFileSync(join(folder, 'pipelines', `${list}.txt`), list === 'domains' ? 'a.com\n' : 'us\n')

@@ -3,9 +3,10 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
+import { type Consequence, consequences, type Meaning } from './answer-meanings.ts'
 import { type CommandResult, pipelinesOfRepository } from './command.ts'
 import { createTestDatabase, type TestDatabase } from './postgres.ts'
-import { type AnswerCase, answerCases, type Consequence, consequences, type Meaning, type Where } from './vendor-answers.ts'
+import { type AnswerCase, answerCases, type Where } from './vendor-answers.ts'
 import { runWarm } from './warm-command.ts'
 
 /** What a backfill asks for, and the month of it that is answered oddly. */
@@ -21,7 +22,7 @@ const isHealthy = (domain: string): boolean => domain.startsWith('h')
 
 /** Those that slow, hold or stop a whole endpoint are played alone; the rest of a place in one command. */
 const apart: readonly Meaning[] = ['outage', 'unusable', 'uncertain', 'stays open', 'rate limit', 'pending cap']
-const isApart = ({ means, fact }: AnswerCase): boolean => apart.includes(means) || fact.includes('finding')
+const isApart = ({ means }: AnswerCase): boolean => apart.includes(means)
 const nameOf = (one: AnswerCase): string => {
   const { fact, on, where, means, sent } = one
   if (!isApart(one)) return `${on}, ${where}`
@@ -29,9 +30,7 @@ const nameOf = (one: AnswerCase): string => {
 }
 const groups = [...Map.groupBy(answerCases, nameOf)]
 export const together = groups.filter(([, cases]) => !cases.some(isApart))
-export const alone = groups.filter(([name, cases]) => cases.some(isApart) && !name.includes('finding'))
-/** They fail, and are to fail no longer. */
-export const findings = groups.filter(([name]) => name.includes('finding'))
+export const alone = groups.filter(([, cases]) => cases.some(isApart))
 
 interface World {
   readonly db: TestDatabase
@@ -49,7 +48,7 @@ const writePipelines = (
   const domains = [...cases.map((_, index) => domainOf(index)), 'h1.com', 'h2.com'].toSorted()
   writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
   // Healthy reports outlast what a page is refused for.
-  const deadline = cases[0]?.on === 'keywords' ? '60s' : '2s'
+  const deadline = cases[0]?.on === 'keywords' ? '60s' : cases[0]?.on === 'submit' ? '10s' : '2s'
   for (const name of ['keywords', 'traffic_and_engagement']) {
     const file = join(folder, 'pipelines', `${name}.yaml`)
     const text = readFileSync(file, 'utf8')
@@ -143,16 +142,12 @@ export const play = async (cases: readonly AnswerCase[], times?: number): Promis
     const reports = [...world.service.books.reports.values()].map(({ body }) => JSON.stringify(body))
     return [
       ...cases.flatMap((one, index) => judge(one, index, seen, reports, times !== undefined)),
-      ...seen.slice(mayWait(cases) ? 2 : 0).flatMap((one, at) => judgeRest(one, at, where, cases[0]?.on ?? 'keywords')),
+      ...seen.flatMap((one, at) => judgeRest(one, at, where, cases[0]?.on ?? 'keywords')),
     ]
   } finally {
     await world.close()
   }
 }
-
-/** What asks everybody to wait may cost healthy reports a command or two; pages take turns. */
-const mayWait = (cases: readonly AnswerCase[]): boolean =>
-  cases.some(({ on, sent }) => on !== 'keywords' && (sent.status === 429 || sent.headers?.['retry-after'] !== undefined))
 
 const judge = (one: AnswerCase, index: number, seen: readonly Seen[], reports: readonly string[], isOnce: boolean): string[] => {
   const domain = domainOf(index)

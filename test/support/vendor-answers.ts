@@ -1,6 +1,7 @@
 // Answers of the service in its own words, each with its fact number (part G of the facts; A and B where it says so), and what they mean. Written from the
 // facts alone, by another hand than the client's.
 import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
+import type { Meaning } from './answer-meanings.ts'
 
 type Reply = NonNullable<VendorOptions['replies']>[number]
 type Sent = Omit<Reply, 'endpoint' | 'match' | 'times'>
@@ -9,82 +10,13 @@ type Sent = Omit<Reply, 'endpoint' | 'match' | 'times'>
 export type Where = 'inside' | 'newest' | 'oldest'
 
 export interface AnswerCase {
-  /** `finding N`: it is not so yet. */
+  /** Of the facts. */
   readonly fact: string
   readonly on: 'keywords' | 'submit' | 'status' | 'download'
   readonly where: Where
   readonly means: Meaning
   readonly sent: Sent
 }
-
-/** What follows for the one unit. */
-export interface Consequence {
-  /** Its state once the answer has come for good. */
-  readonly state: RegExp
-  readonly code: RegExp
-  /** The sentence that is shown, with its next step. */
-  readonly says: RegExp
-  /** Sent once, and asked again by the same command or the next: the unit is loaded. */
-  readonly passes: boolean
-  /** The night after asks the endpoint again: a refusal costs nothing (A11), an answer does. */
-  readonly asksAgain: boolean
-}
-
-const noCode = /^$/
-export const consequences = {
-  'no data': { state: /^loaded$/, code: noCode, says: /^$/, passes: true, asksAgain: false },
-  'not published': { state: /^waiting$/, code: /^NOT_PUBLISHED$/, says: /publish/, passes: true, asksAgain: true },
-  'before history': {
-    state: /^failed$/,
-    code: /^NO_CAPABILITY$/,
-    says: /before what this key may ask/,
-    passes: false,
-    asksAgain: true,
-  },
-  'plan lacks': { state: /^failed$/, code: /^NO_CAPABILITY$/, says: /plan does not have this/, passes: false, asksAgain: true },
-  'key refused': { state: /^(failed|waiting|held)$/, code: /^KEY_REFUSED$/, says: /key|KEY/, passes: true, asksAgain: true },
-  // One text for two causes, of which the free question tells neither (61).
-  'key or credits': {
-    state: /^(failed|held|waiting)$/,
-    code: /^(KEY_REFUSED|QUOTA_EXHAUSTED|NO_CAPABILITY)$/,
-    says: /key|credits|plan/,
-    passes: true,
-    asksAgain: true,
-  },
-  'pending cap': { state: /^waiting$/, code: /^RATE_LIMITED$/, says: /report/, passes: true, asksAgain: true },
-  'rate limit': { state: /^waiting$/, code: /^RATE_LIMITED$/, says: /fewer|rate|429/, passes: true, asksAgain: true },
-  'bad request': {
-    state: /^failed$/,
-    code: /^BAD_REQUEST$|^REPORT_REJECTED$/,
-    says: /definition|request/i,
-    passes: false,
-    asksAgain: true,
-  },
-  outage: {
-    state: /^(failed|waiting)$/,
-    code: /^(SERVICE_ERROR|SERVICE_UNREACHABLE|SERVICE_TIMEOUT|BAD_RESPONSE|TRUNCATED|RATE_LIMITED)$/,
-    says: /run|again|service/i,
-    passes: true,
-    asksAgain: true,
-  },
-  /** A submission that may have been taken: never sent again by itself. */
-  uncertain: { state: /^held$/, code: /^REPORT_UNCERTAIN$/, says: /adopt|resubmit/, passes: false, asksAgain: false },
-  /** An answer that may have been paid for and cannot be used: it is not bought again by itself. */
-  unusable: { state: /^held$/, code: /^UNUSABLE$/, says: /not (paid|bought|asked)|--force/, passes: false, asksAgain: false },
-  /** A report that cannot be made, or whose request is refused after it was taken: never bought again by itself. */
-  'report failed': { state: /^(failed|held)$/, code: /^REPORT_FAILED$/, says: /--force|again/, passes: false, asksAgain: false },
-  'report refused': { state: /^failed$/, code: /^REPORT_REJECTED$/, says: /--force|definition/, passes: false, asksAgain: false },
-  /** A paid report that is not done, or not to be had, now: it stays open, and is never bought again. */
-  'stays open': {
-    state: /^(waiting|held|failed|landed)$/,
-    code: /^(REPORT_PENDING|REPORT_EXPIRED|RATE_LIMITED|SERVICE_\w+|BAD_RESPONSE|KEY_REFUSED|TRUNCATED|INCOMPLETE)$/,
-    says: /./,
-    passes: true,
-    asksAgain: false,
-  },
-  fine: { state: /^loaded$/, code: noCode, says: /^$/, passes: true, asksAgain: false },
-} as const satisfies Readonly<Record<string, Consequence>>
-export type Meaning = keyof typeof consequences
 
 const json = (status: number, body: unknown): Sent => ({ status, body: JSON.stringify(body) })
 const errors = (...texts: string[]): Sent => json(400, { errors: texts })
@@ -134,9 +66,11 @@ const keywords = casesOf('keywords', 'inside', [
   ['65', 'plan lacks', coded(400, 'VALIDATION_ERROR', 'no data for requested country'), meta(400, 'country not available')],
   ['65', 'plan lacks', coded(400, 'VALIDATION_ERROR', 'Country not covered'), flat(400, 'no coverage for country')],
   [
-    '65, finding 5',
+    '65',
     'plan lacks',
     json(200, { meta: { status: 'Success', error_message: 'no data for requested country' }, keywords: [], keywords_count: 0 }),
+    json(200, { meta: { status: 'Success', error_message: 'Country not covered' }, keywords: null }),
+    json(200, { meta: { status: 'Error', error_message: 'no coverage for country' } }),
   ],
   ['A8', 'plan lacks', meta(400, 'Country is not in range', 103)],
   ['62', 'plan lacks', coded(403, 'FORBIDDEN_ERROR', claims), coded(403, 'FORBIDDEN_ERROR', upgrade, actions)],
@@ -180,6 +114,45 @@ const keywords = casesOf('keywords', 'inside', [
     json(200, { meta: { status: 'Success' }, keywords: 'none', keywords_count: 3 }),
   ],
   ['A11, 60', 'unusable', json(200, { meta: { status: 'Success' }, keywords: records, keywords_count: 3_000 })],
+  // The same in other words, letters and shapes.
+  ['60', 'no data', meta(401, 'Data Not Found'), plain(401, 'DATA NOT FOUND\n'), json(401, 'Data not found')],
+  [
+    '10, 60',
+    'no data',
+    json(200, { meta: { status: 'Success', error_code: null, error_message: '' }, keywords: [], keywords_count: 0 }),
+    json(200, { meta: { status: 'Error', error_message: 'Data not found' } }),
+  ],
+  [
+    '62',
+    'plan lacks',
+    json(403, { code: 'FORBIDDEN_ERROR', message: upgrade }),
+    json(403, { error: { code: 'forbidden_error', message: 'Your API key has no access to this dataset' } }),
+    json(200, { error: { code: 'FORBIDDEN_ERROR', error_message: claims } }),
+  ],
+  [
+    '65',
+    'plan lacks',
+    json(400, { error: 'NO DATA FOR REQUESTED COUNTRY' }),
+    json(400, { errors: [{ message: 'country not available' }] }),
+  ],
+  ['A8', 'plan lacks', json(400, { meta: { status: 'ERROR', error_code: '103', error_message: '' } })],
+  [
+    '59',
+    'key refused',
+    plain(401, 'INVALID API KEY\n'),
+    json(401, { error: { code: 'UNAUTHORIZED', message: 'invalid API key' } }),
+  ],
+  ['61', 'key or credits', json(403, { error: { code: 'FORBIDDEN', message: keyOrCredits } })],
+  [
+    '58',
+    'outage',
+    plain(502, ''),
+    { ...html(200), type: 'text/html; charset=utf-8', body: '<!doctype html><title>Sorry</title>' },
+  ],
+  ['58', 'outage', { ...html(200), type: 'application/json' }, { ...html(403), type: 'text/plain' }],
+  ['A8, 71', 'rate limit', html(429), json(429, {})],
+  ['83', 'unusable', plain(200, ''), json(200, null), json(200, { data: { keywords: records, keywords_count: 1 } })],
+  ['A40', 'fine', merge({ extra: { keywords: 1 } }), merge({ keywords_count: null })],
 ])
 
 const newest: readonly Row[] = [
@@ -187,6 +160,8 @@ const newest: readonly Row[] = [
   ['64, A8', 'not published', meta(400, 'Dates out of range', 101)],
   ['64', 'not published', meta(400, 'Dates out of range. Data is available from 2020-07-01 to 2026-09-30', 101)],
   ['64', 'not published', coded(400, 'VALIDATION_ERROR', 'Dates not in range. Data is available from 2020-07 to 2026-09')],
+  ['63', 'not published', json(400, { errors: [{ code: 'VALIDATION_ERROR', error_message: 'dates are not in range' }] })],
+  ['64, A8', 'not published', json(400, { meta: { status: 'Error', error_code: '101', error_message: '' } })],
 ]
 const oldest: readonly Row[] = [
   ['63', 'before history', coded(400, 'VALIDATION_ERROR', 'Dates not in range')],
@@ -202,6 +177,7 @@ const oldest: readonly Row[] = [
     'before history',
     errors('Historical data for monthly granularity is available as of - 2020-07. You have requested - 2020-06'),
   ],
+  ['63', 'before history', json(400, { error: { code: 'VALIDATION_ERROR', message: 'DATES NOT IN RANGE' } })],
 ]
 
 const submissions = casesOf('submit', 'inside', [
@@ -240,6 +216,26 @@ const submissions = casesOf('submit', 'inside', [
   ['58', 'uncertain', html(200), json(200, {}), json(200, { status: 'pending' })],
   ['58', 'outage', html(403), after(message(503, 'Service Unavailable'), 1)],
   ['83, A41', 'fine', merge({ status: null }), merge({ extra: { request: 1 }, warnings: [] })],
+  // The same in other words, letters and shapes.
+  [
+    '83',
+    'fine',
+    merge({ report_id: null, data: { report_id: '$report_id' } }),
+    merge({ report_id: null, response: { reportId: '$report_id' } }),
+    merge({ report_id: null, request_id: '$report_id' }),
+    merge({ status: 'PENDING' }),
+  ],
+  ['83', 'uncertain', merge({ report_id: null, data: { report: { id: '$report_id' } } }), plain(200, '')],
+  ['62', 'plan lacks', json(403, { code: 'FORBIDDEN_ERROR', message: upgrade })],
+  ['59', 'key refused', plain(401, 'INVALID API KEY')],
+  ['65', 'plan lacks', json(400, { error: { code: 'VALIDATION_ERROR', message: 'Country Not Available' } })],
+  [
+    '68',
+    'bad request',
+    json(400, { is_valid: false, errors: [{ message: 'granularity should be one of the following - monthly.' }] }),
+  ],
+  ['53, 58', 'pending cap', html(429), plain(429, ''), after(message(429, 'Too Many Requests'), 1)],
+  ['58', 'outage', after(html(503), 1)],
 ])
 
 const statuses = casesOf('status', 'inside', [
@@ -274,6 +270,14 @@ const statuses = casesOf('status', 'inside', [
   ['A3', 'fine', merge({ status: 'complete' }), merge({ status: 'SUCCESS' }), merge({ status: 'ready' })],
   ['A4', 'fine', merge({ data_points_count: null }), merge({ user_id: 7 })],
   ['A4', 'fine', merge({ used_quota: null })],
+  // The same in other words, letters and shapes.
+  ['A1', 'report refused', json(200, { status: 'BAD_REQUEST', errors: [{ message: 'unavailable metrics' }] })],
+  ['A1', 'report failed', json(200, { status: 'Internal Error' }), json(200, { status: 'FAILED', message: 'oops' })],
+  ['A1', 'stays open', json(200, { status: 'PENDING' }), json(200, { status: 'In Progress' }), json(200, { status: '' })],
+  ['83', 'stays open', plain(200, ''), json(200, []), merge({ status: null, data: { status: '$status' } })],
+  ['58, 71', 'stays open', plain(502, ''), after(html(503), 1), after(message(429, 'Too Many Requests'), 1)],
+  ['A3', 'fine', merge({ status: 'COMPLETED' }), merge({ status: ' Complete ' })],
+  ['A4', 'fine', merge({ used_quota: '36', data_points_count: null })],
 ])
 
 const csv = (body: string): Sent => ({ status: 200, type: 'text/csv', body })
@@ -289,6 +293,8 @@ const downloads = casesOf('download', 'inside', [
   ['A25', 'stays open', plain(404, 'Not Found'), plain(410, 'Gone'), message(500, 'oops'), message(429, 'Too Many Requests')],
   ['58', 'stays open', html(200), csv(''), csv(`${header}\n`)],
   ['72', 'stays open', csv(`${header}\nNo data returned\n`)],
+  ['72', 'stays open', csv(`${header}\r\nNo data returned,,,,\r\n`), csv('No data returned\n')],
+  ['71', 'stays open', json(200, { message: 'Forbidden' }), json(403, { message: 'Forbidden' }), plain(503, '')],
 ])
 
 /** Every case, at least a hundred. */

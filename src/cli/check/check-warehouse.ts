@@ -69,6 +69,7 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
       'its table has the columns, types and key of the definition.',
     )
     await checkQueries(database, checking)
+    await checkRefused(database, checking)
     return checkReadings(database, checking)
   }
   const found = await compareAfter(database, folders, checking.definitions)
@@ -117,6 +118,28 @@ const checkQueries = async (database: Database, { marts, definitions, notes }: C
       'proved',
       `${counted(good, 'query').replace('querys', 'queries')} of marts run and give the columns their headers explain.`,
     )
+}
+
+/** What no free question tells, the last purchase has told: the account's plan does not have this. */
+const checkRefused = async ({ kysely }: Database, { definitions, notes }: Checking): Promise<void> => {
+  const refused = await kysely
+    .selectFrom('etl.troubled_units as u')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'u.pipeline_id')
+    .where('u.error_code', '=', 'NO_CAPABILITY')
+    .groupBy(['p.pipeline_id', 'p.pipeline'])
+    .select(['p.pipeline', sql<string>`count(*)`.as('units'), sql<string>`min(u.error_message)`.as('said')])
+    .select(
+      sql<boolean>`exists (select from etl.units l where l.pipeline_id = p.pipeline_id and l.answer_id is not null)`.as('loads'),
+    )
+    .execute()
+  for (const { pipeline, units, said, loads } of refused)
+    if (definitions.some((definition) => definition.pipeline === pipeline))
+      note(
+        notes,
+        'service',
+        loads ? 'warning' : 'error',
+        `${counted(Number(units), 'unit')} of ${pipeline} were refused. ${said}`,
+      )
 }
 
 const checkReadings = async ({ kysely }: Database, { definitions, folders, notes }: Checking): Promise<void> => {

@@ -17,7 +17,7 @@ const replacedSchema = z.strictObject({
   status: z.int().min(100).max(599).default(200),
   type: z.string().default('application/json'),
   body: z.string().default(''),
-  /** Fields of the real answer to replace, instead of the whole; null takes one away. */
+  /** Fields of the real answer to replace, instead of the whole; null takes one away, `"$report_id"` is the real answer's own. */
   merge: z.record(z.string(), z.unknown()).optional(),
   headers: z.record(z.string(), z.string()).default({}),
 })

@@ -176,9 +176,11 @@ const download = (books: VendorBooks, id: string): VendorReply => {
 
 type Reply = VendorReply & { readonly headers?: Readonly<Record<string, string>> }
 
-/** The reply with other fields; null takes one away. */
+/** The reply with other fields; null takes one away, and `"$name"` is what stood under that name. */
 const merged = (reply: VendorReply, fields: Readonly<Record<string, unknown>>): VendorReply => {
-  const body: Record<string, unknown> = { ...JSON.parse(reply.body), ...fields }
+  const real: Readonly<Record<string, unknown>> = JSON.parse(reply.body)
+  const named = JSON.stringify(fields).replaceAll(/"\$(\w+)"/g, (_, name: string) => JSON.stringify(real[name] ?? null))
+  const body: Record<string, unknown> = { ...real, ...JSON.parse(named) }
   for (const [name, value] of Object.entries(fields)) if (value === null) delete body[name]
   return jsonReply(reply.status, body)
 }

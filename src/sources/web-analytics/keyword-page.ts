@@ -13,7 +13,7 @@ import { creditsIn } from './credits-in.ts'
 import { dataVersionIn, pageOf } from './json-answer.ts'
 import { dialectOf, pathOf } from './service-dialect.ts'
 import { internalCountry } from './spelling.ts'
-import { meaningOf } from './refusal-table.ts'
+import { type Meaning, meaningOf } from './refusal-table.ts'
 import { readRefusal } from './refusal-text.ts'
 import { refusedWith } from './refused-request.ts'
 import { addressSetting } from './settings.ts'
@@ -141,12 +141,15 @@ const askForPage = async (
   await arrived?.()
   if (answer.status === 204) return null
   if (answer.status !== 200) return refused(request, context, answer)
+  // Neither JSON nor the page of a proxy nor a half of an answer: something else, which may have been paid for.
+  if (!/^\s*[{<[]/.test(answer.bytes.toString('latin1', 0, 100))) return notAPage(request, context, answer, undefined)
   const { envelope: body, records } = pageOf(answer, endpoint, list)
   const page = envelope.safeParse(body)
   if (!page.success) return notAPage(request, context, answer, page.error.issues[0])
-  if (records === null) return notAPage(request, context, answer, { path: [list], message: 'expected a list' })
   const { keywords_count, meta } = page.data
-  if (saysError(meta?.status, meta?.error_code)) return refusedWithin200(request, context, answer)
+  if (saysError(meta?.status, meta?.error_code) || ((records ?? []).length === 0 && saysLacking(answer)))
+    return refusedWithin200(request, context, answer)
+  if (records === null) return notAPage(request, context, answer, { path: [list], message: 'expected a list' })
   const bill = billOf(meta)
   await answer.billed?.(records.length, bill)
   const isFree = bill === 0 || records.length === 0
@@ -220,7 +223,12 @@ const saysError = (status: unknown, code: unknown): boolean =>
 const refusedWithin200 = (request: ExtractRequest, context: LookContext, answer: HttpAnswer): Promise<null> =>
   refused(request, context, { ...answer, status: aboutNoData(answer) ? 404 : 400 })
 
-const aboutNoData = (answer: HttpAnswer): boolean => meaningOf({ ...readRefusal(answer), status: 404 }, 'rest') === 'no data'
+const saidWith404 = (answer: HttpAnswer): Meaning => meaningOf({ ...readRefusal(answer), status: 404 }, 'rest')
+
+const aboutNoData = (answer: HttpAnswer): boolean => saidWith404(answer) === 'no data'
+
+/** A success without rows says in its meta that the plan does not have the country (65): that is no answer about the domain. */
+const saysLacking = (answer: HttpAnswer): boolean => saidWith404(answer) === 'plan lacks'
 
 const notAPage = (
   request: ExtractRequest,

@@ -57,6 +57,13 @@ const table: readonly Row[] = [
   { place: 'rest', status: refused, words: /\bkey\b.*\b(or|and)\b.*\bcredits?\b/i, meaning: 'key or credits?' },
   { place: 'batch', status: refused, words: /\bkey\b.*\b(or|and)\b.*\bcredits?\b/i, meaning: 'key or credits?' },
   { place: 'free', status: refused, words: /\bkey\b.*\b(or|and)\b.*\bcredits?\b/i, meaning: 'key refused' },
+  // (65): also where "no data" alone would be an answer.
+  {
+    place: 'rest',
+    status: [401, 404],
+    words: /\bno (data|coverage) for (the )?(requested )?country\b|\bcountry (is )?not (available|covered)\b/i,
+    meaning: 'plan lacks',
+  },
   // (60), and a bare "not found": with 404 it is also what any web server says of an address it does not have.
   { place: 'rest', status: [401, 404], words: data, unless: /\bkey\b/i, meaning: 'no data' },
   { place: 'rest', status: [401], words: /\bnot found\b/i, unless: key, meaning: 'no data' },

@@ -5,21 +5,19 @@ import type { HttpAnswer } from '../../extract/http-types.ts'
 import { excerpt } from '../../extract/http-answer.ts'
 
 const texts = z.union([z.string(), z.array(z.unknown())]).nullish()
-const errorBody = z.object({
+const coded = z.object({ code: z.unknown().optional(), error_code: z.unknown().optional(), error_message: texts })
+const errorBody = coded.extend({
   errors: texts,
-  error_message: texts,
   message: texts,
-  error: z
-    .union([z.string(), z.object({ code: z.unknown().optional(), message: texts, error_message: texts, actions: texts })])
-    .nullish(),
+  error: z.union([z.string(), coded.extend({ message: texts, actions: texts })]).nullish(),
   actions: texts,
-  meta: z.object({ error_code: z.unknown().optional(), error_message: texts }).nullish(),
+  meta: coded.nullish(),
 })
 
 /** What the service says instead of an answer (interface 7). */
 export interface Refusal {
   readonly status: number
-  /** In-body code (101, 102, 103 ...), as text. */
+  /** In-body code (101, 102, 103, FORBIDDEN_ERROR ...), as text. */
   readonly code: string | null
   /** What the body says, on one line. */
   readonly text: string
@@ -41,13 +39,20 @@ export const readRefusal = ({ status, bytes }: Pick<HttpAnswer, 'status' | 'byte
   const said = [errors, error_message, message, inner.message, inner.error_message, meta?.error_message, inner.actions, actions]
     .flatMap(flat)
     .filter(Boolean)
-  const code = meta?.error_code ?? (typeof error === 'object' ? error?.code : undefined)
+  // What an answer that is no refusal has for a code at its top says nothing.
+  const code = codeIn(meta, error, ...(status >= 400 ? [parsed.data, errors].flat() : []))
   return {
     status,
-    code: code === undefined || code === null ? null : String(code),
+    code: code === null ? null : String(code).toUpperCase(),
     // A service may repeat the key it refuses.
     text: redact(said.join('; ')).slice(0, longestText) || excerpt(bytes),
   }
+}
+
+/** The first there is. */
+const codeIn = (...places: readonly unknown[]): unknown => {
+  const found = places.flatMap((place) => coded.partial().safeParse(place).data ?? [])
+  return found.map(({ code, error_code }) => error_code ?? code).find((code) => code !== undefined && code !== null) ?? null
 }
 
 const tryJson = (bytes: Buffer): unknown => {

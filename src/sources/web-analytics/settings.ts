@@ -89,18 +89,15 @@ export const connection = (environment: Environment, account: string): Connectio
   }
 }
 
-/** Throws CONFIGURATION. */
+/** Throws CONFIGURATION naming everything that is wrong. */
 export const allowance = (environment: Environment, account: string): Allowance => {
   const setting = { perMonth: settingOf(monthName, account), perDay: settingOf(dayName, account) }
-  return {
-    requestsPerSecond: readRate(environment, rateName, allowedPerSecond),
-    budget: {
-      perMonth: readCredits(environment, setting.perMonth),
-      perDay: readCredits(environment, setting.perDay),
-      setting,
-    },
-    prices: readPrices(environment, settingOf(pricesName, account), pricesExample),
-  }
+  const rate = () => readRate(environment, rateName, allowedPerSecond)
+  const perMonth = () => readCredits(environment, setting.perMonth)
+  const perDay = () => readCredits(environment, setting.perDay)
+  const prices = () => readPrices(environment, settingOf(pricesName, account), pricesExample)
+  checkSettings(rate, perMonth, perDay, prices)
+  return { requestsPerSecond: rate(), budget: { perMonth: perMonth(), perDay: perDay(), setting }, prices: prices() }
 }
 
 /** The sandbox as this API's service, for the demo. */

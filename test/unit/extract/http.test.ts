@@ -332,6 +332,36 @@ describe('a submission', () => {
     expect(clock.now() - began).toBeLessThan(250_000)
   })
 
+  test.each([429, 503])('that is refused for good leaves its turn to another one: %i', async (status) => {
+    const clock = jumpClock()
+    const server = await serve((_, response, hit) => {
+      if (server.hits[hit - 1]?.body.includes('bad.com') === true) response.writeHead(status, { 'retry-after': '1' })
+      response.end('{}')
+    })
+    const { http } = testClient(server.url, { clock }, { lane: '7', patience: { attempts: 2, deadlineMs: 3_600_000 } })
+    const submit = (domain: string) => http.read({ ...post(http), body: { domain }, isAboutOpenWork: true })
+    // The one that is refused is always the first to come again.
+    await failure(submit('bad.com'))
+    expect((await failure(submit('good.com'))).sent).toBe(false)
+    await clock.sleep(1_200)
+    expect((await failure(submit('bad.com'))).sent).toBe(false)
+    expect((await submit('good.com')).status).toBe(200)
+  })
+
+  test('a download that is refused for good leaves its turn to another one', async () => {
+    const clock = jumpClock()
+    const server = await serve(({ url }, response) => {
+      response.statusCode = url?.startsWith('/files/bad.csv') === true ? 429 : 200
+      response.end('a\n')
+    })
+    const { http } = testClient(server.url, { clock }, { lane: '7', patience: { attempts: 2, deadlineMs: 3_600_000 } })
+    // Each time with a fresh link.
+    const download = (file: string) => http.download(new URL(`/files/${file}.csv?signed=${server.hits.length}`, server.url).href)
+    expect((await failure(download('bad'))).code).toBe('RATE_LIMITED')
+    expect((await failure(download('bad'))).code).toBe('RATE_LIMITED')
+    expect((await download('good')).status).toBe(200)
+  })
+
   test('was not sent when the run is stopped while it waits for the rate', async () => {
     const server = await serve(json)
     const { http, stop } = testClient(server.url, {

@@ -41,7 +41,13 @@ const answers: readonly (readonly [fact: string, place: Place, status: number, b
   ],
   ['62 and 68, a price', 'batch', 400, errors('Access forbidden. Upgrade your account.'), 'plan lacks'],
   ['62, words of tomorrow', 'batch', 403, coded('FORBIDDEN_ERROR', 'No key for you'), 'plan lacks'],
+  ['62, in other letters', 'rest', 403, coded('forbidden_error', 'No key for you'), 'plan lacks'],
+  ['62, not nested', 'batch', 403, JSON.stringify({ code: 'FORBIDDEN_ERROR', message: 'No key for you' }), 'plan lacks'],
+  ['62, in a list', 'batch', 403, JSON.stringify({ errors: [{ code: 'FORBIDDEN_ERROR', message: 'Sorry.' }] }), 'plan lacks'],
   ['63', 'rest', 400, coded('VALIDATION_ERROR', 'Dates not in range'), 'dates?'],
+  ['64, in a list', 'rest', 400, JSON.stringify({ errors: [{ code: 101, message: '' }] }), 'dates?'],
+  ['65, no data of a country', 'rest', 404, meta('no data for requested country'), 'plan lacks'],
+  ['60, not of a country', 'rest', 404, meta('No data for this domain and country'), 'no data'],
   ['63, on batch', 'batch', 400, coded('VALIDATION_ERROR', 'Dates not in range'), 'dates?'],
   ...['no data for requested country', 'country not available', 'country not covered', 'no coverage for country'].map(
     (text) => ['65', 'rest', 400, coded('VALIDATION_ERROR', text), 'plan lacks'] as const,
