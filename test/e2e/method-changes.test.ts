@@ -6,7 +6,7 @@ import { playChange } from '../support/method-changes.ts'
 const first = Number(process.env['MILLRACE_METHOD_SEED'] ?? 1)
 const changes = Number(process.env['MILLRACE_METHOD_CHANGES'] ?? 50)
 
-test('each is noticed in its first night in all three tables, for no request more than a quiet night, and no night before', async () => {
+test('each is noticed in its first night in all three tables, at the price of a quiet night, and no night before', async () => {
   const missed: string[] = []
   for (let seed = first; seed < first + changes; seed += 1) {
     const world = await playChange(seed).catch((error: unknown) => {
