@@ -3,8 +3,8 @@ import { sql } from 'kysely'
 import { unansweredCodes } from '../core/errors.ts'
 import type { RowCounts } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
-import type { Maybe, Numbers, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
+import type { Maybe, Numbers, Row } from '../db/typed-row.ts'
 import { databaseNow } from './database-now.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
 
@@ -56,7 +56,8 @@ export interface UnfinishedForce {
 
 /**
  * The backfills by force with these arguments since the last one that finished; null: there is none. Stopped, cancelled, or left units that failed, are held
- * or wait (but for the service to publish them): not finished.
+ * or wait (but for the service to publish them): not finished. Those of more than a week ago are over: a unit that fails for good must
+ * not stand in the way of buying anew.
  */
 export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unknown>>): Promise<UnfinishedForce | null> => {
   const { rows } = await sql<Maybe<Row<'etl.runs', 'run_id' | 'started_at'>>>`
@@ -64,6 +65,7 @@ export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unk
       select r.run_id, r.started_at, r.state = 'done' and not exists (select from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
           where w.run_id = r.run_id and w.outcome = 'waiting' and j.error_code is distinct from 'NOT_PUBLISHED') as is_finished
       from etl.runs r where r.command = 'backfill' and r.arguments = ${JSON.stringify(named)}::jsonb
+        and r.started_at > clock_timestamp() - interval '7 days'
     )
     select max(run_id) as run_id, min(started_at) as started_at from same
     where run_id > coalesce((select max(run_id) from same where is_finished), 0)`.execute(db)

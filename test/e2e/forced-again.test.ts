@@ -143,3 +143,15 @@ test('a unit that failed in a forced run is asked for again by the next, those t
   expect(last.code, last.stderr).toBe(0)
   expect(bought() - before).toBe(1)
 })
+
+test('a unit that fails for good holds the others back for a week, then the same command buys them anew', async () => {
+  const forced = [...month('keywords'), '--force']
+  service.configure({ replies: [{ endpoint: 'keywords', match: ['c.com'], status: 400, body: '{"error":"bad"}' }] })
+  expect((await whole(forced)).code).toBe(1)
+  const before = bought()
+  expect((await whole(forced)).stderr).toMatch(/Resumes run \d+/)
+  expect(bought() - before).toBe(0)
+  await db.pool.query(`update etl.runs set started_at = started_at - interval '8 days'`)
+  expect((await whole(forced)).stderr).not.toContain('Resumes')
+  expect(bought() - before).toBe(domains.length - 1)
+})
