@@ -32,8 +32,9 @@ export interface MethodBreak {
 
 /** So much of a window changes by a new method, and by so much; anything less is no break, whatever is usual. */
 const leastShare = 0.75
-/** Where at most one window tells what is usual. */
+/** Where at most one window tells what is usual: so much of it, or so much of the change one way. */
 const leastShareAlone = 0.9
+const oneWay = 0.5
 const leastSize = 0.01
 /** So much of any window may be restated; of few rows many more by chance. */
 const plainShare = 0.3
@@ -101,7 +102,8 @@ const changeOf = ({ shift }: Pick<Restated, 'shift'>): number => (shift > 0 ? 1 
  */
 const isBeyond = (one: Restated, usual: readonly Largest[]): boolean => {
   const { share, size, rows, units } = one
-  if (share <= (usual.length > 1 ? leastShare : leastShareAlone) || size < leastSize) return false
+  if (share <= leastShare || size < leastSize) return false
+  if (usual.length <= 1 && share <= leastShareAlone && Math.abs(one.shift) < oneWay * size) return false
   const [shares, sizes, drifts] = [usual.map((of) => of.share), usual.map((of) => of.size), usual.map(({ drift }) => drift)]
   const middle = quantile(shares, 0.5)
   const isWide = (of: number): boolean => share - plainShare >= deviations * Math.sqrt((plainShare * (1 - plainShare)) / of)
