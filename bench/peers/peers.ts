@@ -128,8 +128,7 @@ const toldEnvironment = (task: Task): Readonly<Record<string, string>> => ({
   PEER_REQUEST: JSON.stringify(task.request),
   PEER_DATABASE: task.databaseUrl,
   PEER_FOLDER: task.folder,
-  // A load that failed leaves a package behind, which would fail the trials after it, too.
-  HOME: join(task.folder, task.month),
+  HOME: task.folder,
 })
 
 export const dlt = ({ python, dltVersion }: Tools): Peer => ({
@@ -139,7 +138,11 @@ export const dlt = ({ python, dltVersion }: Tools): Peer => ({
   lines: linesOf(readFileSync(join(here, 'report.py'), 'utf8')),
   prepare: () => undefined,
   command: () => ({ file: python, args: [join(here, 'report.py')] }),
-  environment: (task) => ({ ...toldEnvironment(task), RUNTIME__DLTHUB_TELEMETRY: 'false' }),
+  // A load that failed leaves a package behind, which would fail the trials after it, too; for root that is /var/dlt without the setting.
+  environment: (task) => ({
+    ...toldEnvironment(task),
+    ...{ RUNTIME__DLTHUB_TELEMETRY: 'false', DLT_DATA_DIR: join(task.folder, 'dlt', task.month) },
+  }),
 })
 
 export const sling = ({ sling: program, slingVersion }: Tools): Peer => loaderOfFiles('Sling', slingVersion, program)

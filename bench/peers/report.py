@@ -27,6 +27,7 @@ def referrals():
             break
         time.sleep(0.2)
     with requests.get(answer["download_url"], stream=True) as body:
+        body.raise_for_status()
         rows = []
         for row in csv.DictReader(body.iter_lines(decode_unicode=True)):
             rows.append({name: None if value == "" else value for name, value in row.items()})

@@ -16,7 +16,7 @@ export const errorCodes = {
   USAGE: code('never', 'failed', 'The command line is not understood.'),
   CONFIGURATION: code('never', 'failed', 'A setting is missing or not valid.'),
   DEFINITION: code('never', 'failed', 'A pipeline definition is not valid.'),
-  NO_DEFINITION: code('later', 'waiting', 'The definition of a landed answer is not here; loading waits for it.'),
+  NO_DEFINITION: code('later', 'waiting', 'The definition of a job is not here; it waits for it.'),
   SCHEMA_BEHIND: code('never', 'failed', 'The warehouse lacks migrations this program needs.'),
   SCHEMA_AHEAD: code('never', 'failed', 'The warehouse was migrated by a newer program.'),
   TABLE_DRIFT: code(

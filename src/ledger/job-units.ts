@@ -109,6 +109,7 @@ export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Prom
       select u.unit_id, u.ask_number, u.answer_id from etl.units u where ${isUnitOf(job)} order by u.window_from, u.slice_id for update
     ), taken as (
       -- Its own again, also where a later question found that it still stands.
+      -- An answer's id is the number under which it was asked for.
       select unit_id, ask_number is not null as known, ask_number is not null and ask_number > ${answerId}::bigint
         and answer_id is distinct from ${answerId}::bigint as newer from locked
     ), last as (

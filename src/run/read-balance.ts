@@ -60,7 +60,7 @@ const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSi
   if (difference === null || difference === 0) return
   // A price that only the balance told may be another one by now.
   await dropBalancePrices(database.kysely, of.account)
-  forgetPrices(database)
+  forgetFirstPages(database)
   const message =
     difference > 0
       ? `${of.api}, account ${of.account}: the service charged ${difference} credits that are of no request on record: a price was not known or is another one now, others use the key, or a process was killed at its work.`
@@ -104,7 +104,7 @@ export const isFirstUnreadable = (database: object, subject: PriceSubject): bool
 }
 
 /** Another price was seen: the next page is asked for alone again. */
-const forgetPrices = (database: object): void => {
+const forgetFirstPages = (database: object): void => {
   known.delete(database)
 }
 

@@ -1,4 +1,4 @@
-// What becomes of a job whose work threw: parked, held or failed; the one place that decides it.
+// What becomes of a job whose work threw: parked, held or failed.
 import type { Clock } from '../core/clock.ts'
 import { EtlError, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
 import type { Limits, Window, WindowSize } from '../core/types.ts'
