@@ -6,8 +6,6 @@ import { claimJobs } from '../../src/ledger/claim.ts'
 import { createCursor } from '../../src/ledger/claim-cursor.ts'
 import { failJob, parkJob, returnJob } from '../../src/ledger/settle-job.ts'
 import {
-  type PipelineKit,
-  type ProcessKit,
   bought,
   months,
   newJob,
@@ -17,6 +15,8 @@ import {
   newSlices,
   newWalks,
   nextAskNumber,
+  type PipelineKit,
+  type ProcessKit,
   take,
   takeOne,
   waitFor,
@@ -110,7 +110,11 @@ describe('a claim', () => {
     const landed = await newJob(db, pipeline, { runs: [{ runId, priority: 2 }] })
     const landedId = await newAnswer(db, landed, { landing: 'over/here' })
     const [refresh, whole] = await take(db, one, runId, [pipeline])
-    expect(refresh?.loaded).toEqual({ answerId, sha256: 'abcd', fingerprint: { lastUpdated: '2026-01-31', count: 7 } })
+    expect(refresh?.loaded).toEqual({
+      answerId,
+      sha256: 'abcd',
+      fingerprint: { lastUpdated: '2026-01-31', count: 7, dataVersion: null },
+    })
     expect(whole).toMatchObject({ jobId: landed, answer: { answerId: landedId, landing: 'over/here' }, loaded: null })
   })
 
