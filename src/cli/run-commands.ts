@@ -52,7 +52,7 @@ const goesOn = async (
   if (unfinished === null) return scope
   const { runId, since } = unfinished
   invocation.output.note(
-    `Resumes run ${runId}: --force of ${timesOf(invocation).at(since)} did not finish, and what was requested since is not bought again. ` +
+    `Resumes run ${runId}: --force of ${timesOf(invocation).at(since)} has not finished, and what was requested since is not bought again. ` +
       'To buy that again too, run it once more when it has finished, or with another range or --only.',
   )
   return { ...scope, takenSince: since }

@@ -80,7 +80,7 @@ describe.each(['keywords', 'traffic_and_engagement'])('%s by force', (pipeline) 
     await killedAfter(forced, 2)
     const last = await whole(forced)
     expect(last.code, last.stderr).toBe(0)
-    expect(last.stderr).toMatch(/Resumes run \d+: .* did not finish.*not bought again/)
+    expect(last.stderr).toMatch(/Resumes run \d+: .* has not finished.*not bought again/)
     // A page whose answer was on its way at the kill is asked for again; a report never is.
     const lost = pipeline === 'keywords' ? 2 : 0
     expect(bought() - before).toBeGreaterThanOrEqual(domains.length)
@@ -93,7 +93,7 @@ describe.each(['keywords', 'traffic_and_engagement'])('%s by force', (pipeline) 
     const done = bought()
     const anew = await whole(forced)
     expect(summaryOf(anew).units.loaded).toBe(domains.length)
-    expect(anew.stderr).not.toContain('did not finish')
+    expect(anew.stderr).not.toContain('Resumes')
     expect(bought() - done).toBe(domains.length)
   })
 
@@ -104,13 +104,25 @@ describe.each(['keywords', 'traffic_and_engagement'])('%s by force', (pipeline) 
     const dry = await whole([...forced, '--dry-run'])
     const { planned, unchanged } = summaryOf(dry).units
     expect(planned - unchanged).toBeLessThanOrEqual(domains.length - 3)
-    expect(dry.stderr).toMatch(/Resumes run \d+: .* did not finish/)
+    expect(dry.stderr).toMatch(/Resumes run \d+: .* has not finished/)
     const other = await whole([...forced, '--only', `domain=${domains.join(',')}`, '--dry-run'])
     expect(summaryOf(other).units.planned).toBe(domains.length)
     if (pipeline !== 'keywords') return
     const file = join(folder, 'pipelines', 'keywords.yaml')
     writeFileSync(file, readFileSync(file, 'utf8').replace('traffic_source: All', 'traffic_source: All, top: 20'))
     expect(summaryOf(await whole([...forced, '--dry-run'])).units.planned).toBe(domains.length)
+  })
+
+  test('in two terminals at once buys each unit once', async () => {
+    const forced = [...month(pipeline), '--force']
+    expect((await whole(month(pipeline))).code).toBe(0)
+    const before = bought()
+    const first = startCommand(forced, environment(8), folder)
+    while (bought() === before && first.child.exitCode === null) await sleep(2)
+    const second = await whole(forced)
+    expect(second.stderr).toMatch(/Resumes run \d+: .* has not finished/)
+    expect([(await first.result).code, second.code]).toEqual([0, 0])
+    expect(bought() - before).toBe(domains.length)
   })
 
   test('goes on in a ledger that was restored from a backup of the interruption', async () => {
