@@ -56,6 +56,8 @@ export const add = (...all: readonly (CreditRange | null)[]): CreditRange | null
 export interface Bill {
   readonly size: PurchaseSize
   readonly credits: number
+  /** Where it stood: with the answer, or in two readings of the balance around it. Default answer. */
+  readonly saidIn?: 'answer' | 'balance'
 }
 
 /** What a purchase cost, where that can be: a bill below 0, or NaN for what is no number, says nothing. */
@@ -83,6 +85,19 @@ export interface PriceKnown {
   /** What others were seen to pay: says how far off an unknown price may be, and is never taken for a price. */
   readonly seen: readonly NamedPrice[]
 }
+
+/** The balance was read, and no page moved it. */
+const isUnmoved = (bills: readonly Bill[]): boolean =>
+  bills.length > 0 && bills.every(({ credits, saidIn }) => credits === 0 && saidIn === 'balance')
+
+/** Whether the bills leave no two readings of what such a purchase costs, however many rows it brings. */
+export const isSettled = (known: PriceKnown, size: PurchaseSize): boolean =>
+  known.bills.some(({ saidIn }) => saidIn !== 'balance') ||
+  (known.bills.length > 0 &&
+    [size.rowsAsked, 1].every((rows) => {
+      const range = creditsFor(known, { ...size, rows })
+      return range !== null && range.likely !== null && range.high - range.low <= Math.max(tiny, 0.005 * range.high)
+    }))
 
 /** Credits. */
 export interface CreditRange {
@@ -112,7 +127,7 @@ interface Fit {
 
 /** Bills have six decimals at most; what differs by less is the same. */
 const tiny = 1e-6
-const exact = (credits: number): number => Number(credits.toFixed(6))
+export const exact = (credits: number): number => Number(credits.toFixed(6))
 
 const counted: Readonly<Record<PriceBasis, (size: PurchaseSize) => number | null>> = {
   'row asked': ({ rowsAsked }) => rowsAsked,
@@ -188,7 +203,13 @@ export const creditsFor = ({ bills, stated, seen }: PriceKnown, size: PurchaseSi
     return range === null ? null : { ...range, likely: null }
   }
   const fits = fitsOf(bills)
-  const range = within(fits.flatMap((fit) => [chargeOf(fit, fit.low, size), chargeOf(fit, fit.high, size)]))
+  const charges = fits.flatMap((fit) => [chargeOf(fit, fit.low, size), chargeOf(fit, fit.high, size)])
+  // A balance that has not moved yet may be late, or no balance of this purse: pages may be free, or cost what others paid.
+  if (isUnmoved(bills)) {
+    const range = within([0, ...charges, ...seen.map((price) => namedCharge(price, size))])
+    return range === null ? null : { ...range, likely: null }
+  }
+  const range = within(charges)
   const likely = fits.map((fit) => chargeOf(fit, fit.high, size)).find((credits) => credits !== null)
   return range === null || likely === undefined ? null : { ...range, likely }
 }
@@ -205,7 +226,7 @@ export type Lesson = 'expected' | 'new' | 'contradicts'
 /** What a bill adds to what is known. A bill for no rows says nothing. */
 export const lessonOf = (known: PriceKnown, bill: Bill): Lesson => {
   const { size, credits } = bill
-  if (size.rows === 0) return 'expected'
+  if (size.rows === 0 || (credits === 0 && isUnmoved(known.bills))) return 'expected'
   const range = creditsFor(known, size)
   const fitsIn = range !== null && credits >= range.low - tiny && credits <= range.high + tiny
   if (known.bills.length === 0) return known.stated === null || isAsStated(range, credits) ? 'new' : 'contradicts'

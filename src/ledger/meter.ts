@@ -1,5 +1,6 @@
 // The service's own books beside ours: what it said is left, and what it charged between two readings beyond what is on record.
 import { sql } from 'kysely'
+import { exact } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import type { Flags } from '../db/typed-row.ts'
@@ -121,9 +122,9 @@ const differenceOf = (before: Reading, now: Reading): number | null => {
   const reports = now.counted.reports - before.counted.reports
   if (isOnePurse) {
     const all = charged('requests')
-    return all === null ? null : all - requests - reports
+    return all === null ? null : exact(all - requests - reports)
   }
   const [ofRequests, ofReports] = [charged('requests'), charged('credits')]
   if (ofRequests === null && ofReports === null) return null
-  return (ofRequests === null ? 0 : ofRequests - requests) + (ofReports === null ? 0 : ofReports - reports)
+  return exact((ofRequests === null ? 0 : ofRequests - requests) + (ofReports === null ? 0 : ofReports - reports))
 }

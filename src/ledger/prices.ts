@@ -16,20 +16,21 @@ export interface PriceSubject {
   readonly seen: readonly NamedPrice[]
 }
 
-type BillRow = Row<'etl.prices', 'rows_asked' | 'rows' | 'metrics' | 'values' | 'credits'>
+type BillRow = Row<'etl.prices', 'rows_asked' | 'rows' | 'metrics' | 'values' | 'credits' | 'said_in'>
 
 const numberOf = (text: string | null): number | null => (text === null ? null : Number(text))
 
-const billOf = ({ rows_asked, rows, metrics, values, credits }: BillRow): Bill => ({
+const billOf = ({ rows_asked, rows, metrics, values, credits, said_in }: BillRow): Bill => ({
   size: { rowsAsked: numberOf(rows_asked), rows: numberOf(rows), metrics, values: Number(values) },
   credits: Number(credits),
+  saidIn: said_in,
 })
 
 /** By the bills on record, the setting, and what others paid. */
 export const priceKnown = async (db: Db, { account, dataset, stated, seen }: PriceSubject): Promise<PriceKnown> => {
   const rows = await executePrepared<BillRow>(
     db,
-    sql`select rows_asked, rows, metrics, "values", credits from etl.prices
+    sql`select rows_asked, rows, metrics, "values", credits, said_in from etl.prices
       where account = ${account} and dataset = ${dataset} and dropped_at is null order by price_id`,
   )
   return { bills: rows.map(billOf), stated, seen }
@@ -65,7 +66,8 @@ const addBill = async (db: Db, { account, dataset }: PriceSubject, known: PriceK
       credits: bill.credits,
     })
     .execute()
-  return { ...known, bills: [...known.bills, { size: bill.size, credits: bill.credits }] }
+  const { jobId: _, ...seen } = bill
+  return { ...known, bills: [...known.bills, seen] }
 }
 
 /** Until the caller's transaction ends. Bills are added without it: one too many does no harm. */

@@ -6,7 +6,7 @@ import type { SourceContext } from '../extract/source.ts'
 import { hasBudget, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
 import { pagePrices } from '../plan/price.ts'
-import { beginFirst, isPaid } from './read-balance.ts'
+import { beginAlone, isPaid } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import type { Payload } from '../core/types.ts'
 import type { Completeness } from '../core/completeness.ts'
@@ -36,15 +36,15 @@ export const paidPages = (
       // Looks at one record are of no walk.
       const here = request.paidFor.rowsAsked === 1 ? null : await begun.page(request.part ?? 1)
       if (here !== null) return here
-      let first = await beginFirst(work, context(), subject)
+      let alone = await beginAlone(work, context(), subject, request.paidFor)
       const end = (): void => {
-        if (ends.delete(end)) first?.end()
+        if (ends.delete(end)) alone?.end()
       }
       ends.add(end)
       const letOthers = async (): Promise<void> => {
-        if (ends.delete(end)) first?.leave()
+        if (ends.delete(end)) alone?.leave()
         await request.letOthers?.()
-        first = await beginFirst(work, context(), subject)
+        alone = await beginAlone(work, context(), subject, request.paidFor)
         ends.add(end)
       }
       try {
@@ -64,10 +64,10 @@ export const paidPages = (
             const said = readableBill(credits)
             if (credits !== null && said === null)
               context().notice('BILL_UNREADABLE', unreadableBill(`${work.claim.box.key}, a page`, credits))
-            const byBalance = said === null ? ((await first?.bill()) ?? null) : null
+            const byBalance = said === null ? ((await alone?.bill()) ?? null) : null
             bills.push(said ?? byBalance)
             await answer.billed(rows, said, byBalance)
-            if (first !== null || purse !== null) await book(work)
+            if (alone !== null || purse !== null) await book(work)
             end()
             await back?.()
           },

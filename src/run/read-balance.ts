@@ -1,5 +1,6 @@
 // Asks the service what is left of an account before and after requests that are paid for one by one, so that every credit is counted by its own books.
 import { messageOf } from '../core/errors.ts'
+import { exact, isSettled, type PurchaseSize } from '../core/learned-price.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { stopsWith } from '../db/stoppable.ts'
@@ -60,7 +61,7 @@ const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSi
   if (difference === null || difference === 0) return
   // A price that only the balance told may be another one by now.
   await dropBalancePrices(database.kysely, of.account)
-  forgetFirstPages(database)
+  forgetLonePages(database)
   const message =
     difference > 0
       ? `${of.api}, account ${of.account}: the service charged ${difference} credits that are of no request on record: a price was not known or is another one now, others use the key, or a process was killed at its work.`
@@ -70,18 +71,18 @@ const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSi
 
 /** What this process knows of one dataset. */
 interface Learning {
-  /** There is a price, or no way to see one. */
+  /** The price is settled, or there is no way to see it. */
   isOver: boolean
   /** The page that is under way; null: none is. */
   page: Promise<void> | null
-  /** Pages without any bill. */
-  inVain: number
+  /** Pages that were asked for alone. */
+  alone: number
   /** Somebody was told of a bill that nobody can read. */
   isUnreadableSaid: boolean
 }
 
-/** So many, and there is no way to see one. */
-const mostInVain = 5
+/** So many, and the balance tells no more. */
+const mostAlone = 5
 
 /** Of each warehouse, since prices are on its record. */
 const known = new WeakMap<object, Map<string, Learning>>()
@@ -90,7 +91,7 @@ const learningOf = (database: object, { account, dataset }: PriceSubject): Learn
   const all = known.get(database) ?? new Map<string, Learning>()
   known.set(database, all)
   const key = `${account} ${dataset}`
-  const learning = all.get(key) ?? { isOver: false, page: null, inVain: 0, isUnreadableSaid: false }
+  const learning = all.get(key) ?? { isOver: false, page: null, alone: 0, isUnreadableSaid: false }
   all.set(key, learning)
   return learning
 }
@@ -103,13 +104,13 @@ export const isFirstUnreadable = (database: object, subject: PriceSubject): bool
   return isFirst
 }
 
-/** Another price was seen: the next page is asked for alone again. */
-const forgetFirstPages = (database: object): void => {
+/** Another price was seen: the next pages are asked for alone again. */
+const forgetLonePages = (database: object): void => {
   known.delete(database)
 }
 
-/** A page whose bill may be the first. */
-interface FirstPage {
+/** A page whose bill may settle the price. */
+interface LonePage {
   /** What it cost by the balance; null: the balance does not tell. */
   bill(): Promise<number | null>
   /** Others may go on; to be called once, also where nothing came of it. */
@@ -118,8 +119,13 @@ interface FirstPage {
   leave(): void
 }
 
-/** Waits until nobody else is at it; null: the price is known, or there is no way to see it. */
-export const beginFirst = async (work: JobWork, context: SourceContext, subject: PriceSubject): Promise<FirstPage | null> => {
+/** Waits until nobody else is at it; null: the price is settled, or there is no way to see it. */
+export const beginAlone = async (
+  work: JobWork,
+  context: SourceContext,
+  subject: PriceSubject,
+  size: PurchaseSize,
+): Promise<LonePage | null> => {
   const { runtime, claim } = work
   const learning = learningOf(runtime.database, subject)
   while (!learning.isOver && learning.page !== null) await learning.page
@@ -129,29 +135,29 @@ export const beginFirst = async (work: JobWork, context: SourceContext, subject:
     release = resolve
   })
   const end = (): void => {
+    if (learning.alone >= mostAlone) learning.isOver = true
     learning.page = null
     release()
   }
   try {
     const { kysely } = runtime.database
-    const { bills, stated } = await priceKnown(kysely, subject)
-    if (bills.length > 0 || stated !== null) {
+    // A price that is set may be wrong, too.
+    if (isSettled(await priceKnown(kysely, subject), size)) {
       learning.isOver = true
       end()
       return null
     }
     const read = (): Promise<number | null> => readAlone(work, context)
     const before = await read()
-    learning.inVain += 1
-    if (learning.inVain >= mostInVain) learning.isOver = true
+    learning.alone += 1
     return {
       bill: async () => {
         const now = before === null ? null : await read()
-        return before === null || now === null || now >= before ? null : before - now
+        return before === null || now === null || now > before ? null : exact(before - now)
       },
       end,
       leave: () => {
-        learning.inVain -= 1
+        learning.alone -= 1
         end()
       },
     }
