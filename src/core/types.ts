@@ -145,6 +145,8 @@ export interface ReportPolicy {
   readonly dataPoints?: DataPointRule
   /** Whether the last line of a report ends as the others do. Default required: a body that was cut there would look whole. */
   readonly finalNewline?: 'required' | 'optional'
+  /** Which of several tables in the answer is read: its place in the file, or the name of its list. Default: there is one. */
+  readonly section?: number | string
   /** Send a submission again whose reply was lost (it may buy the report twice). Default false. */
   readonly resubmitUncertain: boolean
   /** Buy a report again that the service reports as failed and would not retry for free. Default false. */

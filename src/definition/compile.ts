@@ -73,6 +73,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
       resubmitFailed: raw.report?.resubmit_failed ?? false,
       dataPoints: raw.report?.data_points ?? 'learn',
       finalNewline: raw.report?.final_newline ?? 'required',
+      ...(raw.report?.section === undefined ? {} : { section: raw.report.section }),
     },
     guard: guardOf(raw.guard),
     tags: raw.tags ?? {},

@@ -1,4 +1,4 @@
-// The CSV's header: which cell belongs to which column, and what differs from the definition.
+// The CSV's header: which cell belongs to which column, and what differs from the definition. A file of several tables has one for each.
 import { EtlError } from '../core/errors.ts'
 import { maxColumns } from './parse-limits.ts'
 import { fieldName, type ParsePlan } from './parse-plan.ts'
@@ -11,7 +11,20 @@ export interface Header {
   readonly width: number
   /** For each planned column the place of its cell; -1 where the file lacks it. */
   readonly places: readonly number[]
+  /** Place of the period, in which a row has a date; -1: none. */
+  readonly dateAt: number
 }
+
+/** Of a table that is not the definition's. */
+export const foreignHeader = (cells: readonly string[], { columns }: ParsePlan): Header => {
+  const dates = columns.flatMap(({ column, names }) => (column.isKey && column.type === 'date' ? names : []))
+  return { width: cells.length, places: [], dateAt: cells.findIndex((cell) => dates.includes(fieldName(cell))) }
+}
+
+/** Whether a record under a header is the header of another table: words alone, one of them a name of the key. A row has a date. */
+export const isHeader = (cells: readonly string[], { columns, keyPlaces }: ParsePlan): boolean =>
+  cells.every((cell) => /^[a-z_][a-z0-9_ ]*$/i.test(cell)) &&
+  keyPlaces.some((place) => cells.some((cell) => columns[place]?.names.includes(fieldName(cell))))
 
 /** Maps the header by name. Throws BAD_RESPONSE where a name stands twice or a key column is missing. */
 export const readHeader = (cells: readonly string[], part: number, plan: ParsePlan, report: ParseReport): Header => {
@@ -29,7 +42,7 @@ export const readHeader = (cells: readonly string[], part: number, plan: ParsePl
   for (const [index, name] of found.entries()) {
     if (!places.includes(index) && !plan.knownElsewhere.has(name)) addUnknown(report, excerpt(cells[index]?.trim() ?? name))
   }
-  return { width: cells.length, places }
+  return { ...foreignHeader(cells, plan), places }
 }
 
 const shown = (cells: readonly string[]): string => excerpt(cells.slice(0, 30).join(', '), 300)
@@ -38,5 +51,5 @@ const bad = (part: number, what: string): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
     `The CSV header of part ${part} ${what}. Nothing was loaded. ` +
-      'If the service renamed a column, name it in `from` of the column; otherwise check the landed file.',
+      'If the service renamed a column, name it in `from` of the column; if the file holds several tables, write the place of yours: `report: { section: 2 }`; otherwise check the landed file.',
   )

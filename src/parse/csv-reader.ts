@@ -1,10 +1,11 @@
-// A CSV body, chunk by chunk: of the whole lines the first record is the header, the others are rows, in order.
+// A CSV body, chunk by chunk: of the whole lines the first record is the header, the others are rows, in order. A header among them begins another table.
 import { isUtf8 } from 'node:buffer'
 import { EtlError } from '../core/errors.ts'
-import { type Header, readHeader } from './csv-header.ts'
+import { foreignHeader, type Header, isHeader, readHeader } from './csv-header.ts'
 import { afterBreak, cellTextOf, countBreaks, createRecord, type CsvRecord, readRecord } from './csv-record.ts'
 import { createRows, type Found } from './csv-rows.ts'
 import { maxRecordBytes, maxRecordLines } from './parse-limits.ts'
+import { excerpt } from './raw-text.ts'
 import type { RowSink } from './row-sink.ts'
 
 /** One part of an answer, as its bytes come. */
@@ -26,6 +27,9 @@ interface State {
   /** Line on which the next record begins. */
   line: number
   header: Header | null
+  /** Its cells, and how many tables began so far. */
+  names: readonly string[]
+  section: number
   /** The last byte of the header's line end; null where nothing ended it. */
   lineEnd: number | null
   /** The last byte of the body so far. */
@@ -50,6 +54,8 @@ export const createCsvReader = (sink: RowSink): Reader => {
     bomSeen: false,
     line: 1,
     header: null,
+    names: [],
+    section: 0,
     lineEnd: null,
     last: undefined,
     take: null,
@@ -71,6 +77,7 @@ export const createCsvReader = (sink: RowSink): Reader => {
       const used = readLines(sink, state, carryOf(state), true)
       if (used < state.filled) throw openQuote(sink.part, state.line)
       if (state.header === null && !state.saidEmpty) throw noHeader(sink.part)
+      if (state.header !== null && state.section < wantedOf(sink)) throw fewTables(sink, state.section)
       if (state.header !== null && !isWhole(state, state.header)) sink.report.unended ??= { part: sink.part, line: state.line }
     },
   }
@@ -117,6 +124,10 @@ const readLines = (sink: RowSink, state: State, bytes: Buffer, isLast: boolean):
 }
 
 const takeRecord = (sink: RowSink, state: State, found: Found): void => {
+  if (state.header !== null && mayBeHeader(state.header, found) && isHeader(textsOf(found), sink.plan)) {
+    openTable(sink, state, found)
+    return
+  }
   if (state.saidEmpty) throw rowsAfterNone(sink.part, found.line)
   if (state.take === null) {
     openTable(sink, state, found)
@@ -126,6 +137,10 @@ const takeRecord = (sink: RowSink, state: State, found: Found): void => {
   state.hasRecord = true
   if (!state.saidEmpty) state.take(found)
 }
+
+/** No row that can be read does: it has another width, or a word in the place of its date. */
+const mayBeHeader = ({ width, dateAt }: Header, { lines, record }: Found): boolean =>
+  !record.isMalformed && (record.count !== width || (lines[record.starts[dateAt] ?? -1] ?? 0) > nine)
 
 const textsOf = ({ lines, record }: Found): string[] =>
   Array.from({ length: record.count }, (_, index) => cellTextOf(lines, record, index).trim())
@@ -143,12 +158,31 @@ const openTable = (sink: RowSink, state: State, found: Found): void => {
     state.saidEmpty = true
     return
   }
-  const header = readHeader(cells, sink.part, sink.plan, sink.report)
-  for (const [place, at] of header.places.entries()) sink.seen[place] = (sink.seen[place] ?? 0) | (at === -1 ? 6 : 1)
-  state.header = header
-  state.lineEnd = record.next > record.end ? (lines[record.next - 1] ?? null) : null
-  state.take = createRows(sink, header)
+  // One table in pieces.
+  if (cells.join() === state.names.join()) return
+  state.section += 1
+  if (state.section > 1 && typeof sink.plan.section !== 'number') throw severalTables(sink.part, found.line, cells, state.names)
+  ;[state.names, state.saidEmpty, state.hasRecord] = [cells, false, false]
+  state.lineEnd ??= record.next > record.end ? (lines[record.next - 1] ?? null) : null
+  if (state.section === wantedOf(sink)) {
+    state.header = readHeader(cells, sink.part, sink.plan, sink.report)
+    for (const [place, at] of state.header.places.entries()) sink.seen[place] = (sink.seen[place] ?? 0) | (at === -1 ? 6 : 1)
+    state.take = createRows(sink, state.header)
+  } else {
+    state.header = foreignHeader(cells, sink.plan)
+    state.take = passOver(sink)
+  }
 }
+
+const wantedOf = ({ plan: { section } }: RowSink): number => (typeof section === 'number' ? section : 1)
+
+/** Rows of another table; the service counts them with the others. */
+const passOver =
+  ({ report }: RowSink) =>
+  ({ record }: Found): void => {
+    report.passedOver += 1
+    report.cellsLeftOut.most += record.count
+  }
 
 /** Where the data begins; -1 where the bytes are too few to tell. */
 const skipBom = (state: State, bytes: Buffer, isLast: boolean): number => {
@@ -166,6 +200,7 @@ const endOfLines = (bytes: Buffer): number => {
 
 const lf = 10
 const cr = 13
+const nine = 57
 
 const skipBlankLines = (state: State, lines: Buffer, from: number): number => {
   let at = from
@@ -205,6 +240,19 @@ const noHeader = (part: number): EtlError =>
 
 const badHeader = (part: number): EtlError =>
   new EtlError('BAD_RESPONSE', `The CSV header of part ${part} has a misplaced quote. Nothing was loaded; check the landed file.`)
+
+const severalTables = (part: number, line: number, names: readonly string[], before: readonly string[]): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `Part ${part}, line ${line}: a second table begins (${excerpt(names.join(', '))}) under that of ${excerpt(before.join(', '))}. Nothing was loaded. ` +
+      'To read the first of them write `report: { section: 1 }` into the definition, or the place of another; the next run reads the landed file so.',
+  )
+
+const fewTables = ({ part, plan }: RowSink, found: number): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `Part ${part} holds ${found} table${found === 1 ? '' : 's'}; \`report.section\` of the definition names table ${plan.section}. Nothing was loaded.`,
+  )
 
 const rowsAfterNone = (part: number, line: number): EtlError =>
   new EtlError(

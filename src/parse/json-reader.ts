@@ -209,7 +209,7 @@ const noList = ({ part, plan }: RowSink, names: readonly string[]): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
     `Part ${part} holds no list of records: its fields are ${excerpt(names.join(', ') || 'none', 200)}; ` +
-      `expected ${plan.recordsIn === null ? '' : `\`${plan.recordsIn}\` or `}one list of objects. Nothing was loaded.`,
+      `expected ${plan.section === null ? `${plan.recordsIn === null ? '' : `\`${plan.recordsIn}\` or `}one list of objects` : `\`${plan.section}\`, which \`report.section\` names`}. Nothing was loaded.`,
   )
 
 /** A list of a page. Its first element says what it holds. */
@@ -247,7 +247,12 @@ const findList = (plan: ParsePlan, bytes: Buffer, at: number): Page | null => {
   const found = new Set(names.map(fieldName))
   const hasKey =
     plan.keyPlaces.length > 0 && plan.keyPlaces.every((place) => plan.columns[place]?.names.some((name) => found.has(name)))
-  return { listAt: (named(lists, plan.recordsIn) ?? choose(lists))?.start ?? null, hasKey, names, end }
+  return { listAt: listOf(plan, lists)?.start ?? null, hasKey, names, end }
+}
+
+const listOf = ({ section, recordsIn }: ParsePlan, lists: readonly List[]): List | undefined => {
+  if (typeof section === 'number') return lists.filter(({ holds }) => holds !== 'other')[section - 1]
+  return section === null ? (named(lists, recordsIn) ?? choose(lists)) : named(lists, section)
 }
 
 const firstOf = (bytes: Buffer, listAt: number): List['holds'] => {
@@ -265,7 +270,10 @@ const choose = (lists: readonly List[]): List | undefined => {
   const objects = lists.filter((list) => list.holds === 'objects')
   const [, second] = objects
   if (second !== undefined)
-    throw new JsonError(second.start, `there is more than one list of records: ${objects.map((list) => list.name).join(', ')}`)
+    throw new JsonError(
+      second.start,
+      `there is more than one list of records: ${objects.map((list) => list.name).join(', ')}; name the one to read: \`report: { section: ${second.name} }\``,
+    )
   const [empty, another] = lists.filter((list) => list.holds === 'nothing')
   return objects[0] ?? (another === undefined ? empty : undefined)
 }

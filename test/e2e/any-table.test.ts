@@ -128,6 +128,27 @@ test('a wrong filter, granularity or metric is an error with the list of the tab
   )
 })
 
+test('a file of several tables is held, and once the definition names its own that one loads whole; nothing is bought again', async () => {
+  const { take } = service.books
+  const others = ['country,date,channel,channel_visits\nUS,2026-06-01,mail,7\n', 'domain,date,pages\nNo data returned\n']
+  // As large as the service says: points are cells, three more of them in rows of others.
+  service.books.take = (report) => take({ ...report, rows: report.rows + 3, text: others.join('') + report.text })
+  const june = ['--from', '2026-06', '--to', '2026-06', '--yes']
+  const text = readFileSync(fileOf('website'), 'utf8').replace('poll_every: 1s', 'poll_every: 1s, attempts: 1')
+  writeFileSync(fileOf('website'), text)
+  const held = await millrace('backfill', 'website', ...june)
+  service.books.take = take
+  expect([held.code, held.stdout]).toEqual([1, expect.stringMatching(/lacks part of the key.*report: \{ section: 2 \}/)])
+  const reports = service.books.reports.size
+  const loaded = `select count(*) as n from data.website_v1 where date = '2026-06-01'`
+  expect(await count(loaded)).toBe(0)
+  writeFileSync(fileOf('website'), text.replace('schedule:', 'report: { section: 3, data_points: non_empty_cells }\nschedule:'))
+  const again = await millrace('backfill', 'website', ...june)
+  expect([again.code, summaryOf(again).rows.quarantined], again.stdout).toEqual([0, 0])
+  expect(await count(loaded)).toBe(summaryOf(again).rows.inserted)
+  expect([(await count(loaded)) > 0, service.books.reports.size]).toEqual([true, reports])
+})
+
 test('a table that ends is planned up to its last month, which coverage names; a definition that does not say so is told', async () => {
   const made = await millrace('new', 'dataset', 'marketing_channels', '--source', 'web-analytics.report')
   expect(made.code, made.stderr).toBe(0)
