@@ -66,8 +66,8 @@ export interface HttpAnswer {
   readonly status: number
   readonly contentType: string
   readonly bytes: Buffer
-  /** To be told what came and what the answer says that it cost; null: it does not say, then what the balance says. Absent of an answer that is free. */
-  readonly billed?: (rows: number, credits: number | null, byBalance?: number | null) => Promise<void>
+  /** To be told how many rows came, null: nobody can tell, and what the answer says that it cost; null: it does not say, then what the balance says. Absent of an answer that is free. */
+  readonly billed?: (rows: number | null, credits: number | null, byBalance?: number | null) => Promise<void>
 }
 
 /** An answer whose body is read as it comes. */

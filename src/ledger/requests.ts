@@ -51,7 +51,8 @@ const withPrices = async (db: Db, records: readonly RequestRecord[]): Promise<Re
     } else if (credits === null || saidIn === null) {
       priced.push({ ...record, credits: creditsFor(known, size)?.likely ?? null })
     } else {
-      known = await learnPrice(db, subject, known, { size, credits, saidIn, jobId })
+      // What came is no purchase of known size where its rows cannot be counted.
+      if (size.rows !== null) known = await learnPrice(db, subject, known, { size, credits, saidIn, jobId })
       priced.push(record)
     }
   }

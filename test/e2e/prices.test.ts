@@ -208,6 +208,17 @@ test('a bill that is below 0, or no number, is unknown and said once', async () 
   expect(await onRecord()).toEqual({ used: 0, unpriced: 4 })
 })
 
+test('the bill of an answer that is no page is booked with the unit that is held for it, and teaches no price', async () => {
+  const body = JSON.stringify({ meta: { data_credits_charged: 13 }, data: [{ term: 'one', clicks: 1 }] })
+  await start({ replies: [{ endpoint: 'keywords', status: 200, times: 1, body }] })
+  const run = await millrace(keywords(...month('2026-08'), '--only', 'country=us;domain=a.com', '--yes'))
+  expect(run.code, run.stderr).toBe(1)
+  expect(run.stderr).toMatch(/answered something else than keywords.*It cost 13 credits and is not asked for again by itself/)
+  expect(summaryOf(run)).toMatchObject({ units: { held: 1 }, quota_used: 13 })
+  expect(await onRecord()).toEqual({ used: 13, unpriced: 0 })
+  expect(await one(`select count(*)::int as bills from etl.prices`)).toEqual({ bills: 0 })
+})
+
 test('what waits for the budget is counted in units where it is no report, at the price that a bill has told; a dry run says of how many nobody knows it', async () => {
   await start({ keywords: 250, prices: { keywords: { by: 'request', credits: 130 } } })
   const dry = await millrace(keywords(...month('2026-08'), '--dry-run'))

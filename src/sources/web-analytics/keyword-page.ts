@@ -142,14 +142,14 @@ const askForPage = async (
   if (answer.status === 204) return null
   if (answer.status !== 200) return refused(request, context, answer)
   // Neither JSON nor the page of a proxy nor a half of an answer: something else, which may have been paid for.
-  if (!/^\s*[{<[]/.test(answer.bytes.toString('latin1', 0, 100))) return notAPage(request, context, answer, undefined)
+  if (!/^\s*[{<[]/.test(answer.bytes.toString('latin1', 0, 100))) return notAPage(request, context, answer, null, undefined)
   const { envelope: body, records } = pageOf(answer, endpoint, list)
   const page = envelope.safeParse(body)
-  if (!page.success) return notAPage(request, context, answer, page.error.issues[0])
+  if (!page.success) return notAPage(request, context, answer, body, page.error.issues[0])
   const { keywords_count, meta } = page.data
   if (saysError(meta?.status, meta?.error_code) || ((records ?? []).length === 0 && saysLacking(answer)))
     return refusedWithin200(request, context, answer)
-  if (records === null) return notAPage(request, context, answer, { path: [list], message: 'expected a list' })
+  if (records === null) return notAPage(request, context, answer, body, { path: [list], message: 'expected a list' })
   const bill = billOf(meta)
   await answer.billed?.(records.length, bill)
   const isFree = bill === 0 || records.length === 0
@@ -169,8 +169,8 @@ const askForPage = async (
 }
 
 /** Under the one name or the other (46); where it stands under neither, nobody knows. */
-const billOf = (meta: Readonly<Record<string, unknown>> | null | undefined): number | null =>
-  creditsIn(meta?.['data_credits_charged']) ?? creditsIn(meta?.['sw_coins'])
+const billOf = (meta: unknown): number | null =>
+  creditsIn(fieldOf(meta, 'data_credits_charged')) ?? creditsIn(fieldOf(meta, 'sw_coins'))
 
 const fieldOf = (record: unknown, name: string): unknown => (isRecord(record) ? record[name] : undefined)
 
@@ -230,18 +230,23 @@ const aboutNoData = (answer: HttpAnswer): boolean => saidWith404(answer) === 'no
 /** A success without rows says in its meta that the plan does not have the country (65): that is no answer about the domain. */
 const saysLacking = (answer: HttpAnswer): boolean => saidWith404(answer) === 'plan lacks'
 
-const notAPage = (
+const notAPage = async (
   request: ExtractRequest,
   context: LookContext,
   answer: HttpAnswer,
+  body: unknown,
   issue: Pick<z.core.$ZodIssue, 'path' | 'message'> | undefined,
 ): Promise<null> => {
   if (readRefusal(answer).code !== null) return refusedWithin200(request, context, answer)
+  const bill = billOf(fieldOf(body, 'meta'))
+  await answer.billed?.(null, bill)
   throw new EtlError(
     'UNUSABLE',
-    `${request.box.key}: ${pathOf(context.http, 'keywords')} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}: "${excerpt(answer.bytes)}". It may have been paid for and is not asked for again by itself. Check ${addressSetting}; if it is right, the service has changed. Then: \`millrace backfill … --force\`.`,
+    `${request.box.key}: ${pathOf(context.http, 'keywords')} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}: "${excerpt(answer.bytes)}". ${costOf(bill)} and is not asked for again by itself. Check ${addressSetting}; if it is right, the service has changed. Then: \`millrace backfill … --force\`.`,
   )
 }
+
+const costOf = (bill: number | null): string => (bill === null ? 'It may have been paid for' : `It cost ${bill} credits`)
 
 /** An answer to another question must not be loaded as this one's, nor paid for each night. What is not echoed is not checked. */
 const checkEcho = (
@@ -270,10 +275,9 @@ const checkEcho = (
         `${box.key}: ${endpoint} answered up to ${found}: the month is not published yet; the next run asks again.`,
         { notBefore: unpublishedUntil },
       )
-    const cost = bill === null ? 'It may have been paid for' : `It cost ${bill} credits`
     throw new EtlError(
       'UNUSABLE',
-      `${box.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded. ${cost} and is not asked for again by itself. Ask the service; then: \`millrace backfill … --force\`.`,
+      `${box.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded. ${costOf(bill)} and is not asked for again by itself. Ask the service; then: \`millrace backfill … --force\`.`,
     )
   }
 }
