@@ -123,7 +123,7 @@ const takeBack = (db: Db, pipelineId: number, which: RawBuilder<unknown>, by: st
         order by j.job_id for update`)}`.execute(trx)
     const over = await sql`
       with gone as materialized (select j.job_id from etl.jobs j where ${ours} and ${isOver} and ${isPersons} order by j.job_id for update),
-      ${leavingUnits}
+      ${leavingUnits()}
       update etl.jobs set state = 'replaced', updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`.execute(
       trx,
     )

@@ -4,7 +4,7 @@ import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import type { Lists, Maybe, Numbers, Row } from '../db/typed-row.ts'
 import { lockPipeline } from './pipelines.ts'
-import { dissolving, priorityOf } from './register-jobs.ts'
+import { dissolving, leavingUnits, priorityOf } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** Approved and not asked for yet, of jobs named `j`. */
@@ -52,16 +52,11 @@ export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> =
   for (const { job_id, keeps } of rows) {
     if (keeps === null) continue
     await sql`
-      with trimmed as (
+      with gone as (select ${job_id}::bigint as job_id), trimmed as (
         update etl.jobs set cells = cells / cardinality(slice_ids) * ${keeps.length}, slice_ids = ${keeps}::integer[],
           estimated_quota = estimated_quota * ${keeps.length} / cardinality(slice_ids), updated_at = clock_timestamp()
         where job_id = ${job_id}::bigint
-      ), forgotten as (
-        delete from etl.units where job_id = ${job_id}::bigint and not (slice_id = any(${keeps}::integer[]))
-          and answer_id is null and ask_number is null and held_answer_id is null
-      )
-      update etl.units set job_id = null where job_id = ${job_id}::bigint and not (slice_id = any(${keeps}::integer[]))
-        and (answer_id is not null or ask_number is not null or held_answer_id is not null)`.execute(trx)
+      ), ${leavingUnits(sql`not (u.slice_id = any(${keeps}::integer[]))`)} select`.execute(trx)
   }
 }
 

@@ -29,9 +29,9 @@ export const firstPriority = -1_000_000
 
 /**
  * Part of a statement over `gone`: units count on these jobs no longer, but on what was asked for in their place before and is not over; those that were
- * nothing but planned are forgotten.
+ * nothing but planned are forgotten. @param which of their units u
  */
-export const leavingUnits: RawBuilder<unknown> = sql`left_units as (
+export const leavingUnits = (which: RawBuilder<unknown> = sql`true`): RawBuilder<unknown> => sql`left_units as (
       select u.pipeline_id, u.window_from, u.slice_id, b.job_id as back_to,
         u.answer_id is null and u.ask_number is null and u.held_answer_id is null and b.job_id is null as is_new
       from etl.units u join gone on gone.job_id = u.job_id join etl.jobs g on g.job_id = gone.job_id left join lateral (
@@ -39,7 +39,7 @@ export const leavingUnits: RawBuilder<unknown> = sql`left_units as (
           select f.job_id, f.state, f.former_job_id from etl.jobs f where f.job_id = g.former_job_id
           union all select f.job_id, f.state, f.former_job_id from etl.jobs f join before c on f.job_id = c.former_job_id where c.state = 'replaced'
         ) select job_id from before where state in ('open', 'held', 'failed')) b on true
-      order by u.pipeline_id, u.window_from, u.slice_id for update of u
+      where ${which} order by u.pipeline_id, u.window_from, u.slice_id for update of u
     ), forgotten as (
       delete from etl.units u using left_units f
       where f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
@@ -48,15 +48,15 @@ export const leavingUnits: RawBuilder<unknown> = sql`left_units as (
       where not f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
     )`
 
+const lettingGo = sql`update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp()
+  where job_id in (select job_id from gone) and outcome is null`
+
 /**
  * Deletes the jobs, with units that were nothing but planned. Part of a statement that begins with `with`. @param picked job_id of jobs to lock and delete;
  * nobody may have asked for them yet
  */
 export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => sql`
-    gone as materialized (${picked}), let_go as (
-      update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp()
-      where job_id in (select job_id from gone) and outcome is null
-    ), ${leavingUnits}
+    gone as materialized (${picked}), let_go as (${lettingGo}), ${leavingUnits()}
     delete from etl.jobs where job_id in (select job_id from gone) returning job_id`
 
 /**
@@ -93,8 +93,8 @@ const isOwedByForce = sql<boolean>`(j.forced and j.error_code is not null)`
 
 /** Loaded units would look finished without it: as failed, the job is packed anew by the next run that wants them. */
 const failForced = async (trx: Db, picked: RawBuilder<unknown>): Promise<number> => {
-  const { rows } = await sql`with picked as materialized (${picked})
-    update etl.jobs set state = 'failed', not_before = null, updated_at = clock_timestamp() where job_id in (select job_id from picked) returning job_id`.execute(
+  const { rows } = await sql`with gone as materialized (${picked}), let_go as (${lettingGo})
+    update etl.jobs set state = 'failed', not_before = null, updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`.execute(
     trx,
   )
   return rows.length

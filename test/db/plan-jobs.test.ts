@@ -1,6 +1,7 @@
 // Planning over jobs there are: joined, opened again, dissolved, taken up, bought again with consent.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { keepPaced } from '../../src/ledger/approved-jobs.ts'
 import { setJob } from '../support/ledger-answers.ts'
 import { allLoaded, asked, cellsOf, died, jobsOf, onlyJob, submitted } from '../support/plan-ledger.ts'
 import {
@@ -205,7 +206,9 @@ describe('jobs there are', () => {
       const changed = { ...planning, definition: withLists(planning.definition, { domains: ['b.com'] }) }
       expect(await plan(db, changed, january)).toMatchObject({ units: 1, jobs: 1, done: 0 })
       const jobs = await jobsOf(db, planning.definition)
-      expect(jobs.find(({ jobId }) => jobId === forced?.jobId)?.state).not.toBe('open')
+      const former = jobs.find(({ jobId }) => jobId === forced?.jobId)
+      expect(former?.state).not.toBe('open')
+      expect(former?.waiting ?? []).toEqual([])
       // Else the very bytes that are loaded would count as unchanged, and rows that somebody has changed would stay.
       expect(jobs.at(-1)).toMatchObject({ cells: ['2025-01 b.com'], reason: 'forced', forced: true })
     },
@@ -237,6 +240,26 @@ describe('jobs there are', () => {
     expect(jobs.filter(({ forced }) => forced)).toEqual([])
     const cells = await cellsOf(db, planning.definition)
     expect(cells).toMatchObject([{ cell: '2025-01 a.com', jobId: before }, { cell: '2025-01 b.com' }])
+  })
+
+  test('asked for by force with a person’s word give the units of values that have left back to what was asked for before', async () => {
+    const planning = report('a.com', 'b.com')
+    await plan(db, planning, january)
+    const before = await onlyJob(db, planning)
+    await submitted(db, before, { forced: false })
+    const { runId } = await plan(db, planning, range('2025-01', '2025-01', { force: true }))
+    await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where forced`)
+    await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
+    expect(await keepPaced(db.database.kysely, runId, 'ada')).toHaveLength(1)
+    await died(db, runId)
+    await plan(db, { ...planning, definition: withLists(planning.definition, { domains: ['b.com'] }) }, january)
+    const forced = (await jobsOf(db, planning.definition)).find((job) => job.forced)
+    expect(forced?.cells).toEqual(['2025-01 b.com'])
+    const cells = await cellsOf(db, planning.definition)
+    expect(cells).toMatchObject([
+      { cell: '2025-01 a.com', jobId: before },
+      { cell: '2025-01 b.com', jobId: forced?.jobId },
+    ])
   })
 
   test.each([
