@@ -1,5 +1,5 @@
 // `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
-import { counted, formatNumber } from '../core/counted.ts'
+import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
 import type { Database } from '../db/connect.ts'
 import { approve, withdraw } from '../ledger/approve-jobs.ts'
 import { approveLists, type HeldList, heldLists } from '../ledger/lists.ts'
@@ -86,10 +86,6 @@ const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
     credits: ({ credits }) => credits ?? 'not known',
     'a night may cost': ({ allowed }) => allowed,
   })
-
-/** As messages have it. */
-export const aboutCredits = (credits: number | null): string =>
-  credits === null ? 'price not known' : `about ${counted(credits, 'credit')}`
 
 const totals = (all: readonly { readonly units: number; readonly reports: number; readonly credits: number | null }[]) => ({
   units: all.reduce((total, { units }) => total + units, 0),

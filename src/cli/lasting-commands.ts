@@ -11,6 +11,7 @@ import { pricesOf } from '../plan/price.ts'
 import { nextTicks, scheduledOf } from '../plan/ticks.ts'
 import { cancelRun } from '../run/cancel-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
+import { replayRange } from '../run/replay.ts'
 import { concurrencyOf } from '../run/run-jobs.ts'
 import { workLoop } from '../run/work-loop.ts'
 import { hookReceiver } from '../schedule/release-watch.ts'
@@ -85,6 +86,8 @@ interface PageOptions {
   readonly port?: string | undefined
   readonly overdue?: WebContext['overdue']
   readonly hooks?: WebContext['hooks']
+  /** It reads no landings, hence replays nothing. */
+  readonly isReader?: boolean
 }
 
 /** Beside `work`, which lasts until it is interrupted: the page, whose address is said first. @returns the exit code */
@@ -112,12 +115,14 @@ export const withStatusPage = async (
  */
 const serveStatusPage = async (
   runtime: OpenRuntime,
-  { port, overdue = async () => [], hooks = null }: PageOptions,
+  { port, overdue = async () => [], hooks = null, isReader = false }: PageOptions,
 ): Promise<WebServer> => {
   const raw = port === undefined ? runtime.settings.raw : { ...runtime.settings.raw, MILLRACE_WEB_PORT: port }
   const { address, token } = webSettings(raw, pagePort)
+  const replays = createReplays(runtime)
+  const shown = webContext(runtime, isReader ? null : replays.begin)
   const { app, close } = createStatusApp({
-    context: { ...webContext(runtime), overdue, hooks },
+    context: { ...shown, overdue, hooks },
     token,
     onError: (error) => runtime.log.warn({ error: messageOf(error) }, 'status page'),
   })
@@ -131,11 +136,39 @@ const serveStatusPage = async (
     close: async () => {
       close()
       await server.close()
+      await replays.close()
     },
   }
 }
 
-const webContext = (runtime: OpenRuntime): Omit<WebContext, 'overdue' | 'hooks'> => ({
+/** Replays that the page began: runs of this process, one a pipeline and month at a time. */
+const createReplays = (runtime: OpenRuntime) => {
+  const stop = new AbortController()
+  const atWork = new Map<string, Promise<void>>()
+  const begin = (pipeline: string, month: string): boolean => {
+    const definitions = runtime.definitions.filter((one) => one.pipeline === pipeline)
+    const name = `${pipeline} ${month}`
+    if (definitions.length === 0 || atWork.has(name) || stop.signal.aborted) return false
+    const range = { from: month, to: month, only: null, signal: stop.signal }
+    const work = replayRange({ ...runtime, definitions }, range)
+      .then(() => undefined)
+      .catch((error: unknown) =>
+        runtime.log.warn({ error: messageOf(error) }, `the replay of ${name} from the status page ended`),
+      )
+      .finally(() => atWork.delete(name))
+    atWork.set(name, work)
+    return true
+  }
+  return {
+    begin,
+    close: async () => {
+      stop.abort()
+      await Promise.all(atWork.values())
+    },
+  }
+}
+
+const webContext = (runtime: OpenRuntime, replay: WebContext['actions']['replay']): Omit<WebContext, 'overdue' | 'hooks'> => ({
   kysely: runtime.database.kysely,
   definitions: runtime.definitions,
   clock: runtime.clock,
@@ -149,6 +182,7 @@ const webContext = (runtime: OpenRuntime): Omit<WebContext, 'overdue' | 'hooks'>
       if (state === 'cancelled') await noteCancel(runtime.database.kysely, runId, actor)
       return state
     },
+    replay,
   },
   plan: async (signal) => {
     const { jobs, pipelines, asked } = await previewRun(runtime, runtime.definitions, { mode: 'due', only: null }, signal)

@@ -1,7 +1,6 @@
 // `millrace run`: what is due now; `millrace backfill`: a range of months; `millrace plan`, and --dry-run of both: what they would do and why. Around them the
 // word of a person before money is spent, and what is left to tell at the end.
-import { counted, formatNumber } from '../core/counted.ts'
-import { aboutCredits } from './approve-command.ts'
+import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
 import { createInterface } from 'node:readline/promises'
 import { EtlError } from '../core/errors.ts'
 import { stopsWith } from '../db/stoppable.ts'

@@ -57,7 +57,7 @@ const serve = async (invocation: Invocation): Promise<number> => {
   const { withStatusPage } = await import('./lasting-commands.ts')
   return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, (runtime) => {
     const port = invocation.options['port']
-    const options = port === undefined ? {} : { port: String(port) }
+    const options = { isReader: true, ...(port === undefined ? {} : { port: String(port) }) }
     return withStatusPage(invocation, runtime, options, () => untilInterrupted(invocation))
   })
 }

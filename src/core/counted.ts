@@ -12,6 +12,10 @@ export const counted = (value: number, noun: string): string => {
   return `${formatNumber(whole)} ${noun}${whole === 1 ? '' : 's'}`
 }
 
+/** `about 12 credits`; what costs nothing is exactly that. @param credits null: not known */
+export const aboutCredits = (credits: number | null): string =>
+  credits === null ? 'price not known' : `${credits === 0 ? '' : 'about '}${counted(credits, 'credit')}`
+
 /** null counts as 0. */
 export const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
   all.reduce((total, one) => total + (pick(one) ?? 0), 0)

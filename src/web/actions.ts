@@ -2,11 +2,13 @@
 import type { Context, Hono } from 'hono'
 import { html } from 'hono/html'
 import { HTTPException } from 'hono/http-exception'
-import { counted, sum } from '../core/counted.ts'
+import { aboutCredits, counted, sum } from '../core/counted.ts'
 import type { WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
-import { waitingWords } from './reads/read-approvals.ts'
+import { creditsOfAll, waitingWords } from './reads/read-approvals.ts'
 import { oneRun } from './reads/read-runs.ts'
+import { repairCredits } from './reads/repair-credits.ts'
+import { unitDetail } from './reads/unit-detail.ts'
 import { unitLine } from './reads/unit-lines.ts'
 
 /** The number in the path's `:id`; one that no row can have is an address of nothing. Throws 404. */
@@ -29,12 +31,18 @@ interface Action {
   act(web: WebContext, id: number): Promise<{ readonly text: string; readonly isDone: boolean }>
 }
 
-/** Asks about a unit with why it stands as it does. */
+const forCredits = (credits: number | null): string =>
+  credits === null ? 'at a price that is not known' : `for ${aboutCredits(credits)}`
+
+/** Asks about a unit with why it stands as it does, and says what trying again costs. */
 const aboutUnit =
   (words: (id: number, unit: string, why: string) => Question): Action['question'] =>
-  async ({ kysely }, id) => {
-    const unit = await unitLine(kysely, id)
-    return unit && words(id, unit.unit_key, unit.error_message ?? unit.error_code ?? 'no reason given')
+  async (web, id) => {
+    const unit = await unitLine(web.kysely, id)
+    if (unit === null) return null
+    const question = words(id, unit.unit_key, unit.error_message ?? unit.error_code ?? 'no reason given')
+    const credits = (await repairCredits(web, [unit])).get(id) ?? null
+    return { ...question, button: `${question.button} ${forCredits(credits)}` }
   }
 
 const release: Action = {
@@ -68,15 +76,13 @@ const approve: Action = {
     const pipeline = waiting.find(({ approval_id }) => approval_id === id)?.pipeline
     if (pipeline === undefined) return null
     const own = waiting.filter((one) => one.pipeline === pipeline)
-    const credits = own.some((one) => one.credits === null) ? null : sum(own, (one) => one.credits ?? 0)
-    const price = credits === null ? 'at a price that is not known' : `for about ${counted(credits, 'credit')}`
     return {
       title: `Approve ${pipeline}?`,
       text: `${counted(
         sum(own, ({ units }) => units),
         'unit',
       )} of ${pipeline} cost more than usual and wait. Approved, the next run buys them.`,
-      button: `Buy them ${price}`,
+      button: `Buy them ${forCredits(creditsOfAll(waiting, pipeline))}`,
     }
   },
   act: async ({ actions, kysely }, id) => {
@@ -98,11 +104,31 @@ const cancel: Action = {
       run && {
         title: `Cancel run #${id}?`,
         text: `${run.command} #${id} stops within 5 seconds and submits nothing more. What is loaded stays; run the same command again to resume.`,
-        button: 'Cancel it',
+        button: 'Cancel it for 0 credits',
       }
     )
   },
   act: async ({ actions }, id) => ({ text: `The run is ${await actions.cancel(id)}.`, isDone: true }),
+}
+
+/** The whole month, as the command on the unit's page has it. */
+const replay: Action = {
+  question: async ({ kysely, actions }, id) => {
+    const unit = await unitDetail(kysely, id)
+    if (unit === null || actions.replay === null || (unit.answer_id ?? unit.held_answer_id) === null) return null
+    const month = unit.window_from.slice(0, 7)
+    return {
+      title: `Replay ${month} of ${unit.pipeline}?`,
+      text: `Every kept answer of ${month} is parsed and loaded again. The service is not called.`,
+      button: 'Replay it for 0 credits',
+    }
+  },
+  act: async ({ kysely, actions }, id) => {
+    const unit = await unitDetail(kysely, id)
+    return unit !== null && actions.replay?.(unit.pipeline, unit.window_from.slice(0, 7)) === true
+      ? { text: 'Started. It is the newest run on the page Runs.', isDone: true }
+      : { text: 'The same replay is still running, or its pipeline has no definition here; nothing was changed.', isDone: false }
+  },
 }
 
 /** A question and a form for each thing the page can do. */
@@ -111,6 +137,7 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     ['approvals', 'approve', approve],
     ['units', 'release', release],
     ['units', 'retry', retry],
+    ['units', 'replay', replay],
     ['runs', 'cancel', cancel],
   ] as const) {
     const show = (title: string, body: Html): Html => page({ title, place: '', warehouse: web.warehouse, live: false, body })

@@ -16,6 +16,8 @@ interface Actions {
   retry(unitId: number): Promise<boolean>
   /** The run stops within 5 s; the state it has afterwards. */
   cancel(runId: number): Promise<string>
+  /** Begins a run of this process that parses and loads the month again; false: one is at work. null: this process reads no landings. */
+  readonly replay: ((pipeline: string, month: string) => boolean) | null
 }
 
 /** What every page needs. Pages read through src/web/reads and change things through the actions alone. */

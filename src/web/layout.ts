@@ -1,6 +1,7 @@
 // The frame of every page: title, navigation, skip link; no style or script but our own two files.
 import { html } from 'hono/html'
 import type { HtmlEscapedString } from 'hono/utils/html'
+import { aboutCredits } from '../core/counted.ts'
 
 /** Escaped text: what goes into it was escaped, or is Html itself. */
 export type Html = HtmlEscapedString | Promise<HtmlEscapedString>
@@ -107,16 +108,21 @@ interface Troubled {
   readonly error_code: string | null
 }
 
-/** What a person can do about a unit that is not loaded: a command, and the same as a button, which asks before anything is done. */
-export const nextStepOf = (unit: Troubled): Html => {
+/** Leads to the question that is asked before anything is done, with what it would cost beside it. @param credits null: not known */
+export const actionButton = (name: string, href: string, credits: number | null): Html =>
+  html`<a class="button" href="${href}">${name}…</a> <span class="soft">${aboutCredits(credits)}</span>`
+
+/** What a person can do about a unit that is not loaded: a command, and the same as a button. @param credits what trying again costs, unit by unit */
+export const nextStepOf = (unit: Troubled, credits: ReadonlyMap<number, number | null>): Html => {
+  const button = (name: string): Html =>
+    actionButton(name, `/units/${unit.unit_id}/${name.toLowerCase()}`, credits.get(unit.unit_id) ?? null)
   if (unit.state === 'held') {
     if (unit.error_code === 'NEEDS_APPROVAL') return command(`millrace approve ${unit.pipeline}`)
     const uncertain = unit.error_code === 'REPORT_UNCERTAIN'
     return html`${command(uncertain ? `millrace run ${unit.pipeline} --resubmit-uncertain` : `millrace release ${unit.unit_id}`)}
-${uncertain ? '' : html`<a class="button" href="/units/${unit.unit_id}/release">Release…</a>`}`
+${uncertain ? '' : button('Release')}`
   }
-  if (unit.state === 'failed')
-    return html`${command(`millrace run ${unit.pipeline}`)} <a class="button" href="/units/${unit.unit_id}/retry">Retry…</a>`
+  if (unit.state === 'failed') return html`${command(`millrace run ${unit.pipeline}`)} ${button('Retry')}`
   if (unit.state === 'loaded') return html`nothing to do`
   return html`it resumes by itself`
 }

@@ -72,7 +72,7 @@ describe('the pages', () => {
     expect(overview).toContain('2026-08: loaded, restated since, 2 of 2 units')
     expect(overview).not.toMatch(/<li class="(held|failed)( year)?"/)
     // The price stands beside the button, and the form approves what was shown.
-    expect(overview).toContain('href="/approvals/1/approve"')
+    expect(overview).toMatch(/href="\/approvals\/1\/approve">Approve…<\/a> <span class="soft">about 12 credits</)
     const url = await serve()
     expect(await text(`${url}/approvals/1/approve`)).toContain('Buy them for about 12 credits')
     const act = () => fetch(`${url}/approvals/1/approve`, { method: 'POST', headers: { origin: url, 'content-type': 'application/x-www-form-urlencoded' } }) // biome-ignore format: one look
@@ -443,6 +443,52 @@ describe('actions', () => {
       { kind: 'cancelled', unit_id: null, run_id: 1 },
     ])
     expect((await act('/units/1/release')).status).toBe(409)
+  })
+
+  test('each button has its price beside it and in its form: a bought report and a kept answer cost nothing, what is asked for again costs its price', async () => {
+    await fillLedger(db, 'failing')
+    const { pool } = db.database
+    const url = await serve()
+    const beside = async (place: string, name: string): Promise<string | undefined> =>
+      new RegExp(`>${name}…</a> <span class="soft">([^<]+)<`).exec(await text(url + place))?.[1]
+    expect(await beside('/units/1', 'Release')).toBe('0 credits')
+    expect(await text(`${url}/units/1/release`)).toContain('Release it for 0 credits')
+    // A page of keywords has no bill yet.
+    expect(await beside('/units/2', 'Retry')).toBe('price not known')
+    expect(await text(`${url}/units/2/retry`)).toContain('Plan it again at a price that is not known')
+    await pool.query(`update etl.jobs set kind = 'report', estimated_quota = 40, report_state = 'failed' where job_id = 7`)
+    for (const place of ['/', '/units/2']) expect(await beside(place, 'Retry'), place).toBe('about 40 credits')
+    expect(await text(`${url}/units/2/retry`)).toContain('Plan it again for about 40 credits')
+    await pool.query(`update etl.jobs set report_id = 'r-1' where job_id = 7`)
+    expect(await beside('/units/2', 'Retry')).toBe('0 credits')
+    await emptyLedger(db)
+    await fillLedger(db, 'running')
+    for (const place of ['/', '/runs/2']) expect(await beside(place, 'Cancel'), place).toBe('0 credits')
+    expect(await text(`${url}/runs/2/cancel`)).toContain('Cancel it for 0 credits')
+  })
+
+  test('a month is replayed by a form of its unit, where the process reads landings; another site cannot', async () => {
+    await fillLedger(db, 'failing')
+    const begun: string[] = []
+    const url = await serve({ replay: (pipeline, month) => begun.push(`${pipeline} ${month}`) === 1 })
+    expect(await text(`${url}/units/1`)).toMatch(/href="\/units\/1\/replay">Replay…<\/a> <span class="soft">0 credits</)
+    expect(await text(`${url}/units/1/replay`)).toContain('Replay it for 0 credits')
+    const act = async (origin: string): Promise<number> =>
+      (
+        await fetch(`${url}/units/1/replay`, {
+          method: 'POST',
+          headers: { origin, 'content-type': 'application/x-www-form-urlencoded' },
+        })
+      ).status
+    expect(await act('https://evil.example')).toBe(403)
+    expect(begun).toEqual([])
+    // The second one finds the first at work.
+    expect([await act(url), await act(url)]).toEqual([200, 409])
+    expect(begun).toEqual(['keywords 2026-08', 'keywords 2026-08'])
+    await page?.close()
+    const reader = await serve()
+    expect(await text(`${reader}/units/1`)).not.toContain('/replay"')
+    expect((await fetch(`${reader}/units/1/replay`)).status).toBe(404)
   })
 
   test('a form sent from another site is refused and changes nothing', async () => {

@@ -337,6 +337,32 @@ describe('what a person decides', () => {
     expect((await millrace('replay')).code).toBe(2)
   })
 
+  test('a month replayed from the page of a worker is a run like that of the command: all rows read, nothing asked or written', async () => {
+    await millrace('migrate')
+    const only = ['--only', 'domain=example.com;country=us']
+    const first = summaryOf(await millrace('backfill', 'keywords', '--from', '2026-08', '--to', '2026-09', ...only, '--json'))
+    const requests = sandbox.books().requests
+    const worker = startCommand(['worker', '--json'], { ...environment(), MILLRACE_WEB_PORT: '0' }, folder)
+    const address = (): string | undefined => /"event":"status_page","url":"([^"]+)"/.exec(worker.printed())?.[1]
+    await until(() => address() !== undefined)
+    const url = String(address())
+    expect(await (await fetch(`${url}/units/1`)).text()).toContain('href="/units/1/replay"')
+    const headers = { origin: url, 'content-type': 'application/x-www-form-urlencoded' }
+    expect((await fetch(`${url}/units/1/replay`, { method: 'POST', headers })).status).toBe(200)
+    const replays = `select state, (summary->'rows'->>'read')::int as read, (summary->'rows'->>'unchanged')::int as unchanged
+      from etl.runs where command = 'replay' and finished_at is not null`
+    const ended = async () => (await db.database.pool.query<Record<'read' | 'unchanged', number>>(replays)).rows
+    await until(async () => (await ended()).length > 0)
+    worker.child.kill('SIGTERM')
+    expect((await worker.result).code).toBe(130)
+    const [run] = await ended()
+    expect(run).toMatchObject({ state: 'done', unchanged: run?.read })
+    // One of the two months.
+    expect(run?.read).toBeGreaterThan(0)
+    expect(run?.read).toBeLessThan(first.rows.read)
+    expect(sandbox.books().requests).toEqual(requests)
+  })
+
   test('an answer whose landing is gone is left out of a replay, and said', async () => {
     await millrace('migrate')
     const months = ['keywords', '--from', '2026-08', '--to', '2026-09', '--only', 'domain=example.com;country=us', '--json']

@@ -30,6 +30,7 @@ export const servePage = async (
     overdue?: () => Promise<readonly string[]>
     definitions?: readonly Definition[]
     plan?: (signal: AbortSignal) => Promise<NightPlan>
+    replay?: ((pipeline: string, month: string) => boolean) | null
   } = {},
 ): Promise<ServedPage> => {
   const errors: unknown[] = []
@@ -51,6 +52,7 @@ export const servePage = async (
           await noteCancel(kysely, runId, 'status page')
           return 'cancelled'
         },
+        replay: options.replay ?? null,
       },
       hooks: null,
       overdue: options.overdue ?? (async () => []),

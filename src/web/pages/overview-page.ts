@@ -28,6 +28,7 @@ import { countOpenReports } from '../reads/read-reports.ts'
 import { lastEvents, lastRuns, type RunLine } from '../reads/read-runs.ts'
 import { pipelineCounts, type PipelineCounts, readWindows, type Windows } from '../reads/read-windows.ts'
 import { troubledLines, type UnitLine } from '../reads/unit-lines.ts'
+import { repairCredits } from '../reads/repair-credits.ts'
 import { approvalTables } from './plan-page.ts'
 import { runningRun, shownState } from './runs-page.ts'
 
@@ -62,7 +63,7 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
     ])
   const counts = pipelineCounts(windows)
   const body = html`<div class="overview"><div class="needs">
-${needsPerson({ held, failed, waiting, approved, accounts }, runs, counts)}
+${needsPerson({ held, failed, waiting, approved, accounts, credits: await repairCredits(context, [...held, ...failed]) }, runs, counts)}
 </div><div class="rows">
 ${pipelineRows(context, { windows, counts, wanted, nights, quota, forecasts: foretold, days, held, waiting })}
 </div><div class="now">
@@ -89,11 +90,12 @@ interface Needs {
   readonly waiting: readonly WaitingWord[]
   readonly approved: readonly Standing[]
   readonly accounts: readonly AccountState[]
+  readonly credits: ReadonlyMap<number, number | null>
 }
 
 /** Is all well; and if not, what a person can do about it. */
 const needsPerson = (
-  { held, failed, waiting, approved, accounts }: Needs,
+  { held, failed, waiting, approved, accounts, credits }: Needs,
   runs: readonly RunLine[],
   counts: readonly PipelineCounts[],
 ): Html => html`
@@ -104,7 +106,7 @@ ${table('What to do', [...held, ...failed], waiting.length === 0 ? 'Nothing need
   State: ({ state }) => badge(state),
   Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
   Why: ({ error_message, error_code }) => error_message ?? error_code ?? '',
-  'How to fix': nextStepOf,
+  'How to fix': (unit) => nextStepOf(unit, credits),
 })}`
 
 /** Runs at work, and how many units are in which state. */

@@ -4,8 +4,8 @@ import { counted, sum } from '../../core/counted.ts'
 import type { WebContext } from '../context.ts'
 import type { Foreseen, NightPlan, PlannedPipeline, PlannedReason } from '../foresight.ts'
 import { age, count, coverageAddress, moment, span } from '../format.ts'
-import { badge, command, type Html, optionalTable, page, table } from '../layout.ts'
-import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
+import { actionButton, badge, command, type Html, optionalTable, page, table } from '../layout.ts'
+import { creditsOfAll, type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
 import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
 
 /** Asks the ledger, and shows the newest dry run; where there is none it is begun. */
@@ -127,7 +127,7 @@ ${optionalTable('Needs approval', waiting, {
   Credits: ({ credits }) => (credits === null ? 'not known' : `about ${count(credits)}`),
   'A night may cost': ({ allowed }) => (allowed === null ? '-' : count(allowed)),
   'To allow it': ({ pipeline, approval_id }) =>
-    html`<a class="button" href="/approvals/${approval_id}/approve">Approve…</a> ${command(`npx millrace approve ${pipeline}`)}`,
+    html`${actionButton('Approve', `/approvals/${approval_id}/approve`, creditsOfAll(waiting, pipeline))} ${command(`npx millrace approve ${pipeline}`)}`,
 })}
 ${optionalTable('Approved, not bought yet', approved, {
   Pipeline: ({ pipeline }) => pipeline,

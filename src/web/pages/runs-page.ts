@@ -3,8 +3,9 @@ import { html } from 'hono/html'
 import { timeline } from '../charts.ts'
 import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
-import { badge, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
+import { actionButton, badge, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { boxKey } from '../reads/boxes.ts'
+import { repairCredits } from '../reads/repair-credits.ts'
 import { lastRuns, oneRun, type RunJobLine, type RunLine, runJobs, runUnits } from '../reads/read-runs.ts'
 
 const shown = 50
@@ -59,7 +60,7 @@ export const runningRun = (run: RunLine, nowMs: number): Html => {
   const left = finished === 0 ? null : (seconds / finished) * (run.planned - finished)
   return html`<section aria-label="Run ${run.run_id} at work"><p><a href="/runs/${run.run_id}">${run.command} #${run.run_id}</a> at work:
 ${count(finished)} of ${count(run.planned)} units, ${finished === 0 ? 'none finished yet' : `${(finished / Math.max(1, seconds / 60)).toFixed(1)} a minute`}${left === null ? '' : `, about ${span(left)} left`}.
-<a class="button" href="/runs/${run.run_id}/cancel">Cancel…</a></p>
+${actionButton('Cancel', `/runs/${run.run_id}/cancel`, 0)}</p>
 <progress max="${Math.max(1, run.planned)}" value="${finished}" aria-label="Units finished in run ${run.run_id}">${finished}</progress></section>`
 }
 
@@ -69,6 +70,7 @@ export const runPage = async (context: WebContext, runId: number): Promise<Html 
   if (run === null) return null
   const jobs = await runJobs(context.kysely, runId, unitsShown)
   const units = await runUnits(context.kysely, runId, jobs, unitsShown)
+  const credits = await repairCredits(context, units)
   const body = html`${run.state === 'running' ? runningRun(run, context.clock.now()) : ''}
 <dl>
 <dt>Command</dt><dd>${run.command}</dd>
@@ -89,7 +91,7 @@ ${table(
     Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
     Rows: ({ rows }) => count(rows),
     Error: ({ error_code }) => error_code ?? '',
-    'How to fix': nextStepOf,
+    'How to fix': (unit) => nextStepOf(unit, credits),
   },
 )}`
   return page({ title: `Run #${run.run_id}`, place: '/runs', warehouse: context.warehouse, body })

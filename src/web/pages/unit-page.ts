@@ -4,9 +4,10 @@ import { counted } from '../../core/counted.ts'
 import { unitStates } from '../../core/types.ts'
 import type { WebContext } from '../context.ts'
 import { bytes, count, coverageAddress, moment, sliceLabel } from '../format.ts'
-import { badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
+import { actionButton, badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { failedTests } from '../reads/read-data-tests.ts'
 import { quarantined } from '../reads/read-quarantine.ts'
+import { repairCredits } from '../reads/repair-credits.ts'
 import type { ReportLine } from '../reads/read-reports.ts'
 import { windowStates } from '../reads/read-windows.ts'
 import {
@@ -44,7 +45,7 @@ export const unitPage = async (context: WebContext, unitId: number): Promise<Htm
     failedTests(kysely, rejectedShown, unitId),
     rowsOf(context, unit),
   ])
-  const body = html`${facts({ ...unit, rows }, answers, jobs)}
+  const body = html`${facts(context, { ...unit, rows }, { answers, jobs, credits: await repairCredits(context, [unit]) })}
 ${storyTable({ unit, answers, jobs, reports, loads, requests })}
 ${quarantineTable('Rows in quarantine', rejected)}
 ${failedTestTable('Tests it fails', failed)}`
@@ -58,7 +59,13 @@ const rowsOf = async ({ kysely, definitions }: WebContext, unit: UnitDetail): Pr
   return unitRows(kysely, definition, unit)
 }
 
-const facts = (unit: UnitDetail, answers: readonly AnswerLine[], jobs: readonly JobLine[]): Html => {
+interface Around {
+  readonly answers: readonly AnswerLine[]
+  readonly jobs: readonly JobLine[]
+  readonly credits: ReadonlyMap<number, number | null>
+}
+
+const facts = ({ actions }: WebContext, unit: UnitDetail, { answers, jobs, credits }: Around): Html => {
   const answer = answers.find(({ answer_id }) => answer_id === unit.answer_id)
   const job = jobs.find(({ job_id }) => job_id === (unit.job_id ?? answer?.job_id))
   const month = unit.window_from.slice(0, 7)
@@ -67,7 +74,7 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dl>
 <dt>Unit</dt><dd><code>${unit.unit_key}</code></dd>
 <dt>State</dt><dd>${badge(unit.state)}</dd>
-<dt>How to fix</dt><dd>${nextStepOf(unit)}</dd>
+<dt>How to fix</dt><dd>${nextStepOf(unit, credits)}</dd>
 <dt>Pipeline</dt><dd><a href="${coverageAddress(unit.pipeline)}">${unit.pipeline}</a></dd>
 <dt>Window</dt><dd>${unit.window_from} up to ${unit.window_to}</dd>
 <dt>Slice</dt><dd>${sliceLabel(unit.slice)}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is asked for)'}</dd>
@@ -80,7 +87,7 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dt>At work</dt><dd>${job?.holder ?? 'nobody'}</dd>
 <dt>Lineage</dt><dd><code>pipelines/${unit.pipeline}.yaml</code> → ${job === undefined ? 'no job' : `job #${job.job_id}`} → ${answer === undefined ? 'no answer' : `answer #${answer.answer_id}`} → <code>data.${unit.pipeline}_v${unit.version}</code> → <code>bi.${unit.pipeline}</code></dd>
 <dt>Landing file</dt><dd><code>${answer?.landing ?? '–'}</code> ${bytes(answer?.bytes ?? null)}</dd>
-<dt>Parse again</dt><dd>${command(`millrace replay ${unit.pipeline} --from ${month} --to ${month}`)}</dd>
+<dt>Parse again</dt><dd>${command(`millrace replay ${unit.pipeline} --from ${month} --to ${month}`)}${actions.replay === null || (unit.answer_id ?? unit.held_answer_id) === null ? '' : html` ${actionButton('Replay', `/units/${unit.unit_id}/replay`, 0)}`}</dd>
 </dl>`
 }
 

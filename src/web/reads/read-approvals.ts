@@ -1,5 +1,6 @@
 // What waits for a person's word, and what has it and is not bought yet.
 import { sql } from 'kysely'
+import { sum } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
 
 export interface WaitingWord {
@@ -34,6 +35,12 @@ export const waitingWords = async (db: Db, pipelines: readonly string[] = []): P
     where a.state = 'waiting' and a.units > 0 and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
     order by a.approval_id`.execute(db)
   return rows
+}
+
+/** Of everything that waits of the pipeline: a word allows all of it. null: the price of some is not known. */
+export const creditsOfAll = (waiting: readonly WaitingWord[], pipeline: string): number | null => {
+  const own = waiting.filter((one) => one.pipeline === pipeline)
+  return own.some(({ credits }) => credits === null) ? null : sum(own, ({ credits }) => credits)
 }
 
 export interface Standing {
