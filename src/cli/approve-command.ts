@@ -17,7 +17,7 @@ export const approveCommand: Handler = (invocation) =>
     if (options['withdraw'] === true) return takeBack(invocation, database)
     const waiting = await waitingWords(database.kysely, args)
     const held = await heldLists(database.kysely, args)
-    if (options['dryRun'] === true || options['list'] === true) return show(invocation, waiting, held)
+    if (options['dryRun'] === true) return show(invocation, waiting, held)
     const unpriced = new Set(waiting.flatMap(({ approval_id, credits }) => (credits === null ? [String(approval_id)] : [])))
     const approved = (await approve(database.kysely, args, personWith('approve'))).map((one) => ({
       ...one,

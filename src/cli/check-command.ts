@@ -164,7 +164,7 @@ const notifyText = async (folder: string): Promise<string> => {
   return existsSync(file) ? readFile(file, 'utf8') : ''
 }
 
-/** Nobody is told anything by it: addresses are looked at, not tried. */
+/** No message is sent: addresses are looked at, not tried. */
 const checkAlarms = async (
   folder: string,
   settings: Settings,

@@ -30,7 +30,6 @@ export const commands: readonly CommandSpec[] = [
       yes,
       force,
       option('--order <order>', 'which month comes first: newest or oldest', 'newest', ['newest', 'oldest']),
-      option('--oldest-first', 'the same as --order oldest'),
       consent,
     ],
     examples: [
@@ -52,7 +51,6 @@ export const commands: readonly CommandSpec[] = [
     description: 'Allow what waits because it costs more than usual; the next run buys it.',
     options: [
       option('--dry-run', 'show what waits; allow nothing'),
-      option('--list', 'the same as --dry-run'),
       option('--withdraw', 'withdraw the approval of what is not bought yet'),
     ],
     examples: ['millrace approve --dry-run', 'millrace approve traffic_and_engagement'],

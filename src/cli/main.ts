@@ -183,11 +183,11 @@ const endAtOnce = (): void => {
 const sameSignalMs = 500
 
 interface Interruption {
-  /** Aborts at the first SIGINT or SIGTERM, or when nobody reads the output any more. */
+  /** Aborts at the first SIGINT or SIGTERM, or when the output lost its reader. */
   readonly signal: AbortSignal
   /** Whether it was a signal. */
   readonly isSignalled: () => boolean
-  /** Asks for an orderly end without a word: there is nobody to read it. */
+  /** Asks for an orderly end without a word: the output has no reader. */
   readonly stop: () => void
 }
 

@@ -52,7 +52,7 @@ export const reasonsOf = (jobs: readonly PreviewJob[]): ReasonRow[] => {
   })
 }
 
-/** Credits as far as others tell; null: nobody can say, or every price is known. */
+/** Credits as far as others tell; null: unknown, or every price is known. */
 const rangeOf = (jobs: readonly PreviewJob[]): { readonly low: number; readonly high: number } | null =>
   jobs.every(({ quota }) => quota !== null) || jobs.some(({ quota, range }) => quota === null && range === null)
     ? null
@@ -79,7 +79,7 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
     requests: sum(now, ({ requests }) => requests),
     reports_submitted: sum(now, ({ reports }) => reports),
     quota_used: sum(now, ({ quota }) => quota),
-    // Of these nobody knows the price: they are not among the credits.
+    // The price of these is unknown: they are not among the credits.
     unpriced_units: sum(
       now.filter(({ quota }) => quota === null),
       ({ units: ofJob }) => ofJob,

@@ -148,7 +148,7 @@ const totalWords = (jobs: readonly PreviewJob[]): string => {
   ].join(', ')
 }
 
-/** What nobody knows the price of is not free. */
+/** An unknown price is not 0. */
 const creditWords = (jobs: readonly PreviewJob[]): string => {
   const credits = counted(
     sum(jobs, ({ quota }) => quota),

@@ -100,8 +100,7 @@ const load = (
     return exitCodeOf(result, isNight)
   })
 
-const orderOf = ({ order, oldestFirst }: Invocation['options']): 'newest-first' | 'oldest-first' => {
-  if (oldestFirst === true) return 'oldest-first'
+const orderOf = ({ order }: Invocation['options']): 'newest-first' | 'oldest-first' => {
   if (order === 'newest' || order === 'oldest') return `${order}-first`
   throw new EtlError('USAGE', `--order is '${String(order)}'; write --order newest (the default) or --order oldest.`)
 }
@@ -164,7 +163,7 @@ const isYes = async (question: string, signal: AbortSignal): Promise<boolean> =>
   }
 }
 
-/** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. @param by whose word keeps what is beyond a budget; null: nobody gave one. A run that was stopped keeps nothing. */
+/** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. @param by whose word keeps what is beyond a budget; null: none. A run that was stopped keeps nothing. */
 const afterRun = async (runtime: Runtime, { runId, state }: RunResult, by: string | null) => {
   const { definitions, database } = runtime
   const isWhole = state === 'done' || state === 'failed'

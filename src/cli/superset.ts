@@ -84,7 +84,7 @@ const passwordOf = ({ raw }: Settings): Secret => {
   )
 }
 
-/** As SQLAlchemy writes it. Not DATABASE_URL: that login may write, and whoever reads dashboards may not. */
+/** As SQLAlchemy writes it. Not DATABASE_URL: that login may write, and a reader of dashboards may not. */
 const warehouseOf = ({ raw }: Settings): Secret => {
   const text = raw[warehouseName]
   if (!text)

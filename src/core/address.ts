@@ -3,7 +3,7 @@
 /** A name or an address of this machine. */
 export const isLoopback = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]|::1)$/i.test(host)
 
-/** Nobody on the way reads what goes there: https, or http to this machine. */
+/** What goes there cannot be read on the way: https, or http to this machine. */
 export const isPrivate = ({ protocol, hostname }: URL): boolean =>
   protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))
 

@@ -9,13 +9,13 @@ interface KindSpec {
   readonly severity: Severity
   /** For docs and messages. */
   readonly about: string
-  /** False: it happened, and nobody is told that it is over. Default true. */
+  /** False: it happened, and its end sends no message. Default true. */
   readonly hasEnd?: boolean
 }
 
 const kind = (severity: Severity, about: string, more: Pick<KindSpec, 'hasEnd'> = {}): KindSpec => ({ severity, about, ...more })
 
-/** Every kind of alarm by name. A kind more is a line here and whoever reads its causes in src/schedule/notify/alarm-causes.ts. */
+/** Every kind of alarm by name. A kind more is a line here and the reader of its causes in src/schedule/notify/alarm-causes.ts. */
 export const alarmKinds = {
   failure: kind('error', 'units failed'),
   held: kind('warning', 'units wait for a person'),
@@ -33,7 +33,7 @@ export const alarmKinds = {
 
 export type AlarmKind = keyof typeof alarmKinds
 
-/** Kinds of which nobody is told that they are over. */
+/** Kinds whose end sends no message. */
 export const kindsWithoutEnd: readonly string[] = Object.entries<KindSpec>(alarmKinds)
   .filter(([, { hasEnd }]) => hasEnd === false)
   .map(([name]) => name)

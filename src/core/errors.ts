@@ -94,7 +94,7 @@ export type Follows =
   | { readonly next: 'retry'; readonly inMs: number; readonly isFinal: boolean }
   /** Not yet, and no try of the job. */
   | { readonly next: 'wait'; readonly isFinal: boolean }
-  /** Nobody is answered at that place: no try of this job. */
+  /** That place answers no job: no try of this job. */
   | { readonly next: 'wait for the service'; readonly place: string; readonly isFinal: boolean }
   /** Refused while others are answered: a try of this job, whose patience ends so soon. */
   | { readonly next: 'count the try'; readonly leftMs: number }
@@ -105,7 +105,7 @@ export interface ErrorDetails {
   readonly context?: Readonly<Record<string, unknown>>
   /** Default: what the code says. */
   readonly follows?: Follows
-  /** False: what was to be sent was certainly not taken. Default: nobody knows. */
+  /** False: what was to be sent was certainly not taken. Default: unknown. */
   readonly sent?: boolean
   /** HTTP status of the answer behind it. */
   readonly status?: number

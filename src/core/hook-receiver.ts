@@ -1,4 +1,4 @@
-// Between the server, which knows HTTP, and whoever knows what the messages of services mean.
+// Between the server, which knows HTTP, and the code that knows what the messages of services mean.
 import type { Secret } from './redact.ts'
 
 /** What came to the secret path, and the HTTP status it is answered with. */

@@ -12,7 +12,7 @@ const shortestSecret = 16
 export interface Hooks {
   /** The part of the path that only the service and we know. */
   readonly token: Secret
-  /** Whole addresses; secrets, since whoever has one may knock. null: no address is set, nobody can be told one. */
+  /** Whole addresses; secrets, since an address alone lets messages in. null: no address is set. */
   releaseAddress(api: string, account: string): Secret | null
   reportAddress(jobId: number): Secret | null
 }
@@ -31,7 +31,7 @@ export const hooksSetting = (raw: Environment): Hooks | null => {
       `${secretName} is shorter than ${shortestSecret} characters; make one with \`openssl rand -hex 24\`.`,
     )
   secret(secretName, key)
-  // Not the secret itself: an address that becomes known gives it away to nobody.
+  // Not the secret itself: an address that becomes known does not give it away.
   const token = secret('path of webhooks', createHmac('sha256', key).update('millrace webhooks').digest('hex').slice(0, 40))
   // Their secret part is known to redact already; one more for each of a million reports would make it slow.
   const addressOf = (path: string): Secret | null =>

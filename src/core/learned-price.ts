@@ -12,7 +12,7 @@ export const priceBases = [
 ] as const
 export type PriceBasis = (typeof priceBases)[number]
 
-/** How much was asked for and came. null: nobody knows. */
+/** How much was asked for and came. null: unknown. */
 export interface PurchaseSize {
   /** The most rows that were asked for. */
   readonly rowsAsked: number | null
@@ -38,7 +38,7 @@ export const times = (range: CreditRange | null, count: number): CreditRange | n
     ? null
     : { low: range.low * count, high: range.high * count, likely: range.likely === null ? null : range.likely * count }
 
-/** null: of one of them nobody can say anything. */
+/** null: one of them is unknown. */
 export const add = (...all: readonly (CreditRange | null)[]): CreditRange | null =>
   all.reduce(
     (sum, one) =>
@@ -110,7 +110,7 @@ export interface CreditRange {
 /** What purchases of a pipeline cost. */
 export interface PipelinePrice {
   readonly kind: 'walk' | 'report'
-  /** Credits of one unit; null: nobody can say anything. */
+  /** Credits of one unit; null: unknown. */
   readonly unit: CreditRange | null
 }
 
@@ -193,7 +193,7 @@ const within = (all: readonly (number | null)[]): { readonly low: number; readon
   return known.length === 0 ? null : { low: Math.min(...known), high: Math.max(...known) }
 }
 
-/** What a purchase of that size costs, as far as it is known; null: nobody can say anything. What brings no rows costs nothing (fact 11). */
+/** What a purchase of that size costs, as far as it is known; null: unknown. What brings no rows costs nothing (fact 11). */
 export const creditsFor = ({ bills, stated, seen }: PriceKnown, size: PurchaseSize): CreditRange | null => {
   if (size.rows === 0) return { low: 0, high: 0, likely: 0 }
   if (bills.length === 0) {

@@ -34,7 +34,7 @@ export interface AccountTurn {
 export interface AccountRow {
   /** Takes what lies between the next free moment and so much later; 0: only asks. */
   reserve(ms: number): Promise<AccountTurn>
-  /** Nothing leaves for so long, whoever asks; never makes an earlier pause shorter. Resolves with what is to be kept from here on. */
+  /** Nothing leaves for so long; never makes an earlier pause shorter. Resolves with what is to be kept from here on. */
   refused(refusal: RateRefusal, pauseMs: number): Promise<LearntPace>
 }
 

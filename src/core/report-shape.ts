@@ -67,7 +67,7 @@ export interface ReportIntent {
 export interface ReportMemo {
   /** null: nothing was asked for yet. */
   current(): Promise<ReportRecord | null>
-  /** Throws QUOTA_EXHAUSTED where what is known of its price is beyond the budgets: then nobody need be asked for the price. */
+  /** Throws QUOTA_EXHAUSTED where what is known of its price is beyond the budgets: then the price need not be asked for. */
   affordable(): Promise<void>
   /**
    * Before the submission is sent: draws the ask number and reserves budget. Throws QUOTA_EXHAUSTED, or CANCELLED once no run waits for the job
@@ -82,7 +82,7 @@ export interface ReportMemo {
   /** Those of the ids that no purchase of the account on record has. */
   unknown(reportIds: readonly string[]): Promise<readonly string[]>
   /**
-   * The moment the id is known. Not under the fence: an id that was paid for is recorded by whoever knows it; never over another one. What it
+   * The moment the id is known. Not under the fence: an id that was paid for is recorded by the process that knows it; never over another one. What it
    * returns says that the service had given the id before, and how the job goes on; null: it is this job's.
    * @param letGo where the service had given it before: called before the number of this job's own intent is forgotten; what it throws leaves all as it was
    */

@@ -20,7 +20,7 @@ export const fileAgain = (environment: object, name: string): ReadAgain | null =
     try {
       return secretInFile(`${name}_FILE`, file)
     } catch {
-      // It is being replaced. The former text stays; whoever refuses it is heard.
+      // It is being replaced. The former text stays; a refusal of it is reported where it is used.
       return null
     }
   }

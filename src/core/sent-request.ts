@@ -17,13 +17,13 @@ export interface SentRequest {
   readonly errorCode: string | null
   readonly bytes: number
   readonly sha256: string | null
-  /** What it cost; null: it is free, or nobody knows yet. */
+  /** What it cost; null: it is free, or unknown. */
   credits: number | null
   /** What was paid for, with the rows that came; null: it is free, or certainly was not charged. */
   paidFor: PurchaseSize | null
   /** Where the service said what it cost; null: it did not, or it is free. */
   saidIn: 'answer' | 'balance' | null
-  /** It may have cost nothing: no whole answer came, and nobody can tell whether the service charged it. */
+  /** It may have cost nothing: no whole answer came, and whether the service charged it is unknown. */
   readonly isUncertain: boolean
   /** ISO time at which it was sent. */
   readonly startedAt: string

@@ -107,7 +107,7 @@ export interface SourceSpec extends AnswerForm {
   readonly deliveryParams?: readonly string[]
   readonly dimensions: Readonly<Record<string, DimensionSpec>>
   /**
-   * Where they depend on the dataset: those of the one that the parameters name, as they were written. `dimensions` is then what a dataset has that nobody knows.
+   * Where they depend on the dataset: those of the one that the parameters name, as they were written. `dimensions` is then what an unknown dataset has.
    * @param forEach names that the definition runs for
    */
   readonly dimensionsOf?: (

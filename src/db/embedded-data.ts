@@ -165,7 +165,7 @@ const lookEveryMs = 25
 const patienceMs = 600_000
 const busy = 5
 
-/** Runs `work` while no other process (and nobody else in this one) holds the lock of `folder`, which must exist. */
+/** Runs `work` while no other process (and no other work in this one) holds the lock of `folder`, which must exist. */
 export const withServerLock = async <T>(folder: string, work: () => Promise<T>): Promise<T> => {
   const until = performance.now() + patienceMs
   let lock = tryLock(folder)

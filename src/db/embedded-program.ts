@@ -14,7 +14,7 @@ export interface ServerUser {
   readonly name: string
 }
 
-/** null: the process is not root, the server runs as whoever we are. */
+/** null: the process is not root, the server runs as our own user. */
 export const serverUser = (): ServerUser | null => {
   if (process.getuid?.() !== 0) return null
   const entries = readFileSync('/etc/passwd', 'utf8').split('\n')

@@ -77,7 +77,7 @@ const newClient = (password: Secret, port: number): pg.Client => {
     connectionTimeoutMillis: 5_000,
     application_name: 'millrace-embedded',
   })
-  // A server that goes away is noticed by whoever uses it next; here it must not end the process.
+  // A server that goes away is noticed by its next user; here it must not end the process.
   client.on('error', () => undefined)
   return client
 }
@@ -201,7 +201,7 @@ export const startServer = async (files: ServerFiles, user: ServerUser | null, p
   return failure && (readFileSync(files.log).subarray(logStart).toString().trim() || failure)
 }
 
-/** A port that was free a moment ago; whoever takes it must be ready to find it taken. */
+/** A port that was free a moment ago; its user must be ready to find it taken. */
 export const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {
     const listener = createServer()

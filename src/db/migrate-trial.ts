@@ -6,7 +6,7 @@ import { type MigrateOptions, migrationState } from './migrate.ts'
 import { loadMigration, migrationFiles, statementsOf } from './migration-files.ts'
 import type { Db } from './tables.ts'
 
-/** In a warehouse that is in use a load waits no longer than that, neither before a lock of ours nor behind one; in an empty one nobody does. */
+/** In a warehouse that is in use a load waits no longer than that, neither before a lock of ours nor behind one; an empty one has no loads. */
 const patience = { inUse: ['100ms', '1s'], empty: ['2s', '30s'] } as const
 
 /** What `read` sees once every pending migration is applied. Nothing of them stays. Throws where a migration needs longer, or a lock that another holds. */
@@ -27,7 +27,7 @@ export const afterPending = async <T>(database: Database, options: MigrateOption
   }
 }
 
-/** The record of migrations, which comments of the first one name, is made by whoever applies them; here it is taken back with the rest. */
+/** The record of migrations, which comments of the first one name, is made by the process that applies them; here it is taken back with the rest. */
 const makeRecord = async (trial: Db): Promise<void> => {
   await sql`create schema if not exists etl`.execute(trial)
   for (const name of ['kysely_migration', 'kysely_migration_lock'])

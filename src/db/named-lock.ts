@@ -2,15 +2,15 @@
 import { sql } from 'kysely'
 import type { Db } from './tables.ts'
 
-/** Waits until nobody else holds the lock; it is let go when the caller's transaction ends. */
+/** Waits until no other session holds the lock; it is let go when the caller's transaction ends. */
 export const lockByName = async (trx: Db, name: string): Promise<void> => {
   if (await lockRow(trx, name)) return
-  // Whoever makes the row holds it already; a twin that makes it at the same moment is waited for.
+  // The process that makes the row holds it already; a twin that makes it at the same moment is waited for.
   await makeLock(trx, name)
   await lockRow(trx, name)
 }
 
-/** Whether nobody else holds the lock, which the caller's transaction then does. The row must be there: see makeLock. */
+/** Whether no other session holds the lock, which the caller's transaction then does. The row must be there: see makeLock. */
 export const tryLockByName = async (trx: Db, name: string): Promise<boolean> =>
   (await sql`select name from etl.locks where name = ${name} for update skip locked`.execute(trx)).rows.length > 0
 

@@ -1,4 +1,4 @@
-// Changes of the warehouse's shape need locks that readers may hold: asked for in short tries, so that nobody queues behind us for long, and given up in order.
+// Changes of the warehouse's shape need locks that readers may hold: asked for in short tries, so that others do not queue behind us for long, and given up in order.
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
@@ -78,7 +78,7 @@ const tryOnce = async <T>(
   }
 }
 
-/** Logins, applications and since when they hold what the session waits for; empty where it waits for nobody. */
+/** Logins, applications and since when they hold what the session waits for; empty where it waits for none. */
 const blockersOf = async (db: Db, pid: number): Promise<string> => {
   const { rows } = await sql<Numbers<'pid'> & Maybe<Texts<'login' | 'application' | 'since'>>>`
     select a.pid, a.usename as login, a.application_name as application, to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS TZ') as since

@@ -50,7 +50,7 @@ const read = (
     try {
       await client.query(`set local statement_timeout = ${Math.ceil(timeoutMs)}`)
       if (readerUrl === null) await client.query(`set local role ${readerRole}`)
-      // Inside of a select nothing can be written, whoever asks; and a statement with a parameter is one statement.
+      // Inside of a select nothing can be written; and a statement with a parameter is one statement.
       const text = `select * from (\n${reading.sql.trim().replace(/;+$/, '')}\n) as list limit $1`
       const { rows, fields } = await client.query<unknown[]>({ text, values: [most + 1], rowMode: 'array' })
       if (columns !== undefined && fields.length !== columns)

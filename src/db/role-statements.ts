@@ -11,7 +11,7 @@ export const roleNames: RoleNames = { owner: 'millrace_owner', loader: 'millrace
 
 /**
  * Session settings by role. A role's settings are not inherited by the logins that are its members, so each login gets them too, unless it has its own.
- * A reader may take part of a minute and must not hold back cleaning; whoever changes the shape of the warehouse must not queue readers behind it for long; a
+ * A reader may take part of a minute and must not hold back cleaning; a change of the warehouse's shape must not queue readers behind it for long; a
  * loader waits for another load, but never for ever.
  */
 export const sessionLimits: Readonly<Record<keyof RoleNames, Readonly<Record<string, string>>>> = {

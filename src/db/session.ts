@@ -23,7 +23,7 @@ export interface Session {
 /** Runs `work` on a connection of its own. A session that ended in an error is thrown away, not reused. */
 export const withSession = async <T>(pool: Pool, work: (session: Session) => Promise<T>): Promise<T> => {
   const client = await pool.connect()
-  // A connection cut while nobody queries it raises an event that would end the process.
+  // A connection cut while no statement is under way raises an event that would end the process.
   const onError = (): void => undefined
   client.on('error', onError)
   let broken = true

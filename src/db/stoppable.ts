@@ -1,5 +1,5 @@
-// The pool's connections, each with the statement under way: one that waits for a lock is cancelled where its work is asked to stop, and one that nobody
-// answers any more fails. TCP keeps a dead connection open for many minutes.
+// The pool's connections, each with the statement under way: one that waits for a lock is cancelled where its work is asked to stop, and one
+// without an answer fails. TCP keeps a dead connection open for many minutes.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import pg from 'pg'
 import { z } from 'zod'
@@ -15,7 +15,7 @@ const stops = new AsyncLocalStorage<AbortSignal>()
  */
 export const stopsWith = <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => stops.run(signal, work)
 
-/** What `work` sends is left alone whoever asks to stop: a statement that waits is carried out by the server even where this process has ended by then. */
+/** What `work` sends is left alone at a stop: a statement that waits is carried out by the server even where this process has ended by then. */
 export const unstopped = <T>(work: () => Promise<T>): Promise<T> => stops.run(never, work)
 
 const never = new AbortController().signal
@@ -93,12 +93,12 @@ export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number
       const mayWaitMs = performance.now() - cancelledAt < soonMs ? nextGraceMs : graceMs
       const sessions = await line.ask(found, mayWaitMs)
       if ([...sessions.values()].some(({ cancelled }) => cancelled)) cancelledAt = performance.now()
-      for (const client of found.silent) judge(client, silenceMs, lossOf(sessions.get(client.pid)))
+      for (const client of found.silent) countLoss(client, silenceMs, lossOf(sessions.get(client.pid)))
       for (const client of found.slow) tellSlow(client, display, whyOf(sessions.get(client.pid)))
     } catch (error) {
       // Too many connections, or no right to connect any more: the server is there.
       const isThere = /^(53|28)/.test(sqlStateOf(error))
-      for (const client of found.silent) judge(client, silenceMs, isThere ? null : 'a new connection is not answered either')
+      for (const client of found.silent) countLoss(client, silenceMs, isThere ? null : 'a new connection is not answered either')
       for (const client of found.slow) tellSlow(client, display, 'a new connection is not answered either')
     } finally {
       looking = false
@@ -136,7 +136,7 @@ const sessionRow = z.object({
 })
 type SessionRow = z.infer<typeof sessionRow>
 
-/** Why nobody will answer; null where somebody may. */
+/** Why no answer will come; null where one may. */
 const lossOf = (session: SessionRow | undefined): string | null => {
   if (session === undefined) return 'its session is gone'
   return session.works ? null : 'the server waits for us: what was sent has been lost'
@@ -159,7 +159,7 @@ const tellSlow = ({ busySince }: WatchedClient, display: string, why: string | n
 }
 
 /** Ends the connection, seen twice: an answer may have been on its way while we asked. */
-const judge = (client: WatchedClient, silenceMs: number, loss: string | null): void => {
+const countLoss = (client: WatchedClient, silenceMs: number, loss: string | null): void => {
   client.askedAt = performance.now()
   client.losses = loss === null ? 0 : client.losses + 1
   if (client.losses < 2 || client.busySince === null) return

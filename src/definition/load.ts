@@ -172,7 +172,7 @@ const assertKnown = ({ only = [] }: DefinitionFiles, opened: readonly Opened[]):
     throw new EtlError('USAGE', unknown.map((name) => `There is no pipeline '${name}'.${suggest(name, names)}`).join('\n'))
 }
 
-/** A successor that nobody defines. */
+/** A successor without a definition. */
 const strayed = (wanted: readonly Opened[], all: readonly Opened[]): readonly Problem[] =>
   wanted.flatMap(({ file, yaml, name }): Problem[] => {
     const successor = yaml?.written(['successor']) ?? null

@@ -102,7 +102,7 @@ export const checkNotifyFile = (file: string, text: string, pipelines: readonly 
 const writtenAt = (yaml: YamlFile, path: Path): Path =>
   path.at(-1) === 0 && yaml.found(path) === 'nothing' && yaml.written(path.slice(0, -1)) !== null ? path.slice(0, -1) : path
 
-/** Whoever writes an address or a key where the name of a variable belongs must not find it in a log. */
+/** An address or a key in place of a variable's name must not reach a log. */
 const withoutSecrets = (yaml: YamlFile): YamlFile => ({
   ...yaml,
   written: (path) => yaml.written(writtenAt(yaml, path)),

@@ -109,7 +109,7 @@ export interface Subject {
   readonly name: string
   readonly about: string
   readonly view: string
-  /** Whose loads decide what is there, what is final and what was restated; null: nobody's. */
+  /** Whose loads decide what is there, what is final and what was restated; null: none. */
   readonly pipeline: string | null
   /** Other views that show the same figures ready-made. */
   readonly shownBy: readonly string[]

@@ -61,7 +61,7 @@ export interface ServiceFinding {
   readonly message: string
 }
 
-/** What a service sent by itself, as far as its form goes; nobody knows yet who sent it. */
+/** What a service sent by itself, as far as its form goes; its sender is not known yet. */
 export interface ReleaseMessage {
   readonly every: ReleasedData
   readonly subscriptionId: string
@@ -105,7 +105,7 @@ export interface Api {
    * and is taken out of everything that is printed.
    */
   readonly secrets: readonly string[]
-  /** What it reads of the environment, for `check`. Absent: nobody knows. */
+  /** What it reads of the environment, for `check`. Absent: unknown. */
   readonly settings?: { readonly names: readonly string[]; isRead(name: string): boolean }
   /** Throws CONFIGURATION naming each setting that is missing or wrong. */
   connection(environment: Environment, account: string): Connection

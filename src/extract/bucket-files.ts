@@ -4,7 +4,7 @@ import type { BucketSetting } from '../core/landing-setting.ts'
 import { openBucket } from './bucket.ts'
 import { openUpload } from './bucket-upload.ts'
 
-/** Small texts and files in a bucket, by name; nobody sees one before it is whole. Throws LANDING_REFUSED or LANDING_UNREACHABLE when it is used. */
+/** Small texts and files in a bucket, by name; one is visible only when whole. Throws LANDING_REFUSED or LANDING_UNREACHABLE when it is used. */
 export const openBucketFiles = (setting: BucketSetting, signal: AbortSignal) => {
   const bucket = openBucket(setting)
   const keyOf = (name: string): string => `${setting.prefix}${name}`

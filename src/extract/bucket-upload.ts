@@ -1,4 +1,4 @@
-// One object written as its bytes arrive: a small one in one request, a large one in parts; nobody sees it before it is whole.
+// One object written as its bytes arrive: a small one in one request, a large one in parts; it is visible only when whole.
 import {
   AbortMultipartUploadCommand,
   type CompletedPart,

@@ -3,12 +3,12 @@ import { type Clock, steadyTime } from '../core/clock.ts'
 import { type ErrorCode, type EtlError, isEtlError } from '../core/errors.ts'
 import { toldPauseMs } from '../core/waiting.ts'
 
-/** Places are kept apart: the account as a whole (nobody answers, or 429), and each path that answers with server errors. */
+/** Places are kept apart: the account as a whole (no answer, or 429), and each path that answers with server errors. */
 export const wholeAccount = 'the account'
 
 /** How long a run waits for a place that is in trouble: from the first of its requests that met it, until the place is well again. */
 export interface Patience {
-  /** Tries in vain after which waiting ends, whoever's request tried. */
+  /** Tries in vain, of all requests, after which waiting ends. */
   readonly attempts: number
   readonly deadlineMs: number
 }
@@ -40,7 +40,7 @@ export interface Finding {
 export interface Pass {
   /** To be called once: what is wrong; null: the service answered as it should. */
   end(finding: Finding | null): void
-  /** Nobody knows: the request was stopped. */
+  /** Unknown: the request was stopped. */
   drop(): void
 }
 
@@ -100,7 +100,7 @@ interface Shut {
   isLasting: boolean
   /** What the last one that tried in vain asked after. */
   triedBy: string | undefined
-  /** It alone has tried: whether the others are refused, too, nobody knows. */
+  /** It alone has tried: whether the others are refused, too, is unknown. */
   isOne: boolean
   /** Others have come since: only for them it leaves its turn. */
   hasOthers: boolean
@@ -223,7 +223,7 @@ export const createGate = (options: GateOptions): Gate => {
           if (finding?.place === name) {
             if (isProbe && place.shut !== null) places.failedAgain(place, place.shut, finding, waiter.what)
             else places.failed(place, finding, waiter.what)
-            // Where the whole account is in trouble nobody knows of the others.
+            // Where the whole account is in trouble nothing is known of the others.
           } else if (finding?.place === wholeAccount) places.release(place, isProbe)
           else if (isProbe || shutBefore.get(name) === place.shut) places.open(place)
         }

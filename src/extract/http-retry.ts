@@ -15,7 +15,7 @@ export interface Answered {
   readonly bytes?: Uint8Array
 }
 
-/** The unit has tries of its own (limits.attempts); a request takes few of them by itself, so that nobody waits for their product. */
+/** The unit has tries of its own (limits.attempts); a request takes few of them by itself, so that their product stays small. */
 const maxRequestTries = 3
 /** A longer pause is not slept through, but where pages before would be lost: the job is parked and its slot goes to another. */
 const longestPauseMs = 60_000
@@ -95,13 +95,13 @@ const stoppedOr = (error: unknown, asked: Asked): never => {
   throw asked.signal.aborted ? classify(error, asked, { connected: false, answered: false }) : error
 }
 
-/** The rate is counted in the database, which may be away: whoever promised a submission has to know that nothing left, whatever was thrown. */
+/** The rate is counted in the database, which may be away: the caller of a submission has to know that nothing left. */
 const unsent = (error: unknown): EtlError =>
   isEtlError(error)
     ? error.with(error.message, { sent: false })
     : new EtlError('INTERNAL', messageOf(error), { cause: error, sent: false })
 
-/** Others of the account were answered since the endpoint refused this run: then it is the endpoint that refuses, whoever asks. */
+/** Others of the account were answered since the endpoint refused this run: then it is the endpoint that refuses. */
 const isRefusedAlone = ({ refusals, gate }: OpenService, { run }: Waiter, { endpoint }: HttpRequest): boolean =>
   refusals.has(run, endpoint) && !gate.isShut(wholeAccount)
 

@@ -172,7 +172,7 @@ const readable = (
   const headers = flatten(answer.headers)
   const limits = { maxBytes, addressSetting, timeoutMs: options.timeoutMs, where: `${url.origin}${url.pathname}` }
   const release = async (): Promise<void> => {
-    // Destroying a body that was not read to its end complains to whoever listens; nobody else does.
+    // Destroying a body that was not read to its end raises an error event.
     answer.body.once('error', () => undefined)
     answer.body.destroy()
     await own?.destroy()

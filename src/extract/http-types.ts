@@ -49,7 +49,7 @@ export interface HttpRequest {
   readonly idempotent: boolean
   /** Number of the page, from 1: from the second on it is waited for however long that takes, so that the pages before are not lost. */
   readonly part?: number
-  /** The caller can do without: nobody waits for it while its path is in trouble. */
+  /** The caller can do without: it need not wait while its path is in trouble. */
   readonly optional?: boolean
   /** Awaited before it is sent again after a try in vain. Default: nothing is. */
   readonly letOthers?: () => Promise<void>
@@ -66,7 +66,7 @@ export interface HttpAnswer {
   readonly status: number
   readonly contentType: string
   readonly bytes: Buffer
-  /** To be told how many rows came, null: nobody can tell, and what the answer says that it cost; null: it does not say, then what the balance says. Absent of an answer that is free. */
+  /** To be told how many rows came, null: unknown, and what the answer says that it cost; null: it does not say, then what the balance says. Absent of an answer that is free. */
   readonly billed?: (rows: number | null, credits: number | null, byBalance?: number | null) => Promise<void>
 }
 

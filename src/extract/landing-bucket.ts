@@ -13,7 +13,7 @@ import { corruptLanding, readLanding } from './landing-reader.ts'
 import type { Landing, LandingNotes, LandingStore } from './landing-store.ts'
 import { createLandingWriter, type LandingSink } from './landing-writer.ts'
 
-/** Cleaning up after an error holds nobody who is waiting for the error longer than this. */
+/** Cleaning up after an error delays the error no longer than this. */
 const abortMs = 3_000
 
 /** Landings in a bucket; the manifest, written last, makes one whole. */
@@ -25,7 +25,7 @@ export const openLandingBucket = (setting: BucketSetting): LandingStore => {
     ready: async (signal) => void (await bucket.list(setting.prefix, { pageSize: 1, signal }).next()),
     create: async (name, signal) => {
       const locator = landingLocator(name)
-      // An earlier try of this claim may have left one; ask number and fence are ours, so nobody else writes it.
+      // An earlier try of this claim may have left one; ask number and fence are ours, so no other process writes it.
       await bucket.remove(keyOf(locator, manifestFile), signal)
       const sink = openBucketSink(bucket, keyOf(locator, dataFile), keyOf(locator, manifestFile), signal)
       return createLandingWriter(sink, name)

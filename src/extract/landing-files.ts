@@ -36,7 +36,7 @@ export interface Warehouse {
 export const pipelineFolder = ({ pipeline, version }: Pick<Box, 'pipeline' | 'version'>): string =>
   `${safe(pipeline)}_v${version}`
 
-/** Where all landings of one question lie, whoever asked it. */
+/** Where all landings of one question lie. */
 export const boxFolder = (box: Box): string => {
   const words = Object.values(box.slice).map((value) => (typeof value === 'string' ? safe(value) : `${value.length}_values`))
   const digest = createHash('sha256').update(box.key).digest('hex').slice(0, 12)

@@ -92,7 +92,7 @@ const inOwnWords = async <T>(folder: string, work: () => Promise<T>): Promise<T>
 
 const openData = async (folder: string): Promise<number> => {
   if ((await mkdir(folder, { recursive: true, mode: 0o700 })) === undefined) {
-    // An earlier try of this very claim left it there; ask number and fence are ours, so nobody else writes it.
+    // An earlier try of this very claim left it there; ask number and fence are ours, so no other process writes it.
     await rm(folder, { recursive: true, force: true })
     await mkdir(folder, { recursive: true, mode: 0o700 })
   }

@@ -13,7 +13,7 @@ export interface Landing {
 /** An answer as it comes. */
 export interface LandingWriter {
   readonly locator: string
-  /** The same payload; whoever reads its bytes gets them after they were hashed and handed to the store. */
+  /** The same payload; its bytes are read after they were hashed and handed to the store. */
   part(payload: Payload): Payload
   /** Over all parts so far, as the manifest will say it. Every part must have been read to its end. */
   sha256(): string

@@ -131,7 +131,7 @@ const gathering = (sink: LandingSink): LandingSink => {
   }
 }
 
-/** Work that is done one after another, a bounded number of it ahead of whoever asks for more. */
+/** Work that is done one after another, a bounded number of it ahead of its caller. */
 interface Line {
   /** Resolves as soon as there is room for more. Rejects with the first error of what went before. */
   add(work: () => Promise<void>): Promise<void>

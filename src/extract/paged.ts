@@ -92,7 +92,7 @@ const watcher = ({ unitKey, onDisorder }: WalkOptions, first: Page) => {
   let previous = first
   let descending = descends(null, first)
   return {
-    /** @param expected records the page must hold; null where nobody can say. */
+    /** @param expected records the page must hold; null where unknown. */
     see: (page: Page, index: number, offset: number, expected: number | null): void => {
       if (page.total !== first.total) throw unstable(unitKey, `the announced count went from ${first.total} to ${page.total}`)
       if (page.lastUpdated !== first.lastUpdated)

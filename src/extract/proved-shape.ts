@@ -1,11 +1,11 @@
-// Pages are paid for: where nobody knows yet whether they come in a shape that can be read, one is asked for and the others wait for it.
+// Pages are paid for: where it is not known yet whether they come in a shape that can be read, one is asked for and the others wait for it.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, orAborted } from '../core/clock.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
 
 interface Shape {
   isGood: boolean
-  /** Units in a row whose answer nobody can read. */
+  /** Units in a row with an unreadable answer. */
   unread: number
   badUntilMs: number
   said: string

@@ -82,7 +82,7 @@ export const createRateBudget = (options: RateOptions): RateBudget => {
   let succeededAt: number | null = null
   /** Departures reserved and not used yet. */
   let inHand = { count: 0, nextAt: 0, spacingMs: 0 }
-  /** Refusals on their way to the row, one after the other. Nobody waits for them, but a failure is thrown to the next that asks. */
+  /** Refusals on their way to the row, one after the other. No caller waits for them, but a failure is thrown to the next that asks. */
   let telling: Promise<unknown> = Promise.resolve()
   const { left, used } = lastSecond(now)
 

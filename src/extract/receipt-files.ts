@@ -55,7 +55,7 @@ const claimSchema = z.object({
 })
 
 /** A run that began, or an epoch that was taken. */
-export type Claim = z.infer<typeof claimSchema>
+export type EpochClaim = z.infer<typeof claimSchema>
 
 const folderOf = (id: string): string => `${notesFolder}/${id}`
 

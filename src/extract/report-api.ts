@@ -61,7 +61,7 @@ const open = new Set(['pending', 'processing', 'in_progress', 'queued', 'retry']
 
 const fold = (word: string): string => word.trim().toLowerCase().replaceAll(/\s+/g, '_')
 
-/** Case does not count and a space is an underscore. A word nobody knows is an open report: the deadline ends it, not a guess. */
+/** Case does not count and a space is an underscore. An unknown word is an open report: the deadline ends it, not a guess. */
 export const foldStatus = (word: string): ReportPhase => {
   const folded = fold(word)
   if (done.has(folded)) return 'done'
@@ -70,6 +70,6 @@ export const foldStatus = (word: string): ReportPhase => {
   return rejected.has(folded) ? 'rejected' : 'open'
 }
 
-/** A word nobody knows counts as open, and is logged. */
+/** An unknown word counts as open, and is logged. */
 export const isKnownStatus = (word: string): boolean =>
   [done, failed, rejected, expired, open].some((words) => words.has(fold(word)))

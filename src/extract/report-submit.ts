@@ -201,7 +201,7 @@ const notKept = (cause: unknown, unitKey: string, reportId: string): EtlError =>
     { cause },
   )
 
-/** What nobody can put into an address, a file's name or a table is no id; it is not repeated anywhere. */
+/** What cannot stand in an address, a file's name or a table is no id; it is not repeated anywhere. */
 const noId = (text: string): EtlError =>
   new EtlError(
     'BAD_RESPONSE',

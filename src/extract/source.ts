@@ -17,13 +17,13 @@ export interface SourceContext {
   readonly log: Log
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** Where the service may tell that this job's report has changed its state; a secret. null: nobody listens. */
+  /** Where the service may tell that this job's report has changed its state; a secret. null: none. */
   readonly reportHook: Secret | null
   /** Submissions whose answer was lost may be sent again in this run: by a new job, which names this one. */
   readonly resubmitUncertain: boolean
   /** The run in which a person forces this job. */
   readonly forcedBy?: number | null
-  /** Tells whoever watches the run something that is no failure. */
+  /** Tells people at the run something that is no failure. */
   notice(code: string, message: string): void
 }
 

@@ -166,7 +166,7 @@ const freeAskNumber = async (trx: Db, askNumber: string): Promise<{ askNumber: s
   return { askNumber: next.rows[0]?.ask ?? askNumber, isNew: true }
 }
 
-/** Units of its box have answers, of which nobody can tell whether they are newer. */
+/** Units of its box have answers, and whether they are newer is unknown. */
 const holdsAnswers = async (trx: Db, jobId: string): Promise<boolean> => {
   const row = await trx
     .selectFrom('etl.jobs as j')

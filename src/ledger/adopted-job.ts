@@ -35,7 +35,7 @@ export interface LostWork {
   readonly account: string
   readonly window: Window
   readonly slice: Slice
-  /** null: a walk, or a submission whose answer nobody noted. */
+  /** null: a walk, or a submission whose answer was not noted. */
   readonly report_id: string | null
   readonly endpoint: string | null
   readonly request: unknown

@@ -29,12 +29,12 @@ export interface WaitingApproval {
   readonly digest: string | null
   readonly units: number
   readonly reports: number
-  /** 1 a unit where nobody knows a price. */
+  /** 1 a unit where the price is unknown. */
   readonly credits: number
   readonly priced: boolean
 }
 
-/** Reports of an approval that nobody knows the price of. */
+/** Reports of an approval of unknown price. */
 export const unpricedOf = (eb: ExpressionBuilder<Tables, 'etl.approvals'>) =>
   eb
     .selectFrom('etl.jobs')

@@ -108,7 +108,7 @@ export const withdrawRun = async (db: Db, runId: number, by: string): Promise<nu
 /** A night would try it again in that person's name. */
 const isPersons = sql<boolean>`j.wanted_by in ('range', 'force', 'approval')`
 
-/** Reports that ended and pages that were not all there cost no more: their units count on them no longer, as if nobody had asked. */
+/** Reports that ended and pages that were not all there cost no more: their units count on them no longer, as if they had not been asked for. */
 const isOver = sql<boolean>`j.state = 'failed' and j.ask_number is not null and j.answer_id is null
   and coalesce(j.report_state in ('failed', 'rejected', 'expired'), true)`
 

@@ -22,7 +22,7 @@ export interface Payer {
 
 /** A purchase before it is made. */
 export interface Reservation extends Payer {
-  /** Credits it is thought to cost; null where nobody can say: then all that is left is reserved, until its bill is known. */
+  /** Credits it is thought to cost; null where unknown: then all that is left is reserved, until its bill is known. */
   readonly estimated: number | null
   readonly unitKey: string
   /** Beyond the usual, by a person's word: it leaves the nights what they are used to, and other pipelines their share. */
@@ -115,7 +115,7 @@ const billAwaited = (unitKey: string): EtlError =>
     },
   )
 
-/** Nothing is left for what nobody knows the price of. */
+/** Nothing is left for what has no known price. */
 const unknownFollows = (limit: number, turnsInMs: number): Follows =>
   limit <= 0 ? { next: 'split', about: 'size' } : { next: 'retry', inMs: turnsInMs, isFinal: true }
 
@@ -140,7 +140,7 @@ export const isBeyondUsual = async (db: Db, { jobId }: ClaimedJob): Promise<bool
   return row !== undefined && ['range', 'force', 'approval'].includes(row.wanted_by)
 }
 
-/** Throws QUOTA_EXHAUSTED where not even what the report was once thought to cost is left; 1 credit where nobody ever said. */
+/** Throws QUOTA_EXHAUSTED where not even what the report was once thought to cost is left; 1 credit where unknown. */
 export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promise<void> => {
   if (!hasBudget(payer)) return
   const row = await db
@@ -190,7 +190,7 @@ export const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price:
   })
 }
 
-/** What is refused for its price keeps that price, so that nobody asks for it again each night. Always throws. */
+/** What is refused for its price keeps that price, so that it is not asked for again each night. Always throws. */
 export const keepPrice = async (db: Db, claim: ClaimedJob, estimated: number | null, error: unknown): Promise<never> => {
   if (isEtlError(error) && error.code === 'QUOTA_EXHAUSTED' && estimated !== null)
     await db.updateTable('etl.jobs').set({ estimated_quota: estimated }).where(isClaimedBy(claim)).execute()

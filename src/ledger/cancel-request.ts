@@ -50,7 +50,7 @@ export const jobsInFlight = async (db: Db, runId: number): Promise<number> => {
 const stepSize = 10_000
 
 /**
- * For a run that was cancelled. Its plans that nobody else waits for are dissolved; of what was asked for, and of what others wait for, it lets go. In
+ * For a run that was cancelled. Its plans that no other run waits for are dissolved; of what was asked for, and of what others wait for, it lets go. In
  * steps, each a transaction.
  */
 export const leaveRun = async (db: Db, runId: number): Promise<{ dissolved: number; left: number }> => {
@@ -87,7 +87,7 @@ const dissolveUnwanted = (db: Db, jobIds: readonly string[]): Promise<number> =>
   })
 
 /**
- * Deletes those of the jobs that are only plans, that nobody holds and no living run waits for, and units that were nothing but planned; returns how many.
+ * Deletes those of the jobs that are only plans, that no process holds and no living run waits for, and units that were nothing but planned; returns how many.
  * The caller has the lock of their pipelines. A job that is being claimed at this moment is left alone.
  */
 export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<number> => {

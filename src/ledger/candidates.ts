@@ -68,9 +68,9 @@ export interface CellScope {
   /** Values by place of the dimension; a place that is not named is not narrowed. */
   readonly only: ReadonlyMap<number, readonly string[]>
   readonly reuse: ReuseScope | null
-  /** Rows of each unit that are wanted, null: all; undefined: nobody ever asked for the first so many alone. */
+  /** Rows of each unit that are wanted, null: all; undefined: the first so many alone were never asked for. */
   readonly top?: number | null | undefined
-  /** Tells what a night always buys from what is new; null: nobody asks, all of it is `new`. */
+  /** Tells what a night always buys from what is new; null: not asked, all of it is `new`. */
   readonly usual: UsualRule | null
   /** Who asks. */
   readonly asker: 'night' | 'range' | 'force'
@@ -108,7 +108,7 @@ const ended = sql`('failed', 'rejected', 'expired')`
 export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFailed }: Policy): RawBuilder<Decision | null> => {
   const again = (allowed: boolean, otherwise: string): RawBuilder<unknown> => sql.lit(allowed ? 'ask' : otherwise)
   const mayBuy = force || resubmitFailed
-  // A forced one that nobody waits for any more is what an interrupted command had begun; another process may still work on what was asked for since.
+  // A forced one that no run waits for any more is what an interrupted command had begun; another process may still work on what was asked for since.
   const isRecent = taken === undefined ? sql`` : sql`or j.asked_at >= ${taken.since}::timestamptz`
   const open = force
     ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} ${isRecent} then 'join' else 'ask' end`
@@ -169,7 +169,7 @@ const newReason = (pipelineId: number, rule: UsualRule | null, from: IsoDate): R
   return sql`case when ${isHeldSlice(pipelineId, rule)} then ${held} else 'new value' end`
 }
 
-/** Who first wanted what the job `j` did not bring; a person's word lasts. Else whoever asks now. */
+/** Who first wanted what the job `j` did not bring; a person's word lasts. Else who asks now. */
 const wantedBy = ({ asker }: CellScope, reason: RawBuilder<unknown>): RawBuilder<WantedBy> => {
   const words = asker === 'night' ? sql`` : sql`and j.wanted_by in ('range', 'force', 'approval')`
   const anew = asker === 'night' ? sql`case when ${reason} in ${beyondReasons} then 'beyond' else 'night' end` : sql.lit(asker)

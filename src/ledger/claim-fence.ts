@@ -50,7 +50,7 @@ export const claimList = (claims: readonly Claim[]): RawBuilder<unknown> => {
 }
 
 /**
- * Those of `claims` that are not the caller's any more. One that lost its holder, because this process was thought dead, and that nobody took since
+ * Those of `claims` that are not the caller's any more. One that lost its holder, because this process was thought dead, and that no process took since
  * is the caller's again from here on.
  */
 export const lostJobs = async <One extends Claim>(db: Db, claims: readonly One[]): Promise<One[]> => {

@@ -55,7 +55,7 @@ export interface ClaimedJob extends Claim {
 /** Who takes jobs, and of which list. */
 export interface ClaimOptions {
   readonly process: OwnProcess
-  /** null: for every living run in turn, then what was asked for and nobody waits for. */
+  /** null: for every living run in turn, then what was asked for without a waiting run. */
   readonly runId: number | null
   readonly claimable: Claimable
   /** The most to take. */
@@ -187,7 +187,7 @@ const servedAnswer = sql`
           and u.pipeline_id = y.pipeline_id and u.window_from = y.window_from and u.slice_id = y.slice_ids[1]))
       where o.job_id = p.job_id and o.answer_id is null and o.report_state is null`
 
-/** Locks, takes and reads in one statement. A walk is asked for anew by whoever takes it, with a number of its own. */
+/** Locks, takes and reads in one statement. A walk is asked for anew by the process that takes it, with a number of its own. */
 const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknown>): Promise<PlacedJob[]> => {
   const rows = await executePrepared(
     db,

@@ -39,7 +39,7 @@ export const dueWindow = async (db: Db, definition: Definition, windowFrom: IsoD
     : { ...counted, lastRunAt: await lastRunAt(db, ours.pipeline_id) }
 }
 
-/** A run is loading it; one whose process died is closed by whoever lives: it is not there yet, and nobody needs to be told. */
+/** A run is loading it; one whose process died is closed by a living process: it is not there yet, and no message is due. */
 const isAtWork = async (db: Db, pipeline: string): Promise<boolean> => {
   const row = await db
     .selectFrom('etl.runs as r')

@@ -51,7 +51,7 @@ const mostInOne = 50
 const patienceMs = 5_000
 
 /**
- * One pass: sends what is due until nothing is, or `goesOn` says no. A receiver that does not answer keeps nobody waiting: neither the other receivers nor
+ * One pass: sends what is due until nothing is, or `goesOn` says no. A receiver that does not answer holds nothing back: neither the other receivers nor
  * the run that sends. @param nowMs measures how long a receiver takes
  */
 export const deliverDue = async (
@@ -221,7 +221,7 @@ const open = async (trx: Db, cause: Cause): Promise<void> => {
       where etl.notifications.details is distinct from excluded.details`.execute(trx)
 }
 
-/** What was over before anybody heard of it is no news, nor is the end of what nobody heard of. */
+/** What was over before it was told is no news, nor is the end of what was never told. */
 const dropOver = async (trx: Db): Promise<void> => {
   await sql`update etl.deliveries d set outcome = 'not needed' from etl.notifications n
     where n.notification_id = d.notification_id and n.resolved_at is not null and d.event = 'raised' and d.outcome is null

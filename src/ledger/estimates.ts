@@ -93,7 +93,7 @@ export const pastTimes = async (db: Db, pipeline: string): Promise<PastTimes> =>
   return rows[0] ?? { requestMs: null, reportMs: null }
 }
 
-/** Rows of a unit that are asked for, and how many at a time; null: nobody knows how many there are. @param top the first so many alone */
+/** Rows of a unit that are asked for, and how many at a time; null: unknown. @param top the first so many alone */
 export const rowsAsked = (
   { rows, announced }: Pick<PastUnits, 'rows' | 'announced'>,
   pageSize: number,

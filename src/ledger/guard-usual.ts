@@ -41,7 +41,7 @@ export const isHeldSlice = (pipelineId: number, { heldWindows }: UsualRule): Raw
   sql<boolean>`(s.wanted_since <= 1 or exists (select from etl.units h where h.pipeline_id = ${pipelineId}
     and h.window_from = any(${[...heldWindows]}::date[]) and h.slice_id = s.slice_id and h.answer_id is not null))`
 
-/** Credits that nobody asked for. */
+/** Credits of purchases that no person asked for. */
 export interface Unasked {
   /** Of the most expensive day (UTC) of late, as usual; 0 where nights bought nothing. */
   readonly dearest: number

@@ -76,7 +76,7 @@ export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: st
   const { runId, pipelineId, order, force, every } = join.frame
   const inStep = sql`${isOf(pipelineId)} and u.job_id > ${after}::bigint and u.job_id <= ${upTo}::bigint
     and ${isNotListed(runId, sql`u.job_id`)}`
-  // Whoever settles a job ends the waiting that stands by then: so it is locked first, and read anew.
+  // The process that settles a job ends the waiting that stands by then: so it is locked first, and read anew.
   await sql`select j.job_id from etl.jobs j where j.job_id in (select u.job_id from etl.units u where ${inStep})
       and j.state in ('open', 'failed', 'held') order by j.job_id for update`.execute(trx)
   const { rows } = await sql`
@@ -105,7 +105,7 @@ export interface JoinableJob {
   readonly sliceIds: readonly number[]
   readonly isBought: boolean
   readonly isHere: boolean
-  /** A person approved it, and nobody asked for it yet. */
+  /** A person approved it, and it was not asked for yet. */
   readonly isApproved: boolean
 }
 

@@ -9,7 +9,7 @@ import type { ClaimedJob } from './claim.ts'
 import { fenced, lockJob } from './claim-fence.ts'
 import { pointUnits, type UnitsOfJob } from './job-units.ts'
 import { closeQuarantine } from './quarantine.ts'
-import { finishJob } from './settle-job.ts'
+import { finishJob } from './end-claim.ts'
 
 /** A window of an answer that was loaded. */
 export interface WindowLoad {

@@ -21,7 +21,7 @@ export interface Counted {
   readonly isQuiet: boolean
 }
 
-/** Whether a process does nothing for the account but ask for pages of one dataset, and nobody else does anything: then what a page cost shows in the balance. */
+/** Whether a process does nothing for the account but ask for pages of one dataset, and no other process does anything: then what a page cost shows in the balance. */
 export const isAlone = async (
   db: Db,
   { account, pipeline }: Pick<MeterOf, 'account' | 'pipeline'>,

@@ -13,7 +13,7 @@ export interface Forecast {
   readonly spent: number
   /** Credits at the end of the month; null: no price is known yet. */
   readonly forecast: number | null
-  /** What it may come to, where the price is not known; null: it is, or nobody can say. */
+  /** What it may come to, where the price is not known; null: it is, or this is unknown, too. */
   readonly range: { readonly low: number; readonly high: number } | null
 }
 
@@ -101,7 +101,7 @@ const toComeOf = (one: Facts, { kind, unit }: PipelinePrice, values: number, now
   const { window, asked_ms, planned, planned_cells, profile, profile_today, spent_today } = one
   if (kind === 'walk' && profile !== null) return exactly(profile + Math.max(0, profile_today - spent_today))
   if (window === null) return null
-  // Pages of a month that is loaded are asked for again only where it changed, which nobody foresees.
+  // Pages of a month that is loaded are asked for again only where it changed.
   const bought = kind === 'walk' ? { ...window, lookBack: 0 } : window
   // Where no night has bought anything yet, the first one is the next of the calendar, as `plan` has it.
   const units = planned_cells + unitsStillToCome(bought, values, asked_ms ?? nowMs, nowMs)

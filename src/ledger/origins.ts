@@ -14,7 +14,7 @@ export interface Origin {
   readonly keySha256: string
 }
 
-/** What is on record; null: nothing was bought for the account, or nobody has written it down. */
+/** What is on record; null: nothing was bought for the account, or it was not written down. */
 export const knownOrigin = async (db: Db, { api, account }: Pick<Origin, 'api' | 'account'>): Promise<Origin | null> => {
   const row = await db
     .selectFrom('etl.origins')

@@ -66,7 +66,7 @@ export const reopen = async (trx: Db, jobId: string, set: { readonly released?: 
   return Number(jobId)
 }
 
-/** Plans of a cancelled run that some process still held when the run let go of them, and that nobody waits for: dissolved like the others. */
+/** Plans of a cancelled run that some process still held when the run let go of them and no run waits for: dissolved like the others. */
 export const dissolveLeft = (db: Db, runId: number): Promise<number> =>
   db.transaction().execute(async (trx) => {
     const left = await trx

@@ -17,7 +17,7 @@ export interface OwnProcess {
 
 /** Who has not renewed for so long is dead. A living process renews every 4 seconds. */
 const leaseMs = 20_000
-/** After the database was away everyone's lease may be over: nobody is thought dead before all had time to come back. */
+/** After the database was away everyone's lease may be over: no process is thought dead before all had time to come back. */
 const graceMs = 8_000
 
 const leaseEnd = sql<string>`clock_timestamp() + ${leaseMs} * interval '1 millisecond'`
@@ -53,8 +53,8 @@ export const renewLease = async (db: Db, own: OwnProcess): Promise<void> => {
 }
 
 /**
- * With the process those of its runs live again that were closed for it; its jobs are still its own where nobody took them (see `lostJobs`). The row
- * is locked by a statement of its own: whoever buries the process has closed its runs before that ends, and only a later statement sees them closed.
+ * With the process those of its runs live again that were closed for it; its jobs are still its own where no process took them (see `lostJobs`). The row
+ * is locked by a statement of its own: the process that buries it has closed its runs before that ends, and only a later statement sees them closed.
  */
 const revive = async (trx: Db, { processId }: OwnProcess): Promise<void> => {
   await trx.selectFrom('etl.processes').select('process_id').where('process_id', '=', processId).forNoKeyUpdate().execute()
@@ -189,7 +189,7 @@ export const takeLease = (db: Db, name: string, { processId }: OwnProcess, forSe
       where p.process_id = etl.locks.held_by and (p.ended_at is not null or p.lease_until < clock_timestamp()))`,
   )
 
-/** True once in so many seconds, for one of all processes: what is done at intervals, whoever does it. */
+/** True once in so many seconds, for one of all processes: what is done at intervals. */
 export const takeTurn = (db: Db, name: string, { processId }: OwnProcess, everySeconds: number): Promise<boolean> =>
   take(db, name, processId, everySeconds, isOver)
 

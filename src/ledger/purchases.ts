@@ -176,7 +176,7 @@ const lockPurchase = async (trx: Db, jobId: number): Promise<Purchase> => {
 const refused = (jobId: number, why: string): EtlError =>
   new EtlError('USAGE', `Job ${jobId} ${why}. \`millrace reports list\` names the purchases.`)
 
-/** A submission whose answer was lost, and nobody has asked again since. */
+/** A submission whose answer was lost, and it was not asked again since. */
 export interface LostPurchase {
   readonly jobId: number
   readonly request: unknown

@@ -8,7 +8,7 @@ import { databaseNow } from './database-now.ts'
 
 /** A record to keep with the reason it could not be loaded. */
 export interface QuarantineEntry extends Reject {
-  /** null or left out: nobody can tell whose record it is. */
+  /** null or left out: of an unknown unit. */
   readonly unitId?: number | null
 }
 
@@ -26,7 +26,7 @@ export interface QuarantineRow
   extends Row<'etl.quarantine', 'pipeline' | 'part' | 'column_name' | 'reason' | 'raw' | 'created_at'>,
     Row<'etl.answers', 'landing'> {
   readonly quarantine_id: number
-  /** null: nobody can tell whose record it is. */
+  /** null: of an unknown unit. */
   readonly unit_key: string | null
   readonly answer_id: number
   readonly state: string
@@ -85,7 +85,7 @@ const supersede = async (db: Db, answerId: number, also: Expression<SqlBool>): P
 /** Every open row of the answer gives way to those of a later try. */
 export const supersedeAnswer = (db: Db, answerId: number): Promise<void> => supersede(db, answerId, sql<boolean>`true`)
 
-/** Those of the answer that nobody could attribute. */
+/** Those of the answer of an unknown unit. */
 export const supersedeStrays = (db: Db, answerId: number): Promise<void> => supersede(db, answerId, sql<boolean>`unit_id is null`)
 
 /** Those of the answer that belong to these units, which stay as they are. */
@@ -93,7 +93,7 @@ export const supersedeHeld = (db: Db, answerId: number, unitIds: readonly number
   supersede(db, answerId, sql<boolean>`unit_id = any(${unitIds.map(String)}::bigint[])`)
 
 /**
- * Records that nobody could attribute, of answers that no unit holds or waits for any more: newer answers have taken their place. There are
+ * Records of an unknown unit, of answers that no unit holds or waits for any more: newer answers have taken their place. There are
  * hardly ever any.
  */
 export const supersedeReplaced = async (db: Db, pipelineId: number, pipeline: string): Promise<void> => {

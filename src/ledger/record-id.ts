@@ -1,4 +1,4 @@
-// The id of a report that was paid for, recorded by whoever knows it; and an id that the service gave before, because it knows the request: an
+// The id of a report that was paid for, recorded by the process that knows it; and an id that the service gave before, because it knows the request: an
 // idempotent submission is answered with the report it has, which another job of the account has already.
 import assert from 'node:assert/strict'
 import { type Selectable, sql } from 'kysely'
@@ -38,7 +38,7 @@ export const recordId = async (db: Db, claim: ClaimedJob, given: GivenId): Promi
 }
 
 /**
- * Outside the fence: what was paid for is known from here on, whoever has the job by now. A job that had been given up over the lost answer, by a
+ * Outside the fence: what was paid for is known from here on, also where another process has the job by now. A job that had been given up over the lost answer, by a
  * process or by a person, is open again, for the next one that takes up orphans. An id that is on record stays: another one would be another report.
  */
 const keepId = async (db: Db, claim: ClaimedJob, { reportId, statusWord }: GivenId): Promise<void> => {

@@ -53,14 +53,14 @@ const lettingGo = sql`update etl.run_jobs set outcome = 'let go', finished_at = 
 
 /**
  * Deletes the jobs, with units that were nothing but planned. Part of a statement that begins with `with`. @param picked job_id of jobs to lock and delete;
- * nobody may have asked for them yet
+ * they may not have been asked for yet
  */
 export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => sql`
     gone as materialized (${picked}), let_go as (${lettingGo}), ${leavingUnits()}
     delete from etl.jobs where job_id in (select job_id from gone) returning job_id`
 
 /**
- * Takes back jobs nobody asked for yet and no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
+ * Takes back jobs that were not asked for yet and that no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
  * those whose values have left the lists are of no use. Reports that were too dear for a budget are planned anew; what has a person's word stays,
  * what was asked for with --force as failed.
  */
@@ -88,7 +88,7 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
   return failed + rows.length
 }
 
-/** Its run has said that it failed or waits, and that a later one tries again; what nobody has tried goes with the command that was stopped. */
+/** Its run has said that it failed or waits, and that a later one tries again; what was not tried goes with the command that was stopped. */
 const isOwedByForce = sql<boolean>`(j.forced and j.error_code is not null)`
 
 /** Loaded units would look finished without it: as failed, the job is packed anew by the next run that wants them. */
@@ -105,7 +105,7 @@ export interface BoxToMake extends Omit<NeededCells, 'leftJobIds'> {
   readonly from: IsoDate
   readonly to: IsoDate
   readonly cells: number
-  /** What it is thought to cost; null: nobody asked. */
+  /** What it is thought to cost; null: not asked. */
   readonly credits?: number | null
   /** Held until a person approves it: the approval that asks for that; null: it may go. */
   readonly approvalId?: string | null

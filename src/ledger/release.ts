@@ -28,11 +28,11 @@ export const releaseUnit = async (trx: Db, unitId: number, by: string): Promise<
   return { kind: 'released', jobId }
 }
 
-/** The same in a transaction of its own, for whoever does not wait for it. False: it is not held, or needs approval. */
+/** The same in a transaction of its own. False: it is not held, or needs approval. */
 export const releaseByPerson = async (db: Db, unitId: number, by: string): Promise<boolean> =>
   (await db.transaction().execute((trx) => releaseUnit(trx, unitId, by))).kind === 'released'
 
-/** The same, and the run waits for what was released, also by others. One transaction, so that nobody settles it in between. */
+/** The same, and the run waits for what was released, also by others. One transaction, so that no other process settles it in between. */
 export const releaseFor = (db: Db, runId: number, unitId: number, by: string): Promise<Release> =>
   db.transaction().execute(async (trx) => {
     const release = await releaseUnit(trx, unitId, by)

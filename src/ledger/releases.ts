@@ -1,4 +1,4 @@
-// Releases of data on record: each new day once, whoever heard of it. And the subscriptions that tell of them.
+// Releases of data on record: each new day once. And the subscriptions that tell of them.
 import { sql } from 'kysely'
 import type { Release, ReleasedData } from '../core/release-month.ts'
 import { lockByName } from '../db/named-lock.ts'
@@ -10,7 +10,7 @@ export interface HeardRelease extends Release {
   readonly heardBy: 'message' | 'poll'
 }
 
-/** `new`: it wakes a run. `first`: nothing was known before, so that nobody knows since when it is there. `known`: it, or a newer one, is on record. */
+/** `new`: it wakes a run. `first`: nothing was known before, nor since when it is there. `known`: it, or a newer one, is on record. */
 export type Heard = 'new' | 'first' | 'known'
 
 /** Puts it on record. In one transaction: of two processes that hear of it at once one finds it known. */
@@ -49,7 +49,7 @@ export interface KnownRelease {
   readonly heardMs: number
 }
 
-/** null: nothing is known. What is later than tomorrow nobody can have published. */
+/** null: nothing is known. A day later than tomorrow cannot have been published. */
 export const newestRelease = async (db: Db, account: string, every: ReleasedData): Promise<KnownRelease | null> => {
   const row = await db
     .selectFrom('etl.releases')

@@ -1,4 +1,4 @@
-// A job that is asked again, or cut: new jobs ask for its units, and whoever waited for it waits for them.
+// A job that is asked again, or cut: new jobs ask for its units, and the runs that waited for it wait for them.
 import { type Insertable, type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Window, WindowSize } from '../core/types.ts'
@@ -8,7 +8,7 @@ import type { Numbers, Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
 import { fenced, type Claim, isClaimedBy } from './claim-fence.ts'
-import type { Reason } from './settle-job.ts'
+import type { Reason } from './end-claim.ts'
 
 /** What one of the new jobs asks for: every combination again. */
 export interface JobPart {

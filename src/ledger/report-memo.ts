@@ -190,7 +190,7 @@ const refusal = async (db: Db, claim: ClaimedJob, transition: Transition<ReportS
   if (held === undefined) return fenced(claim)
   const found = await reportRow(db, claim)
   const about = `${claim.box.key}: report ${found?.report_id ?? '(id not known)'} is ${found?.report_state ?? 'not on record'}`
-  // Whoever sent the submission wrote its id down while this process thought the answer lost.
+  // The sender of the submission wrote its id down while this process thought the answer lost.
   if (found?.report_state === 'submitted' && transition === reportTransitions['answer lost'])
     return new EtlError('REPORT_PENDING', `${about}.`)
   return new EtlError(

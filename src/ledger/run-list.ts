@@ -73,7 +73,7 @@ export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess)
 }
 
 /**
- * Jobs of the run that this process cannot take and nobody holds are left to whoever has their definition: an answer that is landed waits for it. Returns
+ * Jobs of the run that this process cannot take and no process holds are left to a process that has their definition: an answer that is landed waits for it. Returns
  * how many.
  */
 export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimable): Promise<number> => {
@@ -104,7 +104,7 @@ export const leaveUnserved = async (db: Db, runId: number): Promise<number> => {
 }
 
 /**
- * Ends the run's waiting for jobs that are settled, or gone. Whoever settles a job ends the waiting that stands when its statement begins; a run that
+ * Ends the run's waiting for jobs that are settled, or gone. The process that settles a job ends the waiting that stands when its statement begins; a run that
  * joins at that very moment is not seen by it and finds out here. Held are its units that the job left held. Returns how many.
  */
 export const endForgotten = async (db: Db, runId: number): Promise<number> => {

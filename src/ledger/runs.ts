@@ -110,7 +110,7 @@ export const foreignRuns = async (db: Db, command: string): Promise<number> => {
 }
 
 /**
- * What the run asked for and what became of it, whoever did the work; and what was done in its name: rows, requests, reports. A job that was cut is
+ * What the run asked for and what became of it; and what was done in its name: rows, requests, reports. A job that was cut is
  * counted by its parts.
  */
 export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => {
@@ -150,7 +150,7 @@ export interface PipelineRows extends Pick<RowCounts, 'inserted' | 'updated' | '
   readonly restated: readonly string[]
 }
 
-/** By pipeline; kept with the summary, so that nobody adds up the loads of many nights. */
+/** By pipeline; kept with the summary, so that the loads of many nights need not be added up. */
 export const rowsByPipeline = async (db: Db, runId: number): Promise<Readonly<Record<string, PipelineRows>>> => {
   const { rows } = await sql<PipelineRows & Row<'etl.pipelines', 'pipeline'>>`
     select p.pipeline, sum(w.inserted)::float8 as inserted, sum(w.updated)::float8 as updated, sum(w.ended)::float8 as ended,

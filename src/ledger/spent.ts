@@ -19,7 +19,7 @@ export interface Spent {
   /** Of them what one pipeline bought beyond the usual. */
   readonly extraMonth: number
   readonly extraDay: number
-  /** Purchases under way that nobody knows the price of. */
+  /** Purchases under way of unknown price. */
   readonly unpriced: number
   /** Pipelines that wait for a turn of this budget, the asking one included. */
   readonly sharers: number

@@ -43,7 +43,7 @@ const liveStates = ['submitted', 'ready', 'downloaded']
 
 /**
  * The run waits for every orphan of the pipeline, whatever its version; one that failed with a live purchase is opened again. One whose row is locked
- * is being worked on, and needs nobody to take it up. Returns how many. In the planner's transaction.
+ * is being worked on, and need not be taken up. Returns how many. In the planner's transaction.
  */
 export const joinOrphans = async (trx: Db, runId: number, pipeline: string, priority: number): Promise<number> => {
   const { rows } = await sql<Row<'etl.jobs', 'job_id'>>`

@@ -16,7 +16,7 @@ export interface Warehouse {
   readonly epoch: number
 }
 
-/** `own`: this database is the warehouse. `copy`: nobody has said whether it or another goes on. `replaced`: another does. */
+/** `own`: this database is the warehouse. `copy`: no person has said whether it or another goes on. `replaced`: another does. */
 export type Standing = Selectable<WarehouseTable>['standing']
 
 /** What the warehouse knows of itself. */
@@ -68,7 +68,7 @@ const whereItIs = async (db: Db): Promise<string> => {
 /** All names its landings may bear: the present one first. */
 export const ownNames = async (db: Db): Promise<readonly Warehouse[]> => names(db, false)
 
-/** Of them those whose landings nobody else goes on with: they may be deleted here. */
+/** Of them those whose landings no other database uses: they may be deleted here. */
 export const namesToSweep = async (db: Db): Promise<readonly Warehouse[]> => names(db, true)
 
 const names = async (db: Db, onlyOurs: boolean): Promise<readonly Warehouse[]> => {
@@ -165,7 +165,7 @@ export const becomeClone = (db: Db, here: string): Promise<void> =>
       .forUpdate()
       .executeTakeFirstOrThrow()
     await contest(trx, { id: former.warehouse_id, epoch: former.epoch })
-    // Nobody else has ever borne an epoch that was taken for a copy.
+    // No other database has ever borne an epoch that was taken for a copy.
     if (former.standing === 'copy')
       await trx
         .updateTable('etl.former_names')

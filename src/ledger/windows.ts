@@ -61,7 +61,7 @@ const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unkn
 
 /**
  * Closes those of the windows at the generation whose every wanted unit is loaded while none is asked for or held; how many. Only under the
- * pipeline's lock: whoever un-finishes a unit opens its window in the same statement.
+ * pipeline's lock: a process that un-finishes a unit opens its window in the same statement.
  */
 export const closeWindows = async (
   trx: Db,
@@ -144,7 +144,7 @@ export const noteLookedAt = async (db: Db, pipelineId: number, windowFrom: IsoDa
 }
 
 /**
- * Those of the windows with a loaded unit in its turn that nobody has asked about for too long. Without an old load no answer of a window can be old;
+ * Those of the windows with a loaded unit in its turn that were not asked about for too long. Without an old load no answer of a window can be old;
  * elsewhere only the units whose turn it is are read, in the order of their key.
  */
 export const windowsOverdue = async (

@@ -88,7 +88,7 @@ export const prepareBeside = async ({ kysely }: Session, { table }: Beside, rows
 
 /**
  * The beginning of a load's transaction: rows written in it bear the run. Whether anything of the scope is loaded or has ended.
- * @param looks false: nobody needs to know
+ * @param looks false: not needed
  */
 export const beginLoad = async (
   { kysely }: Session,

@@ -14,7 +14,7 @@ export const partitionName = (definition: Definition, month: IsoDate): string =>
 
 /**
  * A question is answered from an index alone only where autovacuum has been since the last load. Its defaults wait for a fifth of the month;
- * here it follows each load that is worth it. Pages it has seen and nobody changed cost it nothing.
+ * here it follows each load that is worth it. Pages it has seen and that did not change cost it nothing.
  */
 const withCleaning = sql.raw(
   'with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_scale_factor = 0.002, autovacuum_vacuum_threshold = 1000)',
@@ -56,7 +56,7 @@ const smallBytes = 1_000_000
 const counted = new WeakMap<object, Set<string>>()
 
 /**
- * Counts what nobody has counted yet: autovacuum comes within minutes of a load, and until then the planner takes a month of many rows for one
+ * Counts what is not counted yet: autovacuum comes within minutes of a load, and until then the planner takes a month of many rows for one
  * of hardly any, and goes through all of them for each row that it looks for. Not inside a transaction.
  */
 export const ensureStatistics = async (session: Session, definition: Definition, window: Window): Promise<void> => {

@@ -43,7 +43,7 @@ const castInteger =
     return value.toString()
   }
 
-/** The digits of a whole number, leading zeros gone; null where it has a fraction and nobody says how to round it. */
+/** The digits of a whole number, leading zeros gone; null where it has a fraction and no rule to round it. */
 const wholeDigits = ({ whole, fraction, exponent }: Decimal, rounding: RoundingMode | null): string | null => {
   const all = `${whole}${fraction}`
   const point = whole.length + exponent

@@ -35,7 +35,7 @@ export interface ParsePlan {
   readonly section: number | string | null
   /** Bytes of a part once inflated. */
   readonly maxBytes: number
-  /** Writes the unit's number behind each row and counts by unit. Default: nobody asks whose rows are. */
+  /** Writes the unit's number behind each row and counts by unit. Default: rows need no unit. */
   readonly mark?: UnitMark
 }
 

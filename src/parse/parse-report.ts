@@ -8,7 +8,7 @@ import { detached } from './raw-text.ts'
 export interface RejectedRow extends Reject {
   /** Staged key columns in the key's order, where all of them could be read: then the row is not missing from the answer. */
   readonly key: readonly (string | null)[] | null
-  /** Place of the unit it names, see `UnitMark`; null: nobody can tell whose it is. */
+  /** Place of the unit it names, see `UnitMark`; null: of an unknown unit. */
   readonly unit: number | null
 }
 
@@ -19,7 +19,7 @@ export interface ParseReport {
   rejects: number
   /** Rows of units that the job is not for, or of none that was asked for. */
   elsewhere: number
-  /** Rows of periods that the job does not want; they are nobody's here and not among `read`. */
+  /** Rows of periods that the job does not want; they belong to no unit here and are not among `read`. */
   passedOver: number
   /** What of them was not asked for either. */
   readonly strays: Strays
@@ -43,7 +43,7 @@ export interface ParseReport {
   rawKept: number
 }
 
-/** Rows that came although nobody asked for them. */
+/** Rows that were not asked for. */
 export interface Strays {
   rows: number
   /** Their first and last period. */

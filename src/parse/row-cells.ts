@@ -43,7 +43,7 @@ const nine = 57
 const backslash = 92
 const space = 32
 
-/** Appends the cell and a tab; returns its value, `copied` where nobody has read it. Throws RowError. */
+/** Appends the cell and a tab; returns its value, `copied` where it was not read. Throws RowError. */
 export const writeCell = (planned: PlannedColumn, cells: Cells, place: number, writer: CopyWriter): string | null => {
   const { bytes, starts, ends } = cells
   const start = starts[place] ?? -1

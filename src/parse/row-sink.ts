@@ -27,11 +27,11 @@ export interface RowSink {
   suffixBytes: Buffer
   /** By planned column: the sum of 1, a record had its field; 2, one lacked it; 4, a header lacked it. */
   readonly seen: Uint8Array
-  /** Called with each accepted row; null where nobody asks. */
+  /** Called with each accepted row; null: not asked for. */
   readonly onAccepted: ((record: RecordPlace) => void) | null
 }
 
-/** @param onAccepted called with the place of each accepted record; null: nobody asks */
+/** @param onAccepted called with the place of each accepted record; null: not asked for */
 export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: RowSink['onAccepted'] = null): RowSink => ({
   part: 0,
   plan,

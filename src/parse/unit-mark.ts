@@ -21,7 +21,7 @@ export interface MarkPlaces {
   /** The same among the columns of the key, for records that are no rows. */
   readonly keySlice: readonly number[]
   readonly keyPeriod: number | null
-  /** By place of the cell: 1 where a value counts, 2 where it must not be empty text either; null: nobody asks for values. */
+  /** By place of the cell: 1 where a value counts, 2 where it must not be empty text either; null: values do not matter. */
   readonly counted: Uint8Array | null
 }
 

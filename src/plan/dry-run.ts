@@ -31,7 +31,7 @@ export interface PreviewJob {
   readonly reports: number
   readonly rows: number | null
   readonly quota: number | null
-  /** Credits it may be, where they are not known, or the bills so far do not tell for certain; null: nobody can say, or there is no doubt. */
+  /** Credits it may be, where they are not known, or the bills so far do not tell for certain; null: unknown, or there is no doubt. */
   readonly range: { readonly low: number; readonly high: number } | null
   /** `service`: it said so itself, of this job or of others like it. `history`: from what this warehouse loaded before. `unknown`: neither knows. */
   readonly from: 'service' | 'history' | 'unknown'
@@ -65,7 +65,7 @@ export interface PreviewPipeline extends IdleUnits {
   readonly waiting: Waiting & { readonly priced: boolean }
   /** What was approved and not bought yet. */
   readonly backlog: Waiting
-  /** What its pages cost, in words; null: it has none, they are free, or nobody knows. */
+  /** What its pages cost, in words; null: it has none, they are free, or unknown. */
   readonly price: string | null
   /** Credits spent or reserved this month (UTC). */
   readonly spent: number
@@ -149,7 +149,7 @@ const nothing: CreditRange = { low: 0, high: 0, likely: 0 }
 
 /** What pages cost, as bills have it. */
 interface WalkPrice {
-  /** Of one unit; null: nobody can say anything. */
+  /** Of one unit; null: unknown. */
   readonly unit: CreditRange | null
   /** Of a look at one record. */
   readonly look: CreditRange | null
@@ -264,7 +264,7 @@ const aboutPipeline = (
   const perUnit = prices.perUnit ?? (walk === null ? past.quota : (walk.unit?.likely ?? null))
   const isReport = walk === null
   const values = definition.dimensions.reduce((total, { values: list }) => total * list.length, 1)
-  // Pages of a month that is loaded are asked for again only where it changed, which nobody foresees.
+  // Pages of a month that is loaded are asked for again only where it changed.
   const bought = isReport ? definition : { window: { ...definition.window, lookBack: 0 } }
   const toCome = unitsToCome(bought, values, nowMs) * (perUnit ?? 0)
   const isKnown = perUnit !== null || (jobs.length === 0 && spent.pipeline.month > 0)

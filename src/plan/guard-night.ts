@@ -16,7 +16,7 @@ import { sliceValues } from '../ledger/slices.ts'
 import { guardDigest, type NightVerdict, guardFacts, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
 import { type PlanContext, recorder } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { pagePrices, type Prices, priceReports, reportUnits } from './price.ts'
+import { pagePrices, type Prices, priceReports, pricedUnits } from './price.ts'
 import type { Task } from './pack.ts'
 
 /** What the guard makes of a plan. */
@@ -68,7 +68,7 @@ export const approveWaiting = async (
   await step((trx) => approveIn(trx, frame.pipelineId, by))
 }
 
-/** What a unit of the plan costs; null: nobody knows. */
+/** What a unit of the plan costs; null: unknown. */
 export interface UnitPrice {
   /** As it was so far. */
   readonly past: () => Promise<number | null>
@@ -93,7 +93,7 @@ export const guardPlan = async (
 
 /**
  * Judges what is left of the plan anew at each step: what other processes bought or planned of the account by then counts, since its planners take turns
- * under one lock. @param by who has allowed what would be held; null: nobody
+ * under one lock. @param by who has allowed what would be held; null: none
  */
 const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: number | null, by: string | null): NightGuard => {
   const { definition, scope } = context
@@ -101,7 +101,7 @@ const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: n
   let isOpened = false
   let last: ToApprove | null = null
   let held: Ruling['held'] = []
-  const judge = async (trx: Db, asked: readonly UnitsToBuy[]): Promise<ToApprove | null> => {
+  const askWord = async (trx: Db, asked: readonly UnitsToBuy[]): Promise<ToApprove | null> => {
     await lockByName(trx, `guard of ${apiNameOf(definition.source)}/${definition.account}`)
     const verdict = verdictOn(await guardFacts(trx, context), left, credits)
     // What was approved since is not what the rest was judged with: it needs a word of its own.
@@ -113,7 +113,7 @@ const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: n
     return verdict === null || !isHeld ? null : toApprove(context, verdict, waiting, credits ?? 1)
   }
   const rule: NightGuard['rule'] = async (trx, asked) => {
-    if (asked !== null) last = await judge(trx, asked)
+    if (asked !== null) last = await askWord(trx, asked)
     if (last === null) return { ...free, credits }
     const isFirst = !isOpened
     isOpened = true
@@ -165,7 +165,7 @@ export const pagePrice = (runtime: PlanRuntime, context: PlanContext): UnitPrice
   return { past, now: past }
 }
 
-/** Of a unit; one that nobody knows anything of has a page at least. */
+/** Of a unit; an unknown one has a page at least. */
 export const pagesOf = ({ limits }: Pick<Definition, 'limits'>, { rows }: Pick<PastUnits, 'rows'>): number =>
   Math.max(1, Math.ceil((rows ?? 0) / limits.pageSize))
 
@@ -175,7 +175,7 @@ export const reportPrice = (
   steps: readonly (readonly Task[])[],
   packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>,
 ): UnitPrice => ({
-  past: async () => (await reportUnits(runtime.database.kysely, runtime, context)).quota,
+  past: async () => (await pricedUnits(runtime.database.kysely, runtime, context)).quota,
   now: async () => (await nightPrices(runtime, context, steps, packed)).perUnit,
 })
 

@@ -77,7 +77,7 @@ export interface GuardFacts extends PastNights {
   readonly rule: GuardRule | null
   readonly mode: PlanContext['scope']['mode']
   /** Before any report was bought: units of one for one window, as full as the lists and the source allow. */
-  readonly reportUnits: number
+  readonly fullReport: number
   /** Waits for approval since an earlier night. */
   readonly waiting: WaitingApproval | null
 }
@@ -87,13 +87,13 @@ export const guardFacts = async (db: Db, { definition, source, frame, scope }: P
     ...(await pastNights(db, definition)),
     rule: definition.guard,
     mode: scope.mode,
-    reportUnits: unitsOfReport(definition, source),
+    fullReport: unitsOfReport(definition, source),
     waiting: await waitingApproval(db, frame.pipelineId, 'night'),
   }
 }
 
 /**
- * The verdict on so many units, at a price; null: there is no guard. Where nobody knows a price, units are compared with the units of former nights; a
+ * The verdict on so many units, at a price; null: there is no guard. Where the price is unknown, units are compared with the units of former nights; a
  * figure of credits in the definition cannot be compared with them, and everything waits for approval.
  */
 export const verdictOn = (facts: GuardFacts, units: readonly UnitsToBuy[], price: number | null): NightVerdict | null => {
@@ -105,15 +105,15 @@ export const verdictOn = (facts: GuardFacts, units: readonly UnitsToBuy[], price
     units.reduce((total, one) => total + (by.length === 0 || by.includes(one.wantedBy) ? perUnit * one.units : 0), 0)
   return facts.mode === 'range'
     ? judgeRange(facts.rule, credits(), facts.named)
-    : judge(facts, facts.rule, credits('night'), credits('beyond'), perUnit)
+    : nightVerdict(facts, facts.rule, credits('night'), credits('beyond'), perUnit)
 }
 
-const judge = (facts: GuardFacts, rule: GuardRule, usual: number, unusual: number, perUnit: number): NightVerdict => {
-  const { pipeline, account, report, reportUnits, waiting } = facts
+const nightVerdict = (facts: GuardFacts, rule: GuardRule, usual: number, unusual: number, perUnit: number): NightVerdict => {
+  const { pipeline, account, report, fullReport, waiting } = facts
   const price = { rule, usual, unusual, pipeline, account }
-  return judgeNight({ ...price, waiting: waiting?.credits ?? 0, report: report ?? perUnit * reportUnits })
+  return judgeNight({ ...price, waiting: waiting?.credits ?? 0, report: report ?? perUnit * fullReport })
 }
 
 /** Whether the range a person named costs more than a night may: worth a question where a person is there to answer. */
 export const isDearRange = (facts: GuardFacts, credits: number, perUnit: number): boolean =>
-  facts.rule !== null && judge(facts, facts.rule, 0, credits, perUnit).holds !== 'nothing'
+  facts.rule !== null && nightVerdict(facts, facts.rule, 0, credits, perUnit).holds !== 'nothing'

@@ -7,7 +7,7 @@ import type { BreakLine } from '../ledger/breaks.ts'
 export interface Offer {
   readonly command: string
   readonly units: number
-  /** null: nobody knows. */
+  /** null: unknown. */
   readonly credits: number | null
 }
 
@@ -29,7 +29,7 @@ export interface OlderMonths {
 /** Values of the first dimension; of others the first value. */
 const mostSampled = 3
 
-/** @param perUnit credits; null: nobody knows */
+/** @param perUnit credits; null: unknown */
 export const offerOlder = (
   definition: Definition,
   { startsOn, seenBackTo, columns, change, oldest, last, olderUnits, olderWindows }: BreakLine,

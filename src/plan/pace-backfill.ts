@@ -25,7 +25,7 @@ export interface Pace {
   readonly sharers: number
 }
 
-/** Further than this nobody plans. */
+/** No plan goes further. */
 const mostDays = 3_660
 
 /** The day on which the last credit is spent, at the earliest; null where the budgets never allow it within ten years. Days and months in UTC. */
@@ -101,7 +101,7 @@ export interface Paced {
   readonly pipeline: string
   readonly reports: number
   readonly units: number
-  /** null: nobody knows what some of them cost. */
+  /** null: unknown what some of them cost. */
   readonly credits: number | null
   readonly doneOn: IsoDate | null
 }

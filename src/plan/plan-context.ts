@@ -88,7 +88,7 @@ export interface PlanContext {
   readonly nowMs: number
   /** The moment the service last published or restated anything, ISO. */
   readonly restatedAt: string
-  /** Whose turn it is to be asked about again whatever the calendar says; null: nobody's. */
+  /** Whose turn it is to be asked about again whatever the calendar says; null: none. */
   readonly fullCheck: FullCheck | null
   readonly signal: AbortSignal
   /** One transaction. */

@@ -154,7 +154,7 @@ export const askForReports = (context: PlanContext, tasks: readonly Task[], guar
     await lockPipeline(trx, context.frame.pipelineId)
     const seen = await stepNeeds(trx, context, tasks)
     await lockJobs(trx, seen.leftJobIds)
-    // Whoever settles one of these jobs may have done so before the lock.
+    // Another process may have settled one of these jobs before the lock.
     const { groups, leftJobIds } = seen.leftJobIds.length === 0 ? seen : await stepNeeds(trx, context, tasks)
     const boxes = await packed(trx, context, groups)
     const ruling = await guard.rule(trx, unitsOf(boxes))

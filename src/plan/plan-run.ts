@@ -36,7 +36,7 @@ export interface PlannedRun extends PlanCounts {
 }
 
 /**
- * Has the run wait for what every definition in scope needs: jobs there are, jobs made anew, and what was bought and nobody waits for. Each step is a
+ * Has the run wait for what every definition in scope needs: jobs there are, jobs made anew, and what was bought without a waiting run. Each step is a
  * commit under the pipeline's lock, so that planners of one pipeline take turns and whatever is planned by then stays when the command is stopped.
  */
 export const planRun = async (
@@ -174,7 +174,7 @@ export const judgeAgain = async ({ definition, source, frame, windows, step }: P
   })
 }
 
-/** Jobs that are only a plan and that nobody waits for are planned anew: lists, limits or an approval may have changed. */
+/** Jobs that are only a plan and no run waits for are planned anew: lists, limits or an approval may have changed. */
 export const dissolve = async (context: PlanContext): Promise<void> => {
   const { step, frame, signal } = context
   for (let gone = 1; gone > 0; ) {
@@ -238,7 +238,7 @@ const close = async (context: PlanContext, windows: readonly PlanWindow[]): Prom
 }
 
 /**
- * Records each id that is found: its job goes on, whoever has given consent to send it again. False: the list could not be read, so that nothing
+ * Records each id that is found: its job goes on, also where a person agreed to send it again. False: the list could not be read, so that nothing
  * may be sent again by this run.
  */
 const findLost = async (runtime: PlanRuntime, runId: number, definition: Definition, signal: AbortSignal): Promise<boolean> => {

@@ -13,7 +13,7 @@ import type { OwnProcess } from '../ledger/processes.ts'
 export interface RunConsent {
   /** Submissions whose answer was lost may be sent again. */
   readonly resubmitUncertain: boolean
-  /** Who allows, for this run, what would else wait for approval; null: nobody. */
+  /** Who allows, for this run, what would else wait for approval; null: none. */
   readonly approvedBy: string | null
 }
 

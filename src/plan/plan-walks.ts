@@ -54,7 +54,7 @@ const overdueOf = async (db: Db, { fullCheck, cells, windows }: PlanContext): Pr
         fullCheck,
       )
 
-/** Units that nobody would ask about for longer than `window.full_check`, of those whose turn it is tonight, also in closed windows. */
+/** Units that no run would ask about for longer than `window.full_check`, of those whose turn it is tonight, also in closed windows. */
 const inTurn = async (db: Db, { fullCheck, cells }: PlanContext, window: PlanWindow): Promise<NeededWalks | null> => {
   const ask = { from: window.from, isPublished: window.isPublished, since: 0, refresh: { ...noRefresh, fullCheck } }
   const counts = (await countCells(db, cells, ask)).filter(

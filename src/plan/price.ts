@@ -11,7 +11,7 @@ import { type PastUnits, pastUnits, rowsAsked } from '../ledger/estimates.ts'
 import { priceKnown } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 
-/** What pages cost, as bills have it, and what that makes for a unit of as many pages as units took so far; null: nobody can say anything. */
+/** What pages cost, as bills have it, and what that makes for a unit of as many pages as units took so far; null: unknown. */
 export const pagePrices = async (
   db: Db,
   runtime: Pick<PlanRuntime, 'allowance'>,
@@ -24,7 +24,7 @@ export const pagePrices = async (
 }
 
 /** What a pipeline's units were like; their credits are by a setting until there is a bill. */
-export const reportUnits = async (
+export const pricedUnits = async (
   db: Db,
   runtime: Pick<PlanRuntime, 'allowance'>,
   { definition, source }: { readonly definition: Definition; readonly source: Source },
@@ -62,7 +62,7 @@ export const pricesOf =
       const { quota } =
         definition === undefined || source === undefined
           ? await pastUnits(db, pipeline)
-          : await reportUnits(db, runtime, { definition, source })
+          : await pricedUnits(db, runtime, { definition, source })
       return { kind: 'report', unit: quota === null ? null : { low: quota, high: quota, likely: quota } }
     }
     if (source.billing === undefined) return { kind: 'walk', unit: { low: 0, high: 0, likely: 0 } }

@@ -92,7 +92,7 @@ export const triedLists = async (runtime: ListReader, definition: Definition): P
     const of = pipelineId === null ? null : { pipelineId, dimension: dimension.name }
     const place = { definition, pipelineId, runId: null, dimension: dimension.name, query }
     const known = of === null ? null : await newestList(kysely, of, 'taken')
-    const { outcome, message } = judge(known, null, place, read)
+    const { outcome, message } = compareLists(known, null, place, read)
     tried.push({ dimension: dimension.name, outcome, count: read.values?.length ?? 0, message: message ?? read.message })
   }
   return tried
@@ -107,14 +107,14 @@ interface Place {
   readonly query: ListQuery
 }
 
-/** Values that planning goes by, and a word to whoever watches where these are not what the query gives. */
+/** Values that planning goes by, and a word to people where these are not what the query gives. */
 const obeyed = async (runtime: ListRuntime, place: Place, read: Read): Promise<readonly string[]> => {
   const { definition, pipelineId, runId, dimension } = place
   const { kysely } = runtime.database
   const of: ListOf | null = pipelineId === null ? null : { pipelineId, dimension }
   const decided =
     of === null || runId === null
-      ? judge(
+      ? compareLists(
           of === null ? null : await newestList(kysely, of, 'taken'),
           of === null ? null : await newestList(kysely, of, 'held'),
           place,
@@ -122,7 +122,7 @@ const obeyed = async (runtime: ListRuntime, place: Place, read: Read): Promise<r
         )
       : await kysely.transaction().execute(async (trx) => {
           await lockPipeline(trx, of.pipelineId)
-          const verdict = judge(await newestList(trx, of, 'taken'), await newestList(trx, of, 'held'), place, read)
+          const verdict = compareLists(await newestList(trx, of, 'taken'), await newestList(trx, of, 'held'), place, read)
           await keep(trx, of, runId, place, verdict, read)
           return verdict
         })
@@ -148,7 +148,7 @@ interface Verdict {
   readonly message: string | null
 }
 
-const judge = (
+const compareLists = (
   taken: KnownList | null,
   held: KnownList | null,
   { query, definition }: Place,

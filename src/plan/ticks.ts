@@ -1,4 +1,4 @@
-// Which ticks a schedule had, as the scheduler itself reads its cron expression, and which of them nobody took.
+// Which ticks a schedule had, as the scheduler itself reads its cron expression, and which of them were not taken.
 import { createTask } from 'node-cron'
 import { Temporal } from '../core/temporal.ts'
 import type { Schedule, Definition } from '../core/types.ts'
@@ -122,7 +122,7 @@ export interface Scheduled {
 export const scheduledOf = (definitions: readonly Definition[]): Scheduled[] =>
   definitions.flatMap((definition) => (definition.schedule === null ? [] : [{ definition, schedule: definition.schedule }]))
 
-/** Ticks between the last one on record and now that nobody took, oldest first. A pipeline that never ticked has missed none. */
+/** Ticks between the last one on record and now that were not taken, oldest first. A pipeline that never ticked has missed none. */
 export const untakenTicks = async (
   runtime: Pick<PlanRuntime, 'database' | 'clock'>,
   { definition, schedule }: Scheduled,

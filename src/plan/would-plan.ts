@@ -21,7 +21,7 @@ import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
 import { askForReports, packStep } from './plan-reports.ts'
 import { dissolve, findNeeds, joinScope, judgeAgain, type Needs } from './plan-run.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { reportUnits } from './price.ts'
+import { pricedUnits } from './price.ts'
 import { askForWalks } from './plan-walks.ts'
 import { sampleOf } from './sample-windows.ts'
 
@@ -96,7 +96,7 @@ interface WouldPlan {
   readonly definition: Definition
   readonly scope: Scope
   readonly signal: AbortSignal
-  /** Nobody follows whom its jobs could serve. */
+  /** Whom its jobs could serve is not looked for. */
   readonly isLast: boolean
 }
 
@@ -142,7 +142,7 @@ const wouldAsk = async (
     jobs,
     sampled,
     idle: { ...counted.tally, unpublishedWindows: unpublished.map(showWindow) },
-    past: await reportUnits(trx, runtime, context),
+    past: await pricedUnits(trx, runtime, context),
     times: await pastTimes(trx, definition.pipeline),
     guard: await guardFacts(trx, context),
     waiting: await waitingOf(trx, frame.pipelineId),
@@ -164,7 +164,7 @@ const waitingOf = async (trx: Db, pipelineId: number): Promise<WaitingApproval[]
   return both.filter((one) => one !== null)
 }
 
-/** A walk nobody asked for yet. */
+/** A walk not asked for yet. */
 const fresh = { box: null, isBought: false, isHere: false, isPlanned: false, isApproved: false } as const
 
 const walksOf = ({ counted, walks }: Needs): FoundJob[] => [

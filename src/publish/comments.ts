@@ -71,7 +71,7 @@ interface DimensionWords {
   readonly columns: Readonly<Record<string, string>>
 }
 
-/** The one dimension that is nobody's own: each source has a calendar (migrations/0005_dimensions.ts). */
+/** The one dimension of no table: each source has a calendar (migrations/0005_dimensions.ts). */
 export const calendar: DimensionWords = {
   name: 'dim_date',
   about: 'Every day from 2015 to 2049, without a gap. Join month or date.',

@@ -10,7 +10,7 @@ import { type Grant, giveRights, grantsOn } from './replace-view.ts'
 type ObjectName = string
 
 export interface MartReaders {
-  /** Drops the marts that read it, and those that read them. Throws CONFIGURATION naming what no file is of, which nobody could make again. */
+  /** Drops the marts that read it, and those that read them. Throws CONFIGURATION naming what no file is of, which could not be made again. */
   dropOf(trx: Db, object: ObjectName): Promise<void>
   /** Rights that somebody gave on a mart before it was dropped. */
   restoreRights(trx: Db, name: string): Promise<void>

@@ -114,7 +114,7 @@ const inSteps = async (
   marts: readonly Mart[],
   { onMarts, readers, waitMs = longestReaderMs }: Around,
 ): Promise<string[]> => {
-  // First what takes long: nobody reads it yet, while whoever reads what is replaced below waits until its transaction ends.
+  // First what takes long: it has no readers yet, while readers of what is replaced below wait until its transaction ends.
   const ahead = readers === null ? null : await step('the summaries', (trx) => prepareSummaries(trx, marts, definitions))
   const isLong = ahead !== null && ahead.size > 0
   const go: Step = isLong ? (what, work) => step(what, (trx) => patiently(trx, waitMs, work)) : step

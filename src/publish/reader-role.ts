@@ -49,7 +49,7 @@ const turnOffJit = async (trx: Db): Promise<void> => {
   for (const { name } of rows) await attempt(trx, sql`alter database ${sql.id(name)} set jit = off`)
 }
 
-/** A right we may lack: what cannot be done is left to whoever can, and `docs/bi.md` says how. */
+/** A right we may lack: what cannot be done is left to a role that may, and `docs/bi.md` says how. */
 const attempt = async (trx: Db, statement: RawBuilder<unknown>): Promise<boolean> => {
   await sql`savepoint attempt_role`.execute(trx)
   try {

@@ -11,7 +11,7 @@ interface DescribedView {
   readonly columns: readonly DescribedColumn[]
 }
 
-/** A type of PostgreSQL; null: nobody said. */
+/** A type of PostgreSQL; null: unknown. */
 interface DescribedColumn {
   readonly name: string
   readonly type: string | null

@@ -45,7 +45,7 @@ export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment
 }
 
 export interface ServiceRoom {
-  /** The warehouse in which every machine counts its requests; null: there is none, so that nobody else asks. */
+  /** The warehouse in which every machine counts its requests; null: there is none, so that no other process asks. */
   readonly database: Pick<Database, 'kysely'> | null
   readonly log: Log
   readonly clock: Clock

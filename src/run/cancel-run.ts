@@ -1,4 +1,4 @@
-// Stops a run: nothing is submitted for it any more, what it only planned is dissolved, and its jobs at hand are put back by whoever holds them.
+// Stops a run: nothing is submitted for it any more, what it only planned is dissolved, and its jobs at hand are put back by their holders.
 import { EtlError } from '../core/errors.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import { stopsWith } from '../db/stoppable.ts'

@@ -1,10 +1,10 @@
 // What this process has claimed and not let go of, over all its loops. The answer to a claim may be lost with the connection: what the ledger says the
-// process holds beyond that nobody works on, and its lease would keep it from everybody for as long as it lives.
+// process holds beyond that is worked on by none, and its lease would keep it from everybody for as long as it lives.
 import type { Db } from '../db/tables.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { type Claim, jobsClaimedBy } from '../ledger/claim-fence.ts'
 import type { OwnProcess } from '../ledger/processes.ts'
-import { giveBackJobs } from '../ledger/settle-job.ts'
+import { giveBackJobs } from '../ledger/end-claim.ts'
 
 interface Claims {
   /** Claims sent so far, and those of them that are not answered yet. */

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import type { LandingStore } from '../extract/landing-store.ts'
-import { type Claim, type EpochKind, epochPath, receiptProblem, runPath } from '../extract/receipt-files.ts'
+import { type EpochClaim, type EpochKind, epochPath, receiptProblem, runPath } from '../extract/receipt-files.ts'
 import {
   becomeClone,
   becomeCopy,
@@ -34,7 +34,7 @@ export interface Judged {
 }
 
 /** What a ledger is by its own words, by where it is, and by what lies beside the landings. Changes nothing. @param evidence null: not asked for */
-export const judge = (identity: Identity, evidence: Evidence | null): Judged => {
+export const standingOf = (identity: Identity, evidence: Evidence | null): Judged => {
   const name = `warehouse ${identity.id}, epoch ${identity.epoch}`
   if (identity.standing !== 'own') return { standing: identity.standing, reason: identity.reason }
   if (isAway(identity) && !(identity.isUnused && (evidence === null || !isNewerElsewhere(evidence, identity))))
@@ -52,7 +52,7 @@ export const judge = (identity: Identity, evidence: Evidence | null): Judged => 
   return { standing: 'copy', reason: `This database is older than what was done as ${name}: ${foundWords(evidence, identity)}.` }
 }
 
-/** A copy; of a ledger that was only migrated it is none as long as nobody has worked under its name. */
+/** A copy; of a ledger that was only migrated it is none until a run used its name. */
 const isAway = ({ home, here }: Identity): boolean => home !== null && home !== here
 
 const foundWords = ({ unknownRuns: runs, unknown }: Evidence, { epoch }: Identity): string => {
@@ -81,7 +81,7 @@ export interface Looking {
 export const identityWarning = async (place: Place, { remote, signal }: Looking): Promise<string | null> => {
   const identity = await readIdentity(place.database.kysely)
   const evidence = remote ? await readEvidence(place.database.kysely, place.landing, identity, signal) : null
-  return warningOf(judge(identity, evidence))
+  return warningOf(standingOf(identity, evidence))
 }
 
 /** Receipts of purchases this ledger does not know that cannot be taken in: which, and why. Changes nothing. */
@@ -112,7 +112,7 @@ export const settleIdentity = async (place: Place): Promise<Settled> => {
   const { kysely } = place.database
   const before = await settledHere(place)
   const evidence = await readEvidence(kysely, place.landing, before)
-  const judged = judge(before, evidence)
+  const judged = standingOf(before, evidence)
   const found = { db: kysely, landing: place.landing, id: before.id, evidence }
   if (judged.standing === 'own') {
     if (isAway(before)) await settleHere(kysely, before.here)
@@ -140,7 +140,7 @@ export const settledHere = async ({ database }: Pick<Place, 'database'>): Promis
 
 const mostTries = 1_000
 
-/** An epoch that nobody else has; where two databases ask for the same, one of them gets the next. */
+/** An epoch that no other database has; where two databases ask for the same, one of them gets the next. */
 const takeEpoch = async (place: Place, { id, epoch, here }: Identity, highest: number, kind: EpochKind): Promise<number> => {
   const first = Math.max(highest, epoch) + 1
   for (let next = first; next < first + mostTries; next += 1) {
@@ -153,7 +153,7 @@ const takeEpoch = async (place: Place, { id, epoch, here }: Identity, highest: n
   throw new EtlError('INTERNAL', `No epoch from ${first} on is free beside the landings; please report this defect.`)
 }
 
-const claimOf = async ({ database }: Place, { id, epoch }: Warehouse, home: string): Promise<Claim> => ({
+const claimOf = async ({ database }: Place, { id, epoch }: Warehouse, home: string): Promise<EpochClaim> => ({
   version: 1,
   warehouse: id,
   epoch,

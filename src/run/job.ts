@@ -191,7 +191,7 @@ const announce = ({ runtime, claim }: JobWork, result: LoadResult | 'unchanged')
   runtime.progress.emit({ event: 'unit', ...names, state, rows, ...held })
 }
 
-/** A column that came or went is loaded around, and said: nobody should find out from a chart. */
+/** A column that came or went is loaded around, and said, before a chart shows it. */
 const warnOfDrift = (work: JobWork, parsed: ParseReport): void => {
   const { runtime, claim } = work
   const { newlyMissing, unknownColumns, strays } = parsed

@@ -132,7 +132,7 @@ const compare = <Reading extends AnyReading>(
   return { arrived, agree: agreeing(announced, arrived, open) }
 }
 
-/** As if no key came twice where nobody has looked for such. */
+/** As if no key came twice where it was not looked for. */
 const arrivedOf = (metrics: number, { parsed, mark, repeated }: Read, open: readonly AnyReading[]): Arrived => {
   const { duplicates, conflicts, conflictingKeys, filled } = repeated ?? noneRepeated
   const all = parsed.read + parsed.passedOver
@@ -204,7 +204,7 @@ const fetchedAgain = 'Nothing was loaded; the report is downloaded once more, it
 /** Settings by which the report would be whole. */
 interface Fitting {
   readonly settings: readonly AnyReading[]
-  /** Whether it is the first of its dataset: then nobody knows what else may be counted. */
+  /** Whether it is the first of its dataset: what else may be counted is unknown then. */
   readonly isFirst: boolean
 }
 

@@ -67,7 +67,7 @@ const judgeCount = ({ claim }: JobWork, distinct: number, { expectedRows }: Comp
 }
 
 /**
- * Throws where the answer is refused as a whole; `careful` where that depends on whether keys are repeated, which nobody has looked for. Conflicting rows are
+ * Throws where the answer is refused as a whole; `careful` where that depends on whether keys are repeated, which was not looked for. Conflicting rows are
  * rejects too, and identical ones are one.
  */
 export const judgeWhole = async (loading: Loading, points: PointsRule | null, read: Read): Promise<'good' | 'careful'> => {

@@ -88,7 +88,7 @@ const tryTurn = async (session: Session, turn: Turn): Promise<Outcome> => {
   try {
     const outcome = await load({ ...session, kysely: trx }, turn, month)
     await ('loaded' in outcome ? trx.commit() : trx.rollback()).execute()
-    // A load that is rolled back leaves them to whoever settles the job.
+    // A load that is rolled back leaves them to the process that settles the job.
     if ('loaded' in outcome) requests.splice(0, known.length)
     return outcome
   } catch (error) {

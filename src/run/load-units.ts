@@ -14,7 +14,7 @@ import {
   supersedeStrays,
 } from '../ledger/quarantine.ts'
 import { recordRequests } from '../ledger/requests.ts'
-import { finishJob } from '../ledger/settle-job.ts'
+import { finishJob } from '../ledger/end-claim.ts'
 import {
   type Beside,
   cameOf,
@@ -241,7 +241,7 @@ const addCounts = (sum: RowCounts, more: RowCounts): RowCounts => ({
   duplicates: sum.duplicates + more.duplicates,
 })
 
-/** Windows of which something was loaded. Records of nobody, and rows that somebody put in by hand under a number of no unit, count with the first. */
+/** Windows of which something was loaded. Records of no unit, and rows that somebody put in by hand under a number of no unit, count with the first. */
 const countWindows = ({ loading, read }: Arrived, { loaded }: Shared, written: Written): readonly WindowLoad[] => {
   const { windows, sliceIds } = loading.units
   const byWindow = Map.groupBy(loaded, ({ window }) => window)
@@ -269,7 +269,7 @@ const countWindows = ({ loading, read }: Arrived, { loaded }: Shared, written: W
   })
 }
 
-/** Writes the refused records in the place of what was open for their units; those of nobody where anything is loaded. */
+/** Writes the refused records in the place of what was open for their units; those of no unit where anything is loaded. */
 const quarantine = async (session: Session, { loading, read }: Arrived, { loaded, held }: Shared): Promise<void> => {
   const { work, answer, units } = loading
   const { claim, definition } = work

@@ -35,7 +35,7 @@ export interface Loading {
 export interface Read {
   readonly parsed: ParseReport
   readonly mark: UnitMark
-  /** null: nobody has looked for repeated keys. */
+  /** null: not looked for. */
   readonly repeated: Repeated | null
 }
 

@@ -16,7 +16,7 @@ export interface PaidPages {
   readonly paying: NonNullable<UnitHttpOptions['paying']>
   /** What their bills said together; null: none was paid for, or not all have said. */
   billed(): number | null
-  /** Whoever waits for this job's page or its money waits no longer. */
+  /** Runs that wait for this job's page or its money wait no longer. */
   end(): Promise<void>
 }
 
@@ -160,7 +160,7 @@ interface PagePrice {
   readonly likely: number
 }
 
-/** What the page may cost, and what the unit is thought to cost; null: nobody knows. */
+/** What the page may cost, and what the unit is thought to cost; null: unknown. */
 const pricesOfWork = async (work: JobWork, size: PurchaseSize) => {
   const { runtime } = work
   const { known, unit } = await pagePrices(runtime.database.kysely, runtime, work)

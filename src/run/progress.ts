@@ -1,4 +1,4 @@
-// What a running process tells whoever watches: counters that grow, and events as units change state.
+// What a running process tells people: counters that grow, and events as units change state.
 import type { UnitState } from '../core/types.ts'
 import { tellWait } from '../core/waiting.ts'
 import type { RunWaits } from '../ledger/run-list.ts'

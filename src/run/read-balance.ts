@@ -13,7 +13,7 @@ import type { Meter, SourceContext } from '../extract/source.ts'
 import { lookContext, sourceOf } from '../plan/plan-context.ts'
 import type { JobWork } from './job-work.ts'
 
-/** The questions are free, and the night does not wait for them; nor does a command that is told to stop, whoever locks the ledger. */
+/** The questions are free, and the night does not wait for them; nor does a command that is told to stop while the ledger is locked. */
 const meterMs = 10_000
 
 /** Before the first such requests of a month: what they are compared with. */
@@ -77,7 +77,7 @@ interface Learning {
   page: Promise<void> | null
   /** Pages that were asked for alone. */
   alone: number
-  /** Somebody was told of a bill that nobody can read. */
+  /** Somebody was told of an unreadable bill. */
   isUnreadableSaid: boolean
 }
 
@@ -96,7 +96,7 @@ const learningOf = (database: object, { account, dataset }: PriceSubject): Learn
   return learning
 }
 
-/** Whether a bill that nobody can read is the first one of the dataset: the others say the same. */
+/** Whether an unreadable bill is the first one of the dataset: the others say the same. */
 export const isFirstUnreadable = (database: object, subject: PriceSubject): boolean => {
   const learning = learningOf(database, subject)
   const isFirst = !learning.isUnreadableSaid
@@ -119,7 +119,7 @@ interface LonePage {
   leave(): void
 }
 
-/** Waits until nobody else is at it; null: the price is settled, or there is no way to see it. */
+/** Waits until no other process is at it; null: the price is settled, or there is no way to see it. */
 export const beginAlone = async (
   work: JobWork,
   context: SourceContext,

@@ -69,7 +69,7 @@ export const sweepLandings = async (runtime: SweepingRuntime): Promise<number> =
 const atOnce = 200
 
 /**
- * Another warehouse's landings may lie in the same place, and those of a restored copy of this one: names tell them apart. A copy of which nobody has
+ * Another warehouse's landings may lie in the same place, and those of a restored copy of this one: names tell them apart. A copy of which no person has
  * said whether it goes on removes nothing.
  */
 const removeOlder = async (runtime: SweepingRuntime, owners: readonly Warehouse[], olderThanMs: number): Promise<number> => {

@@ -60,7 +60,7 @@ export interface RunResult {
   readonly state: 'done' | 'failed' | 'cancelled' | 'interrupted'
 }
 
-/** Plans, works on the run's own list and returns when each of its jobs is loaded, unchanged, held, failed or left waiting, whoever worked on it. */
+/** Plans, works on the run's own list and returns when each of its jobs is loaded, unchanged, held, failed or left waiting. */
 export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<RunResult> => {
   const { kysely } = runtime.database
   const lineage = createLineage(runtime.settings.raw, runtime.log)
@@ -111,7 +111,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
   } catch (error) {
     if (request.signal.aborted)
       return endEarly(runtime, runId, started, nothingPlanned, 'interrupted').catch(() => Promise.reject(error))
-    // Its jobs must not wait for a run that nobody works on.
+    // Its jobs must not wait for a run without a process.
     await finishRun(kysely, runId, 'failed', null).catch(() => undefined)
     throw error
   }
@@ -121,7 +121,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
 const asks = ({ command, signal }: RunRequest): boolean =>
   !signal.aborted && ['run', 'backfill', 'schedule', 'demo'].includes(command)
 
-/** How long the end of a run waits for those who lock what it reads or writes: whoever cancelled it, or finds this process ended, closes it then. */
+/** How long the end of a run waits for those who lock what it reads or writes; else its canceller, or a process that finds this one ended, closes it. */
 const endWithinMs = { cancelled: 500, interrupted: 1_500 }
 
 /** A run that was cancelled or stopped ends at once, with what it has done by then. */
@@ -224,7 +224,7 @@ const workUntilSettled = async (runtime: Runtime, runId: number, request: RunReq
   return isCancelled(kysely, runId)
 }
 
-/** Nothing is at hand, and still the run waits: for what others hold, or for what nobody here can do. */
+/** Nothing is at hand, and still the run waits: for what others hold, or for what no process here can do. */
 const tidy = async (runtime: Runtime, runId: number): Promise<void> => {
   const { kysely } = runtime.database
   const left = await leaveUntakeable(kysely, runId, await runtime.claimable())

@@ -9,7 +9,7 @@ import { addWindows, windowsBetween } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { dropAnswer } from '../ledger/answers.ts'
 import { type JobPart, refusedInARow, replaceJob } from '../ledger/replace-job.ts'
-import { failJob, holdJob, isIdKnown, parkJob, returnJob } from '../ledger/settle-job.ts'
+import { failJob, holdJob, isIdKnown, parkJob, returnJob } from '../ledger/end-claim.ts'
 import { sliceValues } from '../ledger/slices.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
@@ -21,7 +21,7 @@ export type Settlement =
   | { readonly kind: 'park'; readonly notBeforeMs: number; readonly countsAttempt: boolean; readonly final: boolean }
   | { readonly kind: 'hold' }
   | { readonly kind: 'fail' }
-  /** Put back as if it had not been claimed, for whoever comes next. */
+  /** Put back as if it had not been claimed, for the next process. */
   | { readonly kind: 'return' }
   /** A new job asks for the same once more, with consent. */
   | { readonly kind: 'again' }
@@ -60,7 +60,7 @@ export const settle = (
   // What is not published is so for every value of its window.
   const isWholeWindow = error.code === 'NOT_PUBLISHED' && cells === sliceIds?.length
   if (kind === 'report' && cells > 1 && follows?.next === 'split' && !isWholeWindow) return { kind: 'split' }
-  // A budget of ours turns at a known time: whoever comes then goes on, and nobody waits for it.
+  // A budget of ours turns at a known time: a later run goes on then.
   if (follows?.next === 'split' && follows.elseInMs !== undefined) return parkedFor(follows.elseInMs, true)
   if (follows?.next === 'retry') return parkedFor(follows.inMs, follows.isFinal)
   if (spec.state === 'held') return { kind: 'hold' }

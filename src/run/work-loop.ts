@@ -9,7 +9,7 @@ import { type ClaimedJob, claimJobs } from '../ledger/claim.ts'
 import { lostJobs } from '../ledger/claim-fence.ts'
 import { reapDead } from '../ledger/processes.ts'
 import { stopsWith } from '../db/stoppable.ts'
-import { failJob, parkJob } from '../ledger/settle-job.ts'
+import { failJob, parkJob } from '../ledger/end-claim.ts'
 import { forgetClaims, trackClaim } from './claims-in-flight.ts'
 import { workJob } from './job.ts'
 import type { Runtime } from './runtime.ts'
@@ -26,7 +26,7 @@ export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<
 export type SlotRuntime = Pick<Runtime, 'database' | 'ownLine' | 'process' | 'claimable' | 'clock' | 'log'>
 
 export interface LoopOptions {
-  /** Whose list is worked on; null: every living run's in turn, then what was asked for and nobody waits for. */
+  /** Whose list is worked on; null: every living run's in turn, then what was asked for without a waiting run. */
   readonly runId: number | null
   /** Jobs worked on at once; 0: none, others work on them. */
   readonly concurrency: number

@@ -165,7 +165,7 @@ export const download = (service: Service, exchange: Exchange): Reply => {
 
 const gzipped = (body: Iterable<Buffer>): AsyncIterable<Buffer> =>
   pipeline(Readable.from(body), createGzip({ level: 1 }), (error) => {
-    // A client that goes away ends the stream early; there is nobody to tell.
+    // A client that goes away ends the stream early; none is left to tell.
     if (error) return
   })
 

@@ -128,7 +128,7 @@ const recordAt = (context: Context, rank: number): string => {
   return `{${parts.join(',')}}`
 }
 
-/** What belongs to the keyword, whoever ranks for it: the same for every domain of the country and month. */
+/** What belongs to the keyword: the same for every domain of the country and month. */
 const marketParts = ({ countryHash, monthHash, query, world }: Context, placed: Placed, changed: boolean): string[] => {
   const own = combine(combine(countryHash, placed.pool), placed.isBranded ? hashText(placed.text) : 0)
   const monthly = combine(own, monthHash)

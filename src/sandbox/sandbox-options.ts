@@ -15,7 +15,7 @@ const csvSchema = z.strictObject({
   bom: off,
   crlf: off,
   shuffleColumns: off,
-  /** A column nobody asked for, `source_version`. */
+  /** A column not asked for, `source_version`. */
   extraColumn: off,
   /** Months as `2026-01-01` (date) or `2026-01` (month). */
   months: z.enum(['date', 'month']).default('date'),

@@ -15,11 +15,11 @@ export interface Webhooks {
   unsubscribe(event: EventType, id: string | null): boolean
   /** What the service says of a proof: its own, too old, or none of its own. */
   prove(proof: string): 'right' | 'expired' | 'wrong'
-  /** Sends a message about a release now; the date of the newest data unless another one is given. False: nobody subscribed to it. */
+  /** Sends a message about a release now; the date of the newest data unless another one is given. False: it has no subscriber. */
   release(event: EventType, date?: string): Promise<boolean>
   /** Sends what has been released since the last look. */
   look(): void
-  /** Sends each change of the report's state to that address. null: to nobody. */
+  /** Sends each change of the report's state to that address. null: to none. */
   follow(reportId: string, url: string | null): void
   /** Sends the test message; null: it was taken, else why not. */
   test(url: string): Promise<string | null>
@@ -133,7 +133,7 @@ export const createWebhooks = (world: WebhookWorld): Webhooks => {
     for (const [event, { told }] of subscriptions) if (newest(event) > told) void release(event)
     reports.look()
   }
-  /** Nothing looks as long as nobody is to be told. */
+  /** Nothing looks as long as there is no subscriber. */
   const begin = (): void => {
     timer ??= setInterval(look, lookEveryMs).unref()
   }

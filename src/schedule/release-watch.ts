@@ -16,7 +16,7 @@ import { accountsOf } from '../run/apis.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { scheduledOf } from '../plan/ticks.ts'
 
-/** What became of a message. `later`: nobody can say now who sent it; the sender may try again. */
+/** What became of a message. `later`: its sender is unknown now; the sender may try again. */
 type Reception = 'recorded' | 'known' | 'test' | 'forged' | 'not understood' | 'later'
 
 export interface ReleaseWatch {
@@ -65,7 +65,7 @@ export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRele
   }
 }
 
-/** Cheapest first: what nobody would send, and what is known, asks the service for nothing. null: it must be asked who sent it. */
+/** Cheapest first: what no service would send, and what is known, asks the service for nothing. null: it must be asked who sent it. */
 const withoutAsking = async ({ runtime }: Watch, of: AccountOf, message: ReleaseMessage): Promise<Reception | null> => {
   const { database, clock } = runtime
   if (message.availableTo > tomorrow(clock.now())) return 'forged'

@@ -84,7 +84,7 @@ const every = (ms: number, { log }: Runtime, problem: string, work: () => Promis
 
 const helpAgainMs = 5_000
 
-/** Works for every run, and on what was asked for and nobody waits for; a database that stays away ends neither it nor the process. */
+/** Works for every run, and on what was asked for without a waiting run; a database that stays away ends neither it nor the process. */
 const startHelper = (runtime: Runtime, signal: AbortSignal): { stop: () => Promise<void> } => {
   const ending = new AbortController()
   const stopped = AbortSignal.any([signal, ending.signal])

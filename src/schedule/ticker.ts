@@ -27,7 +27,7 @@ interface TickerOptions {
 /** A timer may be that much early by the database's clock. */
 const timerSlackMs = 5_000
 
-/** The schedule without timers, which keeps time from now on: whoever holds it says when time has passed. @param signal aborted: no more ticks are taken, runs in progress put their jobs back. */
+/** The schedule without timers, which keeps time from now on: its holder says when time has passed. @param signal aborted: no more ticks are taken, runs in progress put their jobs back. */
 export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrency }: TickerOptions = {}) => {
   const scheduled = scheduledOf(runtime.definitions)
   // Settings that are wrong end the command before the first night, not in it.
@@ -38,7 +38,7 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
   let lookedMs = begunMs
 
   return {
-    /** Begins a run for each pipeline with something that a person approved and nobody works on: its nights need not be waited for. */
+    /** Begins a run for each pipeline with something that a person approved and no process works on: its nights need not be waited for. */
     approved: () => buyApproved(keeper),
     /** Tells which ticks are late, then takes those that came while no scheduler ran, as each pipeline's `catch_up` says. */
     catchUp: async () => {
@@ -63,7 +63,7 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
       // The second time of a repeated hour is no tick.
       if (ticksBetween(entry.schedule, dueMs - 1, dueMs).length > 0) takeTick(keeper, entry, dueMs, 'on time')
     },
-    /** Pipelines with a tick that came since this ticker began, that nobody took and that no run in progress makes wait. */
+    /** Pipelines with a tick that came since this ticker began, that were not taken and that no run in progress makes wait. */
     overdue: () =>
       overdueOf(
         runtime,
@@ -94,7 +94,7 @@ const wakeOnRelease = (keeper: Keeper, scheduled: readonly Scheduled[], begunMs:
   }
 }
 
-/** From when on each pipeline is woken: what came while nobody kept time is made up for as its `catch_up` says. */
+/** From when on each pipeline is woken: what came while no schedule ran is made up for as its `catch_up` says. */
 const lastTicks = async (
   { runtime }: Keeper,
   scheduled: readonly Scheduled[],
@@ -112,7 +112,7 @@ const concerns = ({ definition }: Scheduled, { account, every }: WakingRelease):
   `${apiNameOf(definition.source)}/${definition.account}` === account &&
   (definition.window.every === 'month' ? 'month' : 'day') === every
 
-/** Pipelines with a tick that came since `begunMs`, long ago by now, and that nobody took. */
+/** Pipelines with a tick that came since `begunMs`, long ago by now, and that were not taken. */
 const overdueOf = async (runtime: Runtime, scheduled: readonly Scheduled[], begunMs: number): Promise<readonly string[]> => {
   const found: string[] = []
   for (const { definition, schedule } of scheduled) {

@@ -121,7 +121,7 @@ const comparedNotes = (compared: ComparedCells | null): string[] => {
   ]
 }
 
-/** Where the sums of everything go one way and what both periods have goes the other: nobody may read the one for the other. */
+/** Where the sums of everything go one way and what both periods have goes the other: the one must not be read for the other. */
 const turnedNotes = (columns: readonly string[], rows: readonly (readonly unknown[])[]): string[] => {
   const [row] = rows
   if (row === undefined || rows.length > 1) return []
@@ -207,7 +207,7 @@ const shownOf = ({ columns, rows }: Rows, limit: number) => ({
 const mostNames = 5_000
 const nameRow = z.tuple([z.string().nullable()])
 
-/** Where the values of a dimension are; null: nobody knows them all. */
+/** Where the values of a dimension are; null: not all are known. */
 const valuesOf = (
   { dimensions }: Subject,
   { column, of, table, entity, values }: SemanticDimension,

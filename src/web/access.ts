@@ -1,4 +1,4 @@
-// Who may see the page: everybody on this machine's loopback, elsewhere whoever has the token. The token is never in an address.
+// Who may see the page: everybody on this machine's loopback, elsewhere the holder of the token. The token is never in an address.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { getConnInfo } from '@hono/node-server/conninfo'
 import type { Context, MiddlewareHandler } from 'hono'
@@ -14,7 +14,7 @@ const failuresAMinute = 10
 /** Senders remembered; the oldest go first. */
 const mostSenders = 10_000
 
-/** `token` null: nobody needs one, because only this machine can reach the page. */
+/** `token` null: none is needed, because only this machine can reach the page. */
 export interface Access {
   readonly token: Secret | null
   readonly nowMs: () => number

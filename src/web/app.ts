@@ -109,7 +109,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions) =
 
 /**
  * For probes: no figure, no name, hence open to all. 200 while the ledger answers and, beside `schedule`, time is kept; 503 otherwise.
- * @param whenAway what a database that is not reachable comes to: whoever restarts a process for that gains nothing.
+ * @param whenAway what a database that is not reachable comes to: a restart for that gains nothing.
  */
 const health = async (request: Context, probe: Probe, whenAway: 200 | 503): Promise<Response> => {
   const found = await probe()
@@ -120,7 +120,7 @@ const health = async (request: Context, probe: Probe, whenAway: 200 | 503): Prom
 
 type Probe = () => Promise<'well' | 'overdue' | 'away'>
 
-/** Whoever probes waits a few seconds: a database that hangs is away. */
+/** A probe waits a few seconds: a database that hangs is away. */
 const probeMs = 1_500
 
 /** Probes share one question, so that a database that hangs does not take a connection for each. */

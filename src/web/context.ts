@@ -32,7 +32,7 @@ export interface WebContext {
   readonly hooks: HookReceiver | null
   /** What purchases of the pipeline of that name cost, by the bills on record. */
   priceOf(pipeline: string): Promise<PipelinePrice>
-  /** Pipelines whose tick this process should have taken and did not; where nobody keeps time there are none. */
+  /** Pipelines whose tick this process should have taken and did not; without a schedule there are none. */
   overdue(): Promise<readonly string[]>
   /** What the next run of all pipelines would do. Spends nothing, writes nothing; takes seconds. Throws EtlError. */
   plan(signal: AbortSignal): Promise<NightPlan>

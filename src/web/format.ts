@@ -3,7 +3,7 @@ import { html } from 'hono/html'
 import { formatBytes, formatNumber } from '../core/counted.ts'
 import type { Html } from './layout.ts'
 
-/** `1,234,567`; a dash where nobody knows. */
+/** `1,234,567`; a dash where unknown. */
 export const count = (value: number | null): string => (value === null ? '–' : formatNumber(value))
 
 /** ISO time as `2026-11-20 02:31 UTC`; where scripts run, assets/live.js shows it in the reader's zone. */
@@ -32,7 +32,7 @@ export const span = (seconds: number): string => {
 /** How long ago: `3 h`, `2 d`. */
 export const age = (iso: string, nowMs: number): string => span((nowMs - Date.parse(iso)) / 1000)
 
-/** `1.2 MB`, in thousands; a dash where nobody knows. */
+/** `1.2 MB`, in thousands; a dash where unknown. */
 export const bytes = (value: number | null): string => (value === null ? '–' : formatBytes(value))
 
 /** A slice as `a.com · us`; a bucket as its first value and how many more. */

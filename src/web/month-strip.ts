@@ -5,7 +5,7 @@ import type { Html } from './layout.ts'
 import type { CoverageState } from './reads/read-coverage.ts'
 import type { MonthLine, MonthState } from './reads/read-months.ts'
 
-/** What a cell shows, so that nobody needs its colour. */
+/** What a cell shows, so that colour is not needed. */
 export const marks: Readonly<Record<CoverageState | MonthState, readonly [mark: string, words: string]>> = {
   loaded: ['✓', 'loaded'],
   restated: ['≠', 'loaded, restated since'],

@@ -17,7 +17,7 @@ export const mountHooks = (app: Hono, hooks: HookReceiver): void => {
       return /^\d{1,15}$/.test(job) ? hooks.report(Number(job), body) : Promise.resolve(404)
     }),
   )
-  // No login page for whoever guesses; and nothing that tells a wrong token from a wrong path.
+  // No login page for a guess; and nothing that tells a wrong token from a wrong path.
   app.all('/hooks/*', nothingHere)
 }
 

@@ -14,7 +14,7 @@ import { reapDead } from '../../src/ledger/processes.ts'
 import { bringForward, endForgotten, leaveUntakeable } from '../../src/ledger/run-list.ts'
 import { recordRequests } from '../../src/ledger/requests.ts'
 import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
-import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
+import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/end-claim.ts'
 import { joinOrphans } from '../../src/ledger/wait-list.ts'
 import {
   bought,

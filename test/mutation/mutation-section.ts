@@ -28,7 +28,7 @@ by the direct tests alone);
 | code | mutants there are | tried | noticed | flags |
 | --- | --- | --- | --- | --- |`
 
-/** `settle-job`, `windows` ...; of many only how many. */
+/** `end-claim`, `windows` ...; of many only how many. */
 const nameOf = ({ files }: MutationFigures): string =>
   files.length > 12 ? `${files.length} files` : files.map((file) => file.replace(/^.*\//, '').replace('.ts', '')).join(', ')
 

@@ -11,10 +11,10 @@ export const targets: readonly Target[] = [
       'src/ledger/claim.ts',
       'src/ledger/claim-cursor.ts',
       'src/ledger/claim-fence.ts',
-      'src/ledger/settle-job.ts',
+      'src/ledger/end-claim.ts',
       'src/ledger/replace-job.ts',
     ],
-    tests: ['test/db/claim.test.ts', 'test/db/settle-job.test.ts', 'test/db/processes.test.ts', 'test/db/ledger-runs.test.ts'],
+    tests: ['test/db/claim.test.ts', 'test/db/end-claim.test.ts', 'test/db/processes.test.ts', 'test/db/ledger-runs.test.ts'],
   },
   {
     files: [

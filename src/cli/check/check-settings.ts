@@ -1,4 +1,4 @@
-// Settings that nobody reads: a name that is misspelled changes nothing, and says nothing by itself.
+// Settings that no code reads: a name that is misspelled changes nothing, and says nothing by itself.
 import type { Settings } from '../../core/env.ts'
 import { suggest } from '../../definition/problem.ts'
 import type { Api } from '../../extract/api.ts'

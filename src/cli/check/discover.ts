@@ -85,7 +85,7 @@ const isSet = (settings: ApiSettings, of: AccountOf): boolean => {
   }
 }
 
-/** Nothing is set up for a question: a warehouse that does not run, or cannot be reached, has nobody who asks at the same time. */
+/** Nothing is set up for a question: a warehouse that does not run, or cannot be reached, has no other process that asks. */
 const besideLoading = async <T>(
   { settings: { databaseUrl, home }, log }: DiscoverRequest,
   work: (database: Database | null) => Promise<T>,

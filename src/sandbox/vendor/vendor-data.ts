@@ -1,4 +1,4 @@
-// The rows behind the answers: the same request gives the same rows, whoever asks and whenever.
+// The rows behind the answers: the same request gives the same rows at any time.
 import { combine, hashText, unit } from '../hash.ts'
 import { addMonths, monthsBetween } from '../publication-calendar.ts'
 import { columnOf, type VendorTable } from './vendor-tables.ts'

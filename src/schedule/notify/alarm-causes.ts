@@ -102,7 +102,7 @@ export const quotaCauses = async (runtime: Runtime): Promise<Cause[]> => {
   ]
 }
 
-/** A tag's budget holds all pipelines that have it, so that it is nobody's alone. */
+/** A tag's budget holds all pipelines that have it, so that it belongs to none alone. */
 const tagCauses = async (runtime: Runtime): Promise<Cause[]> => {
   const found: Cause[] = []
   for (const { name, value, budget } of tagBudgets(runtime.settings.raw))
@@ -205,7 +205,7 @@ interface Reason {
   readonly next: string
 }
 
-/** The service's own delay is said to be that: nobody needs to look for a fault here. */
+/** The service's own delay is said to be that, no fault here. */
 const reasonOf = (pipeline: string, state: DueWindow | null): Reason => {
   const of = (reason: Reason['reason'], why: string, next: string): Reason => ({
     reason,

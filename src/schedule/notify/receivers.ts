@@ -201,7 +201,7 @@ const email = (raw: Raw, { name, kind, to, at }: Spec<'email'>): Receiver => {
           subject: redact(`[millrace] ${words.headline}`).replaceAll(/\s+/g, ' ').slice(0, longestSubject),
           text: redact(`${plainText(words)}\n`),
           messageId: `<${warehouseId}-${deliveryId(telling, first)}@${from.slice(from.indexOf('@') + 1)}>`,
-          // RFC 3834: nobody's holiday note answers it.
+          // RFC 3834: holiday notes do not answer it.
           headers: { 'Auto-Submitted': 'auto-generated' },
         })
         return rejected.length === 0 ? null : `the server refuses ${rejected.length} of ${to.length} addresses`
@@ -248,7 +248,7 @@ const keyOf = (raw: Raw, name: string, at: string): Secret => {
   return secret(name, text)
 }
 
-/** Addresses are secrets: whoever has one can write to the channel. */
+/** Addresses are secrets: an address alone lets one write to the channel. */
 const address = (raw: Raw, name: string, at: string): Secret => {
   const held = keyOf(raw, name, at)
   const url = URL.parse(held.reveal())

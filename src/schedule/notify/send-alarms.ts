@@ -18,7 +18,7 @@ import type { Runtime } from '../../run/runtime.ts'
 import { causes } from './alarm-causes.ts'
 import { type Alarming, alarmingOf, tell } from './receivers.ts'
 
-/** One process sends at a time; whoever dies is followed by another after that. Longer than a message takes. */
+/** One process sends at a time; another follows a dead one after that. Longer than a message takes. */
 const leaseName = 'alarms are sent'
 const leaseSeconds = 60
 /** Another process may be about to let go, or is dead: that is known after 20 seconds at most. */

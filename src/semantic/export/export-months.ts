@@ -52,7 +52,7 @@ const listSchema = z.strictObject({
   filter: z.string(),
   columns: z.array(z.strictObject({ name: z.string(), type: z.string() })),
   scales: z.record(z.string(), z.number().int().nullable()),
-  /** A digest of null: an export began to write or remove the file, so nobody knows which rows it has. */
+  /** A digest of null: an export began to write or remove the file, and its rows are unknown. */
   months: z.record(z.string(), z.strictObject({ file: z.string(), rows: z.number().int(), digest: z.string().nullable() })),
 })
 type FileList = z.infer<typeof listSchema>
@@ -84,7 +84,7 @@ export const exportMonths = async (database: Database, request: MonthsRequest): 
   }
 }
 
-/** One export at a time, until its transaction ends. A standby takes no locks: from there two exports at once to one place are nobody's to see. */
+/** One export at a time, until its transaction ends. A standby takes no locks: from there two exports at once to one place stay unseen. */
 const holdPlace = async (trx: Db, lock: string, place: string): Promise<void> => {
   if ((await isReadOnly(trx)) || (await tryLockByName(trx, lock))) return
   throw new EtlError('USAGE', `Another export writes to ${place} now; run this one again when it is done, or name another place.`)
@@ -143,7 +143,7 @@ const writeMonths = async (
     files.set(month, { file: fileOf(month), rows: 0, digest: null })
   const putList = (): Promise<void> =>
     target.putText(listName, listText({ view, filter: filterText(filter), columns, scales, months: Object.fromEntries(files) }))
-  // Noted before the first file changes: of a killed export nobody knows how far it came, and the rows may be as the list has them by the next one.
+  // Noted before the first file changes: how far a killed export came is unknown, and the rows may be as the list has them by the next one.
   if (changed.length + removed.length > 0) await putList()
   let total = 0
   for (const { month, digest } of changed) {
@@ -209,7 +209,7 @@ export const folderTarget = (folder: string): ExportTarget => {
   }
 }
 
-/** Only one export writes to a place at a time, so nobody is writing to them. */
+/** Only one export writes to a place at a time, so no other export is writing to them. */
 const removePartials = async (path: string): Promise<void> => {
   const names = await readdir(dirname(path))
   const left = names.filter((name) => name.startsWith(`.${basename(path)}.`) && name.endsWith('.partial'))

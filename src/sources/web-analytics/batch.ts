@@ -79,8 +79,8 @@ const reportApi = (
     request,
     estimate: () => (dataset.endpoint === 'report' ? price(at, request) : Promise.resolve(null)),
     submit: async () => {
-      // The field is known for general reports alone. Nobody has seen the shopper endpoint take it, and what it does not know it may answer with an error
-      // after which nobody can tell whether it sold a report: that one is polled.
+      // The field is known for general reports alone. The shopper endpoint was not seen to take it, and what it does not know it may answer with an error
+      // after which it is unknown whether it sold a report: that one is polled.
       const answer = await sendSubmission(http, dataset, request, dataset.endpoint === 'report' ? hook : null)
       if (answer.status >= 300) throw await refusedReport(at, readRefusal(answer))
       wasTaken(at)
@@ -124,7 +124,7 @@ const wordOf = (body: unknown): string | null => {
   return word == null ? null : shownWord(word)
 }
 
-/** The answer may have been paid for: it is shown to whoever knows what it means. */
+/** The answer may have been paid for: it is shown to people who know what it means. */
 const withoutId = (bytes: Buffer, endpoint: string): EtlError =>
   new EtlError(
     'BAD_RESPONSE',

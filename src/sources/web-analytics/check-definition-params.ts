@@ -106,7 +106,7 @@ const keywordPath = async (http: HttpClient, [first]: readonly Definition[]): Pr
   if (refusal.code === 'FORBIDDEN_ERROR')
     return [wrong(`${first.pipeline}: ${endpoint} answers 403 "${refusal.text}". ${consequences[meaning].next}`)]
   const error = refusalError(refusal, endpoint, 'check')
-  // Refused for its month, as it must be, or for its limit or domain: whoever is let so far is let in.
+  // Refused for its month, as it must be, or for its limit or domain: a request let so far is let in.
   const isLetIn = meaning === 'no data' || ['NOT_PUBLISHED', 'BAD_REQUEST', 'NO_CAPABILITY'].includes(consequences[meaning].code)
   if (!isLetIn) throw error
   return [proved(`${endpoint} is there and accepts the key.`)]

@@ -1,6 +1,6 @@
 // A number of credits as the service writes it.
 
-/** null: none is named; NaN: it is no number, which tells nobody anything. */
+/** null: none is named; NaN: it is no number, which tells nothing. */
 export const creditsIn = (value: unknown): number | null =>
   value === undefined || value === null
     ? null

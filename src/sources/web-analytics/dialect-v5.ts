@@ -10,7 +10,7 @@ export const dialectV5 = {
     report: '/batch/v5/request-report',
     validate: '/batch/v5/request-validate',
     status: '/batch/request-status/{report_id}',
-    // These want the key in their address, and nobody has seen them in this version.
+    // These want the key in their address, and they were not seen in this version.
     capabilities: null,
     user_capabilities: null,
     subscribe: null,

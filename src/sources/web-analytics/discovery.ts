@@ -184,7 +184,7 @@ const validateSchema = z.looseObject({
   errors: z.array(z.unknown()).nullish().catch(null),
 })
 
-/** Where this path alone is in trouble nobody can say the price; where the account is, nothing else would go either. */
+/** Where this path alone is in trouble the price is unknown; where the account is, nothing else would go either. */
 const unlessAway =
   (endpoint: string) =>
   (error: unknown): null => {
@@ -193,7 +193,7 @@ const unlessAway =
   }
 
 /**
- * What a submission would cost and whether it would be taken; null where the service cannot say. A price nobody can read does not
+ * What a submission would cost and whether it would be taken; null where the service cannot say. An unreadable price does not
  * stop a submission.
  */
 export const validate = async (

@@ -25,7 +25,7 @@ type Entry = z.infer<typeof entry>
 const pageSize = 100
 const mostPages = 20
 
-/** Reports made since then, as far back as the list goes; null: the service has none, or one in a shape nobody knows. */
+/** Reports made since then, as far back as the list goes; null: the service has none, or one in an unknown shape. */
 export const reportHistory = async (http: HttpClient, sinceMs: number): Promise<readonly ListedReport[] | null> => {
   const found = new Map<string, ListedReport>()
   for (let page = 0; page < mostPages; page += 1) {

@@ -168,7 +168,7 @@ const askForPage = async (
   }
 }
 
-/** Under the one name or the other (46); where it stands under neither, nobody knows. */
+/** Under the one name or the other (46); under neither: unknown. */
 const billOf = (meta: unknown): number | null =>
   creditsIn(fieldOf(meta, 'data_credits_charged')) ?? creditsIn(fieldOf(meta, 'sw_coins'))
 

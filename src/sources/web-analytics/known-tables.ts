@@ -1,4 +1,4 @@
-// What a table of the batch service is asked by: from a definition's own words, else from known-tables.yaml. A table that nobody knows is as most are.
+// What a table of the batch service is asked by: from a definition's own words, else from known-tables.yaml. An unknown table is as most are.
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
 import { z } from 'zod'
@@ -90,7 +90,7 @@ export const tableLimits = (params: Params): DatasetLimits => {
   }
 }
 
-/** The limit as a report names it; nothing for a table of few rows, and for one that nobody has seen take it. */
+/** The limit as a report names it; nothing for a table of few rows, and for one that was not seen to take it. */
 export const pagingOf = (params: Params): { paging?: { limit: number } } => {
   const { top, rows = top } = tableLimits(params)
   const isKnown =
@@ -120,7 +120,7 @@ export const filtersOf = (params: Params, listOf: (dimension: string) => readonl
     tableOf(params).filters.map((filter) => [filter, filter === flag ? params[flag] : listOf(dimensionOf(filter))]),
   )
 
-/** What tells rows apart beside the filters; null: nobody knows. */
+/** What tells rows apart beside the filters; null: unknown. */
 export const splitOf = (table: string): readonly string[] | null => {
   const found = tables()[table]
   return found === undefined ? null : [found.split ?? []].flat()
@@ -128,7 +128,7 @@ export const splitOf = (table: string): readonly string[] | null => {
 
 const wrong = (param: string, message: string): SpecProblem => ({ path: ['params', param], message })
 
-/** A definition may lower what is known of its table. @param most undefined: nobody knows it */
+/** A definition may lower what is known of its table. @param most undefined: unknown */
 const tooMany = (
   params: Params,
   table: string,

@@ -57,7 +57,7 @@ const unless = (error: unknown): null => {
   return null
 }
 
-/** null: nobody can say. */
+/** null: unknown. */
 const keyWorks = ({ place, context: { http } }: RefusedAt): Promise<boolean | null> =>
   // Where capabilities are not offered there is one key for both.
   (place === 'rest' && dialectOf(http).paths.capabilities !== null ? capabilities(http) : credits(http))

@@ -57,7 +57,7 @@ const totalWords = ({ reasons, pipelines }: NightPlan): string => {
   return `The next run loads ${counted(units, 'unit')}: ${counted(reports, 'report')}, ${counted(requests, 'request')}, ${creditWords(now)}. It takes ${least} or longer.`
 }
 
-/** What nobody knows the price of is not free. */
+/** An unknown price is not 0. */
 const creditWords = (reasons: readonly PlannedReason[]): string => {
   const known = sum(reasons, ({ credits }) => credits)
   if (reasons.every(({ credits }) => credits !== null)) return `about ${counted(Math.round(known), 'credit')}`

@@ -36,7 +36,7 @@ export const reportsPage = async (context: WebContext): Promise<Html> => {
 /** Rows and failures of one page. */
 const shown = 500
 
-/** The unit, or the job where nobody can tell whose record it is. */
+/** The unit, or the job where the unit is unknown. */
 const whose = ({ unit_id, unit_key, job_id, pipeline }: QuarantineLine): Html | string =>
   unit_id === null ? `not known (${pipeline}, job #${job_id})` : unitLink(unit_id, unit_key ?? `#${unit_id}`)
 

@@ -54,7 +54,7 @@ export interface Standing {
   readonly done_on: string | null
 }
 
-/** Approved, or named by a person, and not bought yet: beyond a day's or a month's budget, or nobody ran since. */
+/** Approved, or named by a person, and not bought yet: beyond a day's or a month's budget, or no run began since. */
 export const standingWords = async (db: Db, pipelines: readonly string[] = []): Promise<Standing[]> => {
   const { rows } = await sql<Standing>`
     select p.pipeline, sum(j.cells)::float8 as units, count(*)::integer as reports,

@@ -123,7 +123,7 @@ export type DueMonth = NonNullable<ReturnType<typeof nextDue>>
 
 /**
  * The oldest month after the complete ones, with the day on which it is to be there: by the definition's `expect`, else the day on which the service publishes it.
- * null: nobody knows, because there is no definition of it, or the table has ended and all of it is there. @param completeTo the newest complete month; null: none
+ * null: unknown, because there is no definition of it, or the table has ended and all of it is there. @param completeTo the newest complete month; null: none
  */
 export const nextDue = (definition: Definition | undefined, completeTo: string | null, nowMs: number) => {
   if (definition === undefined) return null

@@ -4,7 +4,7 @@ import { rateOf } from '../../core/pace.ts'
 import type { Db } from '../../db/tables.ts'
 import { learntOf, paceColumns } from '../../ledger/account-pace.ts'
 
-/** Whoever is in trouble tries at least once a minute; older news is of a process that ended. */
+/** A process in trouble tries at least once a minute; older news is of a process that ended. */
 const newsForMs = 150_000
 
 /** Accounts that were ever refused or in trouble, by name: requests a second allowed now, unless fewer are set. */

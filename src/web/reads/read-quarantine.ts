@@ -5,7 +5,7 @@ import { wholeAs, wholeOrNullAs } from './whole-columns.ts'
 
 const rawShown = 2_000
 
-/** Open rows with where they came from, newest first; without a unit nobody can tell whose record it is. @param unitId null: of every unit */
+/** Open rows with where they came from, newest first; without a unit its owner is unknown. @param unitId null: of every unit */
 export const quarantined = (db: Db, limit: number, unitId: number | null = null) =>
   db
     .selectFrom('etl.quarantine as q')

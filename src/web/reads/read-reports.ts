@@ -44,7 +44,7 @@ export const countOpenReports = (db: Db): Promise<{ readonly open: number; reado
     .executeTakeFirstOrThrow()
 
 /**
- * open: a job waits for it. uncertain: nobody knows whether the submission was taken. lost: bought, or perhaps bought, and nothing will come
+ * open: a job waits for it. uncertain: it is unknown whether the submission was taken. lost: bought, or perhaps bought, and nothing will come
  * by itself. given up: a person said so. unused: bought, and no unit was loaded from it.
  */
 const purchaseKinds = ['open', 'uncertain', 'lost', 'given up', 'unused'] as const

@@ -150,7 +150,7 @@ const openUnits = (open: readonly WindowState[]) => ({
   openWithoutRows: unitsIn(open.filter(({ loaded }) => !loaded)),
 })
 
-/** Units that nobody asks for: with rows, and planned once. */
+/** Units that no definition asks for: with rows, and planned once. */
 const settledStates = (
   { pipeline_id, pipeline, window_from, openWithRows }: ListedWindow & ReturnType<typeof openUnits>,
   { loaded, idle }: WindowTotals = noTotals,

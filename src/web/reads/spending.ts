@@ -21,7 +21,7 @@ export interface Spending {
   readonly used: number
   /** Of reports under way, as estimated. */
   readonly reserved: number
-  /** Reports and requests whose price nobody knows. */
+  /** Reports and requests of unknown price. */
   readonly unpriced: number
 }
 

@@ -108,7 +108,7 @@ const openIds = (db: Db, filter: UnitFilter, limit: number, offset: number): Pro
 const idsOf = async (query: { execute(): Promise<{ unit_id: number }[]> }): Promise<number[]> =>
   (await query.execute()).map((row) => row.unit_id)
 
-/** Units that nobody asks for, window by window from the newest; only windows of the page are read. */
+/** Units that no definition asks for, window by window from the newest; only windows of the page are read. */
 const settledShelf = (db: Db, rows: readonly WindowState[], loaded: boolean): Shelf => {
   const windows = [...rows].sort((a, b) => b.window_from.localeCompare(a.window_from) || a.pipeline_id - b.pipeline_id)
   return {

@@ -26,5 +26,5 @@ export const wholesOrNull = <Name extends string>(
 export const amongIds = (column: string, ids: readonly number[]): RawBuilder<boolean> =>
   sql<boolean>`${sql.ref(column)} = any(${sql.val([...ids])}::bigint[])`
 
-/** Rows at most of a list on the page that nobody asked to be longer. */
+/** Rows at most of a list on the page by default. */
 export const shortList = 50

@@ -115,7 +115,7 @@ describe('where nobody knows a price', () => {
     named: 0,
     report: null,
     mode: 'due',
-    reportUnits: 10,
+    fullReport: 10,
     waiting: null,
   } as const
   const units = (usual: number, beyond: number) =>

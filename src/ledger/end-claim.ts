@@ -21,7 +21,7 @@ export interface ParkOptions extends Reason {
 }
 
 /**
- * Nobody holds it any more: the fence grows, so that nothing of the old claim can be written. A walk without an answer was asked for in vain and is
+ * No process holds it any more: the fence grows, so that nothing of the old claim can be written. A walk without an answer was asked for in vain and is
  * a plan again; a report stays asked for.
  */
 const unclaimed = sql`holder = null, fence = fence + 1, updated_at = clock_timestamp(),
@@ -66,7 +66,7 @@ export const returnJob = (db: Db, claim: Claim): Promise<void> =>
   settle(db, claim, sql`${unclaimed}, ${attemptBack}, not_before = null, error_code = null, error_message = null`, null)
 
 /**
- * Whether the id of a submission whose answer was thought lost is on record by now: whoever sent it came back. The job is locked from here on: an id that
+ * Whether the id of a submission whose answer was thought lost is on record by now: its sender came back. The job is locked from here on: an id that
  * comes later waits, and finds the job as it was settled.
  */
 export const isIdKnown = async (db: Db, claim: Claim): Promise<boolean> => {
