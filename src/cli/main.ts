@@ -89,6 +89,7 @@ export const buildProgram = (specs: readonly CommandSpec[], ending: Interruption
     .version(version)
     .configureHelp({ subcommandTerm: (command) => command.name() })
     .showHelpAfterError('(add --help for what the command takes)')
+    .configureOutput({ outputError: (text, write) => write(`${text}${ownersOf(text, specs)}`) })
     .addHelpText('after', closingHelp)
     .exitOverride()
   for (const spec of specs) addCommand(program, spec, ending, exit)
@@ -96,9 +97,18 @@ export const buildProgram = (specs: readonly CommandSpec[], ending: Interruption
   return program
 }
 
+/** Which commands take an option that this one refused. */
+const ownersOf = (refusal: string, specs: readonly CommandSpec[]): string => {
+  const flag = /^error: unknown option '(--[a-z-]+)/.exec(refusal)?.[1]
+  const owners = specs.filter(({ options }) => options.some(({ flags }) => flags.split(/[ ,]+/).includes(flag ?? '')))
+  return owners.length === 0 ? '' : `(${flag} is an option of ${owners.map(({ usage }) => usage.split(' ')[0]).join(', ')})\n`
+}
+
 const addCommand = (program: Command, spec: CommandSpec, ending: Interruption, exit: (code: number) => void): void => {
   const command = program.command(spec.usage).description(spec.description).exitOverride()
   for (const { flags, description, fallback } of [...spec.options, ...sharedOptions]) command.option(flags, description, fallback)
+  const name = spec.usage.split(' ')[0]
+  command.showHelpAfterError(`(for example: ${spec.examples[0] ?? name}; \`millrace ${name} --help\` has all it takes)`)
   command.addHelpText('after', `\nExamples:\n${spec.examples.map((example) => `  ${example}`).join('\n')}`)
   command.action(async (...parameters: unknown[]) => {
     const args = parameters

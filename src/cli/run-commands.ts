@@ -74,6 +74,7 @@ const load = (
     if (options['dryRun'] === true) return showPlan(invocation, opened, progress, command, scope)
     const runtime = await progress.aside(() => agreed(invocation, opened, command, scope))
     if (runtime === null) {
+      progress.stop()
       output.note('Nothing was bought.')
       return 1
     }
@@ -154,10 +155,14 @@ const agreed = async (
   return scope.mode === 'range' ? null : runtime
 }
 
+/** Ctrl-D is no. */
 const isYes = async (question: string, signal: AbortSignal): Promise<boolean> => {
   const lines = createInterface({ input: process.stdin, output: process.stderr })
+  // A terminal that is read key by key sends no signal for Ctrl-C.
+  lines.once('SIGINT', () => process.stderr.write('\n') && process.kill(process.pid, 'SIGINT'))
+  const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
   try {
-    return /^\s*(y|yes)\s*$/i.test(await lines.question(question, { signal }))
+    return /^\s*(y|yes)\s*$/i.test(await Promise.race([lines.question(question, { signal }), ended]))
   } finally {
     lines.close()
   }

@@ -72,7 +72,8 @@ export const brokenRule = (error: unknown): string | null => {
 export const isDatabaseError = (error: unknown): boolean => {
   const state = sqlStateOf(error)
   return (
-    /^[0-9A-Z]{5}$/.test(state) ||
+    // EPERM and EROFS are the file system's.
+    /^(?!E[A-Z]{4}$)[0-9A-Z]{5}$/.test(state) ||
     networkCodes.has(state) ||
     /Query read timeout|Connection terminated|connection error|Client has encountered|connection has been discarded/i.test(
       messageOf(error),

@@ -42,7 +42,7 @@ const filesIn = async (folder: string): Promise<readonly string[]> => {
   } catch (cause) {
     throw new EtlError(
       'USAGE',
-      `The folder of definitions '${folder}' cannot be read (${messageOf(cause)}); name it with --pipelines DIR.`,
+      `The folder of definitions '${folder}' cannot be read (${messageOf(cause)}); name it with --pipelines DIR, or write one with \`millrace init\`.`,
       { cause },
     )
   }

@@ -35,7 +35,7 @@ export const webSettings = (
   const host = raw[hostName] || '127.0.0.1'
   const port = Number(raw[portName] || defaultPort)
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
-    throw new EtlError('CONFIGURATION', `${portName} is '${raw[portName]}', expected a port from 0 to 65535.`)
+    throw new EtlError('CONFIGURATION', `The port is '${raw[portName]}'; write a number from 0 to 65535 (--port, ${portName}).`)
   const text = raw[tokenName]
   if (text !== undefined && text !== '' && text.length < shortestToken)
     throw new EtlError(

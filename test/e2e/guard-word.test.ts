@@ -83,7 +83,7 @@ const atTerminal = (answer: string, ...args: string[]): Promise<AtTerminal> => {
     isAsked = true
     setTimeout(() => {
       whileAsked = screen.split('[y/N] ')[1] ?? ''
-      child.stdin.write(`${answer}\n`)
+      child.stdin.write(/^[\x03\x04]$/.test(answer) ? answer : `${answer}\n`)
     }, 500)
   })
   return new Promise((done) => child.on('close', (code) => done({ code, screen, whileAsked })))
@@ -122,6 +122,14 @@ test.skipIf(!hasTerminals)('at a terminal a dear range is asked about, and no bu
   const shown = createScreen(120)
   shown.write(no.screen.slice(0, no.screen.indexOf('[y/N]')))
   expect(shown.text()).toContainEqual(expect.stringMatching(/^Now: 0 units/))
+  const left = createScreen(120)
+  left.write(no.screen)
+  expect(left.text()).toContain('Nothing was bought.')
+  // Ctrl-C and Ctrl-D at the question.
+  const stopped = await atTerminal('\x03', 'backfill', traffic, '--from', '2025-11', '--to', '2026-09')
+  expect([stopped.code, stopped.screen]).toEqual([130, expect.not.stringMatching(/defect|AbortError/)])
+  const ended = await atTerminal('\x04', 'backfill', traffic, '--from', '2025-11', '--to', '2026-09')
+  expect([ended.code, ended.screen]).toEqual([1, expect.stringContaining('Nothing was bought.')])
   expect(spent()).toBe(0)
   expect((await millrace('backfill', traffic, '--from', '2025-11', '--to', '2026-09', '--yes')).code).toBe(0)
   expect(spent()).toBeGreaterThan(0)

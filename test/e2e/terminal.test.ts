@@ -86,6 +86,25 @@ describe('errors for machines', () => {
     ])
   })
 
+  test('end with an example of the command; the commands that take a refused option are named', async () => {
+    const said = async (...args: string[]) => (await runCommand(args, {}, folder)).stderr
+    expect(await said('backfill')).toBe(
+      "error: missing required argument 'pipeline'\n(for example: millrace backfill keywords --from 2026-01 --to 2026-03 --dry-run; `millrace backfill --help` has all it takes)\n",
+    )
+    expect(await said('run', '--from', '2026-01')).toMatch(
+      /unknown option '--from'\n\(--from is an option of backfill, plan, replay[^)]*\)\n/,
+    )
+    expect(await said('run', '--bogus')).not.toContain('is an option of')
+    expect(await said('run', '--pipelines', 'nowhere')).toContain('millrace init')
+  })
+
+  test.runIf(process.platform === 'linux')('a folder that cannot be written is no fault of the warehouse', async () => {
+    // EPERM, five letters like the state of a database.
+    const refused = await runCommand(['init', '/sys/mine'], {}, folder)
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringMatching(/mkdir '\/sys\/mine'.*\[DISK\]/s)])
+    expect(refused.stderr).not.toContain('warehouse')
+  })
+
   test('name file, line and column of each finding of check', async () => {
     const file = join(folder, 'pipelines', 'keywords.yaml')
     const text = readFileSync(file, 'utf8')
