@@ -14,7 +14,8 @@
 -- column has_data: Whether there is a row at least.
 -- column reason: Why there is none: service had none (it answered without a row), held (a person must decide), failed, under way, not asked. NULL where there is one.
 -- column error_code: Why it is held or failed, as a code of docs/operations.md.
--- column rows_loaded: all, or how many of how many where only the first so many were asked for: top 500 of 41,230. NULL where there are none. Unit: rows.
+-- column rows_loaded: all; top 500 of 41,230 where only the first so many were asked for; capped at 100 where the answer was cut at its limit. NULL where there are none.
+-- column share_of_clicks: Share of the domain's clicks that these first rows bring; NULL where all are loaded, or the service does not say it. Unit: fraction.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.
 select w.pipeline, w.version, w.window_from as period, date_trunc('month', w.window_from::timestamp)::date as month,
@@ -22,7 +23,7 @@ select w.pipeline, w.version, w.window_from as period, date_trunc('month', w.win
   s."values"[array_position(p.dimensions, 'category_id')] as category_id, etl.slice_of(p.dimensions, s."values")::text as slice,
   m.reason is null as has_data, m.reason, m.error_code,
   coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership,
-  case when m.reason is null then coalesce('top ' || to_char(c.top, 'FM999,999,999') || coalesce(' of ' || to_char(c.rows_of_all, 'FM999,999,999,999'), ''), 'all') end as rows_loaded
+  case when m.reason is null then coalesce(case when c.is_capped then 'capped at ' else 'top ' end || to_char(c.top, 'FM999,999,999') || coalesce(' of ' || to_char(c.rows_of_all, 'FM999,999,999,999'), ''), 'all') end as rows_loaded, c.share_of_clicks
 from etl.expected_windows w join etl.pipelines p on p.pipeline_id = w.pipeline_id
   join etl.slices s on s.pipeline_id = w.pipeline_id and s.wanted_until is null
   left join etl.missing_cells m on m.pipeline_id = w.pipeline_id and m.window_from = w.window_from and m.slice_id = s.slice_id

@@ -1,8 +1,8 @@
--- purpose: Units of which only the first so many rows were asked for, and there are more: what is not among them is not known.
+-- purpose: Units of which only the first rows are loaded, since no more were wanted, or since the answer was cut at its limit: what is not among them is not known.
 -- grain: One row a pipeline, version, period and slice; none where all rows were asked for, or there are no more.
 -- question: Of which domains do we hold the first 500 keywords alone?
 -- topic: Can I trust the figures
--- reads: etl.answers, etl.units, etl.slices, etl.pipelines, etl.published_now
+-- reads: etl.answers, etl.units, etl.cut_units, etl.slices, etl.pipelines, etl.published_now
 -- column pipeline: The pipeline.
 -- column version: Its version.
 -- column period: First day of the period.
@@ -11,10 +11,18 @@
 -- column slice: All that the pipeline runs for, as JSON text.
 -- column top: So many rows were asked for. Unit: rows.
 -- column rows_of_all: So many the service said there are; NULL where it did not say. Unit: rows.
-select p.pipeline, p.version, u.window_from as period, s."values"[array_position(p.dimensions, 'domain')] as domain,
+-- column is_capped: Whether as many rows as the limit came and a person loaded them: there may be more. false: no more were wanted.
+-- column share_of_clicks: Share of the domain's clicks that the loaded rows bring; NULL where the service does not say it. Unit: fraction.
+select p.pipeline, p.version, c.window_from as period, s."values"[array_position(p.dimensions, 'domain')] as domain,
   s."values"[array_position(p.dimensions, 'country')] as country, etl.slice_of(p.dimensions, s."values")::text as slice,
-  a.top_rows as top, a.source_count as rows_of_all
-from etl.answers a join etl.units u on u.answer_id = a.answer_id join etl.pipelines p on p.pipeline_id = u.pipeline_id
-  join etl.slices s on s.slice_id = u.slice_id
-where a.top_rows is not null and coalesce(a.source_count > a.top_rows, true)
-  and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
+  c.top, c.rows_of_all, c.is_capped, c.share_of_clicks
+from (
+  select u.pipeline_id, u.slice_id, u.window_from, a.top_rows as top, a.source_count as rows_of_all, false as is_capped, k.share as share_of_clicks
+  from etl.answers a join etl.units u on u.answer_id = a.answer_id
+    left join etl.cut_units k on k.unit_id = u.unit_id and k.answer_id = u.answer_id
+  where a.top_rows is not null and coalesce(a.source_count > a.top_rows, true)
+  union all
+  select u.pipeline_id, u.slice_id, u.window_from, k.row_limit, null, true, null
+  from etl.cut_units k join etl.units u on u.unit_id = k.unit_id and u.answer_id = k.answer_id where k.row_limit is not null
+) c join etl.pipelines p on p.pipeline_id = c.pipeline_id join etl.slices s on s.slice_id = c.slice_id
+where not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)

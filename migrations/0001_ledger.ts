@@ -475,6 +475,14 @@ const words = [
   `create index test_failures_pipeline on etl.test_failures (pipeline_id, test)`,
   `create index test_failures_tested on etl.test_failures (tested_at)`,
 
+  // Loaded units of which only the first rows came. What stands here of another answer than the unit's own means nothing.
+  `create table etl.cut_units (
+    unit_id bigint primary key,
+    answer_id bigint not null,
+    row_limit integer,
+    share numeric
+  )`,
+
   // What a run's restatements came to, by window and column; and months from which on the service counts by another method.
   `create table etl.restated (
     pipeline_id integer not null references etl.pipelines,
@@ -784,6 +792,16 @@ const views = [
       f.rows_tested, f.rows_failing, f.found, f.expected, f.message, f.tested_at, f.run_id, f.answer_id
     from etl.test_failures f join etl.units u on u.unit_id = f.unit_id and f.answer_id in (u.answer_id, u.held_answer_id)
       join etl.pipelines p on p.pipeline_id = f.pipeline_id`,
+
+  // Units whose newest answer was cut at its limit: loaded by a person's word, or held.
+  `create view etl.capped_units as
+    select u.unit_id, u.pipeline_id, u.window_from, c.row_limit from etl.cut_units c
+      join etl.units u on u.unit_id = c.unit_id and u.answer_id = c.answer_id where c.row_limit is not null and u.held_code is distinct from 'CAPPED'
+    union all
+    select u.unit_id, u.pipeline_id, u.window_from, null from etl.units u where u.held_answer_id is not null and u.held_code = 'CAPPED'`,
+  // For readers of bi, who see nothing of etl: is_final asks it once a question.
+  `create function etl.capped_unit_ids() returns setof bigint language sql stable parallel safe security definer set search_path = pg_catalog, pg_temp
+    begin atomic select c.unit_id from etl.capped_units c; end`,
 
   // Units that are asked for or held, by the indexes that hold only those.
   `create view etl.open_units as
@@ -1476,6 +1494,25 @@ const relations: Readonly<Record<string, About>> = {
   test_failures: [
     'One row a unit, answer and test of the definition that its rows failed. What holds now: etl.failed_tests.',
     testFailure,
+  ],
+  cut_units: [
+    'Loaded units of which only the first rows came. One row a unit; it counts while the unit has the same answer.',
+    {
+      unit_id: unitOfRow,
+      answer_id: 'The answer: etl.answers.',
+      row_limit:
+        'As many rows as this came, and no more were asked for: there may be more. NULL where the first so many were wanted. Unit: rows.',
+      share: 'Share of the whole that the loaded rows have, as the service says it. Unit: fraction.',
+    },
+  ],
+  capped_units: [
+    'Units whose newest answer was cut at its limit: loaded by a person, or held.',
+    {
+      unit_id: unitOfRow,
+      pipeline_id: pipelineOfRow,
+      window_from: windowFrom,
+      row_limit: 'The limit; NULL where the answer is held. Unit: rows.',
+    },
   ],
   failed_tests: [
     'Tests of definitions that loaded rows fail, or that keep an answer from being loaded. One row a unit, answer and test.',

@@ -1,5 +1,5 @@
 // `millrace status`: the ledger in the terminal, with a small map of coverage.
-import { formatNumber } from '../core/counted.ts'
+import { counted, formatNumber } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
@@ -78,6 +78,11 @@ const print = (output: Output, status: Status, { display, times }: Around): void
   output.line()
   for (const line of coverageLines(status.coverage, columnsOf(process.stdout))) output.line(line)
   if (status.pipelines.some(({ units }) => (units.waiting ?? 0) > 0)) output.line(waitingNote)
+  for (const { pipeline, capped } of status.pipelines)
+    if (capped > 0)
+      output.line(
+        `${pipeline}: ${counted(capped, 'unit')} capped at the limit, so there may be more rows; \`millrace plan\` prices a higher one.`,
+      )
   for (const { pipeline, breaks_noticed_from: from } of status.pipelines)
     if (from !== null)
       output.line(

@@ -46,6 +46,8 @@ export interface DatasetLimits {
   readonly months?: number
   /** Only the first so many rows of each combination are wanted: they are complete by declaration. Default: all. */
   readonly top?: number
+  /** The field whose sum over the rows of a combination is their share of the whole. Default: the service says nothing of it. */
+  readonly shareField?: string
   /** Rows of each combination of values and period that an answer holds at most: as many may be cut. Default: as many as there are. */
   readonly rows?: number
 }

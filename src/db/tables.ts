@@ -175,6 +175,18 @@ export interface BreaksTable {
   noticed_at: Generated<string>
 }
 
+/** Loaded units of which only the first rows came. One row a unit; it counts while the unit has the same answer. */
+export interface CutUnitsTable {
+  /** The unit: etl.units. */
+  unit_id: BigintText
+  /** The answer: etl.answers. */
+  answer_id: BigintText
+  /** As many rows as this came, and no more were asked for: there may be more. NULL where the first so many were wanted. Unit: rows. */
+  row_limit: number | null
+  /** Share of the whole that the loaded rows have, as the service says it. Unit: fraction. */
+  share: NullableBigint
+}
+
 /** One row an account and dataset: what its data points are, as far as its answers have shown. */
 export interface DataPointReadingsTable {
   /** The account, as in the definition. */
@@ -1071,6 +1083,18 @@ export interface AnswersView {
   verdict_message: string | null
 }
 
+/** Units whose newest answer was cut at its limit: loaded by a person, or held. */
+export interface CappedUnitsView {
+  /** The unit: etl.units. */
+  unit_id: string
+  /** The pipeline and version: etl.pipelines. */
+  pipeline_id: number
+  /** First day of the window. */
+  window_from: string
+  /** The limit; NULL where the answer is held. Unit: rows. */
+  row_limit: number | null
+}
+
 /** One row a window between a pipeline's oldest and newest one, planned or not. */
 export interface ExpectedWindowsView {
   /** The pipeline and version: etl.pipelines. */
@@ -1521,6 +1545,7 @@ export interface Tables {
   'etl.answer_shapes': AnswerShapesTable
   'etl.approvals': ApprovalsTable
   'etl.breaks': BreaksTable
+  'etl.cut_units': CutUnitsTable
   'etl.data_point_readings': DataPointReadingsTable
   'etl.deliveries': DeliveriesTable
   'etl.events': EventsTable
@@ -1557,6 +1582,7 @@ export interface Tables {
   'etl.warehouse': WarehouseTable
   'etl.windows': WindowsTable
   'etl.answers': AnswersView
+  'etl.capped_units': CappedUnitsView
   'etl.expected_windows': ExpectedWindowsView
   'etl.failed_tests': FailedTestsView
   'etl.kept_cells': KeptCellsView

@@ -6,12 +6,13 @@ import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/window.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
+import { cappedUnits } from '../ledger/loads.ts'
 import type { PastTimes, PastUnits } from '../ledger/estimates.ts'
 import type { PlanChanges } from '../ledger/plan-changes.ts'
 import type { Scope } from './frames.ts'
 import { type NightVerdict, isDearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
 import { pagesOf } from './guard-night.ts'
-import { type OlderMonths, offerOlder } from './older-months.ts'
+import { type HigherLimit, type OlderMonths, offerHigher, offerOlder } from './older-months.ts'
 import { doneWithin } from './pace-backfill.ts'
 import { sourceOf } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
@@ -79,6 +80,8 @@ export interface PreviewPipeline extends IdleUnits {
   readonly month: { readonly from: IsoDate; readonly last: IsoDate }
   /** Where the service counts by another method of late: the months before, anew. */
   readonly older: readonly OlderMonths[]
+  /** Where answers were cut at their limit: what a higher one would cost; null: none was. */
+  readonly capped: HigherLimit | null
   /** The day the last report can be bought as budgets are; null: today, or never. */
   readonly doneOn: IsoDate | null
 }
@@ -114,6 +117,7 @@ export const previewRun = async (
       const definition = group[at]
       if (definition !== undefined) plans.set(definition, found)
     }
+  const cut = await cappedUnits(runtime.database.kysely)
   for (const [index, definition] of read.entries()) {
     const found = plans.get(definition)
     if (found === undefined) continue
@@ -130,7 +134,12 @@ export const previewRun = async (
     const verdict = verdictOn(found.guard, unitsOf(found.jobs), price)
     const mine = withLooks(definition, found, prices, verdict, walk)
     jobs.push(...mine)
-    pipelines.push(aboutPipeline(runtime, definition, found, prices, verdict, mine, walk))
+    const capped = cut.find(({ pipeline }) => pipeline === definition.pipeline)
+    const limit = sourceOf(runtime, definition).limitsOf?.(definition.params).rows
+    pipelines.push({
+      ...aboutPipeline(runtime, definition, found, prices, verdict, mine, walk),
+      capped: offerHigher(definition, capped, limit, price),
+    })
   }
   return { jobs, pipelines, asked, priced: said }
 }
@@ -256,7 +265,7 @@ const aboutPipeline = (
   verdict: NightVerdict | null,
   jobs: readonly PreviewJob[],
   walk: WalkPrice | null,
-): PreviewPipeline => {
+): Omit<PreviewPipeline, 'capped'> => {
   const { past, idle, changes, waiting, backlog, spent, nowMs } = found
   const allowance = runtime.allowance(definition)
   const now = jobs.filter(({ held }) => !held)

@@ -33,7 +33,9 @@ const windowOf = (definition: Definition): RawBuilder<unknown> => {
 }
 
 const judged = (definition: Definition): RawBuilder<unknown> =>
-  sql`(${windowOf(definition)} + ${finalAfter(definition)}::interval <= current_date) as is_final,
+  // What was cut at a limit is not complete, however old it is.
+  sql`(${windowOf(definition)} + ${finalAfter(definition)}::interval <= current_date
+      and _unit_id not in (select c from etl.capped_unit_ids() c)) as is_final,
     case when _revision > 1 then _loaded_at end as restated_at`
 
 /** Columns of a former version's table in the order of the published one; NULL where it lacks one. */

@@ -8,6 +8,7 @@ import { holdUnits } from '../ledger/job-units.ts'
 import type { LoadRecord } from '../ledger/loads.ts'
 import { isLacked } from '../parse/parse-plan.ts'
 import type { ParseReport } from '../parse/parse-report.ts'
+import { isCut, mostRowsOf } from './cut-units.ts'
 import type { HeldCode, Loading, LoadResult } from './loading.ts'
 import type { TestedUnit } from './test-units.ts'
 
@@ -58,14 +59,6 @@ export const heldOf = (rule: HoldRule | null, tallies: readonly Tally[], failing
     const code = rule === null ? null : holdCodeOf(rule, tally)
     return code === null ? [] : [{ ...tally, code, because: '' }]
   })
-
-/** Rows that were asked for of each combination and period; null: all there are. */
-export const mostRowsOf = ({ work: { source, definition } }: Loading): number | null =>
-  source.limitsOf?.(definition.params).rows ?? null
-
-/** Periods of a window are cut each by itself. */
-export const isCut = (mostRows: number | null, { rows, refused }: Pick<Tally, 'rows' | 'refused'>): boolean =>
-  mostRows !== null && rows + refused > 0 && (rows + refused) % mostRows === 0
 
 /** null: it may be loaded. */
 export const holdCodeOf = (

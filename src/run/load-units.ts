@@ -31,8 +31,9 @@ import { addDimensions } from '../load/load-dimensions.ts'
 import { attachMonth } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
+import { isCut, keepCut, mostRowsOf } from './cut-units.ts'
 import { entryOf } from './judge.ts'
-import { fieldsOf, heldOf, type Held, holdBack, holdRuleOf, isCut, mostRowsOf, type Tally } from './hold-units.ts'
+import { fieldsOf, heldOf, type Held, holdBack, holdRuleOf, type Tally } from './hold-units.ts'
 import type { Loading, LoadResult, Read, Way } from './loading.ts'
 import { conflictRecords } from './rows-of-job.ts'
 import { testUnits } from './test-units.ts'
@@ -214,6 +215,7 @@ const record = async (
       fields: fieldsOf(read.parsed),
       milliseconds: runtime.clock.now() - written.started,
     })
+  await keepCut(session.kysely, loading, loaded, rowsOfAnswer(arrived, scope))
   await quarantine(session, arrived, shared)
   return windows.map(({ counts }) => counts).reduce(addCounts, zeroCounts())
 }

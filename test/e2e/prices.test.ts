@@ -169,9 +169,9 @@ test('the first N keywords are asked for and paid, complete by declaration; anot
   expect((await millrace(['migrate'])).code).toBe(0)
   const july = await millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes'))
   expect(july.code, july.stderr).toBe(0)
-  expect(await one(`select distinct rows_loaded from bi.coverage where country = 'us' and month = '2026-08-01'`)).toEqual({
-    rows_loaded: 'top 100 of 400',
-  })
+  // The sandbox's shares of a hundred rows add up to more than the whole: that says nothing.
+  const coverage = `select distinct rows_loaded, share_of_clicks from bi.coverage where country = 'us' and month = '2026-08-01'`
+  expect(await one(coverage)).toEqual({ rows_loaded: 'top 100 of 400', share_of_clicks: null })
 
   topped(50)
   const paid = charged()
@@ -180,6 +180,11 @@ test('the first N keywords are asked for and paid, complete by declaration; anot
   const fewer = await millrace(keywords(...month('2026-08'), ...us, '--yes'))
   expect(fewer.code, fewer.stderr).toBe(0)
   expect(charged() - paid).toBe(250)
+  const { share } = await one<{ share: string }>(
+    `select sum(traffic_share)::text as share from bi.keywords where month = '2026-08-01' and domain = 'd0.com'`,
+  )
+  expect(Number(share)).toBeCloseTo(0.9, 3)
+  expect(await one(coverage)).toEqual({ rows_loaded: 'top 50 of 400', share_of_clicks: share })
   expect(
     await one(`select count(*) filter (where movement = 'lost')::int as lost, count(*) filter (where movement = 'new')::int as new,
       count(*) filter (where movement = 'not in the top 50' and clicks is null)::int as cut from bi.keyword_month_over_month where month = '2026-08-01'`),

@@ -255,13 +255,32 @@ limits: { poll_every: 1s }
     const whole = await millrace(...month, '--force')
     expect(whole.code, whole.stderr).toBe(0)
     expect(await rows('referrals')).toBeGreaterThan(100)
+    const final = await db.database.pool.query('select distinct is_final from bi.referrals')
+    expect(final.rows).toEqual([{ is_final: true }])
     // Released, it says nothing of the rows behind its limit: they stay.
     const before = await rows('referrals')
     writeFileSync(file, yaml(''))
     const again = await millrace(...month, '--force')
     const [, unit = ''] = /`millrace release (\d+)`/.exec(again.stderr) ?? []
+    const seen = async (question: string): Promise<unknown> => (await db.database.pool.query(question)).rows
+    const isFinal = 'select distinct is_final from bi.referrals'
+    const coverage = `select has_data, rows_loaded, share_of_clicks from bi.coverage where pipeline = 'referrals' and period = '2026-08-01'`
+    // Complete so far; what is held may say otherwise.
+    expect(await seen(coverage)).toEqual([{ has_data: true, rows_loaded: 'all', share_of_clicks: null }])
+    expect(await seen(isFinal)).toEqual([{ is_final: false }])
     expect((await millrace('release', unit)).code, again.stderr).toBe(0)
     expect((await millrace(...month)).code).toBe(0)
+    expect(await seen(coverage)).toEqual([{ has_data: true, rows_loaded: 'capped at 100', share_of_clicks: null }])
+    expect(await seen(isFinal)).toEqual([{ is_final: false }])
+    expect(await seen(`select distinct is_final from bi.referrals_as_of('2100-01-01')`)).toEqual([{ is_final: false }])
+    expect((await millrace('status')).events.at(-1)).toMatchObject({ pipelines: [{ pipeline: 'referrals', capped: 1 }] })
+    const { events } = await millrace('plan', 'referrals')
+    expect(events.find(({ event }) => event === 'pipeline')).toMatchObject({
+      capped: {
+        ...{ units: 1, limit: 100, higher: 200, command: 'millrace backfill referrals --from 2026-08 --to 2026-08 --force' },
+        credits: { low: expect.any(Number), high: expect.any(Number) },
+      },
+    })
     const { rows: held } = await db.database.pool.query(
       'select count(*)::int as n from etl.units where held_answer_id is not null',
     )

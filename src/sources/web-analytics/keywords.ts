@@ -31,7 +31,7 @@ export const keywords: Source = {
     branded_type: z.enum(filters.branded_type).default('All'),
     top: z.exactOptional(topRows),
   }),
-  limitsOf: ({ top }) => (typeof top === 'number' ? { top } : {}),
+  limitsOf: ({ top }) => (typeof top === 'number' ? { top, shareField: 'traffic_share' } : {}),
   dimensions: {
     domain: { ...domain, mostPerRequest: 1 },
     country: { ...country, mostPerRequest: 1 },

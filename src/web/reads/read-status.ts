@@ -3,6 +3,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
 import { tooYoung } from '../../ledger/breaks.ts'
+import { cappedUnits } from '../../ledger/loads.ts'
 import { type BoxColumns, boxColumns, boxKey } from './boxes.ts'
 import { standingWords, waitingWords } from './read-approvals.ts'
 import { countQuarantined } from './read-quarantine.ts'
@@ -42,14 +43,16 @@ const openReport = ({ cells, report_id, state, status_word, age_seconds, next_po
   ...{ box: boxKey(box), units: cells, report_id, state, status_word, age_seconds, next_poll_at },
 })
 
-/** `breaks_noticed_from`: before that day a new method of the service is not told from what is usual; null: it is. `drift`: how its newest answer differed from the definition; null: it did not. */
+/** `capped`: units whose newest answer was cut at its limit. `breaks_noticed_from`: before that day a new method of the service is not told from what is usual; null: it is. `drift`: how its newest answer differed from the definition; null: it did not. */
 const pipelineStatus = async (db: Db, windows: Windows) => {
   const quarantine = await countQuarantined(db)
   const young = await tooYoung(db)
+  const capped = await cappedUnits(db)
   const drifts = await db.selectFrom('etl.last_loads as l').select(['l.pipeline', 'l.drift']).execute()
   return pipelineCounts(windows).map((counts) => ({
     ...counts,
     quarantined: quarantine.find(({ pipeline }) => pipeline === counts.pipeline)?.rows ?? 0,
+    capped: Number(capped.find(({ pipeline }) => pipeline === counts.pipeline)?.units ?? 0),
     breaks_noticed_from: young.find(({ pipeline }) => pipeline === counts.pipeline)?.noticed_from ?? null,
     drift: drifts.find(({ pipeline, drift }) => pipeline === counts.pipeline && drift !== null)?.drift ?? null,
   }))
