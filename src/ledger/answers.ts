@@ -1,6 +1,5 @@
 // Answers on record: what came for a job, immutable, and what was found of it as a whole.
 import { type RawBuilder, sql } from 'kysely'
-import { EtlError } from '../core/errors.ts'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { executePrepared } from '../db/prepared.ts'
@@ -89,9 +88,8 @@ export const isLandingKnown = async (db: Db, { locator, askNumber }: NamedLandin
 
 /** SHA-256 of the bytes the answer was recorded with. */
 export const shaOnRecord = async (db: Db, answerId: number): Promise<string> => {
-  const row = await db.selectFrom('etl.answers').select('sha256').where('answer_id', '=', String(answerId)).executeTakeFirst()
-  if (row === undefined) throw new EtlError('INTERNAL', `Answer ${answerId} is not in the ledger; please report this defect.`)
-  return row.sha256
+  const answers = db.selectFrom('etl.answers').where('answer_id', '=', String(answerId))
+  return (await answers.select('sha256').executeTakeFirstOrThrow()).sha256
 }
 
 /** The landed bytes turned out unusable: the next try downloads again (free), or reads the pages again; it never buys again. */
@@ -166,8 +164,7 @@ export const answerBox = async (
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
     .select(['a.window_from', 'a.window_to', 'a.slice_ids', 'p.dimensions'])
     .where('a.answer_id', '=', String(answerId))
-    .executeTakeFirst()
-  if (answer === undefined) throw new EtlError('INTERNAL', `Answer ${answerId} is not in the ledger; please report this defect.`)
+    .executeTakeFirstOrThrow()
   const slices = await db
     .selectFrom('etl.slices')
     .select('values')

@@ -1,11 +1,12 @@
-// The sandbox's whole state in one place, and what every endpoint needs of it.
+// The sandbox's whole state in one place, and what every endpoint needs of it; and the messages it sends by itself.
+import { randomBytes, randomUUID } from 'node:crypto'
 import { EtlError } from '../core/errors.ts'
-import { type Bookkeeper, type Books, createBookkeeper } from './books.ts'
-import { type Calendar, createCalendar } from './publication-calendar.ts'
-import { type Faults, createFaults } from './faults.ts'
+import { addWindows } from '../core/window.ts'
+import { type Bookkeeper, type Books, createBookkeeper, type SentMessage } from './books.ts'
+import { createFaults, type Faults } from './faults.ts'
+import { addMonths, type Calendar, createCalendar } from './publication-calendar.ts'
+import { createReports, type Phase, type ReportStore } from './report-jobs.ts'
 import { patched, type Settings, settle } from './sandbox-options.ts'
-import { type ReportStore, createReports } from './report-jobs.ts'
-import { type Webhooks, createWebhooks } from './webhook-delivery.ts'
 
 export interface Service {
   settings(): Settings
@@ -122,5 +123,185 @@ export const createRateBucket = (nowMs: () => number): RateBucket => {
       tokens -= 1
       return { ok: true }
     },
+  }
+}
+
+type EventType = 'Monthly' | 'Daily'
+
+interface Webhooks {
+  /** One subscription an event type: another one takes its place. The id. */
+  subscribe(event: EventType, url: string): string
+  /** False: there is no such subscription. */
+  unsubscribe(event: EventType, id: string | null): boolean
+  /** What the service says of a proof: its own, too old, or none of its own. */
+  prove(proof: string): 'right' | 'expired' | 'wrong'
+  /** Sends a message about a release now; the date of the newest data unless another one is given. False: it has no subscriber. */
+  release(event: EventType, date?: string): Promise<boolean>
+  /** Sends what has been released since the last look. */
+  look(): void
+  /** Sends each change of the report's state to that address. null: to none. */
+  follow(reportId: string, url: string | null): void
+  /** Sends the test message; null: it was taken, else why not. */
+  test(url: string): Promise<string | null>
+  sent(): readonly SentMessage[]
+  clear(): void
+  close(): void
+}
+
+interface WebhookWorld {
+  readonly calendar: Calendar
+  readonly elapsedMs: () => number
+  readonly settings: () => Settings
+  /** null: there is no such report. */
+  readonly phaseOf: (id: string) => Phase | null
+}
+
+interface Subscription {
+  readonly id: string
+  readonly url: string
+  /** Date the subscriber heard of last, or knew when it subscribed. */
+  told: string
+}
+
+const proofMs = 5 * 60_000
+const sendMs = 5_000
+const lookEveryMs = 100
+/** Days after which a day's data are out. */
+const dayLag = 3
+
+interface Sender {
+  /** The status the receiver answered; null: none. */
+  send(event: SentMessage['event'], url: string, body: unknown): Promise<number | null>
+  prove: Webhooks['prove']
+  sent(): readonly SentMessage[]
+  clear(): void
+}
+
+/** Each message bears a proof of its own. */
+const createSender = ({ calendar, elapsedMs }: WebhookWorld): Sender => {
+  const proofs = new Map<string, number>()
+  let sent: SentMessage[] = []
+  return {
+    send: async (event, url, body) => {
+      const proof = randomBytes(24).toString('hex')
+      proofs.set(proof, elapsedMs())
+      const status = await fetch(url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-sw-authorization': proof },
+        body: JSON.stringify(body),
+        signal: AbortSignal.timeout(sendMs),
+      }).then(
+        async (answer) => {
+          await answer.body?.cancel()
+          return answer.status
+        },
+        () => null,
+      )
+      sent.push({ event, body, at: new Date(calendar.nowMs()).toISOString(), status })
+      return status
+    },
+    prove: (proof) => {
+      const at = proofs.get(proof)
+      if (at === undefined) return 'wrong'
+      return elapsedMs() - at > proofMs ? 'expired' : 'right'
+    },
+    sent: () => [...sent],
+    clear: () => {
+      sent = []
+    },
+  }
+}
+
+/** Reports whose state somebody is told of. `look` tells of each change since the last one. */
+const createFollower = ({ settings, phaseOf }: WebhookWorld, { send }: Sender) => {
+  const followed = new Map<string, { readonly url: string; told: Phase }>()
+  return {
+    add: (id: string, url: string) => void followed.set(id, { url, told: 'pending' }),
+    look: (): void => {
+      for (const [id, report] of followed) {
+        const phase = phaseOf(id)
+        if (phase === null || phase === 'pending' || phase === report.told) continue
+        report.told = phase
+        if (phase !== 'processing') followed.delete(id)
+        const status = phase === 'done' ? settings().finalWord : phase
+        void send('report', report.url, { event_type: 'report_status', payload: { report_id: id, status } })
+      }
+    },
+  }
+}
+
+const createWebhooks = (world: WebhookWorld): Webhooks => {
+  const { calendar, settings } = world
+  const subscriptions = new Map<EventType, Subscription>()
+  const sender = createSender(world)
+  const reports = createFollower(world, sender)
+  let timer: NodeJS.Timeout | null = null
+
+  const newest = (event: EventType): string =>
+    event === 'Monthly'
+      ? addWindows(`${addMonths(calendar.latestMonth(), 1)}-01`, 'day', -1)
+      : addWindows(calendar.today(), 'day', -dayLag)
+  const release = async (event: EventType, date = newest(event)): Promise<boolean> => {
+    const subscription = subscriptions.get(event)
+    if (subscription === undefined) return false
+    if (date > subscription.told) subscription.told = date
+    const body = releaseBody(subscription.id, event, date, settings().webhookDates, calendar.nowMs())
+    await sender.send(event, subscription.url, body)
+    return true
+  }
+  const look = (): void => {
+    for (const [event, { told }] of subscriptions) if (newest(event) > told) void release(event)
+    reports.look()
+  }
+  /** Nothing looks as long as there is no subscriber. */
+  const begin = (): void => {
+    timer ??= setInterval(look, lookEveryMs).unref()
+  }
+
+  return {
+    subscribe: (event, url) => {
+      const subscription = { id: randomUUID(), url, told: newest(event) }
+      subscriptions.set(event, subscription)
+      begin()
+      return subscription.id
+    },
+    unsubscribe: (event, id) => {
+      const found = subscriptions.get(event)
+      if (found === undefined || (id !== null && found.id !== id)) return false
+      return subscriptions.delete(event)
+    },
+    release,
+    look,
+    follow: (id, url) => {
+      if (url === null) return
+      reports.add(id, url)
+      begin()
+    },
+    test: async (url) => {
+      const body = { event_type: 'test_webhook_endpoint', payload: 'Webhook was triggered successfully.' }
+      const status = await sender.send('test', url, body)
+      if (status === null) return 'The address did not answer within 5 seconds'
+      return status < 300 ? null : `The address answered ${status}`
+    },
+    prove: sender.prove,
+    sent: sender.sent,
+    clear: sender.clear,
+    close: () => {
+      if (timer !== null) clearInterval(timer)
+    },
+  }
+}
+
+/** Both forms that were seen. */
+const releaseBody = (id: string, event: EventType, date: string, form: Settings['webhookDates'], nowMs: number): unknown => {
+  const [year, month, day] = date.split('-')
+  const seconds = Math.floor(nowMs / 1000)
+  const shown = form === 'us' ? `${month}/${day}/${year}` : date
+  return {
+    subscription_id: id,
+    latest_data_available: shown,
+    webhook_event_type: event,
+    created: form === 'us' ? seconds : String(seconds),
+    text: `New ${event.toLowerCase()} data: up to ${shown}`,
   }
 }

@@ -6,15 +6,15 @@ import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { breakLines } from '../../src/ledger/breaks.ts'
 import { offerOlder } from '../../src/plan/older-months.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { noticeBreaks } from '../../src/run/notice-breaks.ts'
+import { noticeBreaks } from '../../src/run/run-jobs.ts'
 import { breakCauses } from '../../src/schedule/notify/alarm-causes.ts'
 import { answerQuery } from '../../src/semantic/answer.ts'
 import { openReader } from '../../src/semantic/reader.ts'
+import { readStatus } from '../../src/web/reads/read-status.ts'
 import { boxOf, shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
 import { newRun } from '../support/ledger.ts'
 import { type LoadKit, loadBody, openLoading, trafficCsv, trafficLine, workOn } from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { readStatus } from '../../src/web/reads/read-status.ts'
 
 let db: TestDatabase
 let kit: LoadKit

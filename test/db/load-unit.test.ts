@@ -1,10 +1,11 @@
 // An answer for one unit: proved complete before anything is written, held where it would rob the unit, skipped where a newer one is loaded.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
-import { dropAnswer, insertAnswer } from '../../src/ledger/answers.ts'
+import { dropAnswer, insertAnswer, isLandingKnown } from '../../src/ledger/answers.ts'
 import { markUnchanged } from '../../src/ledger/loads.ts'
 import { entryOf, refuse } from '../../src/run/judge.ts'
 import { createParseReport } from '../../src/parse/parse-report.ts'
+import type { JobWork } from '../../src/run/job-work.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
 import { claimed, type LoadKit, loadBody, openLoading, trafficCsv as csv, trafficLine, workOn } from '../support/loading.ts'
@@ -223,6 +224,29 @@ describe('an answer that still stands', () => {
     const answerId = (await jobRow(db, work.claim.jobId)).answer_id
     expect(await unitRows(db, kit.pipeline)).toMatchObject([{ answer_id: answerId, job_id: null }])
   })
+
+  test('stands in the window that was asked about alone: the others of the same answer take what was asked for in between', async () => {
+    const all = { domain: ['a.com', 'b.com'], country: 'us' }
+    const months = (first: string, last: string, slice: Parameters<typeof boxOf>[2]) => boxOf(definition, first, slice, last)
+    const line = ({ window }: Box, domain: string) => trafficLine(window.from, domain, '9')
+    const whole = months('2026-01', '2026-03', all)
+    const lines = ['01', '02', '03'].flatMap((month) =>
+      ['a.com', 'b.com'].map((one) => trafficLine(`2026-${month}-01`, one, month)),
+    )
+    await loadBody(kit, await workOn(kit, whole), { body: csv(...lines) })
+    const others = [
+      ['2026-01', 'a.com'],
+      ['2026-03', 'a.com'],
+      ['2026-02', 'b.com'],
+    ] as const
+    const between: [JobWork, string][] = []
+    for (const [month, domain] of others)
+      between.push([await workOn(kit, months(month, month, { domain, country: 'us' })), domain])
+    const probe = await workOn(kit, months('2026-02', '2026-02', { domain: 'a.com', country: 'us' }))
+    await db.database.kysely.transaction().execute((trx) => markUnchanged(trx, probe.claim, { lastUpdated: null, count: 6 }))
+    for (const [work, domain] of between)
+      expect(await loadBody(kit, work, { body: csv(line(work.claim.box, domain)) })).toMatchObject({ unitsLoaded: 1 })
+  })
 })
 
 describe('an answer on record', () => {
@@ -246,6 +270,18 @@ describe('an answer on record', () => {
     expect(await query('select landing, data_points_count, metrics, verdict from etl.answers')).toEqual([
       { landing: 'over/there', data_points_count: '7', metrics: ['m'], verdict: null },
     ])
+  })
+
+  test('is known by its number and its landing, and by a whole landing name alone', async () => {
+    const work = await workOn(kit, box)
+    const answerId = String(await insertAnswer(db.database.kysely, work.claim, { ...landed, locator: 'over/there-1' }))
+    const other = await workOn(kit, box)
+    const short = String(await insertAnswer(db.database.kysely, other.claim, landed))
+    const [own] = await query<{ landing: string }>('select landing from etl.answers where answer_id = $1', [short])
+    const known = (locator: string, askNumber: string | null) => isLandingKnown(db.database.kysely, { locator, askNumber })
+    expect([await known('over/there-1', answerId), await known('over/there-1', null)]).toEqual([true, true])
+    expect([await known(own?.landing ?? '', short), await known(own?.landing ?? '', null)]).toEqual([true, false])
+    expect([await known('over/there-2', answerId), await known('here', null)]).toEqual([false, false])
   })
 
   test('is written by its holder alone', async () => {

@@ -173,6 +173,15 @@ describe('a packed answer', () => {
     ])
   })
 
+  test('counts the rows of a closed window anew', async () => {
+    await query(`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
+      select pipeline_id, '2026-01-01', 1, 2, 7 from etl.pipelines`)
+    await load(both(), ...four)
+    expect(await query('select closed_generation, closed_rows from etl.windows')).toEqual([
+      { closed_generation: 1, closed_rows: '9' },
+    ])
+  })
+
   test('holds a unit whose records were rejected, keeps them with it, and loads the others', async () => {
     const { result } = await load(both(), line('2026-01', 'a.com', 'many'), ...four.slice(1))
     expect(result).toMatchObject({ read: 3, inserted: 3, quarantined: 0, unitsLoaded: 3, unitsHeld: 1 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { createCalendar } from '../../../src/sandbox/publication-calendar.ts'
+import { checkReport, checkShopper } from '../../../src/sandbox/batch-endpoints.ts'
 import { checkKeywords } from '../../../src/sandbox/keyword-endpoint.ts'
-import { checkReport, checkShopper } from '../../../src/sandbox/report-request.ts'
+import { createCalendar } from '../../../src/sandbox/publication-calendar.ts'
 
 const calendar = createCalendar(
   () => Date.parse('2026-06-20T12:00:00Z'),

@@ -1,11 +1,10 @@
 // `millrace sandbox --like vendor` against part G of the facts, number by number.
-import { startVendorSandbox } from '../../../src/sandbox/vendor/vendor-server.ts'
 import { expect, test } from 'vitest'
 import * as batch from '../../../src/sandbox/vendor/vendor-batch.ts'
 import { openBooks } from '../../../src/sandbox/vendor/vendor-books.ts'
 import { readVendorOptions, type VendorOptions } from '../../../src/sandbox/vendor/vendor-options.ts'
 import { chargeFor, type Price, type Priced } from '../../../src/sandbox/vendor/vendor-prices.ts'
-import { keywords } from '../../../src/sandbox/vendor/vendor-rest.ts'
+import { keywords, startVendorSandbox } from '../../../src/sandbox/vendor/vendor-server.ts'
 import type { VendorReply } from '../../../src/sandbox/vendor/vendor-words.ts'
 
 const open = (options: VendorOptions = {}) => {
