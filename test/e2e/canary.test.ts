@@ -1,14 +1,14 @@
 // The key is looked for in every sink after every kind of success and failure: output, log, tables, files, page, metrics, traces, process
 // list, and what reached another host. The service does its worst: it says the key back in errors, redirects, links and statuses.
 import { randomUUID } from 'node:crypto'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { canaryBatchKey, canaryKey, leaksIn } from '../support/canary.ts'
-import { everyPage, everyTable, filesBelow } from '../support/every-sink.ts'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
+import { everyPage, everyTable, filesBelow, processList } from '../support/every-sink.ts'
 import { createTestDatabase } from '../support/postgres.ts'
 
 type Handle = (request: IncomingMessage, response: ServerResponse, body: string) => void
@@ -167,18 +167,6 @@ const filledIn = (response: ServerResponse, own: () => string): ServerResponse =
     end(text?.replace('"HERE"', `"${own()}/file.csv"`).replace('ELSEWHERE', elsewhere.url))) as typeof response.end
   return response
 }
-
-const processList = (): string =>
-  readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map((id) => {
-      try {
-        return readFileSync(`/proc/${id}/cmdline`, 'utf8')
-      } catch {
-        return ''
-      }
-    })
-    .join('\n')
 
 describe('the key leaks nowhere', () => {
   test('the canary is found in every spelling where it is', () => {

@@ -63,3 +63,16 @@ export const everyPage = async (db: Pick<TestDatabase, 'database'>): Promise<str
     await served.close()
   }
 }
+
+/** Arguments of every process, as any login of the machine may read them. */
+export const processList = (): string =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((id) => {
+      try {
+        return readFileSync(`/proc/${id}/cmdline`, 'utf8')
+      } catch {
+        return ''
+      }
+    })
+    .join('\n')

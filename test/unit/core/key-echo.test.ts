@@ -29,6 +29,49 @@ test.each(Object.entries(spellings))('the key is found %s', (_, spelled) => {
   expect(text).toMatch(/^before \[secret\]=* after$/)
 })
 
+/** Names and values of a page, with the places where a service would say more than it should. */
+const page = {
+  meta: { request: { domain: 'a.com', sort: 'clicks' }, last_updated: '2026-09-30', keywords_count: 2, report_id: 'r-1' },
+  keywords: [
+    { keyword: 'shoes', serp_features: ['maps', 'ads'], clicks: 10, top_url: 'https://a.com/x?y=z' },
+    { keyword: 'boots' },
+  ],
+  download_url: 'https://files.a.com/r.csv?signature=s',
+}
+const inJson = (text: string): string => (/^[\x20-\x7e]*$/.test(text) && isJson(text) ? text : JSON.stringify(text).slice(1, -1))
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(`"${text}"`)
+    return true
+  } catch {
+    return false
+  }
+}
+
+test('in whichever string of a page it stands, in each spelling, neither the bytes nor what is parsed of them hold it', () => {
+  serviceKey('WEB_ANALYTICS_API_KEY', key)
+  const text = JSON.stringify(page)
+  const places = [...text.matchAll(/"([^"]*)"/g)]
+  expect(places.length).toBeGreaterThan(20)
+  for (const { 0: whole, 1: content = '', index } of places)
+    for (const [name, spelled] of Object.entries(spellings).filter(([one]) => one !== 'as CSV'))
+      for (const said of [spelled, `${content} ${spelled}`, `${spelled}${content}`]) {
+        const echoed = `${text.slice(0, index)}"${inJson(said)}"${text.slice(index + whole.length)}`
+        const masked = Buffer.from(withoutKeys(Buffer.from(echoed))).toString()
+        const sinks = [masked, JSON.stringify(JSON.parse(masked)), ...stringsOf(JSON.parse(masked))].join('\n')
+        for (const leak of [...Object.values(spellings), JSON.stringify(key).slice(1, -1)])
+          expect(sinks.includes(leak), `${name} in ${whole}`).toBe(false)
+        expect(masked).toContain('[secret]')
+      }
+})
+
+const stringsOf = (value: unknown): string[] =>
+  typeof value === 'string'
+    ? [value]
+    : value !== null && typeof value === 'object'
+      ? Object.entries(value).flatMap(([name, one]) => [name, ...stringsOf(one)])
+      : []
+
 test('of a key that holds another one nothing is left', () => {
   serviceKey('WEB_ANALYTICS_API_KEY', key)
   serviceKey('WEB_ANALYTICS_BATCH_API_KEY', `${key}-batch`)
