@@ -1,22 +1,26 @@
 -- purpose: Months from which on the service counts by another method, so that figures before and after are not comparable.
--- grain: One row a pipeline and break_id, a break that a run noticed.
+-- grain: One row a pipeline and break_id: a break that a run noticed, or the end of a table that another one continues.
 -- question: Did the traffic grow in May, or did the service count otherwise from then on?
 -- topic: Can I trust the figures
 -- reads: etl.breaks, etl.pipelines, etl.published_now
 -- column pipeline: The pipeline.
--- column break_id: Number of the break.
+-- column break_id: Number of the break; 0 for the end of a table.
 -- column starts_on: First day that is loaded as the new method has it; days before are as the former one has them.
 -- column month: First day of that day's month.
--- column kind: method; dialect where the change came with another dialect of the service; version where the service names another version of its data.
+-- column kind: method; dialect where the change came with another dialect of the service; version where the service names another version of its data; table where another table continues from then on.
 -- column data_version: The version that the service names since; NULL for other kinds.
 -- column columns: Columns that changed beyond what is usual, if any; the one that changed most comes first.
 -- column change: Mean change of the first column, of what it was before. Unit: fraction.
 -- column share_changed: Rows of a period that changed. Unit: fraction.
 -- column usual_share: The same of usual restatements, at most. Unit: fraction.
 -- column seen_back_to: First day of the oldest period in which a cell that was asked for again changed in the same way.
--- column noticed_at: When a run noticed it.
--- column run_id: The run.
+-- column noticed_at: When a run noticed it; NULL for the end of a table.
+-- column run_id: The run; NULL for the end of a table.
 select p.pipeline, b.break_id, b.starts_on, date_trunc('month', b.starts_on::timestamp)::date as month, b.kind, b.data_version, b.columns, round(b.change::numeric, 4) as change,
   round(b.share::numeric, 4) as share_changed, round(b.usual_share::numeric, 4) as usual_share, b.seen_back_to, b.noticed_at, b.run_id
 from etl.breaks b join etl.pipelines p on p.pipeline_id = b.pipeline_id
 where not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
+union all select p.pipeline, 0, e.ends_on, e.ends_on, 'table', null, null, null, null, null, null, null, null
+from etl.pipelines p cross join lateral (select (p.definition #>> '{window,publication,until}')::date as ends_on) e
+where p.definition ->> 'successor' is not null and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
+  and not exists (select from etl.pipelines l where l.pipeline = p.pipeline and l.version = p.version and l.pipeline_id > p.pipeline_id)

@@ -177,10 +177,10 @@ const forgetUnasked = async (
     .execute()
 }
 
-/** What fetching needs of a definition: without the lists, the table and the schedule. */
+/** What fetching needs of a definition, and what continues it: without the lists, the table and the schedule. */
 export const fetchingNeeds = (definition: Definition) => {
-  const { file, params, limits, report, window } = definition
-  return { file, params, limits, report, window, metrics: metricsOf(definition) }
+  const { file, params, limits, report, window, successor } = definition
+  return { file, params, limits, report, window, successor, metrics: metricsOf(definition) }
 }
 
 /** Tests as people read them. */

@@ -26,7 +26,7 @@ import {
   tableColumns,
   viewColumns,
 } from './views.ts'
-import { changesVersion, recordVersion, seriesOf } from './versions.ts'
+import { changesVersion, continuedSeries, recordVersion } from './versions.ts'
 
 /**
  * Idempotent, safe when twins run it at once. Each pipeline is published in one transaction, so a reader sees the old view or the new. A view that changes
@@ -123,9 +123,11 @@ const inSteps = async (
     await grantReader(trx)
   })
   for (const definition of definitions.filter((one) => one.publish)) {
-    await go(`bi.${definition.pipeline}`, (trx) => publishOne(trx, definition, readers ?? noReaders)).catch((error: unknown) => {
-      throw publishError(error, definition)
-    })
+    await go(`bi.${definition.pipeline}`, (trx) => publishOne(trx, definition, definitions, readers ?? noReaders)).catch(
+      (error: unknown) => {
+        throw publishError(error, definition)
+      },
+    )
   }
   return go('the marts', async (trx) => {
     const published: string[] = []
@@ -174,10 +176,10 @@ const publishShared = async (trx: Db, definitions: readonly Definition[], reader
   }
 }
 
-const publishOne = async (trx: Db, definition: Definition, readers: Readers): Promise<void> => {
+const publishOne = async (trx: Db, definition: Definition, all: readonly Definition[], readers: Readers): Promise<void> => {
   const { pipeline } = definition
   await recordVersion(trx, definition)
-  const series = await seriesOf(trx, definition)
+  const series = await continuedSeries(trx, definition, all)
   // The function returns the view's rows, so it goes with the view and is made again after it.
   const clear = async (view: string): Promise<void> => {
     await readers.dropOf(trx, `${pipeline}_as_of(timestamptz)`)

@@ -1,4 +1,5 @@
 // The versions of a pipeline as one series: which was published when, and what of a former one still counts because the published one has no answer for it.
+// A pipeline that ends goes on with the series of its successor.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Maybe, Row, Texts } from '../db/typed-row.ts'
@@ -25,6 +26,18 @@ export interface Series {
   readonly kept: ReadonlySet<number>
   /** Former versions whose tables are there, whatever their key. */
   readonly readable: readonly number[]
+  /** What continues it. */
+  readonly next: Next | null
+}
+
+/** The pipeline that continues one that ended. */
+export interface Next {
+  readonly definition: Definition
+  readonly series: Series
+  /** The first day that is its own. */
+  readonly from: string
+  /** Columns it shares with the one that ended, by name and type. */
+  readonly columns: ReadonlySet<string>
 }
 
 /** Puts on record that readers see this version from now on, if they saw another one, and what of that one still counts. Idempotent. */
@@ -57,7 +70,22 @@ export const recordVersion = async (trx: Db, { pipeline, version, window }: Defi
 
 type Span = Texts<'from' | 'to'> & Row<'etl.published_versions', 'version'>
 
-/** As it stands on record. */
+/** With what continues it, unless that tells its rows apart by another key. @param all definitions that are published */
+export const continuedSeries = async (trx: Db, definition: Definition, all: readonly Definition[]): Promise<Series> => {
+  const { key, columns, successor, window } = definition
+  const series = await seriesOf(trx, definition)
+  const next = all.find(({ pipeline, publish }) => publish && pipeline === successor)
+  const from = window.publication.until
+  if (next === undefined || from === undefined || [...key].sort().join() !== [...next.key].sort().join()) return series
+  const types = new Map(next.columns.map(({ name, type }) => [name, type]))
+  const same = new Set(columns.filter(({ name, type }) => types.get(name) === type).map(({ name }) => name))
+  if (!key.every((name) => same.has(name))) return series
+  await recordVersion(trx, next)
+  const others = all.filter((one) => one !== definition)
+  return { ...series, next: { definition: next, series: await continuedSeries(trx, next, others), from, columns: same } }
+}
+
+/** As it stands on record, to its end. */
 export const seriesOf = async (trx: Db, definition: Definition): Promise<Series> => {
   const { pipeline } = definition
   const text = (moment: RawBuilder<unknown>): RawBuilder<unknown> =>
@@ -85,6 +113,7 @@ export const seriesOf = async (trx: Db, definition: Definition): Promise<Series>
     former,
     kept: new Set(kept.rows.map(({ version }) => version)),
     readable: [...readable].sort((a, b) => a - b),
+    next: null,
   }
 }
 

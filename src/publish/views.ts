@@ -1,7 +1,7 @@
 // The statements of one pipeline's views: current rows, every revision, and what was believed at a moment.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
-import { type FormerSpan, keptUnits, type Series } from './versions.ts'
+import { type FormerSpan, keptUnits, type Next, type Series } from './versions.ts'
 
 const lineage = ['_unit_id', '_run_id', '_revision', '_loaded_at'] as const
 
@@ -38,8 +38,8 @@ const judged = (definition: Definition): RawBuilder<unknown> =>
       and _unit_id not in (select c from etl.capped_unit_ids() c)) as is_final,
     case when _revision > 1 then _loaded_at end as restated_at`
 
-/** Columns of a former version's table in the order of the published one; NULL where it lacks one. */
-const formerColumns = (definition: Definition, { columns }: FormerSpan): RawBuilder<unknown> =>
+/** Columns of a former version's table, or of a successor's, in the order of the published one; NULL where it lacks one. */
+const formerColumns = (definition: Definition, { columns }: Pick<FormerSpan, 'columns'>): RawBuilder<unknown> =>
   sql.join([
     ...definition.columns.map(({ name, type }) =>
       columns.has(name) ? sql.ref(`f.${name}`) : sql`null::${sql.raw(type)} as ${sql.ref(name)}`,
@@ -50,8 +50,23 @@ const formerColumns = (definition: Definition, { columns }: FormerSpan): RawBuil
 const formerTable = ({ pipeline }: Definition, { version }: FormerSpan, suffix = ''): RawBuilder<unknown> =>
   sql`${sql.table(`data.${pipeline}_v${version}${suffix}`)} f`
 
-/** Rows of the table, and of former versions those of cells that this one has no answer for. */
-export const currentRows = (definition: Definition, { former, kept }: Series): RawBuilder<unknown> => {
+/** Rows up to the end, and from there on those of the successor. @param rest columns behind those of the table */
+const continued = (
+  definition: Definition,
+  next: Next | null,
+  own: RawBuilder<unknown>,
+  rows: (definition: Definition, series: Series) => RawBuilder<unknown>,
+  rest: readonly string[] = [],
+): RawBuilder<unknown> => {
+  if (next === null) return own
+  const period = sql.ref(`f.${periodOf(definition)}`)
+  const columns = sql.join([formerColumns(definition, next), ...rest.map((name) => sql.ref(`f.${name}`))])
+  return sql`select f.* from (${own}) f where ${period} < ${sql.lit(next.from)}::date
+    union all select ${columns} from (${rows(next.definition, next.series)}) f where ${period} >= ${sql.lit(next.from)}::date`
+}
+
+/** Rows of the table, of former versions those of cells that this one has no answer for, and of what continues it. */
+export const currentRows = (definition: Definition, { former, kept, next }: Series): RawBuilder<unknown> => {
   const own = sql`select ${list(tableColumns(definition))} from ${sql.table(dataName(definition))}`
   const others = former
     .filter(({ version, goesOn }) => goesOn && kept.has(version))
@@ -59,21 +74,17 @@ export const currentRows = (definition: Definition, { former, kept }: Series): R
       (span) => sql`select ${formerColumns(definition, span)} from ${formerTable(definition, span)}
         where f._unit_id in (${keptUnits(definition, span.version)})`,
     )
-  return sql.join([own, ...others], sql` union all `)
+  return continued(definition, next, sql.join([own, ...others], sql` union all `), currentRows)
 }
 
 /** The query of bi.<pipeline>: current rows, with `is_final` and `restated_at` judged as they are read. */
 export const currentView = (definition: Definition, series: Series): RawBuilder<unknown> =>
   sql`select ${list(tableColumns(definition))}, ${judged(definition)} from (${currentRows(definition, series)}) r`
 
+const revision = ['valid_from', 'valid_to', 'is_current', '_version'] as const
+
 /** Names of the history view's columns, in its order. */
-export const historyColumns = (definition: Definition): string[] => [
-  ...tableColumns(definition),
-  'valid_from',
-  'valid_to',
-  'is_current',
-  '_version',
-]
+export const historyColumns = (definition: Definition): string[] => [...tableColumns(definition), ...revision]
 
 /** The query of bi.<pipeline>_history: current rows and ended ones, each with the time readers of bi saw it in. */
 export const historyView = (definition: Definition, series: Series): RawBuilder<unknown> => {
@@ -86,7 +97,8 @@ export const historyView = (definition: Definition, series: Series): RawBuilder<
     from ${sql.table(dataName(definition))} f
     union all select ${columns}, ${from('f._valid_from')}, f._valid_to, false, ${version} from ${sql.table(`${dataName(definition)}_history`)} f
     ${since === null ? sql`` : sql`where f._valid_to > ${since}`}`
-  return sql.join([own, ...series.former.map((span) => formerRevisions(definition, span, series))], sql` union all `)
+  const all = sql.join([own, ...series.former.map((span) => formerRevisions(definition, span, series))], sql` union all `)
+  return continued(definition, series.next, all, historyView, revision)
 }
 
 const moment = (text: string): RawBuilder<unknown> => sql`${sql.lit(text)}::timestamptz`

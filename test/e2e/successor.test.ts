@@ -1,0 +1,106 @@
+// A shipped pipeline whose table ends, and one that continues it: coverage says ended, views and marts show one series, which carries the mark of the change.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-successor-'))
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20, reportDurationMs: 100 })
+  for (const name of ['pipelines', 'marts'])
+    cpSync(join(pipelinesOfRepository, '..', name), join(folder, name), { recursive: true })
+})
+afterAll(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const millrace = async (...args: string[]) => {
+  const result = await runWarm(
+    [...args, '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+    },
+    folder,
+  )
+  expect(result.code, result.stdout + result.stderr).toBe(0)
+  return result
+}
+const query = async (text: string): Promise<unknown[]> => (await db.database.pool.query(text)).rows
+const fileOf = (name: string): string => join(folder, 'pipelines', `${name}.yaml`)
+const series = (view: string): string =>
+  `select to_char(date, 'YYYY-MM') as month, count(*)::int as rows, count(all_traffic_visits)::int as visits, count(all_page_views)::int as pages from ${view} group by 1 order by 1`
+
+test('continues in the views and marts of the shipped one: each month once, from the table that has it', async () => {
+  await millrace('migrate')
+  await millrace('backfill', 'traffic_and_engagement', '--from', '2026-05', '--to', '2026-07', '--yes')
+  const shipped = readFileSync(fileOf('traffic_and_engagement'), 'utf8')
+  // It ends with June, though July was loaded; the one that goes on lacks a column, and was loaded from June on.
+  writeFileSync(
+    fileOf('traffic_and_engagement'),
+    shipped.replace('schedule:', 'until: 2026-06\nsuccessor: visits_and_pages\nschedule:'),
+  )
+  writeFileSync(
+    fileOf('visits_and_pages'),
+    shipped.replace('pipeline: traffic_and_engagement', 'pipeline: visits_and_pages').replace(/ {4}all_page_views:.*\n/, ''),
+  )
+  await millrace('new', 'migration', 'visits_and_pages')
+  await millrace('migrate')
+  await millrace('backfill', 'visits_and_pages', '--from', '2026-06', '--to', '2026-08', '--yes')
+  const planned = await millrace('backfill', 'traffic_and_engagement', '--from', '2026-06', '--to', '2026-08', '--yes')
+  expect(summaryOf(planned).units).toMatchObject({ planned: 9, unchanged: 9 })
+
+  // The service has nothing of one cell in May.
+  const continued = [
+    { month: '2026-05', rows: 8, visits: 8, pages: 8 },
+    { month: '2026-06', rows: 9, visits: 9, pages: 8 },
+    { month: '2026-07', rows: 9, visits: 9, pages: 0 },
+    { month: '2026-08', rows: 9, visits: 9, pages: 0 },
+  ]
+  expect(await query(series('bi.traffic_and_engagement'))).toEqual(continued)
+  expect(await query(series("bi.traffic_and_engagement_as_of('2100-01-01')"))).toEqual(continued)
+  expect(
+    await query(`select distinct p.pipeline, t.date < '2026-07-01' as before from bi.traffic_and_engagement t
+    join etl.units u on u.unit_id = t._unit_id join etl.pipelines p using (pipeline_id) order by 1`),
+  ).toEqual([
+    { pipeline: 'traffic_and_engagement', before: true },
+    { pipeline: 'visits_and_pages', before: false },
+  ])
+  expect(
+    await query(`select to_char(date, 'YYYY-MM') as month, count(*)::int as rows from bi.device_mix group by 1 order by 1`),
+  ).toEqual(continued.map(({ month, rows }) => ({ month, rows })))
+  // Months of two tables are compared, and the comparison says so.
+  expect(
+    await query(`select distinct to_char(month, 'YYYY-MM') as month, method_changed from bi.traffic_comparison
+      where months_back = 1 and loaded_in = 'both' order by 1`),
+  ).toEqual([
+    { month: '2026-06', method_changed: false },
+    { month: '2026-07', method_changed: true },
+    { month: '2026-08', method_changed: false },
+  ])
+  expect(await query(`select pipeline, kind, month::text from bi.breaks`)).toEqual([
+    { pipeline: 'traffic_and_engagement', kind: 'table', month: '2026-07-01' },
+  ])
+  // What was loaded beyond the end stays counted.
+  expect(
+    await query(`select pipeline, max(month)::text as last, max(ends)::text as ends from bi.coverage_months
+    where cells_not_asked = 0 and pipeline in ('traffic_and_engagement', 'visits_and_pages') group by 1 order by 1`),
+  ).toEqual([
+    { pipeline: 'traffic_and_engagement', last: '2026-07-01', ends: '2026-06-01' },
+    { pipeline: 'visits_and_pages', last: '2026-08-01', ends: null },
+  ])
+})
