@@ -57,6 +57,7 @@ const words = [
     state text not null default 'running' check (state in ('running', 'done', 'failed', 'cancelled', 'interrupted')),
     process_id integer references etl.processes,
     started_at timestamptz not null default now(),
+    begun_at_ask bigint not null default nextval('etl.ask_numbers'),
     finished_at timestamptz,
     cancel_requested_at timestamptz,
     summary jsonb
@@ -1157,6 +1158,7 @@ const relations: Readonly<Record<string, About>> = {
       state: 'running, done, failed (some units failed or are held), cancelled or interrupted.',
       process_id: 'The process it is or was part of: etl.processes.',
       started_at: 'When it began.',
+      begun_at_ask: 'Drawn from the ask numbers when it began: what was asked for since has a higher one.',
       finished_at: 'When it ended; NULL while it runs.',
       cancel_requested_at: 'When somebody asked it to stop; NULL where nobody did.',
       summary: 'The numbers it ended with: units, rows, requests, reports, quota, bytes.',

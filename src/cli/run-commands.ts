@@ -49,9 +49,9 @@ const goesOn = async (
 ): Promise<Scope> => {
   const unfinished = scope.force === true ? await unfinishedForce(kysely, named) : null
   if (unfinished === null) return scope
-  const { runId, since } = unfinished
+  const { runId, startedAt, since } = unfinished
   invocation.output.note(
-    `Resumes run ${runId}: --force of ${timesOf(invocation).at(since)} has not finished, and what was requested since is not bought again. ` +
+    `Resumes run ${runId}: --force of ${timesOf(invocation).at(startedAt)} has not finished, and what was requested since is not bought again. ` +
       'To buy that again too, run it once more when it has finished, or with another range or --only.',
   )
   return { ...scope, takenSince: since }

@@ -869,6 +869,8 @@ export interface RunsTable {
   process_id: number | null
   /** When it began. */
   started_at: Generated<string>
+  /** Drawn from the ask numbers when it began: what was asked for since has a higher one. */
+  begun_at_ask: DefaultBigint
   /** When it ended; NULL while it runs. */
   finished_at: string | null
   /** When somebody asked it to stop; NULL where nobody did. */

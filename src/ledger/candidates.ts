@@ -22,7 +22,7 @@ export interface Policy {
 
 /** What a forced run that did not finish has asked for. */
 export interface TakenAnew {
-  /** ISO time: when it began. */
+  /** The ask number at which it began: clocks are set back. */
   readonly since: string
   /** What is asked, and by which metrics: an answer to another question does not count. */
   readonly asks: string
@@ -109,7 +109,7 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
   const again = (allowed: boolean, otherwise: string): RawBuilder<unknown> => sql.lit(allowed ? 'ask' : otherwise)
   const mayBuy = force || resubmitFailed
   // A forced one that no run waits for any more is what an interrupted command had begun; another process may still work on what was asked for since.
-  const isRecent = taken === undefined ? sql`` : sql`or j.asked_at >= ${taken.since}::timestamptz`
+  const isRecent = taken === undefined ? sql`` : sql`or j.ask_number > ${taken.since}::bigint`
   const open = force
     ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} ${isRecent} then 'join' else 'ask' end`
     : sql`'join'`
@@ -228,7 +228,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
 }
 
 const isTakenAnew = ({ since, asks, metrics }: TakenAnew): RawBuilder<boolean> =>
-  sql<boolean>`exists (select from etl.answers t where t.answer_id = u.answer_id and t.asked_at >= ${since}::timestamptz
+  sql<boolean>`u.ask_number > ${since}::bigint and exists (select from etl.answers t where t.answer_id = u.answer_id
     and t.asks = ${asks} and t.metrics @> ${[...metrics]}::text[])`
 
 /** Loaded unit `u`: another number of its first rows was asked for than is wanted now. */

@@ -11,7 +11,7 @@ export interface Scope {
   readonly rangeOf?: ((definition: Definition) => Window) | undefined
   /** Ask for loaded units of the range again. Default false; ignored with `due`. */
   readonly force?: boolean | undefined
-  /** ISO time: a run by force that did not finish began then, and this one goes on with it. null: it begins anew. */
+  /** The ask number at which a run by force began that did not finish: this one goes on with it. null: it begins anew. */
   readonly takenSince?: string | null | undefined
   /** Values by dimension; null: all. */
   readonly only?: Only | null | undefined

@@ -144,6 +144,19 @@ describe.each(['keywords', 'traffic_and_engagement'])('%s by force', (pipeline) 
   })
 })
 
+test('whatever the clock of the database said when the interrupted run began, what it bought is not bought again', async () => {
+  const forced = [...month('keywords'), '--force']
+  expect((await whole(month('keywords'))).code).toBe(0)
+  const before = bought()
+  await killedAfter(forced, 3)
+  // Its clock was two days ahead then, and was set right.
+  await db.pool.query(`update etl.runs set started_at = started_at + interval '2 days' where arguments ->> 'force' = 'true'`)
+  const last = await whole(forced)
+  expect(last.code, last.stderr).toBe(0)
+  expect(last.stderr).toMatch(/Resumes run \d+/)
+  expect(bought() - before).toBeLessThanOrEqual(domains.length + 1)
+})
+
 test('a unit that failed in a forced run is asked for again by the next, those that loaded are not', async () => {
   const forced = [...month('keywords'), '--force']
   expect((await whole(month('keywords'))).code).toBe(0)
