@@ -4,39 +4,45 @@ import { BaseSequencer } from 'vitest/node'
 
 /** What `npm test` leaves to continuous integration, which has 15 minutes for everything: slowest first. */
 export const long = [
-  'test/e2e/backup.test.ts',
-  'test/e2e/analysts.test.ts',
+  'test/e2e/stop-in-time.test.ts',
+  'test/db/load-oracle.test.ts',
   'test/e2e/crash-matrix.test.ts',
-  'test/e2e/concurrency.test.ts',
+  'test/e2e/analysts.test.ts',
+  'test/e2e/backup.test.ts',
+  'test/e2e/prices.test.ts',
   'test/e2e/database-faults.test.ts',
-  'test/outsider/takeover.test.ts',
-  'test/e2e/any-table.test.ts',
+  'test/e2e/forced-again.test.ts',
+  'test/e2e/vendor.test.ts',
+  'test/e2e/said-waits.test.ts',
+  'test/e2e/fault-storm.test.ts',
+  'test/e2e/concurrency.test.ts',
+  'test/e2e/answers.test.ts',
+  'test/e2e/examples.test.ts',
+  'test/e2e/refusals.test.ts',
+  'test/db/breaks.test.ts',
+  'test/db/status-page.test.ts',
+  'test/db/plan-sequences.test.ts',
   'test/e2e/check.test.ts',
+  'test/db/figures.test.ts',
+  'test/db/load-large.test.ts',
+  'test/db/figure-questions.test.ts',
+  'test/db/load-beside.test.ts',
+  'test/e2e/ledger-size.test.ts',
+  'test/e2e/any-table.test.ts',
+  'test/e2e/origin.test.ts',
+  'test/e2e/refused-alike.test.ts',
+  'test/e2e/one-budget.test.ts',
+  'test/db/marts-removed.test.ts',
+  'test/e2e/priced-year.test.ts',
   'test/e2e/guard.test.ts',
   'test/db/guard-oracle.test.ts',
-  'test/db/load-oracle.test.ts',
-  'test/e2e/fault-storm.test.ts',
-  'test/db/plan-sequences.test.ts',
-  'test/e2e/priced-year.test.ts',
-  'test/e2e/refusals.test.ts',
-  'test/db/figures.test.ts',
-  'test/db/load-beside.test.ts',
-  'test/e2e/echoed-key.test.ts',
-  'test/e2e/prices.test.ts',
-  'test/e2e/answers.test.ts',
-  'test/e2e/vendor.test.ts',
-  'test/e2e/examples.test.ts',
-  'test/e2e/refused-alike.test.ts',
-  'test/e2e/origin.test.ts',
-  'test/db/load-large.test.ts',
-  'test/e2e/ledger-size.test.ts',
-  'test/e2e/one-budget.test.ts',
-  'test/db/status-page.test.ts',
-  'test/e2e/stop-in-time.test.ts',
 ] as const
 
 /** What `npm run test:long` and the nightly workflow run besides: the same promises from other sides, for longer. */
 export const nightly = [
+  'test/outsider/takeover.test.ts',
+  'test/e2e/echoed-key.test.ts',
+  'test/e2e/breaks.test.ts',
   'test/db/plan-guard.test.ts',
   'test/outsider/heard.test.ts',
   'test/db/embedded.test.ts',
@@ -87,10 +93,13 @@ export const volume = [
   'test/contract/sources.test.ts',
 ] as const
 
+/** Of what `npm test` runs, the files that must not come last. */
+const early = ['test/e2e/promises.test.ts', 'test/e2e/crash.test.ts', ...volume]
+
 /** In the order of the lists; what is not in it comes after it, as Vitest sorts it. */
 export class SlowestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const slowest = [...nightly, ...long]
+    const slowest: readonly string[] = [...nightly, ...long, ...early]
     const place = ({ moduleId }: TestSpecification): number => {
       const at = slowest.findIndex((file) => moduleId.endsWith(`/${file}`))
       return at === -1 ? slowest.length : at
