@@ -15,6 +15,7 @@ import type { AccountOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { migrationState } from '../db/migrate.ts'
+import { readDashboards } from '../definition/dashboards.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
 import { readNotifyFile } from '../definition/notify-file.ts'
@@ -24,7 +25,7 @@ import { priceName } from '../plan/plan-context.ts'
 import { type ApiSettings, accountsOf, readApiSettings } from '../run/apis.ts'
 import { martFolders } from '../run/known-marts.ts'
 import { createLineage } from '../run/lineage.ts'
-import { databaseSilenceMs, guarded, semanticFolders, sourceFolders } from '../run/open-runtime.ts'
+import { dashboardFolders, databaseSilenceMs, guarded, semanticFolders, sourceFolders } from '../run/open-runtime.ts'
 import { attributesOf } from '../run/refresh-attributes.ts'
 import { landingDays, ledgerDays } from '../run/retention.ts'
 import { exampleTrouble, originOf, originTrouble } from '../run/service-origin.ts'
@@ -90,6 +91,8 @@ const check = async (invocation: Invocation): Promise<{ readonly notes: Notes; r
   const marts = (await attempt('mart', () => checkMarts(folder, notes))) ?? []
   if (folders !== null) await attempt('attributes', () => checkAttributes(folder, folders, definitions, notes))
   const model = await attempt('semantic', () => checkSemanticFiles(semanticFolders(folder), notes))
+  const dashboards = await attempt('semantic', () => readDashboards(dashboardFolders(folder)))
+  for (const problem of dashboards?.problems ?? []) note(notes, 'semantic', 'error', showProblem(problem))
   const settings = await attempt('configuration', async () => settingsOf(invocation))
   const result = () => ({ notes, checked: [...checked] })
   if (settings === null) return result()

@@ -128,8 +128,15 @@ const schema = z.strictObject({
 
 type ChartFile = z.infer<typeof chart>
 
-/** Dashboards of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION with every problem. */
+/** As `readDashboards`. Throws DEFINITION with every problem. */
 export const loadDashboards = async (folders: readonly string[]): Promise<readonly Dashboard[]> => {
+  const { dashboards, problems } = await readDashboards(folders)
+  assertNoProblems(problems)
+  return dashboards
+}
+
+/** Dashboards of all folders by name; a later folder's file replaces an earlier one's of the same name. */
+export const readDashboards = async (folders: readonly string[]): Promise<{ dashboards: Dashboard[]; problems: Problem[] }> => {
   const files = new Map<string, string>()
   for (const folder of new Set([shippedDashboards, ...folders])) {
     if (!existsSync(folder)) continue
@@ -142,8 +149,7 @@ export const loadDashboards = async (folders: readonly string[]): Promise<readon
     if (read.dashboard !== null) dashboards.push(read.dashboard)
     problems.push(...read.problems)
   }
-  assertNoProblems(problems)
-  return dashboards
+  return { dashboards, problems }
 }
 
 /** null with at least one problem; problems have line and column of the YAML. */

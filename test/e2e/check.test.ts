@@ -1,7 +1,9 @@
 // `millrace check`: what it says is proved is, what was not asked is said with the reason, and one pass finds every mistake.
+
+import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
@@ -151,6 +153,52 @@ test('finds every mistake of definitions and marts in one pass, with file and li
     /refused\.sql:6:1: PostgreSQL refuses the query: .*no_such_column/,
   ])
     expect(lines).toMatch(line)
+})
+
+test('eleven things that are broken at once, each of another kind, are all named, each once, and nothing is waited for', async () => {
+  expect((await millrace(['migrate'])).code).toBe(0)
+  await db.database.pool.query('alter table data.keywords_v1 rename column clicks to klicks')
+  const write = (place: string, text: string): void => {
+    mkdirSync(join(folder, dirname(place)), { recursive: true })
+    writeFileSync(join(folder, place), text)
+  }
+  const traffic = 'pipelines/traffic_and_engagement.yaml'
+  write(traffic, readFileSync(join(folder, traffic), 'utf8').replace('deadline: 6h', 'deadline: 6x'))
+  rmSync(join(folder, 'pipelines', 'shop_domains.txt'))
+  // Nobody writes into it: whoever opened it would wait for ever.
+  execFileSync('mkfifo', [join(folder, 'pipelines', 'shop_domains.txt')])
+  write(
+    'marts/refused.sql',
+    '-- purpose: p\n-- grain: g\n-- question: q\n-- reads: keywords\nselect no_such_column from bi.keywords\n',
+  )
+  write('semantic/odd.yaml', 'metrics: 3\n')
+  write('dashboards/odd.yaml', 'dashboard: 3\n')
+  write('notify.yaml', 'receivers: 3\n')
+  const result = await check({
+    WEB_ANALYTICS_API_KEY: 'another-key-123',
+    MILLRACE_GUARD: 'of',
+    MILLRACE_GAURD: 'on',
+    MILLRACE_HOME: '/proc/x',
+  })
+  expect(result.code).toBe(2)
+  const wrong = said(result).filter((line) => /^(error|warning)/.test(line))
+  for (const one of [
+    /error \(table\): data\.keywords_v1\.clicks is in the definition but not in the table/,
+    /error \(definition\): .*shop_domains\.txt cannot be read \(it is no regular file\)/,
+    /error \(definition\): .*traffic_and_engagement\.yaml:\d+:\d+: limits\.deadline is '6x'/,
+    /error \(mart\): .*refused\.sql:5:1: PostgreSQL refuses the query: .*no_such_column/,
+    /error \(semantic\): .*semantic\/odd\.yaml:1:10: metrics is '3'/,
+    /error \(semantic\): .*dashboards\/odd\.yaml:1:\d+: dashboard is '3'/,
+    /error \(alarms\): notify\.yaml:1:\d+: receivers/,
+    /error \(configuration\): MILLRACE_GUARD is 'of'/,
+    /warning \(configuration\): MILLRACE_GAURD is set, and nothing reads it/,
+    /error \(landing\): \/proc\/x\/landing/,
+    /error \(service\): .*401.*WEB_ANALYTICS_API_KEY/,
+  ])
+    expect(
+      wrong.filter((line) => one.test(line)),
+      `${one} of\n${wrong.join('\n')}`,
+    ).toHaveLength(1)
 })
 
 test('a definition that does not fit its migration is found before that is applied', async () => {
