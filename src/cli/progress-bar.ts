@@ -1,6 +1,7 @@
 // Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing of it on standard output.
 import cliProgress from 'cli-progress'
 import { counted, formatNumber } from '../core/counted.ts'
+import { unansweredCodes } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { showWaits } from '../core/waiting.ts'
 import { type Counters, createProgress, type Progress, type RunEvent } from '../run/progress.ts'
@@ -63,25 +64,32 @@ const noteOf = (event: RunEvent): string | null => {
   return `${paint(stateTone(state), state, process.stderr)} ${about} [${event.code ?? ''}]`
 }
 
-/** What the account's plan lacks is said once of a pipeline and run, and in the end of how many units more. */
+/** What is no unit's own matter: the account's plan lacks it, or the service is in trouble. */
+const sharedCodes: readonly unknown[] = ['NO_CAPABILITY', ...unansweredCodes]
+
+/** Such a cause is said once of a pipeline and run, and in the end of how many units more. Counts of tries and seconds differ from unit to unit. */
 const createNotes = () => {
-  const more = new Map<string, { readonly pipeline: string; units: number }>()
+  const more = new Map<string, { readonly pipeline: string; readonly state: string; units: number }>()
   let run = 0
   return {
     of: (event: RunEvent): string | null => {
       const note = noteOf(event)
-      if (note === null || event.event !== 'unit' || event.code !== 'NO_CAPABILITY') return note
+      if (note === null || event.event !== 'unit' || !sharedCodes.includes(event.code)) return note
       if (event.run_id !== run) more.clear()
       run = event.run_id
       const pipeline = event.unit.slice(0, event.unit.indexOf('/'))
-      const said = `${pipeline} ${(event.message ?? '').replaceAll(event.unit, '')}`
+      const said = `${pipeline} ${event.state} ${(event.message ?? '').replaceAll(event.unit, '').replace(/ \d+ (?=time|tries|m?s\b)/g, ' ')}`
       const before = more.get(said)
-      more.set(said, { pipeline, units: before === undefined ? 0 : before.units + event.units })
+      more.set(said, {
+        pipeline,
+        state: event.state === 'waiting' ? 'wait' : event.state,
+        units: before === undefined ? 0 : before.units + event.units,
+      })
       return before === undefined ? note : null
     },
     rest: (): string[] =>
-      [...more.values()].flatMap(({ pipeline, units }) =>
-        units === 0 ? [] : [`${pipeline}: ${counted(units, 'more unit')} failed in the same words.`],
+      [...more.values()].flatMap(({ pipeline, state, units }) =>
+        units === 0 ? [] : [`${pipeline}: ${counted(units, 'more unit')} ${state} in the same words.`],
       ),
   }
 }

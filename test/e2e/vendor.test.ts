@@ -220,6 +220,18 @@ describe('the service as it really answers', () => {
     expect(service.books.reports.size).toBe(1)
   })
 
+  test('an outage is said in one line a cause, with the number of units', async () => {
+    await start({ replies: [{ endpoint: 'keywords', status: 503, body: '{"message":"Service Unavailable"}' }] })
+    const names = Array.from({ length: 16 }, (_, at) => `d${at}.com`)
+    writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${names.join('\n')}\n`)
+    edit('keywords', (yaml) => yaml.replace('attempts: 5', 'attempts: 2'))
+    const run = await millrace('backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes')
+    expect(run.code, run.stderr).toBe(1)
+    const lines = run.stderr.split('\n').filter((line) => /\[SERVICE_ERROR\]|in the same words/.test(line))
+    expect(lines.length, run.stderr).toBeLessThanOrEqual(4)
+    expect(run.stderr).toMatch(/keywords: \d+ more units (wait|failed) in the same words/)
+  })
+
   test('a table cut at its limit is held as capped and never loaded as complete; a higher limit loads it', async () => {
     await start()
     const yaml = (limit: string): string => `pipeline: referrals
