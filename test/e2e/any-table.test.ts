@@ -88,21 +88,25 @@ test('each is planned, loaded, held where it was cut at its limit, and restated'
   expect(planned.code, planned.stderr).toBe(0)
   const cut = await millrace('backfill', ...names, ...range)
   expect(cut.code, cut.stderr).toBe(1)
-  expect(cut.stderr).toMatch(/referrals.*CAPPED/)
   expect(summaryOf(cut).units).toMatchObject({ planned: 2 * names.length, failed: 0, waiting: 0 })
   for (const name of names) {
     const { limit } = tables[name] ?? {}
     if (limit === undefined) expect(await count(`select count(*) as n from data.${name}_v1`), name).toBeGreaterThan(0)
-    else writeFileSync(fileOf(name), readFileSync(fileOf(name), 'utf8').replace('params: {', `params: { limit: ${limit},`))
+    else {
+      expect(cut.stderr).toMatch(new RegExp(`${name}.*CAPPED`))
+      writeFileSync(fileOf(name), readFileSync(fileOf(name), 'utf8').replace('params: {', `params: { limit: ${limit},`))
+    }
   }
-  service.configure({ seed: 2 })
-  const again = await millrace('backfill', ...names, ...range, '--force')
-  expect(again.code, again.stderr).toBe(0)
-  expect(summaryOf(again).units).toMatchObject({ failed: 0, held: 0, loaded: 2 * names.length })
+  // Of those that were held the first of these is the first load, of the others a restatement; the second is one of each.
+  for (const seed of [2, 3]) {
+    service.configure({ seed })
+    const again = await millrace('backfill', ...names, ...range, '--force')
+    expect(again.code, again.stderr).toBe(0)
+    expect(summaryOf(again).units).toMatchObject({ failed: 0, held: 0, loaded: 2 * names.length })
+  }
   for (const name of names) {
     expect(await count(`select count(*) as n from data.${name}_v1`), name).toBeGreaterThan(0)
-    if (tables[name]?.limit === undefined)
-      expect(await count(`select count(*) as n from data.${name}_v1_history`), name).toBeGreaterThan(0)
+    expect(await count(`select count(*) as n from data.${name}_v1_history`), name).toBeGreaterThan(0)
   }
 }, 120_000)
 
