@@ -19,7 +19,7 @@ import { readDashboards } from '../definition/dashboards.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
 import { readNotifyFile } from '../definition/notify-file.ts'
-import { type Problem, placeOf, showProblem } from '../definition/problem.ts'
+import { type Problem, placeOf, showProblem, suggest } from '../definition/problem.ts'
 import type { Connection } from '../extract/http-types.ts'
 import { priceName } from '../plan/plan-context.ts'
 import { type ApiSettings, accountsOf, readApiSettings } from '../run/apis.ts'
@@ -34,7 +34,6 @@ import { alarmingOf } from '../schedule/notify/receivers.ts'
 import { pollSecondsOf } from '../schedule/release-watch.ts'
 import type { SourceFolders } from '../sources/registry.ts'
 import { webSettings } from '../web/web-server.ts'
-import { checkSemanticColumns, checkSemanticFiles } from './check/check-semantics.ts'
 import { checkUnread } from './check/check-settings.ts'
 import { checkAnswers, checkDatabase, checkIdentity, checkLanding, checkLists } from './check/check-warehouse.ts'
 import { servicesFor } from './check/discover.ts'
@@ -42,6 +41,13 @@ import { type Area, type Notes, note } from './check/notes.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { paint, stateTone } from './terminal.ts'
+import { sql } from 'kysely'
+import { columnNames } from '../db/catalog.ts'
+import { isDatabaseError } from '../db/database-error.ts'
+import type { Db } from '../db/tables.ts'
+import type { EntryPlace, SemanticModel, Subject } from '../definition/semantic.ts'
+import { readSemantics } from '../definition/semantic-model.ts'
+import { formulaSql } from '../semantic/formula.ts'
 
 /** Exit code 2 where anything is wrong. */
 export const checkCommand: Handler = async (invocation) => {
@@ -307,4 +313,67 @@ const checkServices = async (
       note(notes, 'service', level, level === 'error' || level === 'warning' ? message : `${name}: ${message}`)
     if (found.length === 0) note(notes, 'service', 'proved', `${name}: its own checks found nothing wrong.`)
   }
+}
+
+/** Without a database: what the files say. @returns the model as far as it is right */
+const checkSemanticFiles = async (folders: readonly string[], notes: Notes): Promise<SemanticModel> => {
+  const { model, problems, files } = await readSemantics(folders)
+  for (const problem of problems) note(notes, 'semantic', 'error', showProblem(problem))
+  if (problems.length === 0) note(notes, 'semantic', 'proved', `${counted(files.length, 'semantic file')} are understood.`)
+  return model
+}
+
+/** Against the views of a migrated warehouse. Changes nothing. */
+const checkSemanticColumns = async (db: Db, { subjects }: SemanticModel, notes: Notes): Promise<void> => {
+  let good = 0
+  for (const subject of subjects.values()) {
+    const columns = await columnNames(db, `bi.${subject.view}`)
+    if (columns.length === 0) {
+      note(notes, 'semantic', 'not asked', `${subject.name}: bi.${subject.view} is not there; its pipeline is not defined here.`)
+      continue
+    }
+    const problems = [...(await columnProblems(db, subject, columns)), ...(await formulaProblems(db, subject))]
+    for (const problem of problems) note(notes, 'semantic', 'error', showProblem(problem))
+    if (problems.length === 0) good += subject.metrics.size
+  }
+  if (good > 0) note(notes, 'semantic', 'proved', `${counted(good, 'metric')} are made of columns that are there.`)
+}
+
+const columnProblems = async (db: Db, subject: Subject, columns: readonly string[]): Promise<Problem[]> => {
+  const { time, grain, dimensions, view } = subject
+  const own = [
+    ...(time === null ? [] : [{ at: subject.at, column: time.column }]),
+    ...grain.map((column) => ({ at: subject.at, column })),
+    ...[...dimensions.values()].filter(({ of }) => of === null).map(({ at, column }) => ({ at, column })),
+  ]
+  const problems = own.flatMap(({ at, column }) => missing(at, column, view, columns))
+  for (const { at, entity, of, column, table: beside } of dimensions.values()) {
+    const root = of === null ? null : (dimensions.get(of)?.entity ?? null)
+    const table = root ?? entity
+    if (table === null) continue
+    const name = beside ?? table.table
+    problems.push(...missing(at, root === null ? table.key : column, name, await columnNames(db, `bi.${name}`)))
+  }
+  return problems
+}
+
+const missing = (at: EntryPlace, column: string, view: string, columns: readonly string[]): Problem[] =>
+  columns.includes(column)
+    ? []
+    : [{ ...placeOnly(at), message: `bi.${view} has no column '${column}'.${suggest(column, columns)} Correct the name.` }]
+
+const placeOnly = ({ file, line, column }: EntryPlace) => ({ file, line, column })
+
+const formulaProblems = async (db: Db, subject: Subject): Promise<Problem[]> => {
+  const problems: Problem[] = []
+  for (const metric of subject.metrics.values())
+    try {
+      await sql`explain select ${sql.raw(formulaSql(metric, subject))} from ${sql.table(`bi.${subject.view}`)} as facts`.execute(
+        db,
+      )
+    } catch (error) {
+      if (!isDatabaseError(error)) throw error
+      problems.push({ ...placeOnly(metric.at), message: `${metric.name}: ${messageOf(error)}. Correct its formula.` })
+    }
+  return problems
 }

@@ -4,10 +4,9 @@ import { EtlError } from '../core/errors.ts'
 import { isReportId } from '../core/report-shape.ts'
 import { showSpan } from '../core/window.ts'
 import { adoptReport, giveUpReport } from '../ledger/purchases.ts'
-import type { Release } from '../ledger/release.ts'
+import { type Release, type Releasable, releasable, releaseFor, unknownUnits } from '../ledger/release.ts'
 import { emptySummary } from '../ledger/runs.ts'
 import { cancelRun } from '../run/cancel-run.ts'
-import { type ReleaseResult, releaseUnits } from '../run/release-units.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { listPurchases } from '../web/reads/read-reports.ts'
 import { linesOf, type UnitLine } from '../web/reads/unit-lines.ts'
@@ -17,6 +16,8 @@ import { assertKnownPipelines, withDatabase, withRuntime } from './command-runti
 import type { Handler, Invocation } from './command-spec.ts'
 import { exitCodeOf, printSummary, summaryEvent } from './summary.ts'
 import { timesOf } from './zone.ts'
+import { waitedFor } from '../ledger/register-jobs.ts'
+import { type RunResult, runJobs } from '../run/run-jobs.ts'
 
 const by = 'command line'
 
@@ -132,4 +133,51 @@ export const cancel: Handler = async (invocation) => {
     invocation.output.line('Run the same command again to resume.')
     return 0
   })
+}
+
+interface ReleaseResult {
+  /** Unit by unit, in the order they were named. */
+  readonly units: ReadonlyMap<number, Release['kind']>
+  /** null: none of them was held, and there was nothing to work on. */
+  readonly run: RunResult | null
+}
+
+/** Who releases, and when to stop. */
+interface ReleaseRequest {
+  readonly by: string
+  readonly signal: AbortSignal
+}
+
+/** Throws USAGE, and releases none, where the ledger does not know one of the units; CONFIGURATION where the service must be asked and the key is missing. */
+const releaseUnits = async (
+  runtime: Runtime,
+  unitIds: readonly number[],
+  { by, signal }: ReleaseRequest,
+): Promise<ReleaseResult> => {
+  const { kysely } = runtime.database
+  const unknown = await unknownUnits(kysely, unitIds)
+  if (unknown.length > 0) {
+    const named = unknown.length === 1 ? `is no unit ${unknown[0]}` : `are no units ${unknown.join(', ')}`
+    throw new EtlError('USAGE', `There ${named}; \`millrace status\` lists held units with their numbers. Nothing was released.`)
+  }
+  const units = new Map<number, Release['kind']>(unitIds.map((unitId) => [unitId, 'not held']))
+  const held = await releasable(kysely, unitIds)
+  if (held.length === 0) return { units, run: null }
+  assertReachable(runtime, held)
+  const plan = async (runId: number) => {
+    for (const unitId of units.keys()) {
+      signal.throwIfAborted()
+      units.set(unitId, (await releaseFor(kysely, runId, unitId, by)).kind)
+    }
+    return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }
+  }
+  const { definitions } = runtime
+  const run = await runJobs(runtime, { command: 'release', arguments: { units: unitIds }, definitions, plan, signal })
+  return { units, run }
+}
+
+/** Nothing is let go that would then fail for want of a key. */
+const assertReachable = (runtime: Runtime, held: readonly Releasable[]): void => {
+  const asking = new Set(held.filter(({ asksService }) => asksService).map(({ pipeline }) => pipeline))
+  for (const definition of runtime.definitions) if (asking.has(definition.pipeline)) runtime.service(definition)
 }

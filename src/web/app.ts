@@ -14,7 +14,7 @@ import { unitStates } from '../core/types.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import type { Texts } from '../db/typed-row.ts'
-import { createAccess } from './access.ts'
+import { createAccess, equal } from './access.ts'
 import { mountActions, numberIn } from './actions.ts'
 import type { WebContext } from './context.ts'
 import { createForesight, type Foresight } from './foresight.ts'
@@ -27,9 +27,8 @@ import { quarantinePage, reportsPage, testsPage } from './pages/trouble-pages.ts
 import { quotaPage } from './pages/quota-page.ts'
 import { runPage, runsPage } from './pages/runs-page.ts'
 import { schedulePage } from './pages/schedule-page.ts'
-import { unitPage } from './pages/unit-page.ts'
-import { unitsPage } from './pages/unit-page.ts'
-import { mountHooks } from './receive-hooks.ts'
+import { unitPage, unitsPage } from './pages/unit-page.ts'
+import type { HookReceiver } from '../core/hook-receiver.ts'
 
 const mostBodyBytes = 16 * 1024
 const mostUnits = 10_000
@@ -252,5 +251,43 @@ const sharedMark = (db: Db): (() => Promise<string>) => {
     const atMs = performance.now()
     if (asked === null || atMs - asked.atMs > sharedMs) asked = { atMs, mark: ledgerMark(db) }
     return asked.mark
+  }
+}
+
+/** Bodies are limited by the app, before they are read. */
+const mountHooks = (app: Hono, hooks: HookReceiver): void => {
+  app.post('/hooks/:token/releases/:api/:account', (request) =>
+    received(request, hooks.token, (body) =>
+      hooks.release(param(request, 'api'), param(request, 'account'), body, (name) => request.req.header(name) ?? null),
+    ),
+  )
+  app.post('/hooks/:token/reports/:job', (request) =>
+    received(request, hooks.token, (body) => {
+      const job = param(request, 'job')
+      return /^\d{1,15}$/.test(job) ? hooks.report(Number(job), body) : Promise.resolve(404)
+    }),
+  )
+  // No login page for a guess; and nothing that tells a wrong token from a wrong path.
+  app.all('/hooks/*', nothingHere)
+}
+
+const param = (request: Context, name: string): string => request.req.param(name) ?? ''
+
+const nothingHere = (request: Context): Response => request.text('There is nothing at this address.\n', 404)
+
+const received = async (request: Context, token: Secret, take: (body: unknown) => Promise<number>): Promise<Response> => {
+  if (!equal(token.reveal(), param(request, 'token'))) return nothingHere(request)
+  const body = parsed(await request.req.text())
+  if (body === undefined) return request.text('Expected JSON.\n', 400)
+  const status = await take(body)
+  return new Response(null, { status, headers: status === 503 ? { 'retry-after': '30' } : {} })
+}
+
+/** undefined: not JSON. */
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return undefined
   }
 }

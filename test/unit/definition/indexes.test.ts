@@ -1,6 +1,6 @@
 // What a definition may say of indexes, and what its migration makes of it.
 import { describe, expect, test } from 'vitest'
-import { datasetMigration } from '../../../src/definition/dataset-migration.ts'
+import { datasetMigration } from '../../../src/run/new-migration.ts'
 import { showProblem } from '../../../src/definition/problem.ts'
 import { check, contractExample } from './checking.ts'
 

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { column, definitionOf, failureOf, parseBody, payloadOf } from './parsing.ts'
 import { compileParsePlan } from '../../../src/parse/parse-plan.ts'
-import { generalReport } from '../../../src/sources/web-analytics/general-report.ts'
+import { generalReport } from '../../../src/sources/web-analytics/batch-reports.ts'
 
 const columns = [
   column('domain', 'text', { isKey: true, normalize: 'domain' }),

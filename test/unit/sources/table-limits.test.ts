@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { pack } from '../../../src/plan/pack.ts'
 import { limitsOf } from '../../../src/plan/plan-context.ts'
-import { generalReport } from '../../../src/sources/web-analytics/general-report.ts'
+import { generalReport } from '../../../src/sources/web-analytics/batch-reports.ts'
 import { holdCodeOf } from '../../../src/run/hold-units.ts'
 import { filtersOf, pagingOf, tableLimits, tableProblems, withDefaults } from '../../../src/sources/web-analytics/known-tables.ts'
 import { definitionOf, dimension } from '../plan/definition.ts'

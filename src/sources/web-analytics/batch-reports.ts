@@ -1,4 +1,4 @@
-// The general batch report (interface 4.3): any vtable, for lists of domains and countries.
+// Batch reports: general ones (interface 4.3), any vtable for lists of domains and countries; and shopper ones (4.2), category sales of shops.
 import { z } from 'zod'
 import { metricsOf } from '../../core/asks.ts'
 import type { Source } from '../../extract/source.ts'
@@ -6,7 +6,8 @@ import { type BatchDataset, estimateReport, extractReport, listReports, monthsOf
 import { forBatch, spellings } from './spelling.ts'
 import { dimensionTables } from './dimension-tables.ts'
 import { topRows, delivery, deliveryParams, period, periodProblems, spanOfReport } from './delivery.ts'
-import { reportFields } from './fields.ts'
+import { categoryId, domain } from './dimension-spelling.ts'
+import { reportFields, shopperFields } from './fields.ts'
 import {
   filtersOf,
   ownWords,
@@ -18,13 +19,30 @@ import {
   withDefaults,
 } from './known-tables.ts'
 
+/** What both kinds share. */
+const batchReport = (dataset: BatchDataset) =>
+  ({
+    kind: 'report',
+    windowSizes: ['month', 'week'],
+    deliveryParams,
+    packing: { windows: 60 },
+    period,
+    dimensionTables,
+    spanOf: spanOfReport,
+    openFields: true,
+    spellings,
+    extract: (request, context) => extractReport(dataset, request, context),
+    listReports,
+    estimate: (request, context) => estimateReport(dataset, request, context),
+  }) satisfies Partial<Source>
+
 /** Countries in upper case, ids as the numbers they are (interface 4.2, 4.3). */
 const spelled = (dimension: string, value: string): string | number => {
   if (dimension === 'country') return forBatch(value)
   return dimension.endsWith('_id') && /^\d{1,15}$/.test(value) ? Number(value) : value
 }
 
-const dataset: BatchDataset = {
+const generalDataset: BatchDataset = {
   endpoint: 'report',
   body: (definition, box) => ({
     delivery_information: {
@@ -50,10 +68,9 @@ const dataset: BatchDataset = {
 
 /** Any dataset of the batch service: definitions name it in `params.vtable`. */
 export const generalReport: Source = {
+  ...batchReport(generalDataset),
   name: 'web-analytics.report',
-  kind: 'report',
   description: 'A general batch report: one dataset (vtable), bought, polled and downloaded.',
-  windowSizes: ['month', 'week'],
   params: z.strictObject({
     vtable: z.string().regex(/^[a-z][a-z0-9_]*$/, 'expected the name of a dataset, see `millrace describe`'),
     granularity: z.enum(['daily', 'weekly', 'monthly']).default('monthly'),
@@ -63,22 +80,44 @@ export const generalReport: Source = {
     ...ownWords,
     ...delivery,
   }),
-  deliveryParams,
   dimensions: tableDimensions({}),
   dimensionsOf: tableDimensions,
   withDefaults,
   splitOf,
-  packing: { windows: 60 },
   limitsOf: tableLimits,
-  period,
-  dimensionTables,
   datasetOf: ({ params }) => String(params['vtable']),
-  spanOf: spanOfReport,
   problems: (definition) => [...periodProblems(definition), ...tableProblems(definition)],
   fields: reportFields,
-  openFields: true,
-  spellings,
-  extract: (request, context) => extractReport(dataset, request, context),
-  listReports,
-  estimate: (request, context) => estimateReport(dataset, request, context),
+}
+
+const shopperDataset: BatchDataset = {
+  endpoint: 'shopper',
+  body: (definition, box) => ({
+    domains: valuesOf(box, 'domain'),
+    ...(box.slice['brand'] === undefined
+      ? { category_ids: valuesOf(box, 'category_id').map(Number) }
+      : { brands: valuesOf(box, 'brand') }),
+    metrics: metricsOf(definition),
+    ...monthsOf(box),
+    granularity: definition.params['granularity'],
+    response_format: definition.params['response_format'],
+  }),
+}
+
+/** Sold by domain and category; proved complete by `data_points_count`. */
+export const shopperReport: Source = {
+  ...batchReport(shopperDataset),
+  name: 'web-analytics.shopper-report',
+  description: 'Consumer demand and sales by product category for shops.',
+  params: z.strictObject({ granularity: z.enum(['monthly', 'weekly', 'daily']).default('monthly'), ...delivery }),
+  dimensions: { domain: { ...domain, mostPerRequest: 100 }, category_id: { ...categoryId, mostPerRequest: 100 } },
+  // Categories or brands (api-facts 41): whichever the pipeline runs for.
+  dimensionsOf: (_, forEach) => ({
+    domain: { ...domain, mostPerRequest: 100 },
+    ...(forEach.includes('brand') && !forEach.includes('category_id')
+      ? { brand: { description: "The service's name of a brand", required: true, mostPerRequest: 100 } }
+      : { category_id: { ...categoryId, mostPerRequest: 100 } }),
+  }),
+  problems: periodProblems,
+  fields: shopperFields,
 }
