@@ -197,7 +197,7 @@ const statements = [
 ${statements.join('\n\n')}
 ]
 
-const up = async (database: Kysely<unknown>): Promise<void> => {
+export const up = async (database: Kysely<unknown>): Promise<void> => {
   for (const statement of statements) await sql.raw(statement).execute(database)
 }
 `

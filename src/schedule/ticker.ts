@@ -1,6 +1,6 @@
 // Takes the ticks of every schedule as time goes by, each one run of what is due, in turn for each pipeline; and runs what a person approved. Knows no timer, so
 // that any clock can drive it.
-import { messageOf, EtlError, isEtlError } from '../core/errors.ts'
+import { messageOf } from '../core/errors.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { releasesSince, type WakingRelease } from '../ledger/releases.ts'
@@ -8,13 +8,12 @@ import { claimTick, finishTick, lastTickMs } from '../ledger/tick-records.ts'
 import { paceRun, readyToBuy } from '../plan/pace-backfill.ts'
 import { planApproved, planRun, type Scope } from '../plan/plan-run.ts'
 import { missedTicks, type Scheduled, scheduledOf, ticksBetween } from '../plan/ticks.ts'
+import { withCurrentLists } from '../run/current-lists.ts'
 import { sweep } from '../run/retention.ts'
 import { runJobs, type RunResult } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { createPing, type Ping } from './notify/ping.ts'
 import { checkAlarming, notify } from './notify/send-alarms.ts'
-import { dirname } from 'node:path'
-import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
 
 /** Ticks are checked for each minute and taken at once; who is so late does not keep time any more. */
 const overdueMs = 5 * 60_000
@@ -248,47 +247,3 @@ const runDue = async (runtime: Runtime, tick: Tick): Promise<RunResult> => {
   runtime.progress.emit({ event: 'tick', pipeline, due_at: due, run_id: runId, state, units: summary.units })
   return result
 }
-
-/** As they were read last, by the definition this process began with. */
-const lastRead = new WeakMap<Definition, Definition['dimensions']>()
-
-/**
- * The definition with the values its files hold now; everything else of it is as it was when the process began. Where the files cannot be read, or
- * hold other dimensions, the former values count, which the log says. Throws DEFINITION where the definition is gone: nothing is asked for then.
- */
-const withCurrentLists = async (
-  { sources, log }: Pick<Runtime, 'sources' | 'log'>,
-  definition: Definition,
-): Promise<Definition> => {
-  const { pipeline, version, file } = definition
-  const now = await readAgain(definition, sources).catch((error: unknown) => {
-    log.warn({ pipeline, error: messageOf(error) }, 'the definition cannot be read; the run goes by the former lists')
-    return { dimensions: lastRead.get(definition) ?? definition.dimensions }
-  })
-  if (now === null)
-    throw new EtlError(
-      'DEFINITION',
-      `${file} does not define ${pipeline} version ${version} any more: nothing is asked for. Put it back, or restart this process.`,
-    )
-  lastRead.set(definition, now.dimensions)
-  return { ...definition, dimensions: now.dimensions }
-}
-
-/** null: it is gone. Throws where it is there and not right, or not as this process knows it. */
-const readAgain = async (definition: Definition, sources: Runtime['sources']): Promise<Definition | null> => {
-  const { pipeline, version } = definition
-  const folder = dirname(definition.file)
-  const found = await loadDefinitions({ folder, sources, only: [pipeline] }).catch((error: unknown) => {
-    // There is no pipeline of that name.
-    if (isEtlError(error) && error.code === 'USAGE') return null
-    throw error
-  })
-  const now = found?.definitions.find((one) => one.pipeline === pipeline && one.version === version)
-  if (found === null || (now === undefined && found.problems.every(({ file }) => file === folder))) return null
-  assertDefinitions(found)
-  if (now === undefined || namesOf(now) !== namesOf(definition))
-    throw new EtlError('DEFINITION', `${definition.file} names other dimensions; restart this process.`)
-  return now
-}
-
-const namesOf = ({ dimensions }: Definition): string => dimensions.map(({ name }) => name).join()
