@@ -1,9 +1,10 @@
 // `millrace new dataset NAME` and `millrace new migration NAME`.
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { relative } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 import { type DescribedDataset, newDataset } from '../definition/dataset-files.ts'
 import { suggest } from '../definition/problem.ts'
+import { placeholder } from '../definition/scope.ts'
 import type { Source } from '../extract/source.ts'
 import { type NewMigration, newMigration } from '../run/new-migration.ts'
 import { exampleAnswer } from '../run/recorded-answers.ts'
@@ -32,12 +33,12 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
   const table = typeof options['table'] === 'string' ? options['table'] : name
   const described =
     source.openFields === true && options['offline'] !== true ? await describedAs(invocation, source, table) : null
-  const isFilled = source.openFields !== true || described !== null
-  const written = [await newDataset({ name, source, folder, table, described })]
+  const definition = await newDataset({ name, source, folder, table, described })
+  const isFilled = !readFileSync(definition, 'utf8').includes(placeholder)
   // Nothing is left to fill in: its table can be written at once.
   const { file } = isFilled ? await newMigration(migrationOf(invocation, name)) : { file: null }
   const example = isFilled ? await writeExample(folder, name) : null
-  const files = [...written, file, example].flatMap((one) => one ?? []).map((one) => relative(invocation.folder, one))
+  const files = [definition, file, example].flatMap((one) => one ?? []).map((one) => relative(invocation.folder, one))
   output.event({ event: 'summary', command: 'new', dataset: name, files, filled: isFilled })
   for (const one of files) output.line(`wrote ${one}`)
   output.line(

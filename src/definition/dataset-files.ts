@@ -166,8 +166,8 @@ const examples = ['1', 'a', 'example', '2024-01', 'example.com']
 const valuesOf = (source: SourceSpec, dimension: string, spec: DimensionSpec, listFiles: readonly string[]): string => {
   const file = [`${dimension}s.txt`, `${dimension.replace(/y$/, 'ie')}s.txt`].find((one) => listFiles.includes(one))
   if (file !== undefined) return `{ file: ${file} }`
-  const value = [spec.example ?? [], ...examples].flat().find((one) => 'value' in checkValue(one, spec, source)) ?? 'fill-in'
-  return `[${yamlValue(value)}]`
+  const value = [spec.example ?? [], ...examples].flat().find((one) => 'value' in checkValue(one, spec, source))
+  return value === undefined ? `["${placeholder} ${spec.expected ?? `one or more of ${dimension}`}"]` : `[${yamlValue(value)}]`
 }
 
 const columnsOf = (source: SourceSpec, key: readonly string[], described: DescribedDataset | null): readonly string[] => {

@@ -194,3 +194,14 @@ test('a second API: pages by cursor, a window a day, a dimension of its own', as
     { date: '2026-11-02', region: 'South', n: 130, refunded },
   ])
 })
+
+test('a dataset of the second API of which the source gives no example: the key is from its fields, and the list is left to fill in', async () => {
+  const { folder } = copied('second-api', { PAYMENTS_API_URL: 'http://127.0.0.1:9', PAYMENTS_API_KEY: 'k-0123456789' })
+  const written = await runWarm(['new', 'dataset', 'refunds', '--source', 'payments-api.charges'], {}, folder)
+  expect([written.code, written.stdout]).toEqual([0, expect.stringContaining('Next: fill in what is marked')])
+  const text = readFileSync(join(folder, 'pipelines', 'refunds.yaml'), 'utf8')
+  expect(text).toContain('key: [date, customer, id]')
+  expect(text).toContain('customer: ["FILL IN: cus_ and letters or digits"]')
+  const checked = await runWarm(['plan', 'refunds'], {}, folder)
+  expect([checked.code, checked.stderr]).toEqual([2, expect.stringContaining('FILL IN')])
+})
