@@ -8,6 +8,7 @@
 -- column comparison: previous (1), previous quarter (3), same last year (12); NULL for the others.
 -- column quarter: First day of the month's quarter.
 -- column loaded_in: Which of the two months has the row: both, now or before. Compare sum(X) filter (where X_before is not null) with sum(X_before) filter (where X is not null).
+-- column is_newest: Whether it is the newest month that is loaded.
 -- column method_changed: Whether the service counts by another method since the earlier month: then the two are not comparable, see breaks.
 -- column clicks: Clicks from all keywords in the month; NULL where it is not loaded. Unit: clicks a month.
 -- column clicks_before: Clicks from all keywords in the earlier month; NULL where it is not loaded. Unit: clicks a month.
@@ -34,7 +35,7 @@
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.country, pair.traffic_source, pair.web_source, pair.branded_type,
-  pair.loaded_in,
+  pair.loaded_in, m.month = (select max(newest.month) from bi.keyword_months newest) as is_newest,
   exists (select from bi.breaks k where k.pipeline = 'keywords' and k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
   pair.clicks, pair.clicks_before, pair.clicks_brand, pair.clicks_brand_before, pair.clicks_top_3, pair.clicks_top_3_before,
   pair.clicks_with_position, pair.clicks_with_position_before, pair.keywords, pair.keywords_before, pair.searches, pair.searches_before,

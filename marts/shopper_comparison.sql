@@ -9,6 +9,7 @@
 -- column quarter: First day of the month's quarter.
 -- column category: The category's name, from attributes/categories.csv or the service; its number where nobody named it.
 -- column loaded_in: Which of the two months has the row: both, now or before. Compare sum(X) filter (where X_before is not null) with sum(X_before) filter (where X is not null).
+-- column is_newest: Whether it is the newest month that is loaded.
 -- column method_changed: Whether the service counts by another method since the earlier month: then the two are not comparable, see breaks.
 -- column revenue: Sales in the month; NULL where it is not loaded. Unit: US dollars.
 -- column revenue_before: Sales in the earlier month; NULL where it is not loaded. Unit: US dollars.
@@ -22,7 +23,7 @@
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.category_id,
-  pair.loaded_in,
+  pair.loaded_in, m.month = (select max(newest.date) from bi.shopper_category_performance newest) as is_newest,
   exists (select from bi.breaks k where k.pipeline = 'shopper_category_performance' and k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
   pair.revenue, pair.revenue_before, pair.product_views, pair.product_views_before, pair.units_sold, pair.units_sold_before,
   coalesce(c.name, pair.category_id::text) as category, coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership

@@ -1,6 +1,6 @@
 // A dashboard of a BI tool, as a file describes it: charts over views of bi, and the filters above them.
 
-/** A `tile` shows the newest period's texts, the first of them large. */
+/** A `trend` shows the newest period's figure large, with its change and a line; a `tile` the newest period's texts. */
 export type ChartKind = 'trend' | 'tile' | 'line' | 'bar' | 'table'
 /** How figures of a chart are written: `share` is a fraction shown as a percentage, `change` the same with its sign, `points` percentage points, `money` US dollars. */
 export type NumberFormat = 'count' | 'decimal' | 'share' | 'change' | 'points' | 'money'
@@ -9,6 +9,8 @@ export type NumberFormat = 'count' | 'decimal' | 'share' | 'change' | 'points' |
 export interface Chart {
   readonly name: string
   readonly about: string
+  /** Whose parameters its rows have; null: rows of every pipeline. */
+  readonly pipeline: string | null
   /** View of `bi` it reads. */
   readonly view: string
   readonly kind: ChartKind
@@ -64,7 +66,6 @@ export interface Dashboard {
   /** The file's name without its ending; part of its address. */
   readonly name: string
   readonly title: string
-  readonly pipeline: string
   readonly about: string
   readonly filters: readonly DashboardFilter[]
   readonly charts: readonly Chart[]

@@ -20,6 +20,10 @@ const comparedSchema = z.strictObject({
   over: z.string().regex(/^[a-z_][a-z0-9_]*$/, 'a column of the view'),
   as: z.enum(['count', 'money', 'decimal', 'share']).default('count'),
   digits: z.int().min(0).max(4).default(1),
+  show: z
+    .array(z.enum(['Value', 'Month', 'Before', 'Year', 'Compared']))
+    .min(1, 'at least one text')
+    .optional(),
 })
 
 /** A share changes by percentage points, everything else by per cent. */
@@ -29,13 +33,11 @@ const before = (expression: string): string => expression.replaceAll(/[a-z_][a-z
 const known = (...expressions: readonly string[]): string => expressions.map((one) => `(${one}) is not null`).join(' and ')
 
 /** Measures in their order, by label. */
-const comparedMeasures = ({ of, per, over, as, digits }: Compared): Readonly<Record<string, string>> => {
+const comparedMeasures = ({ of, per, over, as, digits, show }: Compared): Readonly<Record<string, string>> => {
   const parts = per === undefined ? [of] : [of, per]
   const both = known(...parts, ...parts.map(before))
-  const figure = (spell: (expression: string) => string, back: number, where: string): string => {
-    const [above = '', below] = parts.map((one) => `sum(${spell(one)}) filter (where months_back = ${back} and ${where})`)
-    return below === undefined ? above : `${above} / nullif(${below}, 0)`
-  }
+  const figure = (spell: (expression: string) => string, back: number, where: string): string =>
+    figureOf(parts.map(spell), `months_back = ${back} and ${where}`)
   const value = figure((one) => one, 1, known(...parts))
   const written = {
     count: `to_char(${value}, 'FM999,999,999,999')`,
@@ -52,7 +54,7 @@ const comparedMeasures = ({ of, per, over, as, digits }: Compared): Readonly<Rec
     return `coalesce(${text}, 'nothing to compare with ${than}')`
   }
   const rows = (where: string): string => `count(*) filter (where months_back = 1 and loaded_in = '${where}')`
-  return {
+  const texts = {
     Value: written,
     Month: "to_char(max(month), 'FMMonth YYYY')",
     Before: change(1, 'the month before'),
@@ -61,6 +63,30 @@ const comparedMeasures = ({ of, per, over, as, digits }: Compared): Readonly<Rec
       `count(distinct ${over}) filter (where months_back = 1 and ${both}) || ' of ' || count(distinct ${over}) || ' ${over}s compared' || ` +
       `case when ${rows('before')} + ${rows('now')} > 0 then '; rows only before: ' || ${rows('before')} || ', only now: ' || ${rows('now')} else '' end`,
   }
+  return Object.fromEntries(Object.entries(texts).filter(([label]) => show?.some((one) => one === label) ?? true))
+}
+
+/**
+ * The newest month's figure, and each earlier month's as it would be with the slices of the newest: divided by the growth since, month by month, over rows that
+ * both months have. So the change of two neighbours is like for like. NULL before a month that cannot be compared with the one before it.
+ */
+const comparedTrend = ({ of, per }: Compared): Readonly<Record<string, string>> => {
+  const parts = per === undefined ? [of] : [of, per]
+  const both = known(...parts, ...parts.map(before))
+  const [value, now, then] = [figureOf(parts, known(...parts)), figureOf(parts, both), figureOf(parts.map(before), both)]
+  const growth = `(${now})::numeric / nullif(${then}, 0)`
+  const later = 'over (order by max(month) desc rows between unbounded preceding and 1 preceding)'
+  return {
+    Newest:
+      `case when not coalesce(bool_or(nullif(${growth}, 0) is null) ${later}, false) ` +
+      `then first_value(${value}) over (order by max(month) desc) / exp(coalesce(sum(ln(nullif(${growth}, 0))) ${later}, 0)) end`,
+  }
+}
+
+/** A sum, or one sum divided by another. */
+const figureOf = (parts: readonly string[], where: string): string => {
+  const [above = '', below] = parts.map((one) => `sum(${one}) filter (where ${where})`)
+  return below === undefined ? above : `${above} / nullif(${below}, 0)`
 }
 
 /** Folder of the dashboards that come with the program. */
@@ -90,6 +116,7 @@ const measure = z
 const chart = z.strictObject({
   chart: words,
   about: z.string().default(''),
+  pipeline: name.optional(),
   view: name,
   kind: z.enum(['trend', 'tile', 'line', 'bar', 'table']),
   period: name.optional(),
@@ -119,7 +146,7 @@ const timeFilter = z.strictObject({ filter: words, time: z.literal(true) })
 
 const schema = z.strictObject({
   dashboard: words,
-  pipeline: name,
+  pipeline: name.optional(),
   about: z.string().default(''),
   never_across: names,
   filters: z.array(z.union([timeFilter, valueFilter])).default([]),
@@ -169,10 +196,9 @@ export const parseDashboard = (file: string, text: string): { dashboard: Dashboa
       file,
       name: basename(file, '.yaml'),
       title: data.dashboard,
-      pipeline: data.pipeline,
       about: data.about,
       filters: data.filters.map(filterOf),
-      charts: data.charts.map((one) => chartOf(one, data.never_across)),
+      charts: data.charts.map((one) => chartOf(one, data)),
     }),
   }
 }
@@ -194,12 +220,13 @@ const filterProblems = (one: FilterFile, at: number, charts: readonly ChartFile[
     }))
 
 /** Of a tile that compares they are made: each compares in the same way. */
-const measuresOf = ({ compare, measures }: ChartFile): Readonly<Record<string, string>> =>
-  compare === undefined ? measures : comparedMeasures(compare)
+const measuresOf = ({ kind, compare, measures }: ChartFile): Readonly<Record<string, string>> =>
+  compare === undefined ? measures : kind === 'trend' ? comparedTrend(compare) : comparedMeasures(compare)
 
-const chartOf = (one: ChartFile, neverAcross: readonly string[]): Chart => ({
+const chartOf = (one: ChartFile, { pipeline, never_across: neverAcross }: z.infer<typeof schema>): Chart => ({
   name: one.chart,
   about: one.about,
+  pipeline: one.pipeline ?? pipeline ?? null,
   view: one.view,
   kind: one.kind,
   period: one.period ?? null,
@@ -207,10 +234,13 @@ const chartOf = (one: ChartFile, neverAcross: readonly string[]): Chart => ({
   by: one.by,
   columns: one.columns,
   order: one.order.map((text) => ({ name: text.replace(/ desc$/, ''), descending: text.endsWith(' desc') })),
-  rows: one.rows,
-  where: one.where ?? (one.compare === undefined ? null : 'months_back in (1, 12)'),
+  // One row and room for another, else Superset warns that a limit was reached.
+  rows: one.kind === 'tile' ? (one.compare === undefined ? 1 : 2) : one.rows,
+  where:
+    one.where ??
+    (one.compare === undefined ? null : one.kind === 'trend' ? 'months_back = 1' : 'months_back in (1, 12) and is_newest'),
   neverAcross: [...new Set([...neverAcross, ...one.never_across])],
-  format: one.format,
+  format: one.compare?.as ?? one.format,
   isRank: one.axis === 'rank',
   formats: new Map(Object.entries(one.formats)),
   width: one.width,
@@ -224,8 +254,8 @@ const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], ya
     problems.push({ file: yaml.file, ...yaml.place(['charts', at, part]), message })
   }
   const measured = Object.keys(measuresOf(one))
-  if (one.compare !== undefined && (one.kind !== 'tile' || Object.keys(one.measures).length > 0))
-    wrong('compare', "only a tile has 'compare', and takes no 'measures' beside it.")
+  if (one.compare !== undefined && (!['tile', 'trend'].includes(one.kind) || Object.keys(one.measures).length > 0))
+    wrong('compare', "only a tile or a trend has 'compare', and takes no 'measures' beside it.")
   if (all.findIndex(({ chart: other }) => other === one.chart) < at)
     wrong('chart', `'${one.chart}' appears twice; a chart is known by its name, so give one of them another.`)
   if (one.kind !== 'table' && one.period === undefined) wrong('kind', `a ${one.kind} needs 'period', the column on its axis.`)

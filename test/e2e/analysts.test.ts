@@ -20,6 +20,7 @@ import { createTestDatabase, dropRole, type TestDatabase } from '../support/post
 import { claims, notClaimed } from '../support/additivity.ts'
 import { type Api, everyChartIsRight, openApi } from '../support/superset-api.ts'
 import { importByCommand, setAddress } from '../support/superset-command.ts'
+import { lookAtSummary } from '../support/superset-page.ts'
 import { addOwn, everythingOurs, ownIsThere } from '../support/superset-people.ts'
 import { expectedRows, openQuestions, supersetQuestionOf, unguardedQuestions } from '../support/superset-questions.ts'
 import { type FakeSuperset, startFakeSuperset } from '../support/superset-fake.ts'
@@ -263,23 +264,23 @@ describe('on a strict fake of Superset', () => {
 
   test('everything is made, every chart answers with right numbers, a second call doubles and changes nothing, and another connection has its own', async () => {
     const first = await provision(fake.url, environment())
-    expect([first.code, first.stderr]).toEqual([0, expect.stringContaining('dashboard Keywords: made, 16 charts')])
+    expect([first.code, first.stderr]).toEqual([0, expect.stringContaining('dashboard Keywords: made, 13 charts')])
     // All but the table behind attributes.
     const { rows } = await db.database.pool.query(`select 1 from information_schema.tables where table_schema = 'bi' and table_name <> 'attribute_versions'`) // biome-ignore format: one look
-    expect(counts()).toEqual([1, rows.length, 35, 3])
+    expect(counts()).toEqual([1, rows.length, 43, 5])
     const api = await openApi(fake.url, { user: 'admin', password: fake.password })
     await everyChartIsRight(api, db.database.pool)
     const before = JSON.stringify([fake.rows('dataset'), fake.rows('chart'), fake.rows('dashboard')])
     const second = await provision(fake.url, environment())
     expect(second.events.at(-1)).toMatchObject({
-      charts: { created: 0, updated: 35, removed: 0 },
+      charts: { created: 0, updated: 43, removed: 0 },
       datasets: { created: 0 },
       skipped: [],
     })
     expect(JSON.stringify([fake.rows('dataset'), fake.rows('chart'), fake.rows('dashboard')])).toBe(before)
     await everyAnswerIsTheSame(api)
     const third = await provision(fake.url, environment(), repository, '--connection', 'Acme & Co')
-    expect([third.code, counts()]).toEqual([0, [2, rows.length * 2, 70, 6]])
+    expect([third.code, counts()]).toEqual([0, [2, rows.length * 2, 86, 10]])
     expect(fake.rows('dashboard').map(({ slug, dashboard_title: title }) => [slug, title])).toContainEqual([
       'acme-co-keywords',
       'Keywords (Acme & Co)',
@@ -294,7 +295,7 @@ describe('on a strict fake of Superset', () => {
       expect(counts().slice(1)).toEqual([0, 0, 0])
     }
     expect((await provision(fake.url, environment())).code).toBe(0)
-    expect(counts().slice(2)).toEqual([35, 3])
+    expect(counts().slice(2)).toEqual([43, 5])
   })
 
   test('a file of one’s own replaces a dashboard; charts that left it go, charts that somebody else put there stay', async () => {
@@ -314,7 +315,7 @@ describe('on a strict fake of Superset', () => {
     for (const name of ['keywords.yaml', 'domains.txt'])
       writeFileSync(join(folder, 'pipelines', name), readFileSync(join(pipelinesOfRepository, name), 'utf8'))
     const own = await provision(fake.url, environment(), folder)
-    expect(own.events.at(-1)).toMatchObject({ charts: { created: 0, updated: 4, removed: 11 } })
+    expect(own.events.at(-1)).toMatchObject({ charts: { created: 0, updated: 4 + 4 + 3, removed: 16 } })
     expect(own.stdout).toContain('the pipeline traffic_and_engagement is not defined here')
     const on = (id: unknown) =>
       fake.rows('chart').filter(({ dashboards }) => JSON.stringify(dashboards) === `[{"id":${String(id)}}]`)
@@ -365,7 +366,7 @@ describe.skipIf(!real)('on a real Superset', () => {
       await everyChartIsRight(api, db.database.pool)
       await everyAnswerIsTheSame(api)
       const before = await everythingOurs(api)
-      expect(before).toHaveLength(35 + 3)
+      expect(before).toHaveLength(43 + 5)
       await addOwn(api)
       importByCommand(supersetBin, repository)
       expect(await everythingOurs(api)).toEqual(before)
@@ -382,7 +383,7 @@ describe.skipIf(!real)('on a real Superset', () => {
       const before = await everythingOurs(api)
       const second = await provision(url, realLogin)
       expect(second.events.at(-1)).toMatchObject({
-        charts: { created: 0, updated: 35, removed: 0 },
+        charts: { created: 0, updated: 43, removed: 0 },
         datasets: { created: 0 },
         skipped: [],
       })
@@ -390,6 +391,22 @@ describe.skipIf(!real)('on a real Superset', () => {
       await everyChartIsRight(api, db.database.pool)
       await everyAnswerIsTheSame(api)
       if (supersetBin !== '') await ownIsThere(api)
+    },
+    realMs,
+  )
+
+  test(
+    'the summary is drawn in five seconds and stands on a screen of 900 pixels without a warning',
+    async () => {
+      await provision(url, realLogin)
+      const login = { user: realLogin.MILLRACE_SUPERSET_USER, password: realLogin.MILLRACE_SUPERSET_PASSWORD }
+      const { ms, texts, bottom, warnings } = await lookAtSummary(url, login, process.env['SCREENSHOTS'])
+      expect({ isFast: ms <= 5_000, fits: bottom <= 900, warnings }, `${ms} ms, ${bottom} pixels`).toEqual({
+        isFast: true,
+        fits: true,
+        warnings: 0,
+      })
+      expect(texts.join(' ')).not.toMatch(/error|No results/i)
     },
     realMs,
   )

@@ -7,8 +7,6 @@ const changes = (
   order: string,
 ): string => `select month::timestamp, domain, country, keyword, movement, clicks_before, clicks, clicks_change, best_position
   from bi.keyword_month_over_month where ${us} and month = (select max(month) from bi.keywords) order by ${order}, keyword, domain limit 25`
-const missing = (pipeline: string): string => `select period::timestamp, domain, country, category_id, reason, error_code
-  from bi.coverage where pipeline = '${pipeline}' and reason is not null and (country is null or ${us}) order by 1 desc, 2, 3, 4 limit 200`
 /**
  * A tile's texts from rows of month, domain, n and d: of sums of n, or of n divided by d, over domains that both months have.
  * @param all rows that say which domains there are at all and which are compared; default the same
@@ -57,10 +55,6 @@ const year = (
   value: string,
 ): string => `with f as (select ${date} as month, domain, sum(${value}) as n from ${facts} where ${us} group by 1, 2)
   select a.month::timestamp, domain, b.n - 1 from f a join lateral (select a.n / o.n as n from f o where o.domain = a.domain and o.month = a.month - interval '1 year') b on true`
-const coverage = (
-  pipeline: string,
-): string => `select month::timestamp, completeness, cells, cells_with_rows, cells_service_had_none, cells_held, cells_failed, cells_under_way,
-  cells_not_asked, last_loaded_at, last_checked_at from bi.coverage_months where pipeline = '${pipeline}' order by month desc`
 /** Where one of the two is not known, neither counts. */
 const ofKnown = (part: string, whole: string): string =>
   `sum(${part}) filter (where ${whole} is not null) / sum(${whole}) filter (where ${part} is not null)`
@@ -72,6 +66,24 @@ const growthLines = (
   view: string,
 ): string => `select v.month, v.domain, p.g from (select distinct month::timestamp as month, domain
   from ${view} where ${us} and months_back = 12) v left join (${pairs}) p (month, domain, g) using (month, domain)`
+
+/** The newest month's figure, and of the months before it what it would have been with the same growth of domains that two neighbours have: multiplied out, month by month. */
+const trend = (rows: string, ratio = false): string => {
+  const figure = (of: string): string => (ratio ? `sum(${of}.n) / sum(${of}.d)` : `sum(${of}.n)`)
+  return `with recursive f as (select * from (${rows}) r where n is not null and coalesce(d, 1) is not null), months as (select distinct month from f),
+    growth as (select a.month, (${figure('a')}) / (${figure('b')}) as g from f a join f b using (domain) where b.month = a.month - interval '1 month' group by 1),
+    chain as (select month, (select ${figure('f')} from f where f.month = months.month) as value from months where month = (select max(month) from months)
+      union all select (select max(month) from months where months.month < chain.month), value / (select g from growth where growth.month = chain.month)
+        from chain where exists (select from months where months.month < chain.month))
+    select month::timestamp, value from chain`
+}
+const compared = (rows: string, all = rows): string =>
+  `select month, year, compared from (${tile(rows, { how: 'growth', value: whole, all })}) t (month, value, words, before, year, compared)`
+/** What has one of two months alone counts in no change. */
+const movers = (rows: string, key = 'domain'): string => `with f as (${rows}), newest as (select max(month) as month from f)
+  select ${key}, sum(a.n), sum(a.n - b.n), sum(a.n - b.n) / sum(b.n) filter (where a.n is not null) from (select domain, n from f, newest where f.month = newest.month) a
+    full join (select domain, n from f, newest where f.month = newest.month - interval '1 month') b using (domain) group by 1`
+const withoutName = ofKeywords(`sum(clicks) filter (where position('example' in replace(keyword, ' ', '')) = 0)`)
 
 /** By dashboard and chart; the columns in the chart's order. */
 export const answers: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -104,10 +116,6 @@ export const answers: Readonly<Record<string, Readonly<Record<string, string>>>>
       from (select max(month) as month from bi.keywords) m join bi.keywords k on k.month = m.month and k.${us} and k.clicks > 0 join bi.dim_domain d on d.domain <> k.domain
       where not exists (select from bi.keywords o where o.month = m.month and o.${us} and o.domain = d.domain and o.keyword = k.keyword and o.clicks > 0)
       group by 1, 2, 3, 4 order by 5 desc, 4 limit 25`,
-    'Restatements of keywords': `select seen_at, window_from::timestamp, slice, rows_changed, rows_ended, rows_new, share_changed
-      from bi.restatements where pipeline = 'keywords' order by seen_at desc, 2 desc, slice`,
-    'What is loaded of keywords': coverage('keywords'),
-    'What is missing of keywords': missing('keywords'),
   },
   'millrace-traffic-and-engagement': {
     Visits: tile(ofTraffic('all_traffic_visits'), { how: 'growth', value: whole }),
@@ -132,8 +140,6 @@ export const answers: Readonly<Record<string, Readonly<Record<string, string>>>>
     'Visits as restated': `select k.date::timestamp, domain, sum(k.all_traffic_visits - h.all_traffic_visits) from bi.traffic_and_engagement k
       left join lateral (select all_traffic_visits from bi.traffic_and_engagement_history h where (h.date, h.domain, h.country) = (k.date, k.domain, k.country)
         order by valid_from limit 1) h on true where k.${us} group by 1, 2`,
-    'What is loaded of traffic': coverage('traffic_and_engagement'),
-    'What is missing of traffic': missing('traffic_and_engagement'),
   },
   'millrace-shopper-category-performance': {
     Revenue: tile(ofShops('revenue'), { how: 'growth', value: `'$' || ${whole}`, what: 'domains' }),
@@ -147,7 +153,27 @@ export const answers: Readonly<Record<string, Readonly<Record<string, string>>>>
     'Conversion by domain': `select ${date}, domain, ${conversion} from bi.shopper_category_performance group by date, domain`,
     'Much looked at, little bought': `select domain, category_id, sum(product_views), sum(units_sold), sum(revenue), ${conversion} as conversion
       from bi.shopper_category_performance group by domain, category_id order by conversion`,
-    'What is loaded of shopper categories': coverage('shopper_category_performance'),
-    'What is missing of shopper categories': missing('shopper_category_performance'),
+  },
+  'millrace-summary': {
+    Clicks: trend(ofKeywords('sum(clicks)')),
+    'Other clicks': trend(withoutName),
+    Visits: trend(ofTraffic('all_traffic_visits')),
+    'Pages/visit': trend(ofTraffic('all_page_views', 'all_traffic_visits'), true),
+    Revenue: trend(ofShops('revenue')),
+    'Units sold': trend(ofShops('units_sold')),
+    'Clicks compared': compared(ofKeywords('sum(clicks)')),
+    'Visits compared': compared(ofTraffic('all_traffic_visits')),
+    'Revenue compared': compared(ofShops('revenue')),
+    'Clicks won and lost': movers(ofKeywords('sum(clicks)')),
+    'Visits won and lost': movers(ofTraffic('all_traffic_visits')),
+    'Revenue won and lost': movers(ofShops('revenue'), `split_part(domain, '/', 2)`),
+  },
+  'millrace-operations': {
+    'What is loaded': `select month::timestamp, pipeline, completeness, cells, cells_with_rows, cells_service_had_none, cells_held, cells_failed, cells_under_way,
+      cells_not_asked, last_loaded_at, last_checked_at from bi.coverage_months order by month desc, pipeline limit 100`,
+    'What is missing': `select period::timestamp, pipeline, domain, country, category_id, reason, error_code
+      from bi.coverage where reason is not null order by 1 desc, 2, 3, 4, 5 limit 200`,
+    Restatements: `select seen_at, pipeline, window_from::timestamp, slice, rows_changed, rows_ended, rows_new, share_changed
+      from bi.restatements order by seen_at desc, pipeline, 3 desc, slice limit 100`,
   },
 }

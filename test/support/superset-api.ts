@@ -64,7 +64,7 @@ const rowsOf = async (api: Api, slug: string, chart: number): Promise<unknown[][
     .object({ result: z.object({ columns: z.array(z.object({ column_name: z.string() })) }) })
     .parse(await api('GET', `/api/v1/dataset/${context.datasource.id}`))
   const filters =
-    !slug.includes('shopper') && dataset.result.columns.some(({ column_name }) => column_name === 'country')
+    !/shopper|operations/.test(slug) && dataset.result.columns.some(({ column_name }) => column_name === 'country')
       ? [{ col: 'country', op: '==', val: 'us' }]
       : []
   const queries = context.queries.map((query) => ({ ...query, filters: [...query.filters, ...filters] }))

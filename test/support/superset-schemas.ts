@@ -76,6 +76,7 @@ export const bundleSchemas = {
       .max(255)
       .regex(/^[a-z0-9-]+$/),
     published: z.boolean(),
+    css: z.string(),
     is_managed_externally: z.literal(true),
     position: z.record(z.string(), z.unknown()),
     metadata: z.record(z.string(), z.unknown()),

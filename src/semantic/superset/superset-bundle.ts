@@ -3,9 +3,9 @@
 import type { Definition } from '../../core/types.ts'
 import type { Chart, Dashboard, DashboardFilter, ValueFilter } from '../../definition/dashboard.ts'
 import type { SemanticModel } from '../../definition/semantic.ts'
-import { yamlFile, type YamlMap, type YamlValue } from '../yaml-text.ts'
+import { type YamlMap, type YamlValue, yamlFile } from '../yaml-text.ts'
 import { type FixedColumn, supersetChart } from './superset-chart.ts'
-import { datasetOf, idOf, offered, subjectsOf, version, type ViewOfBi } from './superset-dataset.ts'
+import { datasetOf, idOf, offered, subjectsOf, type ViewOfBi, version } from './superset-dataset.ts'
 
 /** What a bundle is made of. */
 export interface BundleWork {
@@ -41,7 +41,10 @@ const metadata = { version, timestamp: '2026-01-01T00:00:00+00:00' }
 export const supersetBundle = (work: BundleWork): Bundle => {
   const { connection, model, adapt = (one) => one, datasetId = (view) => idOf(connection, view) } = work
   const databaseId = work.databaseId ?? idOf(connection, 'connection')
-  const shown = work.dashboards.map((dashboard) => ({ dashboard, reason: whyNot(work, dashboard) }))
+  const shown = work.dashboards.map((whole) => {
+    const dashboard = ofPipelines(whole, work.definitions)
+    return { dashboard, reason: whyNot(work, dashboard, whole) }
+  })
   const made = shown.filter(({ reason }) => reason === null).map(({ dashboard }) => dashboard)
   const files = new Map([['metadata.yaml', yamlFile(metadata)]])
   for (const view of work.views) {
@@ -78,8 +81,21 @@ const slugOf = (text: string): string =>
     .replaceAll(/[^a-z0-9]+/g, '-')
     .replaceAll(/^-|-$/g, '')
 
-const whyNot = ({ definitions, views }: BundleWork, { pipeline, charts, filters }: Dashboard): string | null => {
-  if (!definitions.some((one) => one.pipeline === pipeline && one.publish)) return `the pipeline ${pipeline} is not defined here`
+/** Charts of pipelines that are not there are left out, and filters of those charts alone. */
+const ofPipelines = (dashboard: Dashboard, definitions: readonly Definition[]): Dashboard => {
+  const charts = dashboard.charts.filter(
+    ({ pipeline }) => pipeline === null || definitions.some((one) => one.pipeline === pipeline && one.publish),
+  )
+  const isThere = (name: string): boolean => charts.some((chart) => chart.name === name)
+  return {
+    ...dashboard,
+    charts,
+    filters: dashboard.filters.filter((one) => one.kind === 'time' || (one.charts?.some(isThere) ?? true)),
+  }
+}
+
+const whyNot = ({ views }: BundleWork, { charts, filters }: Dashboard, whole: Dashboard): string | null => {
+  if (charts.length === 0) return `the pipeline ${whole.charts[0]?.pipeline} is not defined here`
   const columnsOf = (name: string): string[] | undefined =>
     views.find((view) => view.name === name)?.columns.map((column) => column.name)
   const asked = [
@@ -114,14 +130,18 @@ const addDashboard = (
   { connection, definitions, views, datasetId }: BundleWork & Pick<Required<BundleWork>, 'datasetId'>,
   asWritten: Dashboard,
 ): Bundle['dashboards'][number] => {
-  const fixed = fixedColumns(definitions.find(({ pipeline }) => pipeline === asWritten.pipeline))
-  const open = withoutFixed(asWritten, fixed)
+  const fixedOf = (pipeline: string | null): FixedColumn[] =>
+    pipeline === null ? [] : fixedColumns(definitions.find((one) => one.pipeline === pipeline))
+  const open = withoutFixed(
+    asWritten,
+    asWritten.charts.flatMap(({ pipeline }) => fixedOf(pipeline)),
+  )
   const title = connection === defaultConnection ? open.title : `${open.title} (${connection})`
   const slug = slugOf(`${connection} ${open.name}`)
   const dashboard = { ...open, title }
   const placed = dashboard.charts.map((chart, at): PlacedChart => {
     const columns = views.find(({ name }) => name === chart.view)?.columns.map(({ name }) => name) ?? []
-    const made = { ...supersetChart(chart, columns, fixed), version, dataset_uuid: datasetId(chart.view) }
+    const made = { ...supersetChart(chart, columns, fixedOf(chart.pipeline)), version, dataset_uuid: datasetId(chart.view) }
     // Superset's own command never changes a chart that it has, so that a chart that changed is another one.
     const uuid = idOf(connection, dashboard.name, chart.name, JSON.stringify(made))
     files.set(`charts/${slug}/${chartFile(chart, at)}.yaml`, yamlFile({ ...made, uuid }))
@@ -136,6 +156,7 @@ const addDashboard = (
       published: true,
       is_managed_externally: true,
       position: positionOf(dashboard, placed),
+      css: arrows,
       metadata: dashboardMetadata(dashboard, placed, datasetId),
       version,
     }),
@@ -153,6 +174,14 @@ interface PlacedChart {
 }
 
 const columnsOfGrid = 12
+/** A big number of Superset knows whether it rose or fell, and says it by a class alone. */
+const arrows = ['positive', '▲', 'negative', '▼'].reduce(
+  (css, one, at, all) =>
+    at % 2 === 0
+      ? `${css}.superset-legacy-chart-big-number.${one} .subheader-line::before { content: '${all[at + 1]} '; }\n`
+      : css,
+  '',
+)
 const aboutHeight = 8
 
 /** Charts in their order, side by side as far as they fit. */
@@ -166,7 +195,7 @@ export const positionOf = (dashboard: Dashboard, charts: readonly PlacedChart[])
       type: 'GRID',
       id: 'GRID_ID',
       parents: ['ROOT_ID'],
-      children: ['ROW-about', ...rows.map((_, at) => `ROW-${at + 1}`)],
+      children: [...(dashboard.about === '' ? [] : ['ROW-about']), ...rows.map((_, at) => `ROW-${at + 1}`)],
     },
     'ROW-about': rowNode('ROW-about', ['MARKDOWN-about']),
     'MARKDOWN-about': {
@@ -250,7 +279,9 @@ const nativeFilter = (
   datasetId: (view: string) => string,
 ): YamlMap => {
   const isMeant = ({ chart }: PlacedChart): boolean =>
-    filter.kind === 'time' ? chart.period !== null : filter.charts === null || filter.charts.includes(chart.name)
+    filter.kind === 'time'
+      ? chart.period !== null && !/\bis_newest\b/.test(chart.where ?? '')
+      : filter.charts === null || filter.charts.includes(chart.name)
   const excluded = charts.filter((one) => !isMeant(one))
   return {
     id: `NATIVE_FILTER-millrace-${at + 1}`,

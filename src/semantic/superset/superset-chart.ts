@@ -39,7 +39,7 @@ const queryOf = (chart: Chart, viewColumns: readonly string[], held: readonly Fi
     custom_form_data: {},
   }
   if (chart.kind === 'tile')
-    return { ...common, columns: [period], metrics, orderby: [[newestOf(chart), false]], row_limit: 1, order_desc: true }
+    return { ...common, columns: [period], metrics, orderby: [[newestOf(chart), false]], row_limit: chart.rows, order_desc: true }
   if (period !== null)
     return {
       ...common,
@@ -203,8 +203,8 @@ const tileForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => ({
   metrics,
   timeseries_limit_metric: newestOf(chart),
   order_desc: true,
-  row_limit: 1,
-  server_page_length: 1,
+  row_limit: chart.rows,
+  server_page_length: chart.rows,
   page_length: 0,
   show_cell_bars: false,
   column_config: { [chart.period ?? '']: { customColumnName: 'Newest', d3TimeFormat: '%b %Y' } },
@@ -238,9 +238,6 @@ const columnConfig = (chart: Chart): YamlMap => {
 
 const tableForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => {
   const common = {
-    row_limit: chart.rows,
-    server_page_length: chart.rows,
-    page_length: 0,
     table_timestamp_format: '%Y-%m-%d',
     show_cell_bars: false,
     column_config: columnConfig(chart),
@@ -248,6 +245,9 @@ const tableForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => {
   if (chart.columns.length > 0)
     return {
       ...common,
+      // A page of them: a limit that is reached would be a warning on the chart.
+      server_pagination: true,
+      server_page_length: chart.rows,
       query_mode: 'raw',
       all_columns: chart.columns,
       order_by_cols: chart.order.map(({ name, descending }) => JSON.stringify([name, !descending])),
@@ -255,6 +255,8 @@ const tableForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => {
   const [first] = chart.order
   return {
     ...common,
+    row_limit: chart.rows,
+    page_length: 0,
     query_mode: 'aggregate',
     groupby: chart.by,
     metrics,

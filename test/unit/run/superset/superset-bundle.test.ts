@@ -90,7 +90,7 @@ test('a dashboard whose mart, column or pipeline is gone is left out with the re
   expect(supersetBundle({ ...work, views: fewer }).skipped[0]).toMatch(
     /'Keywords that another domain has' asks for bi\.keyword_gap\.volume/,
   )
-  expect(supersetBundle({ ...work, definitions: [] }).skipped).toHaveLength(3)
+  expect(supersetBundle({ ...work, definitions: [] }).skipped).toHaveLength(4)
 })
 
 test('labels of tiles and SQL of charts hold nothing that Superset takes for a template', () => {

@@ -47,7 +47,9 @@ test('rows of the layout are never wider than twelve columns and keep the order 
   for (const dashboard of await loadDashboards([])) {
     const placed = dashboard.charts.map((chart, id) => ({ id, uuid: `of ${id}`, chart }))
     const nodes = JSON.parse(JSON.stringify(positionOf(dashboard, placed)))
-    const rows = nodes.GRID_ID.children.slice(1).map((row: string) => nodes[row].children.map((id: string) => nodes[id].meta))
+    const rows = nodes.GRID_ID.children
+      .filter((row: string) => row !== 'ROW-about')
+      .map((row: string) => nodes[row].children.map((id: string) => nodes[id].meta))
     for (const row of rows)
       expect(row.reduce((sum: number, { width }: { width: number }) => sum + width, 0)).toBeLessThanOrEqual(12)
     expect(rows.flat().map(({ sliceName }: { sliceName: string }) => sliceName)).toEqual(dashboard.charts.map(({ name }) => name))
@@ -154,20 +156,13 @@ test('months can be read, columns have labels, buckets are in order, parts chang
       if (/Before|Year/.test(label) && /^Part of|^Searches without|^Conversion/.test(chart.name))
         expect(sql, `${chart.name}: ${label}`).toMatch(/FMSG.* percentage points on/)
   for (const dashboard of dashboards) {
+    if (dashboard.name === 'operations' || dashboard.name === 'summary') continue
     expect(dashboard.filters[0]).toMatchObject({ kind: 'time' })
-    expect(
-      dashboard.charts.some(({ name, about }) => /missing/.test(name) && /Empty where nothing is missing/.test(about ?? '')),
-    ).toBe(true)
     expect(dashboard.charts.some(({ where }) => /months_back (?:= 12|in \(1, 12\))/.test(where ?? ''))).toBe(true)
     expect(dashboardMetadata(dashboard, [], (view) => view)).toMatchObject({ color_scheme: 'echarts5Colors' })
   }
   expect(charts.map(({ name }) => name)).toEqual(
-    expect.arrayContaining([
-      'Share of voice',
-      'Keywords that another domain has',
-      'Restatements of keywords',
-      'Visits as restated',
-    ]),
+    expect.arrayContaining(['Share of voice', 'Keywords that another domain has', 'Restatements', 'Visits as restated']),
   )
 })
 
@@ -193,4 +188,34 @@ test('a filter narrows the charts it names, one of time those with a period, and
   ])
   const { problems } = parseDashboard('d.yaml', text('  - { filter: One, view: v, column: x, charts: [C] }\n'))
   expect(problems).toMatchObject([{ line: 4, message: expect.stringContaining("'C' is no chart of this dashboard") }])
+})
+
+test('the summary fits a screen of 900 pixels, operators have a page of their own, and no table or tile asks for so many rows that Superset warns of a limit', async () => {
+  const dashboards = await loadDashboards([])
+  const [summary] = dashboards.filter(({ name }) => name === 'summary')
+  if (summary === undefined) throw new Error('no summary')
+  const rows = z.record(
+    z.string(),
+    z.object({ children: z.array(z.string()).optional(), meta: z.object({ height: z.number().optional() }).optional() }),
+  )
+  const placed = summary.charts.map((chart, id) => ({ id, uuid: `of ${id}`, chart }))
+  const { DASHBOARD_VERSION_KEY: _version, ...nodes } = positionOf(summary, placed)
+  const layout = rows.parse(nodes)
+  const heights = (layout['GRID_ID']?.children ?? []).map((row) =>
+    Math.max(...(layout[row]?.children ?? []).map((id) => (layout[id]?.meta?.height ?? 0) * 8)),
+  )
+  // Superset's own head of a page is about 130 pixels, and 16 stand between two rows.
+  expect(heights.reduce((sum, one) => sum + one + 16, 130)).toBeLessThanOrEqual(900)
+  expect(new Set(summary.charts.map(({ pipeline }) => pipeline)).size).toBe(3)
+  for (const { name, charts } of dashboards)
+    for (const chart of charts) {
+      expect(['coverage', 'coverage_months', 'restatements'].includes(chart.view), chart.name).toBe(name === 'operations')
+      const { params } = supersetChart(chart, [...chart.columns, ...chart.by], [])
+      if (chart.kind === 'table')
+        expect([params['server_pagination'], params['row_limit']], chart.name).toEqual(
+          chart.columns.length > 0 ? [true, undefined] : [undefined, 1_000],
+        )
+      if (chart.kind === 'tile')
+        expect([params['row_limit'], chart.where], chart.name).toEqual([2, expect.stringContaining('is_newest')])
+    }
 })
