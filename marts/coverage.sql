@@ -14,7 +14,7 @@
 -- column has_data: Whether there is a row at least.
 -- column reason: Why there is none: service had none (it answered without a row), held (a person must decide), failed, under way, not asked. NULL where there is one.
 -- column error_code: Why it is held or failed, as a code of docs/operations.md.
--- column rows_loaded: all; top 500 of 41,230 where only the first so many were asked for; capped at 100 where the answer was cut at its limit. NULL where there are none.
+-- column rows_loaded: all; top 500 of 41,230 where only the first so many were asked for; capped at 100 where the answer was cut at its limit. NULL where there are none. Unit: rows.
 -- column share_of_clicks: Share of the domain's clicks that these first rows bring; NULL where all are loaded, or the service does not say it. Unit: fraction.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.

@@ -1893,6 +1893,7 @@ const functions: Readonly<Record<string, string>> = {
   analyze_published: 'Renews the statistics of a table of bi, with the rights of its owner.',
   test_sentence: "Why the tests of its definition hold a unit's answer.",
   held_sentence: 'The sentence of one code out of the message of a verdict.',
+  capped_unit_ids: 'Units whose newest answer was cut at its limit, for is_final.',
   unit_state: 'What people see of a unit, by its pointers and the job that asks for it.',
   box_slice: 'What slices stand for together: a value or a list of values for each dimension.',
 }
