@@ -140,7 +140,7 @@ export const keyProblem = (plan: ParsePlan, cellOf: CellOf): RowError | null => 
   )
 }
 
-/** The key of a row that was rejected, or null where the key itself cannot be read. */
+/** The key of a row that was rejected or is of another period, or null where the key itself cannot be read. */
 export const keyOf = (plan: ParsePlan, cellOf: CellOf): (string | null)[] | null => {
   const key: (string | null)[] = []
   for (const place of plan.keyPlaces) {
@@ -149,8 +149,9 @@ export const keyOf = (plan: ParsePlan, cellOf: CellOf): (string | null)[] | null
     try {
       key.push(castCell(planned, cellOf, place))
     } catch (error) {
-      if (error instanceof RowError) return null
-      throw error
+      if (!(error instanceof RowError)) throw error
+      if (error.stray === null) return null
+      key.push(error.stray.period)
     }
   }
   return key

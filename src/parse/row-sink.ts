@@ -101,6 +101,7 @@ export const takeRow = (sink: RowSink, cells: Cells, record: RecordPlace): boole
     leaveOut(sink, filled, filled)
     if (problem.stray !== null) {
       addStray(report, problem.stray)
+      if (!problem.stray.isExpected) plan.mark?.addOther(keyOf(plan, cells.textOf))
       return false
     }
     reject(sink, problem, record, keyOf(plan, cells.textOf))

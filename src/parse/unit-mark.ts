@@ -34,10 +34,14 @@ export interface UnitMark {
   /** By place of the unit, those of other jobs included. */
   readonly rows: Uint32Array
   readonly rejects: Uint32Array
+  /** By place of the slice: 1 where rows of it came for periods that were not asked for. */
+  readonly others: Uint8Array
   /** Counts a row; the constants and the number that stand behind its cells. null: the row is not this job's. */
   suffixOf(values: readonly (string | null)[]): string | null
   /** The unit that a record's key names; null where nothing tells. @param key as in a rejected row */
   unitOf(key: readonly (string | null)[] | null): number | null
+  /** A row of a period that was not asked for. @param key as in `unitOf` */
+  addOther(key: readonly (string | null)[] | null): void
 }
 
 /** @param constants COPY text of the cells that are the same in all rows, each with a tab before it */
@@ -47,11 +51,14 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
   const sliceOf = createLookup(places.slice, (cells) => slices.get(cells.map(cellText).join('\t')) ?? -1)
   let [lastUnit, suffix] = [-1, '']
   const windowIn = period === null ? () => 0 : createLookup([period], ([cell]) => windowOf(cell ?? ''))
+  const sliceOfKey = (key: readonly (string | null)[]): number =>
+    slices.get(places.keySlice.map((place) => cellText(key[place] ?? '')).join('\t')) ?? -1
   const mark = {
     strays: 0,
     filled: 0,
     rows: new Uint32Array(numbers.length),
     rejects: new Uint32Array(numbers.length),
+    others: new Uint8Array(sliceCount),
     suffixOf: (values: readonly (string | null)[]): string | null => {
       if (counted !== null) mark.filled += countValues(values, counted)
       const slice = sliceOf(values)
@@ -69,9 +76,13 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
     unitOf: (key: readonly (string | null)[] | null): number | null => {
       if (numbers.length === 1) return 0
       if (key === null) return null
-      const slice = slices.get(places.keySlice.map((place) => cellText(key[place] ?? '')).join('\t')) ?? -1
+      const slice = sliceOfKey(key)
       const window = places.keyPeriod === null ? 0 : windowOf(key[places.keyPeriod] ?? '')
       return slice < 0 || window < 0 ? null : window * sliceCount + slice
+    },
+    // A slice that it does not have is beyond the array's end, where nothing is kept.
+    addOther: (key: readonly (string | null)[] | null): void => {
+      if (key !== null) mark.others[sliceOfKey(key)] = 1
     },
   }
   return mark

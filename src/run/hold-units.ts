@@ -19,6 +19,8 @@ export interface Tally extends TestedUnit {
   readonly refused: number
   readonly previous: number
   readonly duplicates: number
+  /** Its values have rows of periods that were not asked for. */
+  readonly isElsewhere: boolean
 }
 
 export interface Held extends Tally {
@@ -63,9 +65,10 @@ export const heldOf = (rule: HoldRule | null, tallies: readonly Tally[], failing
 /** null: it may be loaded. */
 export const holdCodeOf = (
   { shrink, mostRows, top, vanished }: HoldRule,
-  { rows, refused, previous }: Pick<Tally, 'rows' | 'refused' | 'previous'>,
+  { rows, refused, previous, isElsewhere }: Pick<Tally, 'rows' | 'refused' | 'previous' | 'isElsewhere'>,
 ): HeldCode | null => {
   if (rows === 0 && refused > 0) return 'TOO_MANY_REJECTS'
+  if (rows === 0 && isElsewhere) return 'SHRUNK'
   if (rows > 0 && vanished.length > 0) return 'SCHEMA'
   const came = rows + refused
   if (isCut(mostRows, { rows, refused })) return 'CAPPED'
@@ -99,7 +102,11 @@ export const holdBack = async (
   return because
 }
 
-const reasonOf = ({ code, rows, previous, number, because }: Held, rule: HoldRule | null, pipeline: string): string => {
+const reasonOf = (
+  { code, rows, previous, number, because, isElsewhere }: Held,
+  rule: HoldRule | null,
+  pipeline: string,
+): string => {
   const release = `\`millrace release ${number}\``
   switch (code) {
     case 'SCHEMA':
@@ -115,6 +122,8 @@ const reasonOf = ({ code, rows, previous, number, because }: Held, rule: HoldRul
         `and run \`millrace backfill … --force\`, which costs more; or ${release} loads these.`
       )
     case 'SHRUNK':
+      if (previous === 0 && isElsewhere)
+        return `the answer has rows of it for other periods alone. If the service has none for this one, ${release} says so.`
       return (
         `the new answer has ${rows} rows, ${previous} are loaded (limits.shrink ${(rule?.shrink ?? 0) * 100}%). ` +
         `The loaded rows stay; if the new answer is right, ${release} loads it.`

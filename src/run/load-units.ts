@@ -129,6 +129,7 @@ const tallyUnits = (
       ...{ number, window: Math.floor(place / units.sliceIds.length), slice: place % units.sliceIds.length },
       rows: (mark.rows[place] ?? 0) - duplicates - conflicting,
       refused: (mark.rejects[place] ?? 0) + conflicting,
+      isElsewhere: mark.others[place % units.sliceIds.length] === 1,
       previous: before.byUnit.get(number) ?? 0,
       duplicates,
     })

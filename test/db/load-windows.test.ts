@@ -162,6 +162,18 @@ describe('a packed answer', () => {
     expect((await unitRows(db, kit.pipeline)).filter((unit) => unit.held_answer_id !== null)).toEqual([])
   })
 
+  test('holds a unit that it has rows of other months alone for: that is not none', async () => {
+    const { work, result } = await load(both(), line('2026-03', 'a.com', '7'), line('2026-01', 'b.com', '2'))
+    // Nothing came for b.com in the second month, and nothing of another month either: the service has none.
+    expect(result).toMatchObject({ read: 1, inserted: 1, unitsLoaded: 2, unitsHeld: 2 })
+    expect((await unitRows(db, kit.pipeline)).map((unit) => unit.held_code)).toEqual(['SHRUNK', null, 'SHRUNK', null])
+    const [message] = await query<{ error_message: string }>(`select error_message from etl.unit_list where state = 'held'`)
+    expect(message?.error_message).toContain('the answer has rows of it for other periods alone')
+    const only = boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' })
+    const release = await again(work, await answerOf(work), only, { released: true })
+    expect(await loadBody(kit, release, {})).toMatchObject({ read: 0, inserted: 0, unitsLoaded: 1, unitsHeld: 0 })
+  })
+
   test('opens the window of a unit it holds', async () => {
     await load(both(), ...four)
     await query(`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)

@@ -121,6 +121,17 @@ describe('the pages', () => {
     )
   })
 
+  test('units that were cut at their limit are said to be: with their pipeline and with the unit', async () => {
+    await fillLedger(db, 'loaded')
+    const url = await serve()
+    expect(await text(url)).not.toContain('capped')
+    expect(await text(`${url}/units/1`)).not.toContain('capped')
+    await db.database.pool.query(`insert into etl.cut_units (unit_id, answer_id, row_limit) values (1, 1, 400), (2, 999, 400)`)
+    expect(await text(url)).toMatch(/keywords.{0,80}rows<\/span><br><span class="soft">1 unit capped<\/span>/s)
+    expect(await text(`${url}/units/1`)).toContain('400, capped at the limit: there may be more')
+    expect(await text(`${url}/units/2`)).not.toContain('capped')
+  })
+
   test('a run shows its arguments as words; a search finds slices by the beginning of their first value', async () => {
     await fillLedger(db, 'loaded')
     const url = await serve()

@@ -1,10 +1,11 @@
 // The ten-second page: what needs a person, how complete and fresh each pipeline is, what it cost, what works now.
 import { html } from 'hono/html'
 import { sql } from 'kysely'
-import { sum } from '../../core/counted.ts'
+import { counted, sum } from '../../core/counted.ts'
 import type { Definition, UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
 import type { Row } from '../../db/typed-row.ts'
+import { cappedUnits } from '../../ledger/loads.ts'
 import { barsOf, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
 import { age, count, coverageAddress, lastDays, moment } from '../format.ts'
@@ -44,28 +45,44 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
   const nowMs = clock.now()
   const days = lastDays(nowMs, nightsShown)
   const [since = ''] = days
-  const [windows, wanted, foretold, held, failed, waiting, approved, accounts, runs, reports, quarantine, events, nights, quota] =
-    await Promise.all([
-      readWindows(kysely, { remembered: true }),
-      wantedLines(kysely),
-      forecasts(kysely, nowMs, context.priceOf),
-      troubledLines(kysely, { state: 'held' }, shownTroubles),
-      troubledLines(kysely, { state: 'failed' }, shownTroubles),
-      waitingWords(kysely),
-      standingWords(kysely),
-      accountStates(kysely),
-      lastRuns(kysely, runsRead),
-      countOpenReports(kysely),
-      countQuarantined(kysely),
-      lastEvents(kysely, 10),
-      pipelineNights(kysely, since),
-      quotaDays(kysely, since),
-    ])
+  const [
+    windows,
+    wanted,
+    foretold,
+    held,
+    failed,
+    waiting,
+    approved,
+    accounts,
+    runs,
+    reports,
+    quarantine,
+    events,
+    nights,
+    quota,
+    capped,
+  ] = await Promise.all([
+    readWindows(kysely, { remembered: true }),
+    wantedLines(kysely),
+    forecasts(kysely, nowMs, context.priceOf),
+    troubledLines(kysely, { state: 'held' }, shownTroubles),
+    troubledLines(kysely, { state: 'failed' }, shownTroubles),
+    waitingWords(kysely),
+    standingWords(kysely),
+    accountStates(kysely),
+    lastRuns(kysely, runsRead),
+    countOpenReports(kysely),
+    countQuarantined(kysely),
+    lastEvents(kysely, 10),
+    pipelineNights(kysely, since),
+    quotaDays(kysely, since),
+    cappedUnits(kysely),
+  ])
   const counts = pipelineCounts(windows)
   const body = html`<div class="overview"><div class="needs">
 ${needsPerson({ held, failed, waiting, approved, accounts, credits: await repairCredits(context, [...held, ...failed]) }, runs, counts)}
 </div><div class="rows">
-${pipelineRows(context, { windows, counts, wanted, nights, quota, forecasts: foretold, days, held, waiting })}
+${pipelineRows(context, { windows, counts, capped, wanted, nights, quota, forecasts: foretold, days, held, waiting })}
 </div><div class="now">
 ${now(
   runs,
@@ -161,6 +178,7 @@ const verdict = (runs: readonly RunLine[], counts: readonly PipelineCounts[], wa
 interface PipelineFacts {
   readonly windows: Windows
   readonly counts: readonly PipelineCounts[]
+  readonly capped: Awaited<ReturnType<typeof cappedUnits>>
   readonly wanted: readonly WantedLine[]
   readonly nights: readonly PipelineNight[]
   readonly quota: readonly QuotaDay[]
@@ -178,8 +196,8 @@ const pipelineRows = (context: WebContext, facts: PipelineFacts): Html => {
   const rows = [...names].sort().map((pipeline) => factsOf(context, facts, pipeline))
   const nights = `${facts.days.length} nights`
   return html`<div class="pipelines">${table('Pipelines', rows, 'No pipeline is defined here.', {
-    Pipeline: ({ pipeline, rows }) =>
-      html`<a href="${coverageAddress(pipeline)}"><strong>${breakable(pipeline)}</strong></a><br><span class="soft">${count(rows)} rows</span>`,
+    Pipeline: ({ pipeline, rows, capped }) =>
+      html`<a href="${coverageAddress(pipeline)}"><strong>${breakable(pipeline)}</strong></a><br><span class="soft">${count(rows)} rows</span>${capped === undefined ? '' : html`<br><span class="soft">${counted(Number(capped.units), 'unit')} capped</span>`}`,
     [`Complete, and the last ${monthsShown} months`]: ({ pipeline, span, months }) =>
       html`${completeWords(span, months)} ${monthStrip(pipeline, months)}`,
     Fresh: ({ freshAt, nowMs }) =>
@@ -219,6 +237,7 @@ const factsOf = ({ definitions, clock }: WebContext, facts: PipelineFacts, pipel
   return {
     ...{ pipeline, definition, restated, months, span, waitsForApproval, nowMs },
     rows: facts.counts.find(isOwn)?.rows ?? 0,
+    capped: facts.capped.find(isOwn),
     /** The newest moment at which the service was asked for anything of it. */
     freshAt: facts.windows.loads
       .filter(isOwn)

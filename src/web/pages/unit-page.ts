@@ -78,7 +78,7 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dt>Pipeline</dt><dd><a href="${coverageAddress(unit.pipeline)}">${unit.pipeline}</a></dd>
 <dt>Window</dt><dd>${unit.window_from} up to ${unit.window_to}</dd>
 <dt>Slice</dt><dd>${sliceLabel(unit.slice)}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is asked for)'}</dd>
-<dt>Rows</dt><dd>${count(unit.rows)}</dd>
+<dt>Rows</dt><dd>${count(unit.rows)}${unit.capped ? ', capped at the limit: there may be more' : ''}</dd>
 <dt>Loaded</dt><dd>${moment(unit.loaded_at)}</dd>
 <dt>Asked for</dt><dd>${moment(answer?.asked_at ?? null)}${answer?.stood_at == null ? '' : `, still the same at ${moment(answer.stood_at)}`}</dd>
 <dt>Service says</dt><dd>${answer?.source_last_updated == null ? '–' : `last updated ${answer.source_last_updated}`}${answer?.source_count == null ? '' : `, ${count(answer.source_count)} rows`}</dd>

@@ -14,6 +14,7 @@ export const unitDetail = async (db: Db, unitId: number) => {
   const row = await db
     .selectFrom('etl.unit_list as u')
     .select(['u.pipeline_id', 'u.version', 'u.slice_id', 'u.window_from', 'u.window_to', 'u.slice', 'u.wanted'])
+    .select(sql<boolean>`u.unit_id in (select c.unit_id from etl.capped_units c)`.as('capped'))
     .select(wholesOrNull('u', 'answer_id', 'held_answer_id', 'job_id'))
     .where('u.unit_id', '=', String(unitId))
     .executeTakeFirst()

@@ -61,7 +61,7 @@ describe('a report', () => {
   })
 
   test('with as many rows as were asked for is cut, and never loaded as complete', () => {
-    const unit = (rows: number, previous = 0, refused = 0) => ({ rows, refused, previous })
+    const unit = (rows: number, previous = 0, refused = 0) => ({ rows, refused, previous, isElsewhere: false })
     const rule = { shrink: 0.5, mostRows: 100, top: null, vanished: [] }
     expect([unit(100), unit(99, 0, 1), unit(200), unit(100, 260)].map((one) => holdCodeOf(rule, one))).toEqual([
       'CAPPED',
