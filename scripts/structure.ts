@@ -98,6 +98,9 @@ const isSpelledOut = (type: unknown, spelled: ReadonlySet<string>): boolean => {
   return found
 }
 
+/** Of sql<Row>`…`, and of query<Row>(db)`…` (src/db/typed-row.ts). */
+const rowTypeOf = ({ typeArguments, tag }: Node): unknown => typeArguments ?? (isNode(tag) ? tag['typeArguments'] : null)
+
 /** Interfaces of the file's own that extend nothing. An exported one is a shape that others read, and documented as such. */
 const ownInterfaces = (body: readonly Node[]): Set<string> =>
   new Set(
@@ -118,7 +121,7 @@ export const readSource = (path: string): SourceFile => {
     const found = importOf(node)
     if (found !== null) imports.push(found)
     if (functionTypes.has(node.type) && linesOf(node) > 1) functions.push(linesOf(node))
-    if (node.type === 'TaggedTemplateExpression' && isSpelledOut(node['typeArguments'], spelled)) handTypedRows += 1
+    if (node.type === 'TaggedTemplateExpression' && isSpelledOut(rowTypeOf(node), spelled)) handTypedRows += 1
   })
   const lines = text.split('\n')
   const commented = new Set<number>()

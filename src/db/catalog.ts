@@ -1,28 +1,25 @@
 // What PostgreSQL's own catalog says: which tables, views and roles there are, and whether the server is one of several.
-import { sql } from 'kysely'
 import type { Database } from './connect.ts'
 import type { Db } from './tables.ts'
-import type { Texts } from './typed-row.ts'
+import { query, type Texts } from './typed-row.ts'
 
 /** Those of the tables and views that are not there, in the order given. @param names with their schema */
 export const missingRelations = async (db: Db, names: readonly string[]): Promise<string[]> => {
-  const { rows } = await sql<Texts<'name'>>`
-    select name from unnest(${[...names]}::text[]) with ordinality as wanted (name, at) where to_regclass(name) is null order by at`.execute(
-    db,
-  )
+  const rows = await query<Texts<'name'>>(db)`
+    select name from unnest(${[...names]}::text[]) with ordinality as wanted (name, at) where to_regclass(name) is null order by at`
   return rows.map(({ name }) => name)
 }
 
 /** Columns of a table or view in its order; none where there is no such thing. @param relation with its schema */
 export const columnNames = async (db: Db, relation: string): Promise<string[]> => {
-  const { rows } = await sql<Texts<'name'>>`select attname as name from pg_attribute
-    where attrelid = to_regclass(${relation}) and attnum > 0 and not attisdropped order by attnum`.execute(db)
+  const rows = await query<Texts<'name'>>(db)`select attname as name from pg_attribute
+    where attrelid = to_regclass(${relation}) and attnum > 0 and not attisdropped order by attnum`
   return rows.map(({ name }) => name)
 }
 
 /** Roles belong to the server, not to the database. */
 export const roleExists = async (db: Db, role: string): Promise<boolean> => {
-  const { rows } = await sql`select 1 from pg_roles where rolname = ${role}`.execute(db)
+  const rows = await query(db)`select 1 from pg_roles where rolname = ${role}`
   return rows.length > 0
 }
 
@@ -39,4 +36,4 @@ export const isCluster = async (database: Database): Promise<boolean> => {
 }
 
 const askCluster = async ({ kysely }: Database): Promise<boolean> =>
-  (await sql`select 1 from pg_extension where extname = 'citus'`.execute(kysely)).rows.length > 0
+  (await query(kysely)`select 1 from pg_extension where extname = 'citus'`).length > 0

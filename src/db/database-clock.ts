@@ -1,7 +1,6 @@
 // The database's clock in the program: asked now and then, carried on by a clock that only measures spans. What the machine's own clock says does not matter.
-import { sql } from 'kysely'
 import { type Clock, systemClock } from '../core/clock.ts'
-import type { Numbers } from './typed-row.ts'
+import { type Numbers, query } from './typed-row.ts'
 import type { Db } from './tables.ts'
 
 /** The one clock for times that are compared: several machines write to one warehouse. */
@@ -20,9 +19,8 @@ export const openDatabaseClock = async (db: Db): Promise<DatabaseClock> => {
   let [aheadMs, skewMs] = [0, 0]
   const sync = async (from: Db): Promise<void> => {
     const before = performance.now()
-    const { rows } = await sql<Numbers<'ms'>>`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`.execute(from)
+    const [row] = await query<Numbers<'ms'>>(from)`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`
     const after = performance.now()
-    const [row] = rows
     if (row === undefined) return
     // The answer was true at some moment between the two.
     aheadMs = row.ms - (before + after) / 2

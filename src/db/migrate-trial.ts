@@ -4,6 +4,7 @@ import type { Database } from './connect.ts'
 import { databaseError, isDatabaseError } from './database-error.ts'
 import { type MigrateOptions, migrationState } from './migrate.ts'
 import { loadMigration, migrationFiles, statementsOf } from './migration-files.ts'
+import { query } from './typed-row.ts'
 import type { Db } from './tables.ts'
 
 /** In a warehouse that is in use a load waits no longer than that, neither before a lock of ours nor behind one; an empty one has no loads. */
@@ -29,10 +30,12 @@ export const afterPending = async <T>(database: Database, options: MigrateOption
 
 /** The record of migrations, which comments of the first one name, is made by the process that applies them; here it is taken back with the rest. */
 const makeRecord = async (trial: Db): Promise<void> => {
-  await sql`create schema if not exists etl`.execute(trial)
+  await query(trial)`create schema if not exists etl`
   for (const name of ['kysely_migration', 'kysely_migration_lock'])
-    await sql`create table if not exists ${sql.table(`etl.${name}`)} (name varchar(255) primary key, timestamp varchar(255), id varchar(255),
-      is_locked integer)`.execute(trial)
+    await query(
+      trial,
+    )`create table if not exists ${sql.table(`etl.${name}`)} (name varchar(255) primary key, timestamp varchar(255), id varchar(255),
+      is_locked integer)`
 }
 
 /** Names of the migrations that create the table, found without a database. @param schema of the table */

@@ -5,7 +5,7 @@ import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { missingRelations } from './catalog.ts'
 import type { Database } from './connect.ts'
 import { inPatientTransaction, type Patience } from './patience.ts'
-import type { Texts } from './typed-row.ts'
+import { query, type Texts } from './typed-row.ts'
 import type { Db } from './tables.ts'
 import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
 import { loadMigration, migrationFiles, statementsOf } from './migration-files.ts'
@@ -65,7 +65,7 @@ export const migrationState = async (database: Database, options: MigrateOptions
 const appliedMigrations = async (database: Database): Promise<string[]> => {
   try {
     if ((await missingRelations(database.kysely, ['etl.kysely_migration'])).length > 0) return []
-    const { rows } = await sql<Texts<'name'>>`select name from etl.kysely_migration order by name`.execute(database.kysely)
+    const rows = await query<Texts<'name'>>(database.kysely)`select name from etl.kysely_migration order by name`
     return rows.map(({ name }) => name)
   } catch (error) {
     throw databaseError(error, database.display)

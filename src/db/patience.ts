@@ -1,10 +1,9 @@
 // Changes of the warehouse's shape need locks that readers may hold: asked for in short tries, so that others do not queue behind us for long, and given up in order.
 import { setTimeout } from 'node:timers/promises'
-import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from './connect.ts'
 import { sqlStateOf } from './database-error.ts'
-import type { Maybe, Numbers, Texts } from './typed-row.ts'
+import { type Maybe, type Numbers, query, type Texts } from './typed-row.ts'
 import type { Db } from './tables.ts'
 
 /** How a change of shape waits for those who use what it changes, without making others queue behind it. */
@@ -67,8 +66,8 @@ const tryOnce = async <T>(
   let timer: NodeJS.Timeout | undefined
   try {
     return await kysely.transaction().execute(async (trx) => {
-      const { rows } = await sql<Numbers<'pid'>>`
-        select pg_backend_pid() as pid, set_config('lock_timeout', ${`${Math.round(lockMs)}ms`}, true)`.execute(trx)
+      const rows = await query<Numbers<'pid'>>(trx)`
+        select pg_backend_pid() as pid, set_config('lock_timeout', ${`${Math.round(lockMs)}ms`}, true)`
       const look = (): Promise<void> => blockersOf(kysely, rows[0]?.pid ?? 0).then(noteBlockers, () => undefined)
       timer = setInterval(() => void look(), lookEveryMs)
       return work(trx)
@@ -80,9 +79,9 @@ const tryOnce = async <T>(
 
 /** Logins, applications and since when they hold what the session waits for; empty where it waits for none. */
 const blockersOf = async (db: Db, pid: number): Promise<string> => {
-  const { rows } = await sql<Numbers<'pid'> & Maybe<Texts<'login' | 'application' | 'since'>>>`
+  const rows = await query<Numbers<'pid'> & Maybe<Texts<'login' | 'application' | 'since'>>>(db)`
     select a.pid, a.usename as login, a.application_name as application, to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS TZ') as since
-    from unnest(pg_blocking_pids(${pid}::integer)) as b (pid) join pg_stat_activity a on a.pid = b.pid order by a.pid`.execute(db)
+    from unnest(pg_blocking_pids(${pid}::integer)) as b (pid) join pg_stat_activity a on a.pid = b.pid order by a.pid`
   return rows
     .map(({ pid: one, login, application, since }) => {
       const named = application === null || application === '' ? '' : `, application ${application}`

@@ -11,6 +11,7 @@ import {
 } from 'kysely'
 import type { ClientBase, Pool, PoolClient, QueryConfig } from 'pg'
 import { z } from 'zod'
+import { query } from './typed-row.ts'
 import type { Db, Tables } from './tables.ts'
 
 /** One connection for several statements that belong together: temporary tables, staging, a transaction. */
@@ -74,7 +75,7 @@ const lockRow = (adapter: DialectAdapter): DialectAdapter =>
     acquireMigrationLock: async (
       ...[db, { lockTable, lockTableSchema = 'public' }]: Parameters<DialectAdapter['acquireMigrationLock']>
     ) => {
-      await sql`select id from ${sql.table(`${lockTableSchema}.${lockTable}`)} for update`.execute(db)
+      await query(db)`select id from ${sql.table(`${lockTableSchema}.${lockTable}`)} for update`
     },
     releaseMigrationLock: async () => undefined,
   })

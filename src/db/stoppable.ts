@@ -5,7 +5,7 @@ import pg from 'pg'
 import { z } from 'zod'
 import { tellWait } from '../core/waiting.ts'
 import { sqlStateOf } from './database-error.ts'
-import { byName } from './prepared.ts'
+import { byName } from './typed-row.ts'
 
 const stops = new AsyncLocalStorage<AbortSignal>()
 

@@ -1,6 +1,9 @@
-// The rows of raw statements: a column of a table is typed from `Tables`, what is computed by its kind. Nothing checks a raw statement's own word.
-import type { Selectable } from 'kysely'
-import type { Tables } from './tables.ts'
+// Raw statements and their rows. A column of a table is typed from `Tables`, what is computed by its kind; nothing checks a raw statement's own word. Of
+// statements that are sent for every unit the server parses and plans each once a connection instead of once a unit.
+import { createHash } from 'node:crypto'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { arrayText } from './arrays.ts'
+import type { Db, Tables } from './tables.ts'
 
 /** Columns as they are read: `Row<'etl.units', 'slice_id' | 'window_from'>`. */
 export type Row<Table extends keyof Tables, Column extends keyof Selectable<Tables[Table]>> = Readonly<
@@ -24,3 +27,62 @@ export type Texts<Name extends string> = Readonly<Record<Name, string>>
 
 /** The column's values as an array: `array_agg`. */
 export type Lists<Of> = { readonly [Column in keyof Of]: readonly NonNullable<Of[Column]>[] }
+
+interface Known {
+  readonly name: string
+  sent: number
+}
+
+/** A text is known for good, so texts must not hold values. */
+const known = new Map<string, Known>()
+/** Each costs every connection some memory; what comes after that many is sent as it is. */
+const mostNames = 500
+
+const remember = (text: string): void => {
+  if (known.size >= mostNames || known.has(text)) return
+  known.set(text, { name: `millrace_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`, sent: 0 })
+}
+
+/** Sent so often, four times, sixteen times as often, a statement is planned anew: tables grow, and nothing tells the server in time. */
+const firstReplan = 64
+
+/** Exported for tests. @param sent how often it was sent before */
+export const generationOf = (sent: number): number => (sent < firstReplan ? 0 : 1 + Math.floor(Math.log2(sent / firstReplan) / 2))
+
+const nameOf = (text: string): string | undefined => {
+  const found = known.get(text)
+  if (found === undefined) return undefined
+  const name = `${found.name}_${generationOf(found.sent)}`
+  found.sent += 1
+  return name
+}
+
+/** What a connection is asked to send, with a known text under its name and arrays as texts. @param sent arguments of the driver's `query` */
+export const byName = (sent: readonly unknown[]): readonly unknown[] => {
+  const [text, values, ...others] = sent
+  if (typeof text !== 'string' || !Array.isArray(values)) return sent
+  const [name, texts] = [nameOf(text), values.map(arrayText)]
+  return [name === undefined ? { text, values: texts } : { name, text, values: texts }, ...others]
+}
+
+/** Rows of one raw statement: query<Row>(db)`select …`. */
+export const query =
+  <Row>(db: Db) =>
+  async (...statement: Parameters<typeof sql>): Promise<Row[]> =>
+    (await sql<Row>(...statement).execute(db)).rows
+
+/**
+ * The same for statements whose best plan does not depend on their values and whose columns are named one by one: a plan that is kept may be for any
+ * values, and outlives a change of the tables only with the same columns.
+ */
+export const prepared =
+  <Row>(db: Db) =>
+  (...statement: Parameters<typeof sql>): Promise<Row[]> =>
+    executePrepared(db, sql<Row>(...statement))
+
+/** The same of a statement that is there already. */
+export const executePrepared = async <Row>(db: Db, statement: RawBuilder<Row>): Promise<Row[]> => {
+  const compiled = statement.compile(db)
+  remember(compiled.sql)
+  return (await db.executeQuery<Row>(compiled)).rows
+}

@@ -1,7 +1,7 @@
 // Purchases and answers that receipts and landings prove and this ledger does not know: their jobs are made anew, as the ledger that had them would have them.
 import { sql } from 'kysely'
 import type { Slice } from '../core/types.ts'
-import type { Counts, Flags, Row } from '../db/typed-row.ts'
+import { type Counts, type Flags, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { isLandingKnown } from './answers.ts'
 import { databaseNow } from './database-now.ts'
@@ -143,24 +143,22 @@ const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPi
     lists.length === 0
       ? sql`select '{}'::text[] as v`
       : sql`select array[${sql.join(columns)}] as v from ${sql.join(lists, sql` cross join `)}`
-  const { rows } = await sql<Row<'etl.slices', 'slice_id'>>`
+  const rows = await query<Row<'etl.slices', 'slice_id'>>(trx)`
     with wanted as (${product}), made as (
       insert into etl.slices (pipeline_id, "values", wanted_since, wanted_until)
       select ${pipelineId}::integer, v, ${generation}::integer, ${generation}::integer from wanted
       on conflict (pipeline_id, "values") do nothing returning slice_id
     )
     select slice_id from made union all
-    select s.slice_id from etl.slices s join wanted on s."values" = wanted.v where s.pipeline_id = ${pipelineId}::integer order by 1`.execute(
-    trx,
-  )
+    select s.slice_id from etl.slices s join wanted on s."values" = wanted.v where s.pipeline_id = ${pipelineId}::integer order by 1`
   return rows.map((row) => row.slice_id)
 }
 
 /** Two clones count on from one number. One that is taken here gives way to a new one, which says nothing of its age. */
 const freeAskNumber = async (trx: Db, askNumber: string): Promise<{ askNumber: string; isNew: boolean }> => {
-  const { rows } = await sql<Flags<'taken'>>`
+  const rows = await query<Flags<'taken'>>(trx)`
     select exists (select from etl.answers where ask_number = ${askNumber}::bigint)
-      or exists (select from etl.jobs where ask_number = ${askNumber}::bigint and report_state is not null) as taken`.execute(trx)
+      or exists (select from etl.jobs where ask_number = ${askNumber}::bigint and report_state is not null) as taken`
   if (rows[0]?.taken !== true) return { askNumber, isNew: false }
   const next = await sql<Counts<'ask'>>`select nextval('etl.ask_numbers') as ask`.execute(trx)
   return { askNumber: next.rows[0]?.ask ?? askNumber, isNew: true }

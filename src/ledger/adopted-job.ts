@@ -1,7 +1,7 @@
 // The job that stands for work another ledger had begun, with the answer that landed of it, and the units that wait for it.
 import { sql } from 'kysely'
 import type { JobKind, Slice, Window } from '../core/types.ts'
-import type { Counts, Lists, Maybe } from '../db/typed-row.ts'
+import { type Counts, type Lists, type Maybe, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { insertingAnswer, type NewAnswer } from './answers.ts'
 import { countApproval } from './approvals.ts'
@@ -99,13 +99,13 @@ const uncertain =
   'reports: `millrace reports adopt` records the id; to send it again (it may be bought twice) run with --resubmit-uncertain.'
 
 const insertFound = async (trx: Db, jobId: string, answer: FoundAnswer): Promise<void> => {
-  await sql`
+  await query(trx)`
     with job as materialized (
       select * from etl.jobs where job_id = ${jobId}::bigint
     ), answer as (${insertingAnswer(answer)} returning answer_id)
     update etl.jobs set answer_id = (select answer_id from answer), data_points_count = ${answer.dataPoints}::bigint,
       used_quota = ${answer.usedQuota}::numeric
-    where job_id = ${jobId}::bigint`.execute(trx)
+    where job_id = ${jobId}::bigint`
 }
 
 /** Units wait for the job unless they have something as new. A plan gives way, and so does what failed or is held without a purchase that lives. */
@@ -115,7 +115,7 @@ export const pointUnits = async (
   jobId: string,
   askNumber: string,
 ): Promise<void> => {
-  const { rows } = await sql<Maybe<Lists<Counts<'left'>>>>`
+  const rows = await query<Maybe<Lists<Counts<'left'>>>>(trx)`
     with cell as (
       select w.at::date as window_from, s.slice_id from etl.jobs j
         cross join lateral generate_series(j.window_from, j.window_to - 1, ${`1 ${windowEvery}`}::interval) as w (at)
@@ -136,7 +136,7 @@ export const pointUnits = async (
       on conflict (pipeline_id, window_from, slice_id) do update set job_id = excluded.job_id
       returning window_from
     ), ${openingWindows(pipelineId)}
-    select array_agg(distinct job_id) as left from had where not stays and job_id is not null`.execute(trx)
+    select array_agg(distinct job_id) as left from had where not stays and job_id is not null`
   const left = rows[0]?.left ?? []
   await dissolvePlans(trx, pipelineId, left)
   await retireJobs(trx, left)
@@ -144,9 +144,9 @@ export const pointUnits = async (
 
 /** Reports that were only planned, approved or not, would buy the units they lost once more: the rest is planned anew, and held anew where it was. */
 const dissolvePlans = async (trx: Db, pipelineId: number, jobIds: readonly string[]): Promise<void> => {
-  const { rows } = await sql`
+  const rows = await query(trx)`
     with ${dissolving(sql`
       select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and j.state in ('open', 'held') and j.holder is null
-        and j.ask_number is null and j.answer_id is null order by j.job_id for update`)}`.execute(trx)
+        and j.ask_number is null and j.answer_id is null order by j.job_id for update`)}`
   if (rows.length > 0) await countApproval(trx, pipelineId)
 }

@@ -2,8 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
-import { executePrepared } from '../db/prepared.ts'
-import type { Row } from '../db/typed-row.ts'
+import { prepared, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { fenced, type Claim, isClaimedBy } from './claim-fence.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
@@ -30,9 +29,7 @@ export interface NewAnswer {
  * good, keeps the number it has. Throws FENCED.
  */
 export const insertAnswer = async (db: Db, claim: Claim, landed: NewAnswer): Promise<number> => {
-  const rows = await executePrepared(
-    db,
-    sql<Row<'etl.answers', 'answer_id'>>`
+  const [row] = await prepared<Row<'etl.answers', 'answer_id'>>(db)`
     with job as materialized (
       select * from etl.jobs where ${isClaimedBy(claim)} for update
     ), answer as (
@@ -44,9 +41,7 @@ export const insertAnswer = async (db: Db, claim: Claim, landed: NewAnswer): Pro
     )
     update etl.jobs set answer_id = (select answer_id from answer), updated_at = clock_timestamp(),
       report_state = case when ${mayBegin('report_state', reportTransitions['bytes landed'])} then 'downloaded' else report_state end
-    where ${isClaimedBy(claim)} returning answer_id`,
-  )
-  const [row] = rows
+    where ${isClaimedBy(claim)} returning answer_id`
   if (row === undefined) throw fenced(claim)
   return Number(row.answer_id)
 }
@@ -79,10 +74,8 @@ export const liesIn = sql<boolean>`a.landing = l.landing and a.answer_id in (
 
 /** Whether an answer on record has its bytes there. */
 export const isLandingKnown = async (db: Db, { locator, askNumber }: NamedLanding): Promise<boolean> => {
-  const { rows } = await sql`
-    select from (select ${locator}::text as landing, ${askNumber}::bigint as ask_number) l, etl.answers a where ${liesIn}`.execute(
-    db,
-  )
+  const rows = await query(db)`
+    select from (select ${locator}::text as landing, ${askNumber}::bigint as ask_number) l, etl.answers a where ${liesIn}`
   return rows.length > 0
 }
 
@@ -94,12 +87,10 @@ export const shaOnRecord = async (db: Db, answerId: number): Promise<string> => 
 
 /** The landed bytes turned out unusable: the next try downloads again (free), or reads the pages again; it never buys again. */
 export const dropAnswer = async (db: Db, claim: Claim): Promise<void> => {
-  await sql`
+  await query(db)`
     update etl.jobs set answer_id = null, updated_at = clock_timestamp(),
       report_state = case when ${mayBegin('report_state', reportTransitions['bytes unusable'])} then 'ready' else report_state end
-    where ${isClaimedBy(claim)} and exists (select from etl.answers a where a.answer_id = jobs.answer_id and a.job_id = jobs.job_id)`.execute(
-    db,
-  )
+    where ${isClaimedBy(claim)} and exists (select from etl.answers a where a.answer_id = jobs.answer_id and a.job_id = jobs.job_id)`
 }
 
 /** The answer is good as a whole; what was noted of units that are held stays. */
@@ -148,9 +139,9 @@ export const setVerdict = async (db: Db, answerId: number, verdict: string, mess
 
 /** For people who ask why units of a good answer are held: one sentence for each code is kept, the first. */
 export const noteHeld = async (db: Db, answerId: number, code: string, message: string): Promise<void> => {
-  await sql`
+  await query(db)`
     update etl.answer_rows set verdict = 'good', verdict_message = concat_ws(chr(10), verdict_message, ${`${code}: ${message}`}::text)
-    where answer_id = ${answerId}::bigint and coalesce(strpos(verdict_message, ${`${code}: `}), 0) = 0`.execute(db)
+    where answer_id = ${answerId}::bigint and coalesce(strpos(verdict_message, ${`${code}: `}), 0) = 0`
 }
 
 /** Everything the answer was asked for, which may be more than a job that loads it again covers; named as units of that pipeline. */

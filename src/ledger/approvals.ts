@@ -1,6 +1,7 @@
 // What waits for a person's word before it is bought: recorded, counted, planned anew.
 import { type ExpressionBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
+import { query } from '../db/typed-row.ts'
 import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
 import type { AskReason } from './candidates.ts'
 import { databaseNow } from './database-now.ts'
@@ -113,7 +114,7 @@ export const decide = async (trx: Db, approvalId: string, state: 'approved' | 'd
 
 /** Counts anew what waits, from its jobs; where none is left, nothing waits. Under the pipeline's lock. */
 export const countApproval = async (trx: Db, pipelineId: number): Promise<void> => {
-  await sql`
+  await query(trx)`
     with held as (
       select j.approval_id, j.reason, (count(*) filter (where j.kind = 'report'))::integer as reports, sum(j.cells) as units, sum(coalesce(j.estimated_quota, j.cells)) as credits,
         min(j.window_from) as first, max(j.window_to) as last
@@ -126,7 +127,7 @@ export const countApproval = async (trx: Db, pipelineId: number): Promise<void> 
     update etl.approvals a set reports = c.reports, units = c.units, credits = c.credits, reasons = c.reasons, window_from = c.first,
       window_to = c.last, state = case when c.units = 0 then 'dissolved' else 'waiting' end,
       decided_at = case when c.units = 0 then clock_timestamp() end
-    from counted c where a.approval_id = c.approval_id`.execute(trx)
+    from counted c where a.approval_id = c.approval_id`
 }
 
 /** Which held plans are dissolved: of one kind, or those that a range of windows touches. */
@@ -138,10 +139,10 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
     'kind' in which
       ? sql`exists (select from etl.approvals a where a.approval_id = j.approval_id and a.kind = ${which.kind})`
       : sql`j.window_from < ${which.to}::date and j.window_to > ${which.from}::date`
-  const { rows } = await sql`
+  const rows = await query(trx)`
     with ${dissolving(sql`
       select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'held' and j.guard = 'needs approval'
-        and j.ask_number is null and ${touched} order by j.job_id limit 1000 for update`)}`.execute(trx)
+        and j.ask_number is null and ${touched} order by j.job_id limit 1000 for update`)}`
   if (rows.length > 0) await countApproval(trx, pipelineId)
   return rows.length
 }

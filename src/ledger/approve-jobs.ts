@@ -1,7 +1,7 @@
 // A person's word: given for what waits, and taken back.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
-import type { Row } from '../db/typed-row.ts'
+import { query, type Row } from '../db/typed-row.ts'
 import { countApproval, decide } from './approvals.ts'
 import { isStanding } from './approved-jobs.ts'
 import { note } from './events.ts'
@@ -56,13 +56,13 @@ export const approveIn = async (trx: Db, pipelineId: number, by: string): Promis
     .execute()
   const approved: Approved[] = []
   for (const { approval_id, pipeline, version, reports, ...row } of rows) {
-    await sql`
+    await query(trx)`
       with held as (
         select job_id from etl.jobs where approval_id = ${approval_id}::bigint and state = 'held' and guard = 'needs approval'
         order by job_id for update
       )
       update etl.jobs set state = 'open', guard = 'usual', wanted_by = 'approval', attempts = 0, not_before = null, error_code = null, error_message = null,
-        updated_at = clock_timestamp() where job_id in (select job_id from held)`.execute(trx)
+        updated_at = clock_timestamp() where job_id in (select job_id from held)`
     await decide(trx, approval_id, 'approved', by)
     const one = {
       approvalId: Number(approval_id),
@@ -98,8 +98,8 @@ export const withdraw = async (db: Db, pipelines: readonly string[], by: string)
 /** The same of what one run asked for and that failed: no night tries it again. */
 export const withdrawRun = async (db: Db, runId: number, by: string): Promise<number> => {
   const ofRun = sql`exists (select from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = j.job_id)`
-  const { rows } = await sql<Row<'etl.jobs', 'pipeline_id'>>`
-    select distinct j.pipeline_id from etl.jobs j where ${ofRun} and j.state = 'failed' and ${isPersons} order by 1`.execute(db)
+  const rows = await query<Row<'etl.jobs', 'pipeline_id'>>(db)`
+    select distinct j.pipeline_id from etl.jobs j where ${ofRun} and j.state = 'failed' and ${isPersons} order by 1`
   let dissolved = 0
   for (const { pipeline_id } of rows) dissolved += await takeBack(db, pipeline_id, sql`${ofRun} and j.state = 'failed'`, by)
   return dissolved
@@ -117,10 +117,10 @@ const takeBack = (db: Db, pipelineId: number, which: RawBuilder<unknown>, by: st
     await lockPipeline(trx, pipelineId)
     const ours = sql`j.pipeline_id = ${pipelineId} and ${which} and not ${isWaitedFor(sql`j.job_id`)}`
     const unsent = sql`j.state in ('open', 'failed') and j.ask_number is null and j.answer_id is null and j.holder is null and ${isPersons}`
-    const { rows } = await sql`
+    const rows = await query(trx)`
       with ${dissolving(sql`
         select j.job_id from etl.jobs j where ${ours} and (${unsent} or ${isStanding} or j.state = 'held' and j.guard = 'needs approval')
-        order by j.job_id for update`)}`.execute(trx)
+        order by j.job_id for update`)}`
     const over = await sql`
       with gone as materialized (select j.job_id from etl.jobs j where ${ours} and ${isOver} and ${isPersons} order by j.job_id for update),
       ${leavingUnits()}

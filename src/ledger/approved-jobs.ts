@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import type { Lists, Maybe, Numbers, Row } from '../db/typed-row.ts'
+import { type Lists, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
 import { lockPipeline } from './pipelines.ts'
 import { dissolving, leavingUnits, priorityOf } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
@@ -13,7 +13,7 @@ export const isStanding: RawBuilder<boolean> = sql<boolean>`j.approval_id is not
 
 /** The run waits for everything of the pipeline that a person approved, whatever its windows and version. Returns how many. In the planner's transaction. */
 export const joinApproved = async (trx: Db, runId: number, pipeline: string): Promise<number> => {
-  const { rows } = await sql`
+  const rows = await query(trx)`
     with locked as (
       select j.job_id, j.cells, j.window_from, j.window_to from etl.jobs j
       where j.pipeline_id in (select pipeline_id from etl.pipelines where pipeline = ${pipeline}) and ${isStanding}
@@ -21,17 +21,17 @@ export const joinApproved = async (trx: Db, runId: number, pipeline: string): Pr
     )
     insert into etl.run_jobs (run_id, job_id, priority, units)
     select ${runId}::bigint, job_id, ${priorityOf('newest-first', sql`window_from`, sql`window_to`)}, cells from locked
-    on conflict (run_id, job_id) do nothing returning job_id`.execute(trx)
+    on conflict (run_id, job_id) do nothing returning job_id`
   return rows.length
 }
 
 /** Pipelines of `names` with something approved that can be bought now and that no living run waits for. */
 export const approvedReady = async (db: Db, names: readonly string[]): Promise<string[]> => {
   if (names.length === 0) return []
-  const { rows } = await sql<Row<'etl.pipelines', 'pipeline'>>`
+  const rows = await query<Row<'etl.pipelines', 'pipeline'>>(db)`
     select distinct p.pipeline from etl.jobs j join etl.pipelines p using (pipeline_id)
     where ${isStanding} and p.pipeline = any(${[...names]}::text[]) and coalesce(j.not_before <= clock_timestamp(), true)
-      and not ${isWaitedFor(sql`j.job_id`)} order by 1`.execute(db)
+      and not ${isWaitedFor(sql`j.job_id`)} order by 1`
   return rows.map((row) => row.pipeline)
 }
 
@@ -40,23 +40,23 @@ export const approvedReady = async (db: Db, names: readonly string[]): Promise<s
  * combination of its values again, since lists lose whole values. Under the pipeline's lock.
  */
 export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> => {
-  const { rows } = await sql<Row<'etl.jobs', 'job_id'> & Maybe<Lists<Numbers<'keeps'>>>>`
+  const rows = await query<Row<'etl.jobs', 'job_id'> & Maybe<Lists<Numbers<'keeps'>>>>(trx)`
     select j.job_id, (select array_agg(s.slice_id order by s.slice_id) from etl.slices s
         where s.slice_id = any(j.slice_ids) and s.wanted_until is null) as keeps
     from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isStanding} and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.slices s where s.slice_id = any(j.slice_ids) and s.wanted_until is not null)
-    order by j.job_id for update of j`.execute(trx)
+    order by j.job_id for update of j`
   const empty = rows.filter(({ keeps }) => keeps === null).map(({ job_id }) => job_id)
   if (empty.length > 0)
-    await sql`with ${dissolving(sql`select job_id from etl.jobs where job_id = any(${empty}::bigint[])`)}`.execute(trx)
+    await query(trx)`with ${dissolving(sql`select job_id from etl.jobs where job_id = any(${empty}::bigint[])`)}`
   for (const { job_id, keeps } of rows) {
     if (keeps === null) continue
-    await sql`
+    await query(trx)`
       with gone as (select ${job_id}::bigint as job_id), trimmed as (
         update etl.jobs set cells = cells / cardinality(slice_ids) * ${keeps.length}, slice_ids = ${keeps}::integer[],
           estimated_quota = estimated_quota * ${keeps.length} / cardinality(slice_ids), updated_at = clock_timestamp()
         where job_id = ${job_id}::bigint
-      ), ${leavingUnits(sql`not (u.slice_id = any(${keeps}::integer[]))`)} select`.execute(trx)
+      ), ${leavingUnits(sql`not (u.slice_id = any(${keeps}::integer[]))`)} select`
   }
 }
 
@@ -65,14 +65,12 @@ export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> =
  * here on: every night goes on with it. Returns the pipelines. @param by who said so
  */
 export const keepPaced = async (db: Db, runId: number, by: string): Promise<string[]> => {
-  const { rows } = await sql<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'>>`
-    select distinct p.pipeline_id, p.pipeline from ${pacedJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`.execute(
-    db,
-  )
+  const rows = await query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'>>(db)`
+    select distinct p.pipeline_id, p.pipeline from ${pacedJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`
   for (const { pipeline_id } of rows)
     await db.transaction().execute(async (trx) => {
       await lockPipeline(trx, pipeline_id)
-      await sql`
+      await query(trx)`
         with paced as (
           select j.job_id, j.reason, j.cells, j.window_from, j.window_to, coalesce(j.estimated_quota, j.cells) as credits
           from ${pacedJobs(runId)} where j.pipeline_id = ${pipeline_id} order by j.job_id for update of j
@@ -82,7 +80,7 @@ export const keepPaced = async (db: Db, runId: number, by: string): Promise<stri
               select reason, sum(cells) as units from paced group by 1) x), min(window_from), max(window_to), sum(cells), count(*), sum(credits),
             clock_timestamp(), ${by} from paced having count(*) > 0 returning approval_id
         )
-        update etl.jobs j set approval_id = w.approval_id from paced p, word w where j.job_id = p.job_id`.execute(trx)
+        update etl.jobs j set approval_id = w.approval_id from paced p, word w where j.job_id = p.job_id`
     })
   return [...new Set(rows.map((row) => row.pipeline))]
 }
@@ -105,17 +103,17 @@ export interface Backlog {
 
 /** What of the pipeline has a person's word and was not bought yet, over its versions. */
 export const backlogOf = async (db: Db, pipeline: string): Promise<Backlog> => {
-  const { rows } = await sql<Backlog>`
+  const rows = await query<Backlog>(db)`
     select (count(*) filter (where j.kind = 'report'))::integer as reports, coalesce(sum(j.cells), 0)::float8 as units,
       coalesce(sum(j.estimated_quota), 0)::float8 as credits, coalesce(sum(j.cells) filter (where j.estimated_quota is null), 0)::float8 as unpriced
     from etl.jobs j join etl.pipelines p using (pipeline_id)
-    where p.pipeline = ${pipeline} and ${isStanding} and j.error_code is distinct from 'NOT_PUBLISHED'`.execute(db)
+    where p.pipeline = ${pipeline} and ${isStanding} and j.error_code is distinct from 'NOT_PUBLISHED'`
   return rows[0] ?? { reports: 0, units: 0, credits: 0, unpriced: 0 }
 }
 
 /** Writes down when the last of it can be bought. @param doneOn null: not known */
 export const noteDoneOn = async (db: Db, pipeline: string, doneOn: IsoDate | null): Promise<void> => {
-  await sql`update etl.approvals a set done_on = ${doneOn}::date from etl.pipelines p
+  await query(db)`update etl.approvals a set done_on = ${doneOn}::date from etl.pipelines p
     where p.pipeline_id = a.pipeline_id and p.pipeline = ${pipeline} and a.state = 'approved' and a.done_on is distinct from ${doneOn}::date
-      and exists (select from etl.jobs j where j.approval_id = a.approval_id and ${isStanding})`.execute(db)
+      and exists (select from etl.jobs j where j.approval_id = a.approval_id and ${isStanding})`
 }

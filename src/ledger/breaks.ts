@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import type { Counts, Flags, Maybe, Numbers, Row, Texts } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Maybe, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 
 /** Runs that are judged: what is loaded again from the landing, or by hand, says nothing of a night of the service. */
 const nightly = sql`('run', 'schedule', 'demo')`
@@ -16,7 +16,7 @@ const remembered = '400 days'
  * Returns pipelines and runs with a window of which more than half changed.
  */
 export const sumRestated = async (db: Db, runId: number): Promise<readonly RestatedRun[]> => {
-  const { rows } = await sql<RestatedRun>`
+  const rows = await query<RestatedRun>(db)`
     with runs as (
       select distinct l.run_id from etl.loads l join etl.runs r on r.run_id = l.run_id
       where l.rows_updated + l.rows_ended > 0 and l.loaded_at > clock_timestamp() - ${unjudged}::interval and l.changes is not null
@@ -39,7 +39,7 @@ export const sumRestated = async (db: Db, runId: number): Promise<readonly Resta
       on conflict do nothing returning pipeline_id, run_id, share
     )
     select a.pipeline_id, a.run_id::float8 as run_id, bool_and(r.command in ${nightly}) as nightly from added a join etl.runs r using (run_id)
-    group by 1, 2 having max(a.share) > 0.5 or not bool_and(r.command in ${nightly}) order by 1, 2`.execute(db)
+    group by 1, 2 having max(a.share) > 0.5 or not bool_and(r.command in ${nightly}) order by 1, 2`
   return rows
 }
 
@@ -63,21 +63,19 @@ const youth = sql`interval '45 days'`
 export const tooYoung = async (
   db: Db,
 ): Promise<readonly (Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>)[]> => {
-  const { rows } = await sql<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>>`
+  const rows = await query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>>(db)`
     select pipeline_id, pipeline, (known_since + ${youth})::date::text as noticed_from from etl.pipelines
-    where known_since > clock_timestamp() - ${youth}`.execute(db)
+    where known_since > clock_timestamp() - ${youth}`
   return rows
 }
 
 /** All that is remembered of the pipeline; null: it is too young for any of its windows to have settled. */
 export const restatedBefore = async (db: Db, pipelineId: number): Promise<readonly RestatedRow[] | null> => {
   if ((await tooYoung(db)).some((young) => young.pipeline_id === pipelineId)) return null
-  const { rows } = await sql<RestatedRow>`
+  const rows = await query<RestatedRow>(db)`
     select window_from::text as "windowFrom", column_name as "column", run_id::float8 as "runId", extract(epoch from seen_at)::float8 * 1000 as "seenMs",
       age, rows_compared::float8 as rows, units::float8 as units, share, size, shift
-    from etl.restated where pipeline_id = ${pipelineId} and seen_at > clock_timestamp() - ${remembered}::interval order by run_id`.execute(
-    db,
-  )
+    from etl.restated where pipeline_id = ${pipelineId} and seen_at > clock_timestamp() - ${remembered}::interval order by run_id`
   return rows
 }
 
@@ -86,10 +84,10 @@ export type KnownBreak = Texts<'startsOn'> &
   Numbers<'breakId' | 'change' | 'runId' | 'noticedMs'> & { readonly columns: readonly string[] }
 
 export const breaksOf = async (db: Db, pipelineId: number): Promise<readonly KnownBreak[]> => {
-  const { rows } = await sql<KnownBreak>`
+  const rows = await query<KnownBreak>(db)`
     select break_id::float8 as "breakId", run_id::float8 as "runId", starts_on::text as "startsOn", columns, change,
       extract(epoch from noticed_at)::float8 * 1000 as "noticedMs"
-    from etl.breaks where pipeline_id = ${pipelineId} order by break_id`.execute(db)
+    from etl.breaks where pipeline_id = ${pipelineId} order by break_id`
   return rows
 }
 
@@ -104,7 +102,7 @@ interface NewBreak {
 
 /** Nothing where the run's is on record. */
 export const recordBreak = async (db: Db, pipelineId: number, runId: number, found: NewBreak): Promise<void> => {
-  await sql`
+  await query(db)`
     with came as (
       select min(a.ask_number) as first, min(a.dialect) as dialect from etl.loads l join etl.answers a on a.answer_id = l.answer_id
       where l.run_id = ${runId}::bigint and l.pipeline_id = ${pipelineId} and l.outcome = 'loaded'
@@ -116,7 +114,7 @@ export const recordBreak = async (db: Db, pipelineId: number, runId: number, fou
       ${found.usualShare}::float8, ${found.usualSize}::float8, c.first
     from came c where c.first is not null
     on conflict (pipeline_id, run_id) do update set columns = excluded.columns, share = excluded.share, change = excluded.change,
-      usual_share = excluded.usual_share, usual_size = excluded.usual_size where breaks.columns = '{}'`.execute(db)
+      usual_share = excluded.usual_share, usual_size = excluded.usual_size where breaks.columns = '{}'`
 }
 
 /**
@@ -124,7 +122,7 @@ export const recordBreak = async (db: Db, pipelineId: number, runId: number, fou
  * before `recordBreak`. Where a person asked for older months meanwhile, the next night says so.
  */
 export const recordVersions = async (db: Db, runId: number): Promise<void> => {
-  const { rows } = await sql<Numbers<'breakId'>>`
+  const rows = await query<Numbers<'breakId'>>(db)`
     with came as (
       select distinct on (l.pipeline_id) l.pipeline_id, a.data_version, coalesce(p.data_version, (
           select b.data_version from etl.answers b where b.pipeline_id = l.pipeline_id and b.ask_number < a.ask_number and b.data_version is not null
@@ -145,7 +143,7 @@ export const recordVersions = async (db: Db, runId: number): Promise<void> => {
       join etl.loads l on l.pipeline_id = c.pipeline_id and l.run_id = ${runId}::bigint and l.outcome = 'loaded'
       join etl.answers a on a.answer_id = l.answer_id and a.ask_number >= f.first
     where c.former <> c.data_version group by c.pipeline_id, f.first, c.data_version
-    on conflict do nothing returning break_id::float8 as "breakId"`.execute(db)
+    on conflict do nothing returning break_id::float8 as "breakId"`
   for (const { breakId } of rows) await moveBack(db, breakId)
   const older = await sql<Numbers<'breakId'> & Texts<'windowFrom'>>`
     select b.break_id::float8 as "breakId", min(l.window_from)::text as "windowFrom"
@@ -160,14 +158,14 @@ export const recordVersions = async (db: Db, runId: number): Promise<void> => {
 
 /** Cells of the window changed as the break has it. */
 export const reachBack = async (db: Db, breakId: number, windowFrom: IsoDate): Promise<void> => {
-  await sql`update etl.breaks set seen_back_to = least(seen_back_to, ${windowFrom}::date) where break_id = ${breakId}::bigint`.execute(
+  await query(
     db,
-  )
+  )`update etl.breaks set seen_back_to = least(seen_back_to, ${windowFrom}::date) where break_id = ${breakId}::bigint`
 }
 
 /** The break begins with the oldest of the windows before it, one after the other, whose every unit was asked for since: nothing before them was. */
 export const moveBack = async (db: Db, breakId: number): Promise<void> => {
-  await sql`
+  await query(db)`
     with older as (
       select u.window_from, bool_and(u.ask_number >= b.ask_number) as is_new, b.seen_back_to
       from etl.breaks b join etl.units u on u.pipeline_id = b.pipeline_id and u.window_from < b.starts_on and u.window_from >= b.seen_back_to
@@ -175,7 +173,7 @@ export const moveBack = async (db: Db, breakId: number): Promise<void> => {
     )
     update etl.breaks b set starts_on = m.moved from (select min(o.window_from) as moved from older o
       where not exists (select from older e where not e.is_new and e.window_from >= o.window_from)) m
-    where b.break_id = ${breakId}::bigint and m.moved is not null`.execute(db)
+    where b.break_id = ${breakId}::bigint and m.moved is not null`
 }
 
 /** What alarms and plans say of a break. */
@@ -186,7 +184,7 @@ export type BreakLine = Texts<'pipeline' | 'startsOn' | 'seenBackTo' | 'noticedO
 
 /** Of published versions. `olderUnits`: loaded ones of windows before it. @param within an interval of PostgreSQL: noticed so long ago at most */
 export const breakLines = async (db: Db, within: string): Promise<readonly BreakLine[]> => {
-  const { rows } = await sql<BreakLine>`
+  const rows = await query<BreakLine>(db)`
     select b.break_id::float8 as "breakId", p.pipeline, p.version, b.run_id::float8 as "runId", b.kind, b.starts_on::text as "startsOn",
       b.seen_back_to::text as "seenBackTo", b.noticed_at::date::text as "noticedOn", b.share, b.change, b.columns, b.data_version as "dataVersion",
       o.oldest::text, o.last::text, o.units as "olderUnits", o.windows as "olderWindows"
@@ -195,6 +193,6 @@ export const breakLines = async (db: Db, within: string): Promise<readonly Break
         from etl.units u where u.pipeline_id = b.pipeline_id and u.window_from < b.starts_on and u.answer_id is not null and u.ask_number < b.ask_number) o
     where b.noticed_at > clock_timestamp() - ${within}::interval
       and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
-    order by b.break_id`.execute(db)
+    order by b.break_id`
   return rows
 }

@@ -1,8 +1,7 @@
 // A run that is cancelled: nothing is submitted for it from then on, its plans are dissolved, what was asked for stays for others.
 import { sql } from 'kysely'
-import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
-import type { Numbers, Row } from '../db/typed-row.ts'
+import { type Numbers, prepared, query, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
 import { dissolving } from './register-jobs.ts'
@@ -15,10 +14,7 @@ export const requestCancel = async (db: Db, runId: number): Promise<void> => {
 
 /** Whether somebody asked for it; the run may still be at work. */
 export const isCancelled = async (db: Db, runId: number): Promise<boolean> => {
-  const rows = await executePrepared(
-    db,
-    sql`select run_id from etl.runs where run_id = ${runId}::bigint and cancel_requested_at is not null`,
-  )
+  const rows = await prepared(db)`select run_id from etl.runs where run_id = ${runId}::bigint and cancel_requested_at is not null`
   return rows.length > 0
 }
 
@@ -26,23 +22,20 @@ export const isCancelled = async (db: Db, runId: number): Promise<boolean> => {
 export const cancelledJobs = async (db: Db, claims: readonly ClaimedJob[]): Promise<ClaimedJob[]> => {
   const mine = claims.filter(({ orphan }) => !orphan)
   if (mine.length === 0) return []
-  const rows = await executePrepared(
-    db,
-    sql<Row<'etl.jobs', 'job_id'>>`
+  const rows = await prepared<Row<'etl.jobs', 'job_id'>>(db)`
     select m.job_id from unnest(${mine.map(({ jobId }) => String(jobId))}::bigint[], ${mine.map(({ runId }) => String(runId))}::bigint[])
       as m(job_id, run_id) join etl.runs c on c.run_id = m.run_id
-    where c.cancel_requested_at is not null and not ${isWaitedFor(sql`m.job_id`)}`,
-  )
+    where c.cancel_requested_at is not null and not ${isWaitedFor(sql`m.job_id`)}`
   const cancelled = new Set(rows.map((row) => Number(row.job_id)))
   return mine.filter(({ jobId }) => cancelled.has(jobId))
 }
 
 /** Jobs in the run's list that some process holds and that no living run waits for: what a cancelled run still has at hand. */
 export const jobsInFlight = async (db: Db, runId: number): Promise<number> => {
-  const { rows } = await sql<Numbers<'count'>>`
+  const rows = await query<Numbers<'count'>>(db)`
     select count(*)::integer as count from etl.jobs j
     where j.holder is not null and not ${isWaitedFor(sql`j.job_id`)}
-      and exists (select from etl.run_jobs l where l.run_id = ${runId}::bigint and l.job_id = j.job_id)`.execute(db)
+      and exists (select from etl.run_jobs l where l.run_id = ${runId}::bigint and l.job_id = j.job_id)`
   return rows[0]?.count ?? 0
 }
 
@@ -67,22 +60,22 @@ export const leaveRun = async (db: Db, runId: number): Promise<{ dissolved: numb
 
 /** Rows that are locked are being settled at this moment, and need no letting go. */
 const leaveSome = async (db: Db, runId: number): Promise<string[]> => {
-  const { rows } = await sql<Row<'etl.jobs', 'job_id'>>`
+  const rows = await query<Row<'etl.jobs', 'job_id'>>(db)`
     with open as (
       select run_id, job_id from etl.run_jobs where run_id = ${runId}::bigint and outcome is null
       order by job_id limit ${stepSize} for update skip locked
     )
     update etl.run_jobs w set outcome = 'let go', finished_at = clock_timestamp() from open o
-    where w.run_id = o.run_id and w.job_id = o.job_id returning w.job_id`.execute(db)
+    where w.run_id = o.run_id and w.job_id = o.job_id returning w.job_id`
   return rows.map((row) => row.job_id)
 }
 
 const dissolveUnwanted = (db: Db, jobIds: readonly string[]): Promise<number> =>
   db.transaction().execute(async (trx) => {
     // A planner that is about to make a run wait for one of them has this lock.
-    await sql`
+    await query(trx)`
       select pipeline_id from etl.pipelines where pipeline_id in (select pipeline_id from etl.jobs where job_id = any(${[...jobIds]}::bigint[]))
-      order by pipeline_id for update`.execute(trx)
+      order by pipeline_id for update`
     return dissolveJobs(trx, jobIds)
   })
 
@@ -95,10 +88,10 @@ export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<
     select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and ${isPlan}
     order by j.job_id for update skip locked`.execute(trx)
   // Whether anybody waits is asked anew under the lock.
-  const { rows } = await sql`
+  const rows = await query(trx)`
     with ${dissolving(sql`
       select j.job_id from etl.jobs j where j.job_id = any(${locked.rows.map((row) => row.job_id)}::bigint[]) and ${isPlan}
-        and not ${isWaitedFor(sql`j.job_id`)}`)}`.execute(trx)
+        and not ${isWaitedFor(sql`j.job_id`)}`)}`
   return rows.length
 }
 

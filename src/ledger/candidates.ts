@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import type { Counts, Lists, Maybe, Row } from '../db/typed-row.ts'
+import { type Counts, type Lists, type Maybe, query, type Row } from '../db/typed-row.ts'
 import { isHeldSlice, type UsualRule, type WantedBy } from './guard-usual.ts'
 import { onItsWay, type ReuseScope, reusable } from './reuse-answers.ts'
 import { isWaitedFor } from './wait-list.ts'
@@ -271,9 +271,9 @@ export interface CellCount {
 
 /** How many cells of the window need what. */
 export const countCells = async (db: Db, scope: CellScope, window: WindowAsk): Promise<CellCount[]> => {
-  const { rows } = await sql<Cell & Counts<'cells'>>`
+  const rows = await query<Cell & Counts<'cells'>>(db)`
     select decision, reason, wanted_by, answer_id is not null or served_by is not null as served, count(*) as cells
-    from (${cellsOf(scope, window, null)}) c group by 1, 2, 3, 4`.execute(db)
+    from (${cellsOf(scope, window, null)}) c group by 1, 2, 3, 4`
   return rows.map(countOf)
 }
 
@@ -313,12 +313,12 @@ export const neededCells = async (
   window: WindowAsk,
   among: readonly number[] | null,
 ): Promise<WindowNeeds> => {
-  const { rows } = await sql<NeedRow>`
+  const rows = await query<NeedRow>(db)`
     select decision, reason, wanted_by, case when decision = 'ask' then former_job_id end as former_job_id, answer_id, served_by,
       answer_id is not null or served_by is not null as served, count(*) as cells,
       array_agg(slice_id) filter (where decision = 'ask') as slice_ids,
       array_agg(distinct left_job_id) filter (where decision = 'ask' and left_job_id is not null) as left_job_ids
-    from (${cellsOf(scope, window, among)}) c group by 1, 2, 3, 4, 5, 6`.execute(db)
+    from (${cellsOf(scope, window, among)}) c group by 1, 2, 3, 4, 5, 6`
   return {
     counts: rows.map(countOf),
     needed: rows.flatMap((row): NeededCells[] =>

@@ -4,7 +4,7 @@ import type { Cause } from '../core/alarm.ts'
 import { counted } from '../core/counted.ts'
 import { changeOf, shownNumber } from '../core/data-test.ts'
 import type { Db, ListReadsTable, PipelinesTable } from '../db/tables.ts'
-import type { Counts, Flags, Maybe, Numbers, Row, Texts } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Maybe, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 import { unpricedOf } from './approvals.ts'
 
 /** Units a notification remembers: a cause of more is over when these are loaded and no other is in trouble. */
@@ -72,7 +72,7 @@ const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
 }
 
 const troubles = async (db: Db): Promise<readonly Cause[]> => {
-  const { rows } = await sql<CauseRow>`
+  const rows = await query<CauseRow>(db)`
     with c as materialized (
       select x.*, row_number() over (partition by x.kind, x.pipeline order by x.pipeline_id, x.window_from, x.slice_id) as place
       from (${troubled} union all ${remembered}) x
@@ -88,9 +88,7 @@ const troubles = async (db: Db): Promise<readonly Cause[]> => {
         order by k.n desc, k.error_code limit 1) k on true
     group by 1, 2, 4, 5
     union all select 'quarantine', pipeline, count(*)::float8, min(reason), null, null, null, null, null from etl.quarantine where state = 'open' group by pipeline
-    union all select 'drift', pipeline, 1, min(drift::text), null, null, null, null, null from etl.last_loads where drift is not null group by pipeline`.execute(
-    db,
-  )
+    union all select 'drift', pipeline, 1, min(drift::text), null, null, null, null, null from etl.last_loads where drift is not null group by pipeline`
   return rows.map((row) => ({
     cause: `${row.kind}/${row.pipeline}`,
     kind: row.kind,
@@ -153,7 +151,7 @@ type ListTrouble = Pick<PipelinesTable, 'pipeline'> &
 
 /** Of each list what its newest reading found. */
 const listCauses = async (db: Db): Promise<Cause[]> => {
-  const { rows } = await sql<ListTrouble>`
+  const rows = await query<ListTrouble>(db)`
     with read as (
       select distinct on (r.pipeline_id, r.dimension) r.* from etl.list_reads r order by r.pipeline_id, r.dimension, r.run_id desc
     )
@@ -161,7 +159,7 @@ const listCauses = async (db: Db): Promise<Cause[]> => {
         and l.dimension = r.dimension and l.state = 'held') as list_id
     from read r join etl.pipelines p using (pipeline_id)
     where r.outcome = 'failed' or r.outcome = 'held' and exists (select from etl.lists l where l.pipeline_id = r.pipeline_id
-      and l.dimension = r.dimension and l.state = 'held') order by 1, 2`.execute(db)
+      and l.dimension = r.dimension and l.state = 'held') order by 1, 2`
   return rows.map(({ pipeline, dimension, list_id, message }) => ({
     cause: `list/${pipeline}/${dimension}/${list_id ?? 'failed'}`,
     kind: 'list',
@@ -188,7 +186,7 @@ type TestRow = Row<'etl.failed_tests', 'pipeline' | 'test'> &
 
 /** Of runs that are over: a message sent in the middle of one would have half the figures. */
 const testCauses = async (db: Db): Promise<readonly Cause[]> => {
-  const { rows } = await sql<TestRow>`
+  const rows = await query<TestRow>(db)`
     select f.kind = 'restated' as restated, f.pipeline, f.run_id, f.test, count(*) as units, min(f.window_from)::text as first,
       max(f.window_from)::text as last, sum(t.found) as found, sum(t.expected) as expected,
       (array_agg(etl.unit_key(p.pipeline, p.version, f.window_from, p.window_every, p.dimensions, s."values") || ': ' || f.message
@@ -198,7 +196,7 @@ const testCauses = async (db: Db): Promise<readonly Cause[]> => {
       cross join lateral (select case when f.kind = 'restated' then f.found::numeric end as found,
         case when f.kind = 'restated' then f.expected::numeric end as expected) t
     where f.tested_at > clock_timestamp() - ${told}::interval and f.outcome = 'warned' and r.state <> 'running'
-    group by 1, 2, 3, 4 order by 1, 2, 3, 4`.execute(db)
+    group by 1, 2, 3, 4 order by 1, 2, 3, 4`
   const groups = Map.groupBy(rows, ({ restated, pipeline, run_id }) => `${restated ? 'restated' : 'test'}/${pipeline}/${run_id}`)
   return [...groups].map(([cause, tests]) => causeOf(cause, tests))
 }

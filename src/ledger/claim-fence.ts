@@ -1,9 +1,8 @@
 // What a process claims: a job under the fence of one claim, and the number it asks under. Every write that follows a claim names it.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
-import type { Flags, Row } from '../db/typed-row.ts'
+import { type Flags, prepared, type Row } from '../db/typed-row.ts'
 
 /** What a write names of a claim. */
 export interface Claim {
@@ -27,7 +26,7 @@ export const fenced = ({ jobId }: Claim): EtlError =>
 
 /** Locks the job's row for the rest of the transaction; throws FENCED where another process has claimed it since, or it is settled. */
 export const lockJob = async (db: Db, claim: Claim): Promise<void> => {
-  const rows = await executePrepared(db, sql`select job_id from etl.jobs where ${isClaimedBy(claim)} for update`)
+  const rows = await prepared(db)`select job_id from etl.jobs where ${isClaimedBy(claim)} for update`
   if (rows.length === 0) throw fenced(claim)
 }
 
@@ -56,27 +55,21 @@ export const claimList = (claims: readonly Claim[]): RawBuilder<unknown> => {
 export const lostJobs = async <One extends Claim>(db: Db, claims: readonly One[]): Promise<One[]> => {
   const [first] = claims
   if (first === undefined) return []
-  const rows = await executePrepared(
-    db,
-    sql<Row<'etl.jobs', 'job_id'> & Flags<'adrift'>>`
+  const rows = await prepared<Row<'etl.jobs', 'job_id'> & Flags<'adrift'>>(db)`
     select j.job_id, j.holder is null as adrift from etl.jobs j join ${claimList(claims)} on j.job_id = m.job_id and j.fence = m.fence
-    where j.state = 'open'`,
-  )
+    where j.state = 'open'`
   const kept = new Set(rows.filter(({ adrift }) => !adrift).map(({ job_id }) => Number(job_id)))
   if (kept.size < rows.length) for (const jobId of await takeAgain(db, claims, first.holder)) kept.add(jobId)
   return claims.filter(({ jobId }) => !kept.has(Number(jobId)))
 }
 
 const takeAgain = async (db: Db, claims: readonly Claim[], holder: Claim['holder']): Promise<number[]> => {
-  const rows = await executePrepared(
-    db,
-    sql<Row<'etl.jobs', 'job_id'>>`
+  const rows = await prepared<Row<'etl.jobs', 'job_id'>>(db)`
     with adrift as (
       select j.job_id from etl.jobs j join ${claimList(claims)} on j.job_id = m.job_id and j.fence = m.fence
       where j.state = 'open' and j.holder is null order by j.job_id for update of j
     )
-    update etl.jobs set holder = ${holder}::integer where job_id in (select job_id from adrift) returning job_id`,
-  )
+    update etl.jobs set holder = ${holder}::integer where job_id in (select job_id from adrift) returning job_id`
   return rows.map((row) => Number(row.job_id))
 }
 

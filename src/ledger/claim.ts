@@ -2,9 +2,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Box, Fingerprint, JobKind, WindowSize } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
-import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
-import type { Counts, Flags, Maybe, Row, Texts } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Maybe, prepared, type Row, type Texts } from '../db/typed-row.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Claim } from './claim-fence.ts'
 import type { OwnProcess } from './processes.ts'
@@ -85,10 +84,9 @@ export const claimJobs = async (db: Db, options: ClaimOptions): Promise<ClaimedJ
 }
 
 const livingRuns = async (db: Db): Promise<number[]> => {
-  const rows = await executePrepared<{ run_id: string }>(
+  const rows = await prepared<Row<'etl.runs', 'run_id'>>(
     db,
-    sql`select run_id from etl.runs where state = 'running' and cancel_requested_at is null order by run_id`,
-  )
+  )`select run_id from etl.runs where state = 'running' and cancel_requested_at is null order by run_id`
   return rows.map((row) => Number(row.run_id))
 }
 
@@ -189,9 +187,7 @@ const servedAnswer = sql`
 
 /** Locks, takes and reads in one statement. A walk is asked for anew by the process that takes it, with a number of its own. */
 const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknown>): Promise<PlacedJob[]> => {
-  const rows = await executePrepared(
-    db,
-    sql<ClaimedRow>`
+  const rows = await prepared<ClaimedRow>(db)`
     with picked as (${picked}), claimed as (
       update etl.jobs j set holder = ${process.processId}, fence = j.fence + 1, attempts = j.attempts + 1, not_before = null,
         answer_id = coalesce(j.answer_id, h.answer_id), ask_number = case when h.answer_id is not null then h.ask_number when j.kind = 'walk' and j.answer_id is null then nextval('etl.ask_numbers') else j.ask_number end,
@@ -209,8 +205,7 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
       left join etl.answers a on a.answer_id = c.answer_id
       left join etl.units u on c.cells = 1 and u.pipeline_id = c.pipeline_id and u.window_from = c.window_from and u.slice_id = c.slice_ids[1]
       left join etl.answers l on l.answer_id = u.answer_id
-    order by c.priority, c.job_id`,
-  )
+    order by c.priority, c.job_id`
   return rows.map((row) => claimedJob(row, process.processId))
 }
 

@@ -1,6 +1,7 @@
 // Whether a window that is expected by now is loaded, and if not, why it is not.
 import { sql } from 'kysely'
 import type { Definition, IsoDate } from '../core/types.ts'
+import { query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { isSamePipeline } from './pipelines.ts'
 
@@ -59,7 +60,7 @@ const isAtWork = async (db: Db, pipeline: string): Promise<boolean> => {
 const whole: DueWindow = { units: 0, missing: 0, notPublished: 0, inTrouble: 0, overBudget: 0, lastRunAt: null }
 
 const countMissing = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<Omit<DueWindow, 'lastRunAt'>> => {
-  const { rows } = await sql<Omit<DueWindow, 'lastRunAt'>>`
+  const rows = await query<Omit<DueWindow, 'lastRunAt'>>(db)`
     with before as materialized (
       select u.slice_id from etl.units u where u.pipeline_id = ${pipelineId}
         and u.window_from >= (${windowFrom}::date - ${windowsBefore} * interval '1 month')::date and u.window_from < ${windowFrom}::date
@@ -78,7 +79,7 @@ const countMissing = async (db: Db, pipelineId: number, windowFrom: IsoDate): Pr
       count(*) filter (where answer_id is null and state in ('held', 'failed'))::float8 as "inTrouble",
       count(*) filter (where answer_id is null and state = 'open' and error_code = 'QUOTA_EXHAUSTED')::float8 as "overBudget"
     from expected where answer_id is not null or ask_number is not null
-      or not (guard is not distinct from 'needs approval' and state = 'held' or approval_id is not null)`.execute(db)
+      or not (guard is not distinct from 'needs approval' and state = 'held' or approval_id is not null)`
   return rows[0] ?? whole
 }
 

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { type AlarmKind, type Cause, kindsWithoutEnd, type Severity, severityOf } from '../core/alarm.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
-import type { Row } from '../db/typed-row.ts'
+import { query, type Row } from '../db/typed-row.ts'
 
 /** What delivering needs to know of a receiver. */
 export interface ReceiverTraits {
@@ -87,10 +87,10 @@ export const deliverNext = async (db: Db, receivers: readonly ReceiverTraits[], 
 /** What senders left behind that ended in the middle: sent again where the receiver tells a repetition, else never. */
 export const settleLeftBehind = async (db: Db, receivers: readonly ReceiverTraits[]): Promise<void> => {
   const repeatable = receivers.filter((one) => one.repeatable).map(({ name }) => name)
-  await sql`update etl.deliveries set sending_at = null,
+  await query(db)`update etl.deliveries set sending_at = null,
       outcome = case when target = any(${repeatable}::text[]) then null else 'uncertain' end,
       last_error = 'The sender ended before the answer came; it may have arrived.'
-    where sending_at is not null and outcome is null`.execute(db)
+    where sending_at is not null and outcome is null`
 }
 
 type DueRow = Row<'etl.deliveries', 'notification_id' | 'target' | 'event'> &
@@ -189,22 +189,20 @@ export const syncNotifications = (
   db.transaction().execute(async (trx) => {
     await lockByName(trx, 'notifications')
     for (const cause of causes) await open(trx, cause)
-    await sql`update etl.notifications set resolved_at = clock_timestamp()
+    await query(trx)`update etl.notifications set resolved_at = clock_timestamp()
       where resolved_at is null and not (cause = any(${causes.map(({ cause }) => cause)}::text[]))
-        and (${judged === null} or pipeline is null or not (kind = any(${byDefinition}::text[])) or pipeline = any(${[...(judged ?? [])]}::text[]))`.execute(
-      trx,
-    )
+        and (${judged === null} or pipeline is null or not (kind = any(${byDefinition}::text[])) or pipeline = any(${[...(judged ?? [])]}::text[]))`
     const pairs = causes.flatMap((cause) => targetsOf(cause).map((target) => ({ cause: cause.cause, target })))
     // A target that is new hears nothing of what ended before it.
-    await sql`insert into etl.deliveries (notification_id, target, event)
+    await query(trx)`insert into etl.deliveries (notification_id, target, event)
       select n.notification_id, t.target, 'raised' from unnest(${pairs.map(({ cause }) => cause)}::text[], ${pairs.map(({ target }) => target)}::text[]) as t (cause, target)
         join etl.notifications n on n.cause = t.cause and n.resolved_at is null
-      order by 1, 2 on conflict do nothing`.execute(trx)
-    await sql`insert into etl.deliveries (notification_id, target, event)
+      order by 1, 2 on conflict do nothing`
+    await query(trx)`insert into etl.deliveries (notification_id, target, event)
       select n.notification_id, d.target, 'resolved' from etl.notifications n join etl.deliveries d on d.notification_id = n.notification_id
       where n.resolved_at is not null and not (n.kind = any(${[...kindsWithoutEnd]}::text[])) and d.event = 'raised' and d.target = any(${[...known]}::text[])
         and (d.outcome in ('sent', 'uncertain') or d.outcome is null and (d.attempts > 0 or d.sending_at is not null))
-      order by 1, 2 on conflict do nothing`.execute(trx)
+      order by 1, 2 on conflict do nothing`
     await dropOver(trx)
   })
 
@@ -213,20 +211,20 @@ const open = async (trx: Db, cause: Cause): Promise<void> => {
   // What was sent stays as it was sent.
   const untold = sql`not exists (select from etl.deliveries d where d.notification_id = etl.notifications.notification_id
     and (d.attempts > 0 or d.sending_at is not null or d.outcome is not null))`
-  await sql`insert into etl.notifications (cause, kind, severity, grouping, pipeline, message, changed, next_step, details)
+  await query(trx)`insert into etl.notifications (cause, kind, severity, grouping, pipeline, message, changed, next_step, details)
     values (${cause.cause}, ${kind}, ${severityOf(cause)}, ${grouping}, ${pipeline}, ${message}, ${changed}, ${nextStep}, ${JSON.stringify(cause.details)}::jsonb)
     on conflict (cause) where resolved_at is null do update set details = excluded.details,
         message = case when ${untold} then excluded.message else etl.notifications.message end,
         changed = case when ${untold} then excluded.changed else etl.notifications.changed end
-      where etl.notifications.details is distinct from excluded.details`.execute(trx)
+      where etl.notifications.details is distinct from excluded.details`
 }
 
 /** What was over before it was told is no news, nor is the end of what was never told. */
 const dropOver = async (trx: Db): Promise<void> => {
-  await sql`update etl.deliveries d set outcome = 'not needed' from etl.notifications n
+  await query(trx)`update etl.deliveries d set outcome = 'not needed' from etl.notifications n
     where n.notification_id = d.notification_id and n.resolved_at is not null and d.event = 'raised' and d.outcome is null
-      and d.attempts = 0 and d.sending_at is null`.execute(trx)
-  await sql`update etl.deliveries d set outcome = 'not needed'
+      and d.attempts = 0 and d.sending_at is null`
+  await query(trx)`update etl.deliveries d set outcome = 'not needed'
     where d.event = 'resolved' and d.outcome is null and exists (select from etl.deliveries r where r.notification_id = d.notification_id
-      and r.target = d.target and r.event = 'raised' and r.outcome in ('given up', 'not needed'))`.execute(trx)
+      and r.target = d.target and r.event = 'raised' and r.outcome in ('given up', 'not needed'))`
 }

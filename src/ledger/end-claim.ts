@@ -1,6 +1,6 @@
 // What becomes of a claimed job: put off, given back, held, failed, done. Under its fence, and with the runs that wait for it in the same statement.
 import { type RawBuilder, sql } from 'kysely'
-import { executePrepared } from '../db/prepared.ts'
+import { executePrepared, prepared } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { fenced, type Claim, claimList, isClaimedBy, lockJob } from './claim-fence.ts'
 import { type RunOutcome, settleWaiting } from './wait-list.ts'
@@ -71,10 +71,9 @@ export const returnJob = (db: Db, claim: Claim): Promise<void> =>
  */
 export const isIdKnown = async (db: Db, claim: Claim): Promise<boolean> => {
   await lockJob(db, claim)
-  const rows = await executePrepared(
+  const rows = await prepared(
     db,
-    sql`select job_id from etl.jobs where ${isClaimedBy(claim)} and report_id is not null and report_state = 'submitted'`,
-  )
+  )`select job_id from etl.jobs where ${isClaimedBy(claim)} and report_id is not null and report_state = 'submitted'`
   return rows.length > 0
 }
 
@@ -110,13 +109,10 @@ export const finishJob = (
 /** Fetched and not begun: for others to take at once. Those that are somebody else's by now are left alone. */
 export const giveBackJobs = async (db: Db, claims: readonly Claim[]): Promise<void> => {
   if (claims.length === 0) return
-  await executePrepared(
-    db,
-    sql`
+  await prepared(db)`
     with mine as (
       select j.job_id from etl.jobs j join ${claimList(claims)} on j.job_id = m.job_id and j.fence = m.fence
       where j.state = 'open' order by j.job_id for update of j
     )
-    update etl.jobs set ${unclaimed}, ${attemptBack}, not_before = null where job_id in (select job_id from mine)`,
-  )
+    update etl.jobs set ${unclaimed}, ${attemptBack}, not_before = null where job_id in (select job_id from mine)`
 }

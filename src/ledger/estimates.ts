@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { agree, type Bill } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
-import type { Maybe, Numbers, Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
 import { countApproval } from './approvals.ts'
 import { lockPipeline } from './pipelines.ts'
 
@@ -24,7 +24,7 @@ export interface PastUnits {
 
 /** Over every version of the pipeline. */
 export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> => {
-  const { rows } = await sql<Omit<PastUnits, 'quota'>>`
+  const rows = await query<Omit<PastUnits, 'quota'>>(db)`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}
     ), sizes as (
@@ -41,7 +41,7 @@ export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> =>
       (select avg(a.source_count)::float8 from (select x.source_count from ours o join etl.answers x on x.pipeline_id = o.pipeline_id
         where x.source_count is not null order by x.answer_id desc limit 200) a) as announced,
       (select avg(abs(before - rows) / nullif(rows, 0)) from sizes) as "rowsError",
-      (select avg(abs(before - quota) / nullif(quota, 0)) from prices) as "quotaError"`.execute(db)
+      (select avg(abs(before - quota) / nullif(quota, 0)) from prices) as "quotaError"`
   return { rows: null, announced: null, rowsError: null, quotaError: null, ...rows[0], quota: await creditsOfUnit(db, pipeline) }
 }
 
@@ -52,13 +52,11 @@ type PastReport = Numbers<'credits' | 'cells' | 'metrics'> & Maybe<Numbers<'poin
 
 /** By the newest bills that agree with each other: an older one that another price explains counts no more. */
 const creditsOfUnit = async (db: Db, pipeline: string): Promise<number | null> => {
-  const { rows } = await sql<PastReport>`
+  const rows = await query<PastReport>(db)`
     select j.used_quota::float8 as credits, j.cells, j.data_points_count::float8 as points, coalesce(cardinality(a.metrics), 1) as metrics
     from etl.jobs j left join etl.answers a on a.answer_id = j.answer_id
     where j.pipeline_id in (select pipeline_id from etl.pipelines where pipeline = ${pipeline})
-      and j.report_state is not null and j.used_quota is not null order by j.created_at desc, j.job_id desc limit ${mostBills}`.execute(
-    db,
-  )
+      and j.report_state is not null and j.used_quota is not null order by j.created_at desc, j.job_id desc limit ${mostBills}`
   const bills: Bill[] = []
   for (const { credits, cells, points, metrics } of rows) {
     const bill = { credits, size: { rowsAsked: null, rows: points, metrics, values: cells } }
@@ -79,7 +77,7 @@ export interface PastTimes {
 
 /** Over the newest requests and reports of the pipeline. */
 export const pastTimes = async (db: Db, pipeline: string): Promise<PastTimes> => {
-  const { rows } = await sql<PastTimes>`
+  const rows = await query<PastTimes>(db)`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}
     )
@@ -89,7 +87,7 @@ export const pastTimes = async (db: Db, pipeline: string): Promise<PastTimes> =>
       (select avg(extract(epoch from x.completed_at - x.submitted_at) * 1000)::float8 from (
         select j.completed_at, j.submitted_at from etl.jobs j where j.pipeline_id in (select pipeline_id from ours)
           and j.report_state is not null and j.completed_at is not null and j.submitted_at is not null
-        order by j.created_at desc limit 1000) x) as "reportMs"`.execute(db)
+        order by j.created_at desc limit 1000) x) as "reportMs"`
   return rows[0] ?? { requestMs: null, reportMs: null }
 }
 
@@ -108,20 +106,18 @@ const unpriced = sql<boolean>`j.kind = 'report' and j.approval_id is not null an
 
 /** As much by the unit as the pipeline's reports cost so far; nothing where none was bought yet. */
 export const priceWaiting = async (db: Db, pipeline: string): Promise<void> => {
-  const { rows } = await sql<Row<'etl.pipelines', 'pipeline_id'>>`
+  const rows = await query<Row<'etl.pipelines', 'pipeline_id'>>(db)`
     select p.pipeline_id from etl.pipelines p where p.pipeline = ${pipeline}
-      and exists (select from etl.jobs j where j.pipeline_id = p.pipeline_id and ${unpriced}) order by 1`.execute(db)
+      and exists (select from etl.jobs j where j.pipeline_id = p.pipeline_id and ${unpriced}) order by 1`
   if (rows.length === 0) return
   const { quota } = await pastUnits(db, pipeline)
   if (quota === null) return
   for (const { pipeline_id } of rows)
     await db.transaction().execute(async (trx) => {
       await lockPipeline(trx, pipeline_id)
-      await sql`
+      await query(trx)`
         with locked as (select j.job_id from etl.jobs j where j.pipeline_id = ${pipeline_id} and ${unpriced} order by j.job_id for update)
-        update etl.jobs set estimated_quota = round(${quota}::numeric * cells, 2) where job_id in (select job_id from locked)`.execute(
-        trx,
-      )
+        update etl.jobs set estimated_quota = round(${quota}::numeric * cells, 2) where job_id in (select job_id from locked)`
       await countApproval(trx, pipeline_id)
     })
 }

@@ -3,9 +3,18 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Box, IsoDate, Window } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
-import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
-import type { Counts, Flags, Lists, Maybe, Numbers, Row, Texts } from '../db/typed-row.ts'
+import {
+  type Counts,
+  type Flags,
+  type Lists,
+  type Maybe,
+  type Numbers,
+  prepared,
+  query,
+  type Row,
+  type Texts,
+} from '../db/typed-row.ts'
 import type { ClaimedJob, LoadedAnswer } from './claim.ts'
 import { sliceValues } from './slices.ts'
 
@@ -34,12 +43,11 @@ export const readAnswerUnits = async (
   const values = isWhole ? await valuesOf(db, job) : await slicesOfAnswer(db, answerId, job)
   const sliceIds = isWhole ? job.sliceIds : [...values.keys()]
   const windows = windowsBetween(box.window.from, box.window.to, job.windowEvery)
-  const rows = await executePrepared(
-    db,
-    sql<Row<'etl.units', 'window_from'> & Lists<Numbers<'slices'>> & Lists<Texts<'units'>> & Flags<'known'>>`
+  const rows = await prepared<
+    Row<'etl.units', 'window_from'> & Lists<Numbers<'slices'>> & Lists<Texts<'units'>> & Flags<'known'>
+  >(db)`
     select u.window_from, array_agg(u.slice_id) as slices, array_agg(u.unit_id) as units, bool_or(u.ask_number is not null) as known
-    from etl.units u where ${isUnitOf(job)} group by u.window_from`,
-  )
+    from etl.units u where ${isUnitOf(job)} group by u.window_from`
   const numbers = new Float64Array(windows.length * sliceIds.length)
   const places = new Map(sliceIds.map((id, place) => [id, place]))
   const windowPlaces = new Map<IsoDate, number>(windows.map(({ from }, place) => [from, place]))
@@ -63,14 +71,14 @@ const slicesOfAnswer = async (
   answerId: number,
   { pipelineId }: Pick<UnitsOfJob, 'pipelineId'>,
 ): Promise<AnswerUnits['values']> => {
-  const { rows } = await sql<Row<'etl.slices', 'slice_id' | 'values'>>`
+  const rows = await query<Row<'etl.slices', 'slice_id' | 'values'>>(db)`
     select coalesce(m.slice_id, s.slice_id) as slice_id, v."values"
     from etl.answers a join etl.pipelines p on p.pipeline_id = a.pipeline_id cross join unnest(a.slice_ids) with ordinality as x (slice_id, place)
       join etl.slices s on s.slice_id = x.slice_id join etl.pipelines o on o.pipeline_id = ${pipelineId}
       cross join lateral (select array(select s."values"[array_position(p.dimensions, d)] from unnest(o.dimensions) with ordinality as w (d, n) order by n)
         as "values") v
       left join etl.slices m on m.pipeline_id = o.pipeline_id and m."values" = v."values"
-    where a.answer_id = ${answerId} order by x.place`.execute(db)
+    where a.answer_id = ${answerId} order by x.place`
   return new Map(rows.map(({ slice_id, values }) => [slice_id, values]))
 }
 
@@ -102,9 +110,9 @@ export interface TakenUnits {
 /** Locks them in their order for the rest of the transaction. Not taken: those with an answer that was asked for later than this one. */
 export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Promise<TakenUnits> => {
   const { from, to } = job.box.window
-  const [row] = await executePrepared(
-    db,
-    sql<Lists<Texts<'skipped'>> & Maybe<Flags<'known'> & Texts<'last_load'>> & Flags<'later'> & Counts<'n'>>`
+  const [row] = await prepared<
+    Lists<Texts<'skipped'>> & Maybe<Flags<'known'> & Texts<'last_load'>> & Flags<'later'> & Counts<'n'>
+  >(db)`
     with locked as materialized (
       select u.unit_id, u.ask_number, u.answer_id from etl.units u where ${isUnitOf(job)} order by u.window_from, u.slice_id for update
     ), taken as (
@@ -119,8 +127,7 @@ export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Prom
           where pipeline_id = ${job.pipelineId} and window_from = w.at::date and outcome = 'loaded') m
     )
     select count(*) as n, coalesce(array_agg(unit_id) filter (where newer), '{}') as skipped, bool_or(known) as known,
-      (select at::text from last) as last_load, coalesce((select at from last) < transaction_timestamp(), true) as later from taken`,
-  )
+      (select at::text from last) as last_load, coalesce((select at from last) < transaction_timestamp(), true) as later from taken`
   if (row === undefined) throw unitsMissing(job, 0, job.sliceIds.length)
   return { skipped: row.skipped.map(Number), isKnown: row.known === true, lastLoad: row.last_load, isLater: row.later }
 }
@@ -128,7 +135,7 @@ export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Prom
 /** Whether a unit has, or had, the number. */
 export const isGiven = async (db: Db, number: number): Promise<boolean> => {
   const last = sql`pg_sequence_last_value(pg_get_serial_sequence('etl.units', 'unit_id')::regclass)`
-  const { rows } = await sql<Flags<'given'>>`select ${String(number)}::bigint <= coalesce(${last}, 0) as given`.execute(db)
+  const rows = await query<Flags<'given'>>(db)`select ${String(number)}::bigint <= coalesce(${last}, 0) as given`
   return rows[0]?.given === true
 }
 
@@ -156,7 +163,7 @@ export interface HeldBack {
 export const holdUnits = async (db: Db, { jobId }: UnitsOfJob, answerId: number, held: readonly HeldBack[]): Promise<void> => {
   if (held.length === 0) return
   const isNewer = isNewerHeld(answerId)
-  await sql`
+  await query(db)`
     with held as (
       update etl.units u set job_id = nullif(u.job_id, ${jobId}::bigint),
         held_answer_id = case when ${isNewer} then u.held_answer_id else ${answerId}::bigint end,
@@ -166,7 +173,7 @@ export const holdUnits = async (db: Db, { jobId }: UnitsOfJob, answerId: number,
     )
     update etl.windows w set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
     from (select distinct * from held) h
-    where w.pipeline_id = h.pipeline_id and w.window_from = h.window_from and w.closed_generation is not null`.execute(db)
+    where w.pipeline_id = h.pipeline_id and w.window_from = h.window_from and w.closed_generation is not null`
 }
 
 /**

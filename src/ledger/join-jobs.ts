@@ -1,7 +1,7 @@
 // Jobs there are already for units in scope: a run waits for them instead of asking for more.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
-import type { Counts, Flags, Maybe, Row } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Maybe, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { type CellScope, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
@@ -38,14 +38,11 @@ export const nextStep = async (
   after: string,
   most: number,
 ): Promise<JoinStep | null> => {
-  const { rows } = await sql<Maybe<Counts<'last'>> & Flags<'is_new'>>`
+  const [row] = await query<Maybe<Counts<'last'>> & Flags<'is_new'>>(db)`
     with asked as materialized (
       select u.job_id from etl.units u where u.job_id > ${after}::bigint and ${isOf(pipelineId)} order by u.job_id limit ${most}
     )
-    select max(a.job_id) as last, bool_or(${isNotListed(runId, sql`a.job_id`)}) as is_new from (select distinct job_id from asked) a`.execute(
-    db,
-  )
-  const [row] = rows
+    select max(a.job_id) as last, bool_or(${isNotListed(runId, sql`a.job_id`)}) as is_new from (select distinct job_id from asked) a`
   return row === undefined || row.last === null ? null : { upTo: row.last, isNew: row.is_new }
 }
 
@@ -77,9 +74,9 @@ export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: st
   const inStep = sql`${isOf(pipelineId)} and u.job_id > ${after}::bigint and u.job_id <= ${upTo}::bigint
     and ${isNotListed(runId, sql`u.job_id`)}`
   // The process that settles a job ends the waiting that stands by then: so it is locked first, and read anew.
-  await sql`select j.job_id from etl.jobs j where j.job_id in (select u.job_id from etl.units u where ${inStep})
-      and j.state in ('open', 'failed', 'held') order by j.job_id for update`.execute(trx)
-  const { rows } = await sql`
+  await query(trx)`select j.job_id from etl.jobs j where j.job_id in (select u.job_id from etl.units u where ${inStep})
+      and j.state in ('open', 'failed', 'held') order by j.job_id for update`
+  const rows = await query(trx)`
     with ${joinable(join, inStep)}, reopened as (
       update etl.jobs j set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null,
         updated_at = clock_timestamp()
@@ -92,7 +89,7 @@ export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: st
       case when x.units < x.cells then x.slice_ids end, case when x.units < x.cells then x.first end,
       case when x.units < x.cells then etl.window_end(x.last, ${every}) end
     from joined x order by x.job_id
-    on conflict (run_id, job_id) do nothing returning job_id`.execute(trx)
+    on conflict (run_id, job_id) do nothing returning job_id`
   return rows.length
 }
 
@@ -115,11 +112,9 @@ type JoinableRow = Row<'etl.jobs', 'job_id' | 'window_from' | 'window_to' | 'sli
 
 /** What a run would join. Reads only; of report jobs, which are few. */
 export const joinableJobs = async (db: Db, join: JoinScope): Promise<JoinableJob[]> => {
-  const { rows } = await sql<JoinableRow>`
+  const rows = await query<JoinableRow>(db)`
     with ${joinable(join, sql`${isOf(join.frame.pipelineId)} and u.job_id is not null`)}
-    select job_id, units, window_from, window_to, slice_ids, report_state, answer_id, approved from joined order by job_id`.execute(
-    db,
-  )
+    select job_id, units, window_from, window_to, slice_ids, report_state, answer_id, approved from joined order by job_id`
   return rows.map((row) => ({
     jobId: Number(row.job_id),
     units: Number(row.units),

@@ -1,5 +1,6 @@
 // Lists that definitions read from the database: the one that is obeyed, one that is held for a person, and what each run found.
-import { type Insertable, sql } from 'kysely'
+import type { Insertable } from 'kysely'
+import { query } from '../db/typed-row.ts'
 import type { Db, ListReadsTable } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
@@ -96,12 +97,10 @@ export interface HeldList {
 
 /** Lists that wait for a person. @param pipelines only these; empty: all */
 export const heldLists = async (db: Db, pipelines: readonly string[] = []): Promise<HeldList[]> => {
-  const { rows } = await sql<HeldList>`
+  const rows = await query<HeldList>(db)`
     select p.pipeline, l.dimension, cardinality(l."values") as values, l.came, l.gone, l.read_at as "heldSince"
     from etl.lists l join etl.pipelines p using (pipeline_id)
-    where l.state = 'held' and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[])) order by 1, 2`.execute(
-    db,
-  )
+    where l.state = 'held' and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[])) order by 1, 2`
   return rows
 }
 

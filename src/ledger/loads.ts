@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { TestFinding } from '../core/data-test.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Fingerprint, IsoDate, RowCounts } from '../core/types.ts'
-import { executePrepared } from '../db/prepared.ts'
+import { prepared, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
 import { fenced, lockJob } from './claim-fence.ts'
@@ -52,9 +52,7 @@ export const recordLoad = async (
     changes,
     ...counts,
   }))
-  await executePrepared(
-    db,
-    sql`
+  await prepared(db)`
     with loaded as materialized (
       select x.*, ${claim.runId}::bigint as run_id, ${drift === null ? null : JSON.stringify(drift)}::jsonb as drift,
         coalesce(${loadedAt}::timestamptz, transaction_timestamp()) as loaded_at, ${milliseconds}::real as milliseconds
@@ -90,8 +88,7 @@ export const recordLoad = async (
       update etl.windows w set closed_rows = w.closed_rows + l.inserted - l.ended from loaded l
       where w.pipeline_id = ${claim.pipelineId} and w.window_from = l."windowFrom" and w.closed_generation is not null and l.inserted <> l.ended
     ), answered as (${closeQuarantine(units)})
-    ${pointUnits(claim, answerId, units)}`,
-  )
+    ${pointUnits(claim, answerId, units)}`
 }
 
 /**
@@ -106,10 +103,8 @@ export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fing
   const { from, to } = claim.box.window
   const these = sql`u.pipeline_id = ${claim.pipelineId} and u.window_from >= ${from}::date and u.window_from < ${to}::date
     and u.slice_id = any(${[...claim.sliceIds]}::integer[])`
-  if (claim.cells > 1) await sql`select from etl.units u where ${these} order by u.window_from, u.slice_id for update`.execute(db)
-  const rows = await executePrepared(
-    db,
-    sql`
+  if (claim.cells > 1) await query(db)`select from etl.units u where ${these} order by u.window_from, u.slice_id for update`
+  const rows = await prepared(db)`
     with stood as (
       update etl.answer_rows set stood_at = clock_timestamp(), source_last_updated = ${fingerprint.lastUpdated},
         source_count = ${fingerprint.count}::bigint where answer_id = ${loaded.answerId}::bigint returning answer_id
@@ -123,8 +118,7 @@ export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fing
         ask_number = case when u.answer_id = ${loaded.answerId}::bigint then greatest(u.ask_number, ${claim.askNumber}::bigint) else u.ask_number end
       where ${these}
     )
-    select load_id from load`,
-  )
+    select load_id from load`
   if (rows.length === 0) throw fenced(claim)
   await finishJob(db, claim, 'unchanged')
 }
@@ -186,18 +180,18 @@ export const recordTests = async (
     expected,
     message: words,
   }))
-  await sql`
+  await query(db)`
     delete from etl.test_failures f using etl.units u
     where u.pipeline_id = ${claim.pipelineId} and u.window_from >= ${claim.box.window.from}::date and u.window_from < ${claim.box.window.to}::date and u.slice_id = any(${[...claim.sliceIds]}::integer[])
       and f.unit_id = u.unit_id and (f.answer_id = ${answerId}::bigint
-        or f.answer_id is distinct from u.answer_id and f.answer_id is distinct from u.held_answer_id)`.execute(db)
+        or f.answer_id is distinct from u.answer_id and f.answer_id is distinct from u.held_answer_id)`
   if (rows.length === 0) return
-  await sql`
+  await query(db)`
     insert into etl.test_failures (unit_id, answer_id, test, pipeline_id, window_from, run_id, kind, on_failure, released, rows_tested,
       rows_failing, found, expected, message)
     select x.unit_id, ${answerId}::bigint, x.test, ${claim.pipelineId}::integer, x.window_from, ${claim.runId}::bigint, x.kind,
       x.on_failure, x.released, x.rows_tested, x.rows_failing, x.found, x.expected, x.message
     from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as x (unit_id bigint, window_from date, test text, kind text, on_failure text, released boolean,
       rows_tested bigint, rows_failing bigint, found text, expected text, message text)
-    order by x.unit_id, x.test`.execute(db)
+    order by x.unit_id, x.test`
 }

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { exact } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
-import type { Flags } from '../db/typed-row.ts'
+import { type Flags, query } from '../db/typed-row.ts'
 import { isSameApi } from './spent.ts'
 
 /** Whose counter at the service is read. */
@@ -27,24 +27,22 @@ export const isAlone = async (
   { account, pipeline }: Pick<MeterOf, 'account' | 'pipeline'>,
   own: { readonly processId: number; readonly pipelineId: number; readonly hasOwnPurse: boolean },
 ): Promise<boolean> => {
-  const { rows } = await sql<Flags<'alone'>>`
+  const rows = await query<Flags<'alone'>>(db)`
     select not exists (select from etl.jobs j join etl.pipelines o on o.pipeline_id = j.pipeline_id
       where j.state = 'open' and j.account = ${account} and ${isSameApi('o', pipeline)} and (not ${own.hasOwnPurse} or j.kind = 'walk') and (j.report_state in ('intent', 'submitted')
-        or j.holder is not null and (j.holder <> ${own.processId} or j.pipeline_id <> ${own.pipelineId}))) as alone`.execute(db)
+        or j.holder is not null and (j.holder <> ${own.processId} or j.pipeline_id <> ${own.pipelineId}))) as alone`
   return rows[0]?.alone === true
 }
 
 /** What our own books say was charged. */
 export const countedOf = async (db: Db, { account, pipeline }: MeterOf): Promise<Counted> => {
-  const { rows } = await sql<Counted>`
+  const rows = await query<Counted>(db)`
     select coalesce(sum(s.used_quota) filter (where s.requests > 0), 0)::float8 as requests,
       coalesce(sum(s.used_quota) filter (where s.requests = 0), 0)::float8 as reports,
       not exists (select from etl.jobs j join etl.pipelines o on o.pipeline_id = j.pipeline_id
         where j.state = 'open' and (j.holder is not null or j.report_state in ('intent', 'submitted')) and j.account = ${account}
           and ${isSameApi('o', pipeline)}) as "isQuiet"
-    from etl.spending s join etl.pipelines p using (pipeline_id) where s.account = ${account} and ${isSameApi('p', pipeline)}`.execute(
-    db,
-  )
+    from etl.spending s join etl.pipelines p using (pipeline_id) where s.account = ${account} and ${isSameApi('p', pipeline)}`
   return rows[0] ?? { requests: 0, reports: 0, isQuiet: true }
 }
 

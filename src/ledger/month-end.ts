@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { unitsStillToCome } from '../core/forecast.ts'
 import { add, type CreditRange, type PipelinePrice, times } from '../core/learned-price.ts'
 import type { WindowRule } from '../core/types.ts'
+import { query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { slicesWanted } from './slices.ts'
 
@@ -81,14 +82,12 @@ export const forecasts = async (
 /** Kept for readers of `bi`, in place of what an earlier run of this month (UTC) computed. */
 export const keepForecasts = async (db: Db, runId: number, foretold: readonly Forecast[]): Promise<void> => {
   const ends = foretold.map((one) => ({ ...one, low: one.forecast ?? one.range?.low, high: one.forecast ?? one.range?.high }))
-  await sql`
+  await query(db)`
     insert into etl.forecasts (account, pipeline, month, run_id, spent, low, high)
     select account, pipeline, date_trunc('month', clock_timestamp() at time zone 'UTC'), ${runId}::bigint, spent, low, high
     from jsonb_to_recordset(${JSON.stringify(ends)}::jsonb) as x (account text, pipeline text, spent numeric, low numeric, high numeric)
     on conflict (account, pipeline, month) do update
-    set run_id = excluded.run_id, spent = excluded.spent, low = excluded.low, high = excluded.high, computed_at = excluded.computed_at`.execute(
-    db,
-  )
+    set run_id = excluded.run_id, spent = excluded.spent, low = excluded.low, high = excluded.high, computed_at = excluded.computed_at`
 }
 
 /** Beyond its budget nothing is bought, whatever is due. */

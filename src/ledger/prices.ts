@@ -1,9 +1,8 @@
 // What the service was seen to charge for each dataset: bills on record, and what they tell of the next purchase.
 import { type RawBuilder, sql } from 'kysely'
 import { type Bill, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
-import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
-import type { Row } from '../db/typed-row.ts'
+import { prepared, query, type Row } from '../db/typed-row.ts'
 
 /** What has one price: a dataset, as an account pays for it. */
 export interface PriceSubject {
@@ -28,11 +27,8 @@ const billOf = ({ rows_asked, rows, metrics, values, credits, said_in }: BillRow
 
 /** By the bills on record, the setting, and what others paid. */
 export const priceKnown = async (db: Db, { account, dataset, stated, seen }: PriceSubject): Promise<PriceKnown> => {
-  const rows = await executePrepared<BillRow>(
-    db,
-    sql`select rows_asked, rows, metrics, "values", credits, said_in from etl.prices
-      where account = ${account} and dataset = ${dataset} and dropped_at is null order by price_id`,
-  )
+  const rows = await prepared<BillRow>(db)`select rows_asked, rows, metrics, "values", credits, said_in from etl.prices
+      where account = ${account} and dataset = ${dataset} and dropped_at is null order by price_id`
   return { bills: rows.map(billOf), stated, seen }
 }
 
@@ -72,8 +68,8 @@ const addBill = async (db: Db, { account, dataset }: PriceSubject, known: PriceK
 
 /** Until the caller's transaction ends. Bills are added without it: one too many does no harm. */
 const lockBills = async (db: Db, { account, dataset }: PriceSubject): Promise<void> => {
-  await sql`select price_id from etl.prices where account = ${account} and dataset = ${dataset} and dropped_at is null
-    order by price_id for update`.execute(db)
+  await query(db)`select price_id from etl.prices where account = ${account} and dataset = ${dataset} and dropped_at is null
+    order by price_id for update`
 }
 
 /** What was learned counts no more: another price was seen. */
@@ -85,7 +81,7 @@ export const dropBalancePrices = (db: Db, account: string): Promise<void> =>
   dropThose(db, sql`account = ${account} and said_in = 'balance'`)
 
 const dropThose = async (db: Db, which: RawBuilder<unknown>): Promise<void> => {
-  await sql`
+  await query(db)`
     with gone as (select price_id from etl.prices where ${which} and dropped_at is null order by price_id for update)
-    update etl.prices set dropped_at = clock_timestamp() where price_id in (select price_id from gone)`.execute(db)
+    update etl.prices set dropped_at = clock_timestamp() where price_id in (select price_id from gone)`
 }

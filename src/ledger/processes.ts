@@ -2,10 +2,9 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { executePrepared } from '../db/prepared.ts'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
-import type { Row } from '../db/typed-row.ts'
+import { prepared, query, type Row } from '../db/typed-row.ts'
 import { databaseNow } from './database-now.ts'
 
 /** This process as the others see it. */
@@ -44,11 +43,8 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
 
 /** With a whole lease again; a longer one tells that the clock was set back, and stays until times are set right. A process that was thought dead and is back lives again; see `revive`. */
 export const renewLease = async (db: Db, own: OwnProcess): Promise<void> => {
-  const renewed = await executePrepared(
-    db,
-    sql<Row<'etl.processes', 'process_id'>>`
-    update etl.processes set lease_until = greatest(lease_until, ${leaseEnd}) where process_id = ${own.processId} and ended_at is null returning process_id`,
-  )
+  const renewed = await prepared<Row<'etl.processes', 'process_id'>>(db)`
+    update etl.processes set lease_until = greatest(lease_until, ${leaseEnd}) where process_id = ${own.processId} and ended_at is null returning process_id`
   if (renewed.length === 0) await db.transaction().execute((trx) => revive(trx, own))
 }
 
@@ -58,11 +54,9 @@ export const renewLease = async (db: Db, own: OwnProcess): Promise<void> => {
  */
 const revive = async (trx: Db, { processId }: OwnProcess): Promise<void> => {
   await trx.selectFrom('etl.processes').select('process_id').where('process_id', '=', processId).forNoKeyUpdate().execute()
-  await sql`
+  await query(trx)`
     update etl.runs r set state = 'running', finished_at = null from etl.processes p
-    where p.process_id = ${processId} and r.process_id = p.process_id and r.state = 'interrupted' and r.finished_at = p.ended_at`.execute(
-    trx,
-  )
+    where p.process_id = ${processId} and r.process_id = p.process_id and r.state = 'interrupted' and r.finished_at = p.ended_at`
   await trx
     .updateTable('etl.processes')
     .set({ lease_until: leaseEnd, ended_at: null })
@@ -107,17 +101,14 @@ type Known = Pick<Selectable<ProcessesTable>, 'process_id' | 'host' | 'boot' | '
 
 /** The living, and those that ended and still have jobs or runs in their name. */
 const othersWithSomething = (db: Db, processId: number): Promise<Known[]> =>
-  executePrepared(
-    db,
-    sql<Known>`
+  prepared<Known>(db)`
     select process_id, host, boot, system_process_id, begun, lease_until, ended_at is not null as has_ended,
       greatest(lease_until, pg_postmaster_start_time() + ${graceMs} * interval '1 millisecond') < clock_timestamp() as is_over
     from etl.processes where process_id <> ${processId} and process_id in (
       select process_id from etl.processes where ended_at is null
       union select process_id from etl.runs where state = 'running'
       union select holder from etl.jobs where holder is not null)
-    order by process_id`,
-  )
+    order by process_id`
 
 /** A process of this machine (and container) is seen to have ended, or its number to have gone to a later one. */
 const isDeadHere = (known: Known, here: { readonly host: string; readonly boot: string }): boolean => {
@@ -145,18 +136,18 @@ const declareDead = async (db: Db, { process_id, lease_until }: Known): Promise<
  * transaction perhaps, is freed the next time. A run that is not running waits for nothing, whatever its list says.
  */
 const bury = async (db: Db, processId: number): Promise<void> => {
-  await sql`
+  await query(db)`
     with freed as (
       select j.job_id from etl.jobs j join etl.processes p on p.process_id = j.holder
       where j.holder = ${processId} and p.ended_at is not null order by j.job_id for update of j skip locked
     )
-    update etl.jobs set holder = null, updated_at = clock_timestamp() where job_id in (select job_id from freed)`.execute(db)
-  await sql`
+    update etl.jobs set holder = null, updated_at = clock_timestamp() where job_id in (select job_id from freed)`
+  await query(db)`
     with dead as (
       select process_id, ended_at from etl.processes where process_id = ${processId} and ended_at is not null for share
     )
     update etl.runs r set state = 'interrupted', finished_at = dead.ended_at from dead
-    where r.process_id = dead.process_id and r.state = 'running'`.execute(db)
+    where r.process_id = dead.process_id and r.state = 'running'`
 }
 
 const seconds = (count: number) => sql<string>`clock_timestamp() + ${count}::float8 * interval '1 second'`
@@ -170,11 +161,9 @@ const take = async (
   forSeconds: number,
   mayTake: RawBuilder<boolean>,
 ): Promise<boolean> => {
-  const { rows } = await sql`
+  const rows = await query(db)`
     insert into etl.locks (name, held_by, held_until) values (${name}, ${processId}, ${seconds(forSeconds)})
-    on conflict (name) do update set held_by = excluded.held_by, held_until = excluded.held_until where ${mayTake} returning name`.execute(
-    db,
-  )
+    on conflict (name) do update set held_by = excluded.held_by, held_until = excluded.held_until where ${mayTake} returning name`
   return rows.length > 0
 }
 

@@ -1,7 +1,7 @@
 // What the ledger lets go of by age: finished jobs that bought nothing, wait lists of finished runs, HTTP requests, processes. Answers, loads,
 // purchases and runs stay for good.
 import { type RawBuilder, sql } from 'kysely'
-import type { Counts, Maybe, Row, Texts } from '../db/typed-row.ts'
+import { type Counts, type Maybe, query, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { liesIn, type NamedLanding } from './answers.ts'
 import { addUpCredits } from './requests.ts'
@@ -109,7 +109,7 @@ export const landingsNeeded = async (db: Db, landings: readonly NamedLanding[]):
   if (landings.length === 0) return new Set()
   const locators = landings.map(({ locator }) => locator)
   const askNumbers = landings.map(({ askNumber }) => askNumber)
-  const { rows } = await sql<Row<'etl.answers', 'landing'>>`
+  const rows = await query<Row<'etl.answers', 'landing'>>(db)`
     select l.landing from unnest(${locators}::text[], ${askNumbers}::bigint[]) as l (landing, ask_number)
     where l.ask_number in (select ask_number from etl.jobs where state = 'open' and ask_number is not null)
       or exists (select 1 from etl.answers a where ${liesIn} and (
@@ -120,6 +120,6 @@ export const landingsNeeded = async (db: Db, landings: readonly NamedLanding[]):
           select 1 from etl.loads d join etl.slices o on o.slice_id = any(a.slice_ids)
             join etl.slices s on s.pipeline_id = d.pipeline_id and s."values" = o."values"
             join etl.units u on u.pipeline_id = d.pipeline_id and u.window_from = d.window_from and u.slice_id = s.slice_id
-          where d.answer_id = a.answer_id and u.answer_id = a.answer_id)))`.execute(db)
+          where d.answer_id = a.answer_id and u.answer_id = a.answer_id)))`
   return new Set(rows.map(({ landing }) => landing))
 }

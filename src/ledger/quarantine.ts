@@ -1,7 +1,7 @@
 // Rejected rows with their raw record: kept with the answer that held them, listed, shown, superseded by the next load of their unit.
 import { type Expression, type RawBuilder, type SqlBool, sql } from 'kysely'
 import { redact } from '../core/redact.ts'
-import type { Row } from '../db/typed-row.ts'
+import { query, type Row } from '../db/typed-row.ts'
 import type { Reject } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
@@ -97,7 +97,7 @@ export const supersedeHeld = (db: Db, answerId: number, unitIds: readonly number
  * hardly ever any.
  */
 export const supersedeReplaced = async (db: Db, pipelineId: number, pipeline: string): Promise<void> => {
-  await sql`
+  await query(db)`
     with strays as (
       select distinct q.answer_id from etl.quarantine q where q.pipeline = ${pipeline} and q.state = 'open' and q.unit_id is null
     ), replaced as (
@@ -108,7 +108,7 @@ export const supersedeReplaced = async (db: Db, pipelineId: number, pipeline: st
         and not exists (select 1 from etl.jobs j where j.job_id = a.job_id and j.state in ('open', 'held', 'failed'))
     )
     update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
-    where answer_id in (select answer_id from replaced) and unit_id is null and state = 'open'`.execute(db)
+    where answer_id in (select answer_id from replaced) and unit_id is null and state = 'open'`
 }
 
 /** Which rows; what is left out does not narrow. */

@@ -1,6 +1,6 @@
 // What a receipt says of a purchase, read from the ledger; and which purchases and runs the ledger knows.
-import { type NotNull, sql } from 'kysely'
-import type { Counts, Row } from '../db/typed-row.ts'
+import type { NotNull } from 'kysely'
+import { type Counts, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 
@@ -51,11 +51,10 @@ export interface Newest {
 
 /** The highest numbers on record: a restored ledger goes on above those its landings prove. */
 export const newestKnown = async (db: Db): Promise<Newest> => {
-  const { rows } = await sql<Row<'etl.runs', 'run_id'> & Counts<'bought_ask' | 'ask'>>`
+  const [row] = await query<Row<'etl.runs', 'run_id'> & Counts<'bought_ask' | 'ask'>>(db)`
     select coalesce((select max(run_id) from etl.runs), 0) as run_id, b.ask as bought_ask,
       greatest(b.ask, coalesce((select max(ask_number) from etl.answers), 0)) as ask
-    from (select coalesce(max(ask_number), 0) as ask from etl.jobs where report_state is not null) b`.execute(db)
-  const [row] = rows
+    from (select coalesce(max(ask_number), 0) as ask from etl.jobs where report_state is not null) b`
   return { runId: Number(row?.run_id ?? 0), boughtAsk: row?.bought_ask ?? '0', ask: row?.ask ?? '0' }
 }
 
@@ -99,8 +98,6 @@ export const asksWithoutId = async (db: Db): Promise<string[]> => {
 
 /** New answers are newer than all of these. */
 export const drawAbove = async (db: Db, askNumber: string): Promise<void> => {
-  await sql`
-    select setval('etl.ask_numbers', ${askNumber}::bigint) from etl.ask_numbers where last_value < ${askNumber}::bigint`.execute(
-    db,
-  )
+  await query(db)`
+    select setval('etl.ask_numbers', ${askNumber}::bigint) from etl.ask_numbers where last_value < ${askNumber}::bigint`
 }

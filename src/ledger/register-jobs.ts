@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import type { Counts, Lists, Maybe, Numbers } from '../db/typed-row.ts'
+import { type Counts, type Lists, type Maybe, type Numbers, query } from '../db/typed-row.ts'
 import { type CellScope, cellsToAsk, type NeededCells, type WindowAsk } from './candidates.ts'
 import type { WantedBy } from './guard-usual.ts'
 import { isWaitedFor } from './wait-list.ts'
@@ -84,7 +84,7 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
   const locked = sql`order by j.job_id limit ${most} for update skip locked`
   const failed = kind === 'report' ? await failForced(trx, sql`${picked} and ${isOwedByForce} ${locked}`) : 0
   const kept = kind === 'report' ? sql`and not ${isOwedByForce}` : sql``
-  const { rows } = await sql`with ${dissolving(sql`${picked} ${kept} ${locked}`)}`.execute(trx)
+  const rows = await query(trx)`with ${dissolving(sql`${picked} ${kept} ${locked}`)}`
   return failed + rows.length
 }
 
@@ -93,10 +93,8 @@ const isOwedByForce = sql<boolean>`(j.forced and j.error_code is not null)`
 
 /** Loaded units would look finished without it: as failed, the job is packed anew by the next run that wants them. */
 const failForced = async (trx: Db, picked: RawBuilder<unknown>): Promise<number> => {
-  const { rows } = await sql`with gone as materialized (${picked}), let_go as (${lettingGo})
-    update etl.jobs set state = 'failed', not_before = null, updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`.execute(
-    trx,
-  )
+  const rows = await query(trx)`with gone as materialized (${picked}), let_go as (${lettingGo})
+    update etl.jobs set state = 'failed', not_before = null, updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`
   return rows.length
 }
 
@@ -159,14 +157,14 @@ const made = ({ runId, pipelineId, kind, account, every, force, isGuarded, order
 /** Makes the jobs, points their units to them and has the run wait for them; how many. */
 export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxToMake[]): Promise<number> => {
   if (boxes.length === 0) return 0
-  const { rows } = await sql<Counts<'jobs'>>`
+  const rows = await query<Counts<'jobs'>>(trx)`
     with box as (
       select row_number() over () as n, x.reason, x."wantedBy" as wanted_by, x."formerJobId" as former_job_id, x."answerId" as answer_id, x."servedBy" as served_by, x."sliceIds" as slice_ids,
         x."from" as window_from, x."to" as window_to, x.cells, x.credits, x."approvalId" as approval_id
       from jsonb_to_recordset(${JSON.stringify(boxes)}::jsonb) as x (reason text, "wantedBy" text, "formerJobId" bigint, "answerId" bigint, "servedBy" bigint,
         "sliceIds" integer[], "from" date, "to" date, cells integer, credits numeric, "approvalId" bigint)
     ), ${made(frame)}
-    select count(*) as jobs from made`.execute(trx)
+    select count(*) as jobs from made`
   return Number(rows[0]?.jobs)
 }
 
@@ -203,7 +201,7 @@ export const insertWalks = async (
   }: { readonly after: number; readonly most: number; readonly leaves: boolean; readonly ruling: Ruling },
 ): Promise<WalksStep> => {
   if (leaves) await lockLeft(trx, cellsToAsk(scope, window, after, most))
-  const { rows } = await sql<Counts<'jobs'> & Maybe<Numbers<'last'> & Lists<Counts<'left'>>>>`
+  const rows = await query<Counts<'jobs'> & Maybe<Numbers<'last'> & Lists<Counts<'left'>>>>(trx)`
     with needed as materialized (${cellsToAsk(scope, window, after, most)}),
     box as (
       select slice_id as n, reason, case when wanted_by = any(${[...ruling.allowed]}::text[]) then 'approval' else wanted_by end as wanted_by, former_job_id, answer_id, served_by, array[slice_id] as slice_ids, ${window.from}::date as window_from,
@@ -211,9 +209,7 @@ export const insertWalks = async (
         case when coalesce(answer_id, served_by) is null then round(${ruling.credits}::numeric, 2) else 0 end as credits,
         case when coalesce(answer_id, served_by) is null and wanted_by = any(${[...ruling.held]}::text[]) then ${ruling.approvalId}::bigint end as approval_id from needed
     ), ${made(frame)}
-    select count(*) as jobs, max(slice_id) as last, array_agg(left_job_id) filter (where left_job_id is not null) as left from needed`.execute(
-    trx,
-  )
+    select count(*) as jobs, max(slice_id) as last, array_agg(left_job_id) filter (where left_job_id is not null) as left from needed`
   const { jobs, last, left } = rows[0] ?? { jobs: '0', last: null, left: null }
   if (left !== null) await retireJobs(trx, left)
   return { jobs: Number(jobs), after: Number(jobs) < most ? null : last }
@@ -221,8 +217,10 @@ export const insertWalks = async (
 
 /** Locks the jobs that cells about to be asked for have now, in order. */
 const lockLeft = async (trx: Db, cells: RawBuilder<unknown>): Promise<void> => {
-  await sql`select j.job_id from etl.jobs j where j.job_id in (select c.left_job_id from (${cells}) c where c.left_job_id is not null)
-    order by j.job_id for update`.execute(trx)
+  await query(
+    trx,
+  )`select j.job_id from etl.jobs j where j.job_id in (select c.left_job_id from (${cells}) c where c.left_job_id is not null)
+    order by j.job_id for update`
 }
 
 /** The same for jobs that are known. */
@@ -240,9 +238,9 @@ export const lockJobs = async (trx: Db, jobIds: readonly string[]): Promise<void
 /** Held or failed jobs whose every unit is asked for by another now are over; a late id of theirs is still taken in. */
 export const retireJobs = async (trx: Db, jobIds: readonly string[]): Promise<void> => {
   if (jobIds.length === 0) return
-  await sql`update etl.jobs j set state = 'replaced', updated_at = clock_timestamp()
+  await query(trx)`update etl.jobs j set state = 'replaced', updated_at = clock_timestamp()
     where j.job_id = any(${[...jobIds]}::bigint[]) and j.state in ('held', 'failed')
-      and not exists (select from etl.units u where u.job_id = j.job_id)`.execute(trx)
+      and not exists (select from etl.units u where u.job_id = j.job_id)`
 }
 
 /** What the run waits for. */

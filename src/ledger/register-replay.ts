@@ -1,7 +1,7 @@
 // Jobs that load answers again: made from what units hold, or from answers that are named. They ask the service for nothing.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Window } from '../core/types.ts'
-import type { Counts } from '../db/typed-row.ts'
+import { type Counts, query } from '../db/typed-row.ts'
 import type { AnswersView, Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 
@@ -61,7 +61,7 @@ export const answersHeld = async (
 ): Promise<{ answers: KeptAnswer[]; end: PageEnd | null }> => {
   const { pipelineId, range, only } = scope
   const from = after?.windowFrom ?? range.from
-  const { rows } = await sql<PageRow>`
+  const rows = await query<PageRow>(db)`
     with page as (
       select u.window_from, u.slice_id, u.answer_id, u.held_answer_id, u.job_id from etl.units u
       where u.pipeline_id = ${pipelineId} and u.window_from >= ${from}::date and u.window_from < ${range.to}::date
@@ -85,7 +85,7 @@ export const answersHeld = async (
           and (v.answer_id = a.answer_id or v.held_answer_id = a.answer_id) and ${fits(only)})
     )
     select last.window_from as last_window, last.slice_id as last_slice, first.answer_id, first.landing
-    from last left join first on true order by first.answer_id`.execute(db)
+    from last left join first on true order by first.answer_id`
   const [page] = rows
   const answers = rows.flatMap(({ answer_id, landing }) =>
     answer_id == null || landing == null ? [] : [{ answerId: Number(answer_id), landing }],
@@ -116,7 +116,7 @@ export const registerReplay = async (
   if (answerIds.length === 0) return { jobs: 0, units: 0 }
   const { pipelineId, range, only, reason } = scope
   await lockPipeline(trx, pipelineId)
-  const { rows } = await sql<Counts<'jobs' | 'units'>>`
+  const rows = await query<Counts<'jobs' | 'units'>>(trx)`
     with wanted as materialized (
       select w.place, a.answer_id, a.ask_number, coalesce(asked.kind, 'walk') as kind, p.account, p.window_every,
         greatest(a.window_from, ${range?.from ?? null}::date) as window_from, least(a.window_to, ${range?.to ?? null}::date) as window_to,
@@ -160,7 +160,7 @@ export const registerReplay = async (
       from jobs j join wanted w using (answer_id) order by w.place
       on conflict (run_id, job_id) do nothing returning units
     )
-    select count(*) as jobs, coalesce(sum(units), 0) as units from joined`.execute(trx)
+    select count(*) as jobs, coalesce(sum(units), 0) as units from joined`
   return { jobs: Number(rows[0]?.jobs ?? 0), units: Number(rows[0]?.units ?? 0) }
 }
 

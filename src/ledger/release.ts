@@ -1,6 +1,6 @@
 // Held units that a person lets go: the held answer loads as it is, or the held job is worked on again; the run that did it waits for them.
 import { sql } from 'kysely'
-import type { Flags, Row } from '../db/typed-row.ts'
+import { type Flags, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { lockUnit, reopen, type UnitRow } from './person-actions.ts'
 import { note } from './events.ts'
@@ -37,9 +37,9 @@ export const releaseFor = (db: Db, runId: number, unitId: number, by: string): P
   db.transaction().execute(async (trx) => {
     const release = await releaseUnit(trx, unitId, by)
     if (release.kind !== 'released' && release.kind !== 'joined') return release
-    await sql`
+    await query(trx)`
       insert into etl.run_jobs (run_id, job_id, priority, units) select ${runId}::bigint, job_id, 0, cells from etl.jobs
-      where job_id = ${release.jobId}::bigint on conflict (run_id, job_id) do nothing`.execute(trx)
+      where job_id = ${release.jobId}::bigint on conflict (run_id, job_id) do nothing`
     return release
   })
 
@@ -53,11 +53,11 @@ export interface Releasable {
 
 /** Those of the units that are held, and those that were released before and are not settled yet. */
 export const releasable = async (db: Db, unitIds: readonly number[]): Promise<Releasable[]> => {
-  const { rows } = await sql<Row<'etl.units', 'unit_id'> & Row<'etl.pipelines', 'pipeline'> & Flags<'asks'>>`
+  const rows = await query<Row<'etl.units', 'unit_id'> & Row<'etl.pipelines', 'pipeline'> & Flags<'asks'>>(db)`
     select u.unit_id, p.pipeline, coalesce(j.state in ('held', 'open') and j.answer_id is null and j.guard = 'usual', false) as asks
     from etl.units u join etl.pipelines p using (pipeline_id) left join etl.jobs j on j.job_id = u.job_id
     where u.unit_id = any(${unitIds.map(String)}::bigint[])
-      and (u.held_answer_id is not null or j.state = 'held' or j.state = 'open' and j.released)`.execute(db)
+      and (u.held_answer_id is not null or j.state = 'held' or j.state = 'open' and j.released)`
   return rows.map(({ unit_id, pipeline, asks }) => ({ unitId: Number(unit_id), pipeline, asksService: asks }))
 }
 

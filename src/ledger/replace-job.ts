@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Window, WindowSize } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Db, JobsTable, RunJobsTable } from '../db/tables.ts'
-import type { Numbers, Row } from '../db/typed-row.ts'
+import { type Numbers, query, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
 import { fenced, type Claim, isClaimedBy } from './claim-fence.ts'
@@ -97,7 +97,7 @@ const shareOf = ({ estimated_quota, cells }: JobRow, part: number): number | nul
 
 /** False where none of them counts on the former job any more. */
 const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, jobId: number): Promise<boolean> => {
-  const { rows } = await sql<Row<'etl.units', 'unit_id'>>`
+  const rows = await query<Row<'etl.units', 'unit_id'>>(trx)`
     with locked as (
       select pipeline_id, window_from, slice_id from etl.units
       where pipeline_id = ${former.pipeline_id} and window_from >= ${window.from}::date and window_from < ${window.to}::date
@@ -105,9 +105,7 @@ const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart,
       order by pipeline_id, window_from, slice_id for update
     )
     update etl.units u set job_id = ${jobId}::bigint from locked l
-    where u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = l.slice_id returning u.unit_id`.execute(
-    trx,
-  )
+    where u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = l.slice_id returning u.unit_id`
   return rows.length > 0
 }
 
@@ -167,7 +165,7 @@ const singlesRefused = 3
  * them; the job's own refusal is counted. null: not so often that cutting it further is useless.
  */
 export const refusedInARow = async (db: Db, claim: ClaimedJob, { code, message }: Reason): Promise<number | null> => {
-  const { rows } = await sql<Numbers<'refused' | 'singles' | 'cells'>>`
+  const rows = await query<Numbers<'refused' | 'singles' | 'cells'>>(db)`
     with recursive whole as (
       select job_id, former_job_id, cells from etl.jobs where job_id = ${claim.jobId}::bigint
       union all select j.job_id, j.former_job_id, j.cells from etl.jobs j join whole w on j.job_id = w.former_job_id where j.error_code is not null
@@ -181,7 +179,7 @@ export const refusedInARow = async (db: Db, claim: ClaimedJob, { code, message }
     )
     select count(*) filter (where error_message = ${message})::float8 + 1 as refused,
       count(*) filter (where cells = 1 and error_code = ${code})::float8 as singles, (select max(cells) from whole)::float8 as cells
-    from parts where updated_at > coalesce((select max(submitted_at) from parts), '-infinity'::timestamptz)`.execute(db)
+    from parts where updated_at > coalesce((select max(submitted_at) from parts), '-infinity'::timestamptz)`
   const { refused = 0, singles = 0, cells = 0 } = rows[0] ?? {}
   return refused > mostRefusals(cells) && singles >= singlesRefused ? refused : null
 }

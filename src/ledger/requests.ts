@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { creditsFor } from '../core/learned-price.ts'
 import type { SentRequest } from '../core/sent-request.ts'
-import { executePrepared } from '../db/prepared.ts'
+import { executePrepared, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { learnPrice, priceKnown, type PriceSubject } from './prices.ts'
 
@@ -98,11 +98,11 @@ export const bookFound = async (
 
 /** Adds the rows of days that are over up to one each. Two at once do nothing twice. */
 export const addUpCredits = async (db: Db): Promise<void> => {
-  await sql`
+  await query(db)`
     with gone as (
       delete from etl.request_credits where slot >= 0 and day < (clock_timestamp() at time zone 'UTC')::date - 1 returning *
     )
     insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced)
     select day, account, pipeline_id, tag_set_id, is_night, -1, sum(requests), sum(credits), sum(uncertain), sum(unpriced) from gone group by 1, 2, 3, 4, 5
-    ${addedUp}`.execute(db)
+    ${addedUp}`
 }

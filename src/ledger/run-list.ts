@@ -1,7 +1,7 @@
 // A run's list kept such that the run ends: what was put off for long, what cannot be taken here, what was settled without it.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
-import type { Numbers, Texts } from '../db/typed-row.ts'
+import { type Numbers, query, type Texts } from '../db/typed-row.ts'
 import type { OwnProcess } from './processes.ts'
 import { isWaitedFor, passedUnits } from './wait-list.ts'
 
@@ -24,7 +24,7 @@ export const mayTake = ({ load, fetch }: Claimable): RawBuilder<boolean> =>
  * then, and before this one. Returns how many.
  */
 export const bringForward = async (db: Db, runId: number): Promise<number> => {
-  const { rows } = await sql`
+  const rows = await query(db)`
     with late as (
       select j.job_id from etl.jobs j
       where j.state = 'open' and j.holder is null and (j.not_before is not null or j.deadline_at <= clock_timestamp())
@@ -37,7 +37,7 @@ export const bringForward = async (db: Db, runId: number): Promise<number> => {
     )
     update etl.jobs set not_before = case when not_before is null then null else clock_timestamp() end, attempts = 0,
       deadline_at = case when deadline_at <= clock_timestamp() then null else deadline_at end, updated_at = clock_timestamp()
-    where job_id in (select job_id from late) returning job_id`.execute(db)
+    where job_id in (select job_id from late) returning job_id`
   return rows.length
 }
 
@@ -54,7 +54,7 @@ export interface RunWaits {
 type WaitRow = Numbers<'reports' | 'next_poll' | 'put_off' | 'next_try' | 'others'> & Texts<'message'>
 
 export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess): Promise<RunWaits> => {
-  const { rows } = await sql<WaitRow>`
+  const [row] = await query<WaitRow>(db)`
     select count(*) filter (where is_made)::float8 as reports, coalesce(min(wait) filter (where is_made), 0) as next_poll,
       count(*) filter (where is_off)::float8 as put_off, coalesce(min(wait) filter (where is_off), 0) as next_try,
       coalesce((array_agg(error_message order by wait) filter (where is_off))[1], '') as message,
@@ -63,8 +63,7 @@ export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess)
       cross join lateral (select extract(epoch from j.not_before - clock_timestamp())::float8 as wait,
         j.not_before is not null and j.error_code = 'REPORT_PENDING' as is_made,
         j.not_before is not null and j.error_code is distinct from 'REPORT_PENDING' as is_off) x
-    where w.run_id = ${runId}::bigint and w.outcome is null`.execute(db)
-  const [row] = rows
+    where w.run_id = ${runId}::bigint and w.outcome is null`
   return {
     reports: { count: row?.reports ?? 0, nextInSeconds: row?.next_poll ?? 0 },
     putOff: { count: row?.put_off ?? 0, nextInSeconds: row?.next_try ?? 0, message: row?.message ?? '' },
@@ -77,7 +76,7 @@ export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess)
  * how many.
  */
 export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimable): Promise<number> => {
-  const { rows } = await sql`
+  const rows = await query(db)`
     with left_over as (
       select j.job_id, p.pipeline, p.version from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
         join etl.pipelines p on p.pipeline_id = j.pipeline_id
@@ -89,17 +88,17 @@ export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimabl
       from left_over l where j.job_id = l.job_id returning j.job_id
     )
     update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp() from named n
-    where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`.execute(db)
+    where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`
   return rows.length
 }
 
 /** Jobs that wait for the answer of another version's job, which no living run waits for any more: a later run goes on. Returns how many. */
 export const leaveUnserved = async (db: Db, runId: number): Promise<number> => {
-  const { rows } = await sql`
+  const rows = await query(db)`
     update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp()
     from etl.jobs j join etl.jobs y on y.job_id = j.served_by and y.state = 'open' and y.answer_id is null
     where w.run_id = ${runId}::bigint and w.job_id = j.job_id and w.outcome is null and j.state = 'open' and j.holder is null and j.answer_id is null
-      and not ${isWaitedFor(sql`y.job_id`)} returning w.job_id`.execute(db)
+      and not ${isWaitedFor(sql`y.job_id`)} returning w.job_id`
   return rows.length
 }
 
@@ -108,7 +107,7 @@ export const leaveUnserved = async (db: Db, runId: number): Promise<number> => {
  * joins at that very moment is not seen by it and finds out here. Held are its units that the job left held. Returns how many.
  */
 export const endForgotten = async (db: Db, runId: number): Promise<number> => {
-  const { rows } = await sql`
+  const rows = await query(db)`
     with forgotten as (
       select w.job_id, j.state, j.pipeline_id, j.answer_id, j.slice_ids, j.window_from, j.window_to from etl.run_jobs w left join etl.jobs j on j.job_id = w.job_id
       where w.run_id = ${runId}::bigint and w.outcome is null and j.state is distinct from 'open'
@@ -121,8 +120,6 @@ export const endForgotten = async (db: Db, runId: number): Promise<number> => {
         and u.held_answer_id = f.answer_id and u.slice_id = any(coalesce(w.slice_ids, f.slice_ids))
         and u.window_from >= coalesce(w.window_from, f.window_from) and u.window_from < coalesce(w.window_to, f.window_to)) else 0 end,
       passed_units = case f.state when 'done' then ${passedUnits('f')} else 0 end
-    from forgotten f where w.run_id = ${runId}::bigint and w.job_id = f.job_id and w.outcome is null returning w.job_id`.execute(
-    db,
-  )
+    from forgotten f where w.run_id = ${runId}::bigint and w.job_id = f.job_id and w.outcome is null returning w.job_id`
   return rows.length
 }

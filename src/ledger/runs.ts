@@ -2,9 +2,8 @@
 import { sql } from 'kysely'
 import { unansweredCodes } from '../core/errors.ts'
 import type { RowCounts } from '../core/types.ts'
-import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
-import type { Maybe, Numbers, Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, prepared, query, type Row } from '../db/typed-row.ts'
 import { databaseNow } from './database-now.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
 
@@ -62,7 +61,7 @@ export interface UnfinishedForce {
  * not stand in the way of buying anew.
  */
 export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unknown>>): Promise<UnfinishedForce | null> => {
-  const { rows } = await sql<Maybe<Row<'etl.runs', 'run_id' | 'started_at' | 'begun_at_ask'>>>`
+  const [row] = await query<Maybe<Row<'etl.runs', 'run_id' | 'started_at' | 'begun_at_ask'>>>(db)`
     with same as (
       select r.run_id, r.started_at, r.begun_at_ask, r.state = 'done' and not exists (select from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
           where w.run_id = r.run_id and w.outcome = 'waiting' and j.error_code is distinct from 'NOT_PUBLISHED') as is_finished
@@ -70,8 +69,7 @@ export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unk
         and r.started_at > clock_timestamp() - interval '7 days'
     )
     select max(run_id) as run_id, min(started_at) as started_at, min(begun_at_ask) as begun_at_ask from same
-    where run_id > coalesce((select max(run_id) from same where is_finished), 0)`.execute(db)
-  const [row] = rows
+    where run_id > coalesce((select max(run_id) from same where is_finished), 0)`
   return row === undefined || row.run_id === null || row.started_at === null || row.begun_at_ask === null
     ? null
     : { runId: Number(row.run_id), startedAt: row.started_at, since: row.begun_at_ask }
@@ -92,12 +90,11 @@ export interface OpenJobs {
 }
 
 export const openJobs = async (db: Db, runId: number): Promise<OpenJobs> => {
-  const [row] = await executePrepared<OpenJobs>(
+  const [row] = await prepared<OpenJobs>(
     db,
-    sql`select r.state, r.cancel_requested_at is not null as cancelled, (select count(*)::integer
+  )`select r.state, r.cancel_requested_at is not null as cancelled, (select count(*)::integer
         from (select from etl.run_jobs w where w.run_id = r.run_id and w.outcome is null limit 1000) waiting) as count
-      from etl.runs r where r.run_id = ${runId}::bigint`,
-  )
+      from etl.runs r where r.run_id = ${runId}::bigint`
   return row ?? { count: 0, cancelled: false, state: 'interrupted' }
 }
 
@@ -116,7 +113,7 @@ export const foreignRuns = async (db: Db, command: string): Promise<number> => {
  * counted by its parts.
  */
 export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => {
-  const { rows } = await sql<{ summary: RunSummary }>`
+  const rows = await query<{ summary: RunSummary }>(db)`
     select json_build_object(
       'units', (select json_build_object(
           'planned', coalesce(sum(units), 0), 'loaded', coalesce(sum(units - held_units - passed_units) filter (where outcome = 'loaded'), 0),
@@ -140,9 +137,7 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
       -- Records of units that are held with the answer: no load counts them.
       cross join (select count(*) as records from etl.run_jobs w join etl.jobs x on x.job_id = w.job_id
         join etl.quarantine r on r.answer_id = x.answer_id and r.run_id = w.run_id
-        join etl.units u on u.unit_id = r.unit_id and u.held_answer_id = r.answer_id where w.run_id = ${runId}::bigint) h`.execute(
-    db,
-  )
+        join etl.units u on u.unit_id = r.unit_id and u.held_answer_id = r.answer_id where w.run_id = ${runId}::bigint) h`
   return rows[0]?.summary ?? emptySummary
 }
 
@@ -154,25 +149,25 @@ export interface PipelineRows extends Pick<RowCounts, 'inserted' | 'updated' | '
 
 /** By pipeline; kept with the summary, so that the loads of many nights need not be added up. */
 export const rowsByPipeline = async (db: Db, runId: number): Promise<Readonly<Record<string, PipelineRows>>> => {
-  const { rows } = await sql<PipelineRows & Row<'etl.pipelines', 'pipeline'>>`
+  const rows = await query<PipelineRows & Row<'etl.pipelines', 'pipeline'>>(db)`
     select p.pipeline, sum(w.inserted)::float8 as inserted, sum(w.updated)::float8 as updated, sum(w.ended)::float8 as ended,
       sum(w.quarantined)::float8 as quarantined,
       coalesce(array_agg(distinct to_char(w.window_from, 'YYYY-MM')) filter (where w.updated + w.ended > 0), '{}') as restated
     from (select pipeline_id, window_from, sum(rows_inserted) as inserted, sum(rows_updated) as updated, sum(rows_ended) as ended,
         sum(rows_quarantined) as quarantined from etl.loads where run_id = ${runId}::bigint group by 1, 2) w
-      join etl.pipelines p using (pipeline_id) group by 1 order by 1`.execute(db)
+      join etl.pipelines p using (pipeline_id) group by 1 order by 1`
   return Object.fromEntries(rows.map(({ pipeline, ...counts }) => [pipeline, counts]))
 }
 
 /** Requests that were not made because one free look showed the loaded answer still stands: what that answer once took, less the look. */
 export const requestsSpared = async (db: Db, runId: number): Promise<number> => {
-  const { rows } = await sql<Numbers<'spared'>>`
+  const rows = await query<Numbers<'spared'>>(db)`
     select coalesce(sum(greatest(0, once.n - now.n)), 0)::int as spared
     from etl.loads l join etl.answers a on a.answer_id = l.answer_id
       cross join lateral (select count(*) as n from etl.requests q
         where q.job_id = a.job_id and q.ask_number = a.ask_number and q.attempt = 1) once
       cross join lateral (select count(*) as n from etl.requests q where q.job_id = l.job_id and q.attempt = 1) now
-    where l.run_id = ${runId}::bigint and l.outcome = 'unchanged'`.execute(db)
+    where l.run_id = ${runId}::bigint and l.outcome = 'unchanged'`
   return rows[0]?.spared ?? 0
 }
 

@@ -1,7 +1,7 @@
 // The combinations of values that pipelines run for: since which change of the lists each is wanted, what it stands for, which go together.
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
-import type { Row, Texts } from '../db/typed-row.ts'
+import { query, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** The values of one dimension. */
@@ -22,21 +22,19 @@ export const listsDigest = (lists: readonly ValueList[]): string => {
 
 /** Every combination of the lists is wanted from `generation` on unless it was before, and nothing else is. In SQL: there may be a million. */
 export const syncSlices = async (db: Db, pipelineId: number, lists: readonly ValueList[], generation: number): Promise<void> => {
-  await sql`
+  await query(db)`
     update etl.slices s set wanted_until = ${generation}
     from etl.slices x ${joined(lists, 'left join')}
-    where x.pipeline_id = ${pipelineId} and x.wanted_until is null and (${anyMissing(lists)}) and s.slice_id = x.slice_id`.execute(
-    db,
-  )
-  await sql`
+    where x.pipeline_id = ${pipelineId} and x.wanted_until is null and (${anyMissing(lists)}) and s.slice_id = x.slice_id`
+  await query(db)`
     update etl.slices s set wanted_since = ${generation}, wanted_until = null, night_from = null
     from etl.slices x ${joined(lists, 'join')}
-    where x.pipeline_id = ${pipelineId} and x.wanted_until is not null and s.slice_id = x.slice_id`.execute(db)
-  await sql`
+    where x.pipeline_id = ${pipelineId} and x.wanted_until is not null and s.slice_id = x.slice_id`
+  await query(db)`
     insert into etl.slices (pipeline_id, "values", wanted_since)
     select ${pipelineId}, w."values", ${generation} from (${productOf(lists)}) w
     where not exists (select from etl.slices s where s.pipeline_id = ${pipelineId} and s."values" = w."values")
-    order by w."values" collate "C"`.execute(db)
+    order by w."values" collate "C"`
 }
 
 const joined = (lists: readonly ValueList[], join: 'join' | 'left join'): RawBuilder<unknown> =>
@@ -74,10 +72,10 @@ export const sliceBlocks = async (db: Db, sliceIds: readonly number[], most: rea
     return sql`(dense_rank() over (order by ${value}) - 1) / ${sql.lit(values)} as ${sql.ref(`b${place}`)}`
   })
   const order = sql.join(most.map((_, place) => sql.ref(`b${place}`)))
-  const { rows } = await sql<Row<'etl.jobs', 'slice_ids'>>`
+  const rows = await query<Row<'etl.jobs', 'slice_ids'>>(db)`
     select array_agg(slice_id order by slice_id) as slice_ids from (
       select slice_id, ${sql.join(ranks)} from etl.slices where slice_id = any(${[...sliceIds]}::integer[])) x
-    group by ${order} order by ${order}`.execute(db)
+    group by ${order} order by ${order}`
   return rows.map((row) => row.slice_ids)
 }
 
@@ -94,9 +92,9 @@ export const sliceValues = async (db: Db, sliceIds: readonly number[]): Promise<
 
 /** Values of one dimension that some wanted slice has. @param place of the dimension */
 export const wantedValues = async (db: Db, pipelineId: number, place: number): Promise<string[]> => {
-  const { rows } = await sql<Texts<'value'>>`
+  const rows = await query<Texts<'value'>>(db)`
     select distinct s."values"[${sql.lit(place + 1)}] as value from etl.slices s
-    where s.pipeline_id = ${pipelineId} and s.wanted_until is null`.execute(db)
+    where s.pipeline_id = ${pipelineId} and s.wanted_until is null`
   return rows.map(({ value }) => value)
 }
 

@@ -1,7 +1,7 @@
 // What of a budget is spent: by reports and by requests that are paid for one by one, this day and this month; the month by pipeline and tag.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
-import type { Numbers, Texts } from '../db/typed-row.ts'
+import { type Numbers, query, type Texts } from '../db/typed-row.ts'
 
 /** Whose budget is meant: a pipeline's; with `pipeline` null the account's; with `tag` that of all pipelines that have it. */
 export interface PurseOf {
@@ -41,7 +41,7 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
       ? sql<boolean>`${sql.ref(`${alias}.account`)} = ${account}`
       : sql<boolean>`${sql.ref(`${alias}.account`)} = any(array(select distinct a.account from etl.pipelines a))`
   // Quota that is bought or about to be, and whose bill is not known yet, counts with its estimate (as in etl.spending); without one it is counted apart.
-  const { rows } = await sql<SpentNow>`
+  const rows = await query<SpentNow>(db)`
     with turn as materialized (
       select t.day at time zone 'UTC' as day, date_trunc('month', t.day) at time zone 'UTC' as month,
         (date_trunc('month', t.day) - interval '1 month') at time zone 'UTC' as last_month, t.now
@@ -84,7 +84,7 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
       1 + (select others from waiting) as sharers,
       (select extract(epoch from day + interval '1 day' - now) * 1000 from turn)::float8 as "dayLeftMs",
       (select extract(epoch from ((month at time zone 'UTC') + interval '1 month') at time zone 'UTC' - now) * 1000 from turn)::float8 as "monthLeftMs"
-    from bought`.execute(db)
+    from bought`
   return (
     rows[0] ?? { month: 0, day: 0, kept: 0, extraMonth: 0, extraDay: 0, unpriced: 0, sharers: 1, dayLeftMs: 0, monthLeftMs: 0 }
   )
@@ -106,12 +106,10 @@ export interface QuotaSpent {
 
 /** Credits used and reserved this month (UTC) by account and pipeline. */
 export const quotaThisMonth = async (db: Db): Promise<readonly QuotaSpent[]> => {
-  const { rows } = await sql<QuotaSpent>`
+  const rows = await query<QuotaSpent>(db)`
     select q.account, q.pipeline, (coalesce(sum(q.used_quota), 0) + coalesce(sum(q.reserved_quota), 0))::float8 as spent,
       (select p.source from etl.pipelines p where p.pipeline = q.pipeline order by p.pipeline_id desc limit 1) as source
-    from etl.quota q where q.day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date group by q.account, q.pipeline`.execute(
-    db,
-  )
+    from etl.quota q where q.day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date group by q.account, q.pipeline`
   return rows
 }
 
@@ -119,12 +117,10 @@ type TagSpent = Texts<'api'> & Numbers<'spent'>
 
 /** Credits of this month (UTC) that were charged to a tag, by API. */
 export const tagThisMonth = async (db: Db, name: string, value: string): Promise<readonly TagSpent[]> => {
-  const { rows } = await sql<TagSpent>`
+  const rows = await query<TagSpent>(db)`
     select split_part(p.source, '.', 1) as api, (coalesce(sum(s.used_quota), 0) + coalesce(sum(s.reserved_quota), 0))::float8 as spent
     from etl.spending s join etl.pipelines p using (pipeline_id)
     where s.day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date
-      and s.tag_set_id in (select t.tag_set_id from etl.tag_sets t where t.tags @> ${JSON.stringify({ [name]: value })}::jsonb) group by 1`.execute(
-    db,
-  )
+      and s.tag_set_id in (select t.tag_set_id from etl.tag_sets t where t.tags @> ${JSON.stringify({ [name]: value })}::jsonb) group by 1`
   return rows
 }

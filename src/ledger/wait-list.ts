@@ -1,7 +1,7 @@
 // The only record of waiting: which run waits for which job, what became of it, and the orphans that a run takes up.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db, RunJobsTable } from '../db/tables.ts'
-import type { Row } from '../db/typed-row.ts'
+import { query, type Row } from '../db/typed-row.ts'
 
 /** How a job ended for a run that waited for it. `let go`: by a cancel; `replaced`: other jobs ask for its units. */
 export type RunOutcome = NonNullable<RunJobsTable['outcome']>
@@ -46,7 +46,7 @@ const liveStates = ['submitted', 'ready', 'downloaded']
  * is being worked on, and need not be taken up. Returns how many. In the planner's transaction.
  */
 export const joinOrphans = async (trx: Db, runId: number, pipeline: string, priority: number): Promise<number> => {
-  const { rows } = await sql<Row<'etl.jobs', 'job_id'>>`
+  const rows = await query<Row<'etl.jobs', 'job_id'>>(trx)`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}
     ), locked as (
@@ -60,7 +60,7 @@ export const joinOrphans = async (trx: Db, runId: number, pipeline: string, prio
     )
     insert into etl.run_jobs (run_id, job_id, priority, units)
     select ${runId}::bigint, job_id, ${priority}::integer, cells from locked
-    on conflict (run_id, job_id) do nothing returning job_id`.execute(trx)
+    on conflict (run_id, job_id) do nothing returning job_id`
   return rows.length
 }
 

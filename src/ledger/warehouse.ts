@@ -3,7 +3,7 @@ import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Forgotten } from '../core/report-shape.ts'
 import type { Db, WarehouseTable } from '../db/tables.ts'
-import type { Flags, Row, Texts } from '../db/typed-row.ts'
+import { type Flags, query, type Row, type Texts } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
@@ -56,10 +56,9 @@ const isUnused = sql<boolean>`not exists (select from etl.runs) and not exists (
  * of a whole data directory share both.
  */
 const whereItIs = async (db: Db): Promise<string> => {
-  const { rows } = await sql<Texts<'oid'> & Flags<'may_ask'>>`
+  const [row] = await query<Texts<'oid'> & Flags<'may_ask'>>(db)`
     select oid::text as oid, has_function_privilege('pg_control_system()', 'execute') as may_ask
-    from pg_database where datname = current_database()`.execute(db)
-  const [row] = rows
+    from pg_database where datname = current_database()`
   if (row === undefined || !row.may_ask) return `unknown/${row?.oid ?? 'unknown'}`
   const server = await sql<Texts<'id'>>`select system_identifier::text as id from pg_control_system()`.execute(db)
   return `${server.rows[0]?.id ?? 'unknown'}/${row.oid}`
@@ -72,11 +71,11 @@ export const ownNames = async (db: Db): Promise<readonly Warehouse[]> => names(d
 export const namesToSweep = async (db: Db): Promise<readonly Warehouse[]> => names(db, true)
 
 const names = async (db: Db, onlyOurs: boolean): Promise<readonly Warehouse[]> => {
-  const { rows } = await sql<Texts<'id'> & Row<'etl.warehouse', 'epoch'>>`
+  const rows = await query<Texts<'id'> & Row<'etl.warehouse', 'epoch'>>(db)`
     select warehouse_id::text as id, epoch from etl.warehouse where ${!onlyOurs} or standing = 'own'
     union all
     select f.warehouse_id::text, f.epoch from etl.former_names f, etl.warehouse w
-    where ${!onlyOurs} or f.is_ours and w.standing = 'own'`.execute(db)
+    where ${!onlyOurs} or f.is_ours and w.standing = 'own'`
   return rows
 }
 
@@ -85,9 +84,9 @@ const names = async (db: Db, onlyOurs: boolean): Promise<readonly Warehouse[]> =
  * a copy of a template.
  */
 export const settleHere = async (db: Db, here: string): Promise<void> => {
-  await sql`
+  await query(db)`
     update etl.warehouse set home = ${here}, warehouse_id = case when ${isUnused} then gen_random_uuid() else warehouse_id end
-    where home is null or home <> ${here} and ${isUnused}`.execute(db)
+    where home is null or home <> ${here} and ${isUnused}`
 }
 
 /** A copy, and the epoch of its own that it takes. */

@@ -1,7 +1,7 @@
 // What is known of a pipeline's windows as a whole: closed or open, when the service was last seen to have released nothing for them.
 import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
-import type { Counts, Maybe, Row } from '../db/typed-row.ts'
+import { type Counts, type Maybe, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 
@@ -70,7 +70,7 @@ export const closeWindows = async (
   generation: number,
 ): Promise<number> => {
   if (windows.length === 0) return 0
-  const { rows } = await sql`
+  const rows = await query(trx)`
     with ${whole(pipelineId, windows)}, filled as (
       select l.window_from, sum(l.rows_inserted - l.rows_ended) as rows from etl.loads l
       where l.pipeline_id = ${pipelineId} and l.window_from in (select window_from from whole) group by 1
@@ -80,7 +80,7 @@ export const closeWindows = async (
     order by window_from
     on conflict (pipeline_id, window_from) do update set closed_generation = excluded.closed_generation, closed_at = excluded.closed_at,
       closed_units = excluded.closed_units, closed_rows = excluded.closed_rows
-    returning window_from`.execute(trx)
+    returning window_from`
   return rows.length
 }
 
@@ -127,9 +127,8 @@ export const wholeWindow = async (
     ? sql`(select min(greatest(a.asked_at, a.stood_at)) from etl.answers a where a.answer_id in (
         select u.answer_id from etl.units u where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date))`
     : sql`null`
-  const { rows } = await sql<Counts<'units'> & Row<'etl.answers', 'stood_at'>>`
-    with ${whole(pipelineId, [windowFrom])} select units, ${oldest} as stood_at from whole`.execute(db)
-  const [row] = rows
+  const [row] = await query<Counts<'units'> & Row<'etl.answers', 'stood_at'>>(db)`
+    with ${whole(pipelineId, [windowFrom])} select units, ${oldest} as stood_at from whole`
   if (row === undefined) return null
   return { units: Number(row.units), stoodAtMs: row.stood_at === null ? 0 : Date.parse(row.stood_at) }
 }
@@ -154,7 +153,7 @@ export const windowsOverdue = async (
   check: FullCheck,
 ): Promise<ReadonlySet<IsoDate>> => {
   const { before } = check
-  const { rows } = await sql<Row<'etl.windows', 'window_from'>>`
+  const rows = await query<Row<'etl.windows', 'window_from'>>(db)`
     with turn as materialized (
       select slice_id from etl.slices s where pipeline_id = ${pipelineId} and wanted_until is null and ${hasTurn(check)}
       order by slice_id
@@ -165,7 +164,7 @@ export const windowsOverdue = async (
       cross join lateral (
         select from turn join etl.units u on u.pipeline_id = ${pipelineId} and u.window_from = w.window_from and u.slice_id = turn.slice_id
           join etl.answers a on a.answer_id = u.answer_id
-        where greatest(a.asked_at, a.stood_at) < ${before}::timestamptz limit 1) overdue`.execute(db)
+        where greatest(a.asked_at, a.stood_at) < ${before}::timestamptz limit 1) overdue`
   return new Set(rows.map((row) => row.window_from))
 }
 
@@ -174,7 +173,7 @@ export const windowsOverdue = async (
  * release than theirs: what an interrupted or partial refresh left behind.
  */
 export const unitsLeftBehind = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> => {
-  const { rows } = await sql<Maybe<Row<'etl.answers', 'slice_ids'>>>`
+  const rows = await query<Maybe<Row<'etl.answers', 'slice_ids'>>>(db)`
     with loaded as materialized (
       select u.slice_id, u.job_id is null and u.held_answer_id is null as is_free, a.source_last_updated as release,
         a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
@@ -186,7 +185,7 @@ export const unitsLeftBehind = async (db: Db, pipelineId: number, windowFrom: Is
     )
     select array_agg(l.slice_id order by l.slice_id) as slice_ids from loaded l join releases r on r.release = l.release
       join etl.slices s on s.slice_id = l.slice_id and s.wanted_until is null
-    where l.is_free and l.stood_at < r.followed_at`.execute(db)
+    where l.is_free and l.stood_at < r.followed_at`
   return rows[0]?.slice_ids ?? []
 }
 
@@ -232,13 +231,13 @@ const loadedFrom = async (
   places: readonly number[],
   most: number,
 ): Promise<SampledUnit[]> => {
-  const { rows } = await sql<SampledRow>`
+  const rows = await query<SampledRow>(db)`
     select distinct x.* from unnest(${[...places]}::integer[]) as p (place) cross join lateral (
       select u.slice_id, s."values", a.source_last_updated, a.source_count, a.data_version, greatest(a.asked_at, a.stood_at) as asked_at
       from etl.units u join etl.slices s on s.slice_id = u.slice_id join etl.answers a on a.answer_id = u.answer_id
       where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place
         and u.job_id is null and u.held_answer_id is null and s.wanted_until is null
-      order by u.slice_id limit ${most}) x order by x.slice_id`.execute(db)
+      order by u.slice_id limit ${most}) x order by x.slice_id`
   return rows.map((row) => ({
     sliceId: row.slice_id,
     values: row.values,
@@ -253,12 +252,10 @@ const loadedFrom = async (
 
 /** Windows the service refused as not published, of which nothing came and nothing was heard since. @param released last day that is known to be published */
 export const windowsNotYet = async (db: Db, pipelineId: number, released: IsoDate | null): Promise<ReadonlySet<IsoDate>> => {
-  const { rows } = await sql<Row<'etl.jobs', 'window_from'>>`
+  const rows = await query<Row<'etl.jobs', 'window_from'>>(db)`
     select distinct j.window_from from etl.jobs j
     where j.pipeline_id = ${pipelineId} and j.state = 'open' and j.error_code = 'NOT_PUBLISHED'
       and j.window_to > coalesce(${released}::date + 1, j.window_from)
-      and not exists (select from etl.units u where u.pipeline_id = j.pipeline_id and u.window_from = j.window_from and u.answer_id is not null)`.execute(
-    db,
-  )
+      and not exists (select from etl.units u where u.pipeline_id = j.pipeline_id and u.window_from = j.window_from and u.answer_id is not null)`
   return new Set(rows.map(({ window_from }) => window_from))
 }

@@ -3,9 +3,8 @@ import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
-import { executePrepared } from '../db/prepared.ts'
 import type { Session } from '../db/session.ts'
-import type { Counts, Flags, Lists, Maybe, Numbers, Texts } from '../db/typed-row.ts'
+import { type Counts, executePrepared, type Flags, type Lists, type Maybe, type Numbers, type Texts } from '../db/typed-row.ts'
 import { type ChangesByUnit, changesBetween, readChanges, sumOfChanges } from './figure-changes.ts'
 import {
   amongValues,

@@ -1,5 +1,6 @@
 // Units of which only the first rows came: cut at a limit, or wanted so. What is known of the rest goes on record with the load.
 import { type RawBuilder, sql } from 'kysely'
+import { query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import type { Loading } from './loading.ts'
 import type { TestedUnit } from './test-units.ts'
@@ -24,16 +25,16 @@ export const keepCut = async (db: Db, loading: Loading, loaded: readonly Came[],
   const { rows: mostRows, top, shareField } = source.limitsOf?.(definition.params) ?? {}
   if (loaded.length === 0 || (mostRows ?? top) === undefined) return
   const numbers = loaded.map(({ number }) => number)
-  await sql`delete from etl.cut_units where unit_id = any(${numbers}::bigint[])`.execute(db)
+  await query(db)`delete from etl.cut_units where unit_id = any(${numbers}::bigint[])`
   const capped = loaded.filter((unit) => isCut(mostRows ?? null, unit)).map(({ number }) => number)
   const answer = sql`${loading.answer.answerId}::bigint`
   if (capped.length > 0)
-    await sql`insert into etl.cut_units (unit_id, answer_id, row_limit)
-      select unit_id, ${answer}, ${mostRows ?? null}::integer from unnest(${capped}::bigint[]) as x (unit_id)`.execute(db)
+    await query(db)`insert into etl.cut_units (unit_id, answer_id, row_limit)
+      select unit_id, ${answer}, ${mostRows ?? null}::integer from unnest(${capped}::bigint[]) as x (unit_id)`
   const share = definition.columns.find(({ name, from }) => [...from, name].includes(shareField ?? ''))
   if (top === undefined || share === undefined) return
   // A sum beyond the whole says nothing of it.
-  await sql`insert into etl.cut_units (unit_id, answer_id, share)
+  await query(db)`insert into etl.cut_units (unit_id, answer_id, share)
     select _unit_id, ${answer}, least(sum(${sql.ref(share.name)}), 1) from ${rows} r where _unit_id = any(${numbers}::bigint[])
-    group by _unit_id having count(*) >= ${top} and sum(${sql.ref(share.name)}) between 0 and 1.001`.execute(db)
+    group by _unit_id having count(*) >= ${top} and sum(${sql.ref(share.name)}) between 0 and 1.001`
 }

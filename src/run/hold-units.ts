@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Session } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
-import type { Row } from '../db/typed-row.ts'
+import { query, type Row } from '../db/typed-row.ts'
 import { foundGood, noteHeld } from '../ledger/answers.ts'
 import { holdUnits } from '../ledger/job-units.ts'
 import type { LoadRecord } from '../ledger/loads.ts'
@@ -151,12 +151,12 @@ const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Fields)
     (column) => found.missingColumns.includes(column.name) && column.mayVanish !== true && !isLacked(column, dialect),
   )
   if (found.read === 0 || suspects.length === 0) return []
-  const { rows } = await sql<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>`
+  const rows = await query<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>(db)`
     select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
     where a.pipeline_id = ${claim.pipelineId} and a.missing_columns is not null
       and a.dialect is not distinct from ${answer.completeness.dialect ?? null}
       and a.answer_id <= ${answer.answerId}::bigint
-    order by a.answer_id desc limit ${sql.lit(formerLoads)}`.execute(db)
+    order by a.answer_id desc limit ${sql.lit(formerLoads)}`
   return suspects.flatMap(({ name, from }) => {
     const asked = rows.filter(({ metrics }) => metrics.includes(from[0] ?? name))
     const isSparse = asked.some(({ partly_missing }) => partly_missing?.includes(name))

@@ -1,5 +1,4 @@
 // A definition over recorded answers, offline: what its parser, casts, key and tests make of the bytes, to be compared with what was expected.
-import { sql } from 'kysely'
 import { z } from 'zod'
 import type { ColumnType } from '../core/column-types.ts'
 import { type DataTest, expectationOf, isTotalTest, type RowTest } from '../core/data-test.ts'
@@ -9,7 +8,7 @@ import type { Box, Definition, IsoDate, Payload } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { windowAt } from '../core/window.ts'
 import { arrayText } from '../db/arrays.ts'
-import type { Row } from '../db/typed-row.ts'
+import { query, type Row } from '../db/typed-row.ts'
 import { answerBox } from '../ledger/answers.ts'
 import { constantColumns, copiedColumns, stagedColumns } from '../load/table-columns.ts'
 import { compileParsePlan } from '../parse/parse-plan.ts'
@@ -201,12 +200,9 @@ export const recordAnswer = async (
   cutting: Cutting,
 ): Promise<{ readonly definition: Definition; readonly recorded: Recorded }> => {
   const { kysely } = runtime.database
-  const { rows } = await sql<Row<'etl.answers', 'landing' | 'answer_id'> & Row<'etl.pipelines', 'pipeline' | 'version'>>`
+  const [row] = await query<Row<'etl.answers', 'landing' | 'answer_id'> & Row<'etl.pipelines', 'pipeline' | 'version'>>(kysely)`
     select a.answer_id, a.landing, p.pipeline, p.version from etl.units u join etl.pipelines p on p.pipeline_id = u.pipeline_id
-      join etl.answers a on a.answer_id = coalesce(u.held_answer_id, u.answer_id) where u.unit_id = ${String(unitId)}::bigint`.execute(
-    kysely,
-  )
-  const [row] = rows
+      join etl.answers a on a.answer_id = coalesce(u.held_answer_id, u.answer_id) where u.unit_id = ${String(unitId)}::bigint`
   const definition = runtime.definitions.find((one) => one.pipeline === row?.pipeline && one.version === row.version)
   const source = definition === undefined ? undefined : runtime.sources.get(definition.source)
   if (row === undefined || definition === undefined || source === undefined)

@@ -1,9 +1,9 @@
 // Statements sent under a name: planned once a connection, again as they are sent more often, and not tied to how a table once looked.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { executePrepared, generationOf } from '../../src/db/prepared.ts'
 import { type Session, withSession } from '../../src/db/session.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { executePrepared, generationOf } from '../../src/db/typed-row.ts'
 
 let db: TestDatabase
 
