@@ -1,11 +1,10 @@
 // Rows and bytes a second of processor time, of the parser alone: CSV, and JSON pages. Run: node bench/parse.ts [ROWS] [plain|quoted|json]
 
 import type { Payload } from '../src/core/types.ts'
-import { parsePayload } from '../src/parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../src/parse/parse-plan.ts'
 import { createParseReport } from '../src/parse/parse-report.ts'
 import { keywords } from '../src/sources/web-analytics/keywords.ts'
-import { column, definitionOf } from '../test/unit/parse/parsing.ts'
+import { column, definitionOf, parsePayload } from '../test/unit/parse/parsing.ts'
 
 const rows = Number(process.argv[2] ?? 1_000_000)
 const only = process.argv[3] ?? null

@@ -1,7 +1,7 @@
 // `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
 import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
 import type { Database } from '../db/connect.ts'
-import { approve, withdraw } from '../ledger/approve-jobs.ts'
+import { approve, withdraw } from '../ledger/approvals.ts'
 import { approveLists, type HeldList, heldLists } from '../ledger/lists.ts'
 import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
 import type { Status } from '../web/reads/read-status.ts'

@@ -32,6 +32,16 @@ export const steadyTime = ({ now }: Pick<Clock, 'now'>): (() => number) => {
   }
 }
 
+/** Has work done one after another, whatever becomes of what went before. */
+export const createTurns = () => {
+  let last: Promise<unknown> = Promise.resolve()
+  return <T>(work: () => Promise<T>): Promise<T> => {
+    const mine = last.then(work)
+    last = mine.catch(() => undefined)
+    return mine
+  }
+}
+
 /** What is waited for; rejects with the signal's reason as soon as that aborts. */
 export const orAborted = async <T>(waited: Promise<T>, signal: AbortSignal): Promise<T> => {
   signal.throwIfAborted()

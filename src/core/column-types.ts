@@ -1,5 +1,15 @@
-// The types a column may have, each with all that is known of it; each property names the files that read it. A new type is one entry here and its cast in
-// parse/cast.ts; the compiler names the two tables by type that want one, too (`copiedAs` in parse/parse-plan.ts, `examples` in run/recorded-answers.ts).
+// The types a column may have, each with all that is known of it; each property names the files that read it. A new type is one entry here, and its cast in
+// core/cast-cell.ts.
+import {
+  type Cast,
+  castBoolean,
+  castDate,
+  castInteger,
+  castNumeric,
+  castText,
+  castTextArray,
+  castTimestamp,
+} from './cast-cell.ts'
 
 export interface ColumnTypeEntry {
   /** As PostgreSQL's catalog writes it: load/drift.ts. */
@@ -20,6 +30,12 @@ export interface ColumnTypeEntry {
   readonly ifAbsent: RegExp | null
   /** Whether a test can list its values: definition/data-tests.ts. */
   readonly isListable: boolean
+  /** A cell's text as PostgreSQL reads it: parse/cast.ts. */
+  readonly cast: Cast
+  /** What of cells is copied as it stands, where its bytes are certain to be what the cast gives; null: nothing. parse/row-cells.ts. */
+  readonly copiedAs: 'text' | 'whole' | 'numeric' | null
+  /** A cell of a made-up answer, with the day it is for: run/recorded-answers.ts. */
+  readonly example: (day: string) => string
 }
 
 const rest = {
@@ -29,27 +45,40 @@ const rest = {
   takesWords: false,
   ifAbsent: null,
   isListable: false,
+  copiedAs: null,
 } as const
 
 const type = (
   catalog: string,
   parquet: ColumnTypeEntry['parquet'],
   contract: ColumnTypeEntry['contract'],
-  more: Partial<ColumnTypeEntry> = {},
+  more: Partial<ColumnTypeEntry> & Pick<ColumnTypeEntry, 'cast' | 'example'>,
 ): ColumnTypeEntry => ({ ...rest, ...more, catalog, parquet, contract })
 
-const whole = { isNumber: true, isListable: true, isWhole: true } as const
+const whole = { isNumber: true, isListable: true, isWhole: true, copiedAs: 'whole', example: () => '2' } as const
 
 /** By its name in definitions, which SQL understands as well. */
 export const columnTypes = {
-  text: type('text', 'text', 'string', { takesWords: true, ifAbsent: /^/, isListable: true }),
-  bigint: type('bigint', 'long', 'integer', { ...whole, ifAbsent: /^-?\d{1,18}$/ }),
-  integer: type('integer', 'int', 'integer', { ...whole, ifAbsent: /^-?\d{1,9}$/ }),
-  numeric: type('numeric', 'decimal', 'number', { isNumber: true, ifAbsent: /^-?\d+(\.\d+)?$/ }),
-  boolean: type('boolean', 'boolean', 'boolean', { takesWords: true, ifAbsent: /^(true|false)$/ }),
-  date: type('date', 'days', 'date', { ifAbsent: /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/ }),
-  timestamptz: type('timestamp with time zone', 'microseconds', 'date'),
-  'text[]': type('text[]', 'list', 'array', { isList: true, isListable: true }),
+  text: type('text', 'text', 'string', {
+    ...{ takesWords: true, ifAbsent: /^/, isListable: true, copiedAs: 'text', cast: castText, example: () => 'example' },
+  }),
+  bigint: type('bigint', 'long', 'integer', { ...whole, ifAbsent: /^-?\d{1,18}$/, cast: castInteger('bigint') }),
+  integer: type('integer', 'int', 'integer', { ...whole, ifAbsent: /^-?\d{1,9}$/, cast: castInteger('integer') }),
+  numeric: type('numeric', 'decimal', 'number', {
+    ...{ isNumber: true, ifAbsent: /^-?\d+(\.\d+)?$/, copiedAs: 'numeric', cast: castNumeric, example: () => '1.5' },
+  }),
+  boolean: type('boolean', 'boolean', 'boolean', {
+    ...{ takesWords: true, ifAbsent: /^(true|false)$/, cast: castBoolean, example: () => 'true' },
+  }),
+  date: type('date', 'days', 'date', {
+    ...{ ifAbsent: /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/, cast: castDate, example: (day) => day },
+  }),
+  timestamptz: type('timestamp with time zone', 'microseconds', 'date', {
+    ...{ cast: castTimestamp, example: (day) => `${day}T00:00:00Z` },
+  }),
+  'text[]': type('text[]', 'list', 'array', {
+    ...{ isList: true, isListable: true, cast: castTextArray, example: () => '"[""example""]"' },
+  }),
 }
 
 export type ColumnType = keyof typeof columnTypes

@@ -2,8 +2,8 @@
 import { createHmac } from 'node:crypto'
 import { isPrivate, plainAddress } from './address.ts'
 import { EtlError } from './errors.ts'
-import { passingSecret, type Secret, secret } from './redact.ts'
 import type { Environment } from './read-setting.ts'
+import { passingSecret, type Secret, secret } from './redact.ts'
 
 const addressName = 'MILLRACE_PUBLIC_URL'
 const secretName = 'MILLRACE_HOOK_SECRET'
@@ -50,4 +50,12 @@ const publicAddress = (raw: Environment): string | null => {
   if (url === null || !isPrivate(url))
     throw new EtlError('CONFIGURATION', `${addressName} is '${text}', expected an https address such as https://etl.example.com.`)
   return url.href.replace(/\/$/, '')
+}
+
+/** What came to the secret path, and the HTTP status it is answered with. */
+export interface HookReceiver {
+  readonly token: Secret
+  /** @param header reads a header of the request */
+  release(api: string, account: string, body: unknown, header: (name: string) => string | null): Promise<number>
+  report(jobId: number, body: unknown): Promise<number>
 }

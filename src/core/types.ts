@@ -1,4 +1,5 @@
 // The words every stage shares. A type here is one noun of the pipeline; it holds data, never behaviour.
+import type { RoundingMode } from './cast-cell.ts'
 import type { ColumnType } from './column-types.ts'
 import type { DataPointRule } from './data-point-counts.ts'
 import type { DataTest } from './data-test.ts'
@@ -19,14 +20,11 @@ export type Slice = Readonly<Record<string, string | readonly string[]>>
 
 export type ParamValue = string | number | boolean | readonly string[]
 
+export type { RoundingMode } from './cast-cell.ts'
 export type { ColumnType } from './column-types.ts'
 
 /** How a cell's spelling is brought to the one the warehouse uses: `period_start`, or the name of one of the source's spellings. */
 export type Normalize = string
-
-/** What becomes of a fraction in a column of whole numbers; ties of `half_up` go away from zero, as in SQL's `round`. */
-export const roundingModes = ['half_up', 'half_even', 'down'] as const
-export type RoundingMode = (typeof roundingModes)[number]
 
 /** Where a column's value comes from: the response's field, the unit's window or slice, or the pipeline's parameters. */
 export type ColumnOrigin = 'response' | 'window' | 'slice' | 'param'

@@ -6,7 +6,7 @@ import { type CopyStreamQuery, type CopyToStreamQuery, from as copyFrom, to as c
 import { z } from 'zod'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
-import { integersOf, textsOf } from './arrays.ts'
+import { integersOf, textsOf } from './typed-row.ts'
 import { databaseError, describeUrl } from './database-error.ts'
 import { type EmbeddedServer, startEmbedded } from './embedded.ts'
 import { postgresDialect, readStartOptions, type Setting, setUpSession } from './session.ts'

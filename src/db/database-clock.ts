@@ -1,7 +1,8 @@
 // The database's clock in the program: asked now and then, carried on by a clock that only measures spans. What the machine's own clock says does not matter.
+import { sql } from 'kysely'
 import { type Clock, systemClock } from '../core/clock.ts'
-import { type Numbers, query } from './typed-row.ts'
 import type { Db } from './tables.ts'
+import { type Numbers, query } from './typed-row.ts'
 
 /** The one clock for times that are compared: several machines write to one warehouse. */
 export interface DatabaseClock extends Clock {
@@ -45,3 +46,16 @@ export const skewWarning = ({ skewMs }: Pick<DatabaseClock, 'skewMs'>): string |
   const span = minutes < 120 ? `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}` : `${Math.round(minutes / 60)} hours`
   return `The clock of this machine is ${span} ${skewMs > 0 ? 'ahead of' : 'behind'} the database's. Every time here is the database's; set the machine's clock (NTP) so that its logs agree.`
 }
+
+/** Now, in a statement: also within a transaction that began earlier. */
+export const databaseNow = sql<string>`clock_timestamp()`
+
+/** So many milliseconds from now. */
+export const inMs = (ms: number) => sql<string>`clock_timestamp() + ${Math.round(ms)}::float8 * interval '1 millisecond'`
+
+/** The same as ISO text. */
+export const databaseNowText = async (db: Db): Promise<string> =>
+  (await db.selectNoFrom(databaseNow.as('now')).executeTakeFirstOrThrow()).now
+
+/** The same as milliseconds since 1970, for arithmetic with calendars. */
+export const databaseMs = async (db: Db): Promise<number> => Date.parse(await databaseNowText(db))

@@ -18,32 +18,24 @@ export interface ListReading {
 
 /** Texts in the order of the rows, without NULLs. Throws LIST_QUERY, saying what to do. */
 export const readList = async (database: Pick<Database, 'pool'>, reading: ListReading): Promise<string[]> => {
-  if (reading.readerUrl === null) return readWith(database, reading)
+  if (reading.readerUrl === null) return valuesOf(await readTable(database, reading, 1))
   const reader = await openDatabase({ databaseUrl: reading.readerUrl, home: '', maxConnections: 1, readsOnly: true })
   try {
-    return await readWith(reader, reading)
+    return valuesOf(await readTable(reader, reading, 1))
   } finally {
     await reader.close()
   }
 }
 
-/** A query of several columns: their names and its rows. Throws as `readList`. */
-export const readTable = (
-  database: Pick<Database, 'pool'>,
-  reading: ListReading,
-): Promise<{ readonly names: string[]; readonly rows: (string | null)[][] }> => read(database, reading)
-
-const readWith = async (database: Pick<Database, 'pool'>, reading: ListReading): Promise<string[]> => {
-  const { rows } = await read(database, reading, 1)
-  return rows.flatMap(([value]) => value ?? [])
+interface Table {
+  readonly names: string[]
+  readonly rows: (string | null)[][]
 }
 
-/** @param columns how many it must have; default any number */
-const read = (
-  { pool }: Pick<Database, 'pool'>,
-  reading: ListReading,
-  columns?: number,
-): Promise<{ names: string[]; rows: (string | null)[][] }> =>
+const valuesOf = ({ rows }: Table): string[] => rows.flatMap(([value]) => value ?? [])
+
+/** A query of several columns: their names and its rows. Throws as `readList`. @param columns how many it must have; default any number */
+export const readTable = ({ pool }: Pick<Database, 'pool'>, reading: ListReading, columns?: number): Promise<Table> =>
   withSession(pool, async ({ client }) => {
     const { timeoutMs, most, readerUrl } = reading
     await client.query('begin transaction read only')

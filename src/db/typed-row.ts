@@ -1,8 +1,7 @@
 // Raw statements and their rows. A column of a table is typed from `Tables`, what is computed by its kind; nothing checks a raw statement's own word. Of
 // statements that are sent for every unit the server parses and plans each once a connection instead of once a unit.
-import { createHash } from 'node:crypto'
 import { type RawBuilder, type Selectable, sql } from 'kysely'
-import { arrayText } from './arrays.ts'
+import { createHash } from 'node:crypto'
 import type { Db, Tables } from './tables.ts'
 
 /** Columns as they are read: `Row<'etl.units', 'slice_id' | 'window_from'>`. */
@@ -18,6 +17,9 @@ export type Counts<Name extends string> = Readonly<Record<Name, string>>
 
 /** integer and float8. */
 export type Numbers<Name extends string> = Readonly<Record<Name, number>>
+
+/** A bigint or a numeric that a double holds. */
+export const numberOf = (text: string | null): number | null => (text === null ? null : Number(text))
 
 /** Conditions, such as exists(). */
 export type Flags<Name extends string> = Readonly<Record<Name, boolean>>
@@ -86,3 +88,27 @@ export const executePrepared = async <Row>(db: Db, statement: RawBuilder<Row>): 
   remember(compiled.sql)
   return (await db.executeQuery<Row>(compiled)).rows
 }
+
+/** Of integers, texts and nulls the text that the server reads; everything else is left to the driver. */
+export const arrayText = (value: unknown): unknown => {
+  if (!Array.isArray(value)) return value
+  if (value.every((one) => Number.isSafeInteger(one) || isBare(one))) return `{${value.join()}}`
+  return value.every(isText) ? `{${value.map(element).join()}}` : value
+}
+
+/** Needs no quotes. */
+const isBare = (one: unknown): boolean => typeof one === 'string' && /^[\w.-]+$/.test(one) && !/^null$/i.test(one)
+
+const isText = (one: unknown): one is string | null => typeof one === 'string' || one === null
+
+const element = (one: string | null): string => (one === null ? 'NULL' : `"${one.replaceAll(/["\\]/g, '\\$&')}"`)
+
+/** An integer[] of one dimension and without nulls; null: it is another. */
+export const integersOf = (text: string): number[] | null =>
+  text.lastIndexOf('{') !== 0 || /[^-\d,{}]/.test(text) ? null : inner(text).map(Number)
+
+/** A text[] of one dimension whose texts need no quotes and of which none is null; null: it is another. */
+export const textsOf = (text: string): string[] | null =>
+  text.lastIndexOf('{') !== 0 || /["\\]|NULL/i.test(text) ? null : inner(text)
+
+const inner = (text: string): string[] => (text === '{}' ? [] : text.slice(1, -1).split(','))

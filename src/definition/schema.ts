@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { typeNames } from '../core/column-types.ts'
 import { allReadings } from '../core/data-point-counts.ts'
 import { testActions } from '../core/data-test.ts'
-import { roundingModes } from '../core/types.ts'
+import { roundingModes } from '../core/cast-cell.ts'
 
 const name = z
   .string({ error: 'a name' })

@@ -75,7 +75,8 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
         if (uploadId === null) return bucket.put(key, rest, signal)
         if (rest.length > 0) await send(rest)
         await onItsWay
-        await complete(bucket, key, uploadId, parts, sentBytes, options)
+        const whole = { Bucket: bucket.name, Key: key, UploadId: uploadId, MultipartUpload: { Parts: [...parts] } }
+        await complete(bucket, whole, sentBytes, options)
         uploadId = null
       }),
     abort: async (until) => {
@@ -98,33 +99,20 @@ const begin = async (bucket: Bucket, key: string, options: Options): Promise<str
 
 type PartToSend = { readonly Key: string; readonly UploadId: string; readonly PartNumber: number; readonly Body: Uint8Array }
 
+type Whole = ConstructorParameters<typeof CompleteMultipartUploadCommand>[0] & { readonly Key: string }
+
 /** What the server must be given back to put the parts together. */
 const sendPart = async (bucket: Bucket, part: PartToSend, options: Options): Promise<CompletedPart> => {
   const { ETag } = await bucket.client.send(new UploadPartCommand({ Bucket: bucket.name, ...part }), options)
   return { ETag, PartNumber: part.PartNumber }
 }
 
-const complete = async (
-  bucket: Bucket,
-  key: string,
-  uploadId: string,
-  parts: readonly CompletedPart[],
-  bytes: number,
-  options: Options,
-): Promise<void> => {
+const complete = async (bucket: Bucket, whole: Whole, bytes: number, options: Options): Promise<void> => {
   try {
-    await bucket.client.send(
-      new CompleteMultipartUploadCommand({
-        Bucket: bucket.name,
-        Key: key,
-        UploadId: uploadId,
-        MultipartUpload: { Parts: [...parts] },
-      }),
-      options,
-    )
+    await bucket.client.send(new CompleteMultipartUploadCommand(whole), options)
   } catch (error) {
     // The answer of a try that succeeded was lost: then the upload is gone and the object is there.
-    if (refusalOf(error).name !== 'NoSuchUpload' || (await bucket.size(key, options.abortSignal)) !== bytes) throw error
+    if (refusalOf(error).name !== 'NoSuchUpload' || (await bucket.size(whole.Key, options.abortSignal)) !== bytes) throw error
   }
 }
 

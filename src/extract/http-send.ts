@@ -89,13 +89,6 @@ const connectionOf = ({ dispatcher, options, progress }: SendOptions): { dispatc
   return { dispatcher, own: null }
 }
 
-/** With those that every request has. */
-const headersOf = ({ headers }: SendOptions): Record<string, string> => ({
-  ...headers,
-  'accept-encoding': acceptedEncodings,
-  'user-agent': 'millrace',
-})
-
 /** Sends once. Whatever it throws, `progress` says how far it got. */
 export const send = async (call: SendOptions): Promise<RawAnswer> => {
   const { url, options, progress } = call
@@ -105,7 +98,7 @@ export const send = async (call: SendOptions): Promise<RawAnswer> => {
     const answer = await request(url, {
       dispatcher,
       method: call.method,
-      headers: headersOf(call),
+      headers: { ...call.headers, 'accept-encoding': acceptedEncodings, 'user-agent': 'millrace' },
       body: call.body,
       signal: options.signal,
       headersTimeout: options.timeoutMs,

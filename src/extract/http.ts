@@ -9,10 +9,10 @@ import { createGate } from './gate.ts'
 import { excerpt } from './http-answer.ts'
 import { type Asked, classify, neverLeft, type Progress } from './http-failure.ts'
 import { type Outcome, recorder } from './http-record.ts'
-import { isRedirect, redirected } from './http-redirect.ts'
-import { withRetries } from './http-retry.ts'
+import { type Answered, withRetries } from './http-retry.ts'
 import { type Agents, createAgents, type RawAnswer, type Seen, send, sendWhole } from './http-send.ts'
 import type {
+  Connection,
   HttpAnswer,
   HttpClient,
   HttpRequest,
@@ -32,21 +32,31 @@ export const createService = (options: ServiceOptions): Service => {
   const agents = createAgents()
   const { clock, tellTrouble: tell = () => undefined } = options
   const service = { ...options, gate: createGate({ clock, tell }), refusals: createRefusals(clock) }
-  return { forUnit: (unit) => client(service, agents, unit) }
+  return { forUnit: (options) => client({ service, agents, options }) }
 }
 
-const client = (service: OpenService, agents: Agents, options: UnitHttpOptions): HttpClient => ({
-  url: (name, path) => endpointUrl(service.baseUrl, service.paths?.get(name) ?? path),
-  origin: service.baseUrl.origin,
-  ...(service.dialect === undefined ? {} : { dialect: service.dialect }),
-  read: (request) => {
-    const { paidFor } = request
-    const send = (letOthers = request.letOthers): Promise<HttpAnswer> =>
-      read(service, agents, options, letOthers === undefined ? request : { ...request, letOthers })
-    return paidFor === undefined || options.paying === undefined ? send() : options.paying({ ...request, paidFor }, send)
-  },
-  download: (url) => download(service, agents, options, url),
-})
+/** A client at work for one job. */
+interface Bound {
+  readonly service: OpenService
+  readonly agents: Agents
+  readonly options: UnitHttpOptions
+}
+
+const client = (bound: Bound): HttpClient => {
+  const { service, options } = bound
+  return {
+    url: (name, path) => endpointUrl(service.baseUrl, service.paths?.get(name) ?? path),
+    origin: service.baseUrl.origin,
+    ...(service.dialect === undefined ? {} : { dialect: service.dialect }),
+    read: (request) => {
+      const { paidFor } = request
+      const send = (letOthers = request.letOthers): Promise<HttpAnswer> =>
+        read(bound, letOthers === undefined ? request : { ...request, letOthers })
+      return paidFor === undefined || options.paying === undefined ? send() : options.paying({ ...request, paidFor }, send)
+    },
+    download: (url) => download(bound, url),
+  }
+}
 
 const endpointUrl = (baseUrl: URL, path: string): URL => {
   const url = new URL(baseUrl)
@@ -75,12 +85,8 @@ const bodyOf = ({ body, unrecorded }: HttpRequest): string | null => {
   return JSON.stringify(more.length === 0 || typeof body !== 'object' ? body : { ...body, ...Object.fromEntries(more) })
 }
 
-const read = async (
-  service: OpenService,
-  agents: Agents,
-  options: UnitHttpOptions,
-  request: HttpRequest,
-): Promise<HttpAnswer> => {
+const read = async (bound: Bound, request: HttpRequest): Promise<HttpAnswer> => {
+  const { service, options } = bound
   let asked = request
   let mayRenew = true
   for (let redirects = 0; ; redirects += 1) {
@@ -88,7 +94,7 @@ const read = async (
     const sent = proofs.map((proof) => proof.reveal())
     const answer = await withRetries(service, options, asked, (attempt, progress) =>
       inSpan('request', { 'http.request.method': asked.method, 'url.path': asked.endpoint, attempt }, () =>
-        readOnce(service, agents, options, asked, attempt, progress),
+        readOnce(bound, asked, attempt, progress),
       ),
     )
     if (mayRenew && refusesKey.has(answer.status) && renewed(proofs, sent)) {
@@ -115,9 +121,7 @@ const renewed = (proofs: readonly Secret[], sent: readonly string[]): boolean =>
 }
 
 const readOnce = async (
-  service: OpenService,
-  agents: Agents,
-  options: UnitHttpOptions,
+  { service, agents, options }: Bound,
   request: HttpRequest,
   attempt: number,
   progress: Progress,
@@ -199,13 +203,14 @@ interface Opened extends RawAnswer {
 }
 
 /** Without the key, also to another host. Throws the errors of docs/operations.md. */
-const download = async (service: OpenService, agents: Agents, options: UnitHttpOptions, link: string): Promise<HttpStream> => {
+const download = async (bound: Bound, link: string): Promise<HttpStream> => {
+  const { service, options } = bound
   const hosts = service.allowedDownloadHosts ?? null
   let target = allowedDownload(link, service.baseUrl, service.baseUrl, hosts)
   for (let redirects = 0; ; redirects += 1) {
     const request = downloadRequest(target)
     const answer = await withRetries(service, options, request, (attempt, progress) =>
-      open(service, agents, options, request, target, attempt, progress),
+      open(bound, request, target, attempt, progress),
     )
     const asked = { request, signal: options.signal, addressSetting: service.addressSetting }
     if (!isRedirect(answer)) return streamOf(answer, asked)
@@ -229,9 +234,7 @@ const downloadRequest = (target: URL): HttpRequest => ({
 })
 
 const open = async (
-  service: OpenService,
-  agents: Agents,
-  options: UnitHttpOptions,
+  { service, agents, options }: Bound,
   request: HttpRequest,
   url: URL,
   attempt: number,
@@ -302,3 +305,33 @@ const notAReport = ({ url, endpoint }: HttpRequest, chunk: Uint8Array): EtlError
     'BAD_RESPONSE',
     `${url.origin}${endpoint} answers the download with a web page instead of a report: "${excerpt(chunk)}".`,
   )
+
+/** These say that the request was not read; after any other a submission may have been taken. */
+const notTaken = new Set([301, 307, 308])
+
+/** With a place to go to; 304 is none. */
+export const isRedirect = ({ status, headers }: Answered): boolean =>
+  status >= 300 && status < 400 && status !== 304 && headers['location'] !== undefined
+
+/** The same question at the address the service names on its own origin. Throws BAD_RESPONSE for every other redirect. */
+export const redirected = (
+  { authenticate, addressSetting }: Connection,
+  request: HttpRequest,
+  answer: Answered,
+  redirects: number,
+): HttpRequest => {
+  const location = answer.headers['location'] ?? ''
+  const target = URL.parse(location, request.url.href)
+  const here = target?.origin === request.url.origin
+  if (target !== null && here && request.idempotent && request.method === 'GET' && redirects < maxRedirects) {
+    // The service may have put the key into the address it names; it is added again when the request leaves.
+    for (const name of Object.keys(authenticate(request).query ?? {})) target.searchParams.delete(name)
+    return { ...request, url: target }
+  }
+  const to = target === null ? 'somewhere' : `${target.origin}${target.pathname}`
+  throw new EtlError(
+    'BAD_RESPONSE',
+    `${request.url.origin} ${request.endpoint} redirects to ${to} (${answer.status}), which was not followed: ${here ? 'it leads in a circle or is no question' : 'the key stays with the service'}. If that is where the service lives now, set ${addressSetting}.`,
+    { sent: !notTaken.has(answer.status), status: answer.status },
+  )
+}

@@ -83,6 +83,8 @@ const partSchema = z.object({
   landed_at: z.string(),
 })
 
+/** Of each dimension its value, or several. */
+export const slicesSchema = z.record(z.string(), z.union([z.string(), z.array(z.string()).readonly()]))
 const paramSchema = z.union([z.string(), z.number(), z.boolean(), z.array(z.string()).readonly()])
 
 /** What was asked, so that another version of the pipeline can tell whether the answer serves it. */
@@ -103,7 +105,7 @@ const manifestSchema = z.object({
   /** Key of the unit or box, for people. */
   asked_for: z.string(),
   window: z.object({ from: z.string(), to: z.string() }),
-  slice: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
+  slice: slicesSchema,
   question: questionSchema.optional(),
   parts: z.array(partSchema),
   /** Over all parts' bytes as they came, in order. */

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
+import { createTurns } from '../core/clock.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { type Manifest, type ManifestPart, parseManifest } from './landing-files.ts'
 import type { Landing } from './landing-store.ts'
@@ -61,13 +62,9 @@ const openData = (stream: Readable): Data => {
     position += taken.length
     return taken
   }
-  let turn: Promise<unknown> = Promise.resolve()
+  const inTurn = createTurns()
   /** Bytes before `end`, null where there are no more. A reader that was left in the middle may still be taking when the next one begins. */
-  const take = (end: number): Promise<Uint8Array | null> => {
-    const mine = turn.then(() => takeNow(end))
-    turn = mine.catch(() => undefined)
-    return mine
-  }
+  const take = (end: number): Promise<Uint8Array | null> => inTurn(() => takeNow(end))
   return {
     bytesOf: async function* ({ part, offset, length }) {
       if (position > offset) throw new EtlError('INTERNAL', `Part ${part} of a landing was asked for after a later one.`)

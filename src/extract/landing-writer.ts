@@ -27,8 +27,6 @@ const batchBytes = 512 * 1024
 const mostWaitingParts = 8
 /** Up to here packing a part at once costs less than waking zlib's thread for it. */
 const smallPartBytes = 64 * 1024
-/** Packed bytes gathered for one write. */
-const writeBytes = 256 * 1024
 
 const packInThread = promisify(gzip)
 
@@ -44,8 +42,7 @@ const pack = async (bytes: Buffer): Promise<Buffer> => {
 }
 
 /** Compresses, hashes and counts as the bytes pass; memory does not grow with the answer. */
-export const createLandingWriter = (target: LandingSink, name: LandingName): LandingWriter => {
-  const sink = gathering(target)
+export const createLandingWriter = (sink: LandingSink, name: LandingName): LandingWriter => {
   const total = createHash('sha256')
   let isFirst = true
   const parts: ManifestPart[] = []
@@ -99,37 +96,9 @@ const ownerOf = ({ box, warehouse, askNumber, question }: LandingName) => ({
   pipeline_version: box.version,
   asked_for: box.key,
   window: { ...box.window },
-  slice: Object.fromEntries(
-    Object.entries(box.slice).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]),
-  ),
+  slice: { ...box.slice },
   ...(question === undefined ? {} : { question }),
 })
-
-/** The same sink, written to in larger pieces: a write costs as much for one page as for fifty. */
-const gathering = (sink: LandingSink): LandingSink => {
-  let waiting: Uint8Array[] = []
-  let waitingBytes = 0
-  const flush = async (): Promise<void> => {
-    if (waitingBytes === 0) return
-    const bytes = Buffer.concat(waiting, waitingBytes)
-    waiting = []
-    waitingBytes = 0
-    await sink.write(bytes)
-  }
-  return {
-    ...sink,
-    write: async (bytes) => {
-      if (waitingBytes === 0 && bytes.length >= chunkBytes) return sink.write(bytes)
-      waiting.push(bytes)
-      waitingBytes += bytes.length
-      if (waitingBytes >= writeBytes) await flush()
-    },
-    close: async () => {
-      await flush()
-      await sink.close()
-    },
-  }
-}
 
 /** Work that is done one after another, a bounded number of it ahead of its caller. */
 interface Line {

@@ -3,9 +3,7 @@ import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { isReportId } from '../core/report-shape.ts'
-import { notesFolder, questionSchema, type Warehouse } from './landing-files.ts'
-
-const slicesSchema = z.record(z.string(), z.union([z.string(), z.array(z.string()).readonly()]))
+import { notesFolder, questionSchema, slicesSchema, type Warehouse } from './landing-files.ts'
 
 /** What a purchase was made for, in words: the ledger that reads it may know neither the job nor the pipeline. */
 const purchaseSchema = z.object({

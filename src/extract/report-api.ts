@@ -2,6 +2,7 @@
 import type { ListedReport } from '../core/report-shape.ts'
 import type { Limits, ReportPolicy } from '../core/types.ts'
 import type { HttpStream } from './http-types.ts'
+import type { SourceContext } from './source.ts'
 
 /** What the service says of a report; everything but the word may be missing. */
 export interface ReportStatus {
@@ -40,6 +41,13 @@ export interface ReportOptions {
   readonly policy: ReportPolicy
   /** The person who started the run allows submissions again whose answer was lost: then REPORT_UNCERTAIN says so in `context.askAgain`. */
   readonly resubmitUncertain: boolean
+}
+
+/** One purchase at work. */
+export interface Buying {
+  readonly api: ReportApi
+  readonly context: SourceContext
+  readonly options: ReportOptions
 }
 
 /** `dataPoints`: `data_points_count`, `usedQuota`: `used_quota` (interface 4.4), NaN for what is no number; null: the service gives none. */

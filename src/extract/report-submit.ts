@@ -1,20 +1,79 @@
-// Buying a report: what there is already, or one submission whose intent and id are on record.
+// Buying a report: what there is already, or one submission whose intent and id are on record. One whose answer was lost is searched for in the service's
+// own list by what was asked for and when.
 import { createHash } from 'node:crypto'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { holdsKey } from '../core/redact.ts'
-import { isReportId, type ListedReport, type ReportMemo, type ReportRecord } from '../core/report-shape.ts'
+import { isReportId, type ListedReport, type ReportIntent, type ReportMemo, type ReportRecord } from '../core/report-shape.ts'
 import { inTime, leftBehind } from './in-time.ts'
-import type { ReportApi, ReportOptions } from './report-api.ts'
-import { findForgotten, findListed, listedSince } from './report-history.ts'
-import type { SourceContext } from './source.ts'
+import type { Buying, ReportApi, ReportOptions } from './report-api.ts'
+
+/** A submission whose answer was lost. */
+export interface LostSubmission {
+  /** Body as it was sent. */
+  readonly request: unknown
+  /** When it was sent, by the clock of this machine. */
+  readonly sentAtMs: number
+}
+
+/** How far apart the service's clock and ours may be, and how late it may begin a report. */
+const apartMs = 10 * 60_000
+
+/** Whether a report listed as of then may be the one. */
+export const listedSince = ({ sentAtMs }: LostSubmission): number => sentAtMs - apartMs
+
+/** When it was submitted, by the clock of this machine. */
+export interface Span {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+/**
+ * Reports of the span that certainly asked for the same, oldest first. A list that does not tell what was asked for proves nothing: another report of the
+ * account may have been submitted in the same minute.
+ */
+const alike = (listed: readonly ListedReport[], request: unknown, { fromMs, toMs }: Span): readonly ListedReport[] =>
+  listed
+    .filter(({ createdMs }) => createdMs !== null && createdMs >= fromMs - apartMs && createdMs <= toMs + apartMs)
+    .filter((one) => asksTheSame(one.request, request))
+    .toSorted((left, right) => (left.createdMs ?? 0) - (right.createdMs ?? 0))
+
+/** The report that was bought by the submission; null: none that is certainly it. */
+export const findListed = (listed: readonly ListedReport[], { request, sentAtMs }: LostSubmission): string | null =>
+  alike(listed, request, { fromMs: sentAtMs, toMs: sentAtMs })[0]?.reportId ?? null
+
+/** The newest report of the span that asked for the same; null: none that is certainly it. */
+export const findForgotten = (listed: readonly ListedReport[], request: unknown, span: Span): string | null =>
+  alike(listed, request, span).at(-1)?.reportId ?? null
+
+/** Every value that the list names must be the one that was sent, and it must name at least what is asked for. */
+const asksTheSame = (told: unknown, sent: unknown): boolean => {
+  if (!isObject(told) || !isObject(sent)) return false
+  const names = Object.keys(told).filter((name) => name in sent)
+  const decisive = 'report_query' in sent ? ['report_query'] : Object.keys(sent).filter((name) => name !== 'response_format')
+  return decisive.every((name) => names.includes(name)) && names.every((name) => isSame(told[name], sent[name]))
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const isSame = (one: unknown, other: unknown): boolean => canonical(one) === canonical(other)
+
+/** The order of names means nothing, nor does that of the values of a list. */
+const canonical = (value: unknown): string => {
+  if (Array.isArray(value)) return `[${value.map(canonical).sort().join()}]`
+  if (!isObject(value)) return JSON.stringify(value) ?? 'null'
+  const entries = Object.entries(value).map(([name, inner]) => `${name}:${canonical(inner)}`)
+  return `{${entries.sort().join()}}`
+}
 
 /** The report there is, or a new one where nothing was asked for yet: a job submits once. */
-export const openReport = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
+export const openReport = async (buying: Buying): Promise<ReportRecord> => {
+  const { api, context, options } = buying
   const { report } = context
   const current = await report.current()
-  if (current === null) return submit(api, context, options)
+  if (current === null) return submit(buying)
   if (current.state === 'intent') await report.uncertain('The process ended between the intent and the answer of the service.')
-  if (current.state === 'intent' || current.state === 'uncertain') return foundAgain(api, context, current, options)
+  if (current.state === 'intent' || current.state === 'uncertain') return foundAgain(buying, current)
   if (current.state === 'failed' || current.state === 'rejected' || current.state === 'expired') throw ended(current, options)
   if (current.requestHash !== requestHash(api.request))
     context.notice(
@@ -25,33 +84,28 @@ export const openReport = async (api: ReportApi, context: SourceContext, options
 }
 
 /** The service's own list is asked before anybody decides. Throws REPORT_UNCERTAIN where it does not tell; then nothing is sent again unseen. */
-const foundAgain = async (
-  api: ReportApi,
-  context: SourceContext,
-  current: ReportRecord,
-  options: ReportOptions,
-): Promise<ReportRecord> => {
+const foundAgain = async (buying: Buying, current: ReportRecord): Promise<ReportRecord> => {
+  const { api, context, options } = buying
   const { report, clock } = context
   if (current.askedMsAgo === null || current.requestHash !== requestHash(api.request)) throw uncertain(options)
   const lost = { request: api.request, sentAtMs: clock.now() - current.askedMsAgo }
   const listed = await listedOf(api, listedSince(lost)).catch((error: unknown) => {
     throw uncertain({ ...options, resubmitUncertain: false, policy: { ...options.policy, resubmitUncertain: false } }, error)
   })
-  const unknown = new Set(await report.unknown(listed.map(({ reportId }) => reportId)))
-  const found = findListed(
-    listed.filter(({ reportId }) => unknown.has(reportId)),
-    lost,
-  )
+  const found = findListed(await unknownTo(report, listed), lost)
   if (found === null) throw uncertain(options)
-  await writeDownId(context, options, found, null)
-  const record = await report.current()
-  if (record === null) throw uncertain(options)
-  return record
+  return writeDownId(buying, found, null)
 }
 
 /** What the list tells; an entry whose id is none says nothing. */
 const listedOf = async (api: ReportApi, sinceMs: number): Promise<readonly ListedReport[]> =>
   ((await api.listed(sinceMs)) ?? []).filter(({ reportId }) => isReportId(reportId))
+
+/** Those that no job of the account has. */
+const unknownTo = async (report: ReportMemo, listed: readonly ListedReport[]): Promise<readonly ListedReport[]> => {
+  const unknown = new Set(await report.unknown(listed.map(({ reportId }) => reportId)))
+  return listed.filter(({ reportId }) => unknown.has(reportId))
+}
 
 const uncertain = ({ unitKey, resubmitUncertain, policy }: ReportOptions, cause?: unknown): EtlError =>
   new EtlError(
@@ -74,61 +128,44 @@ const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
 /** Equal for equal requests: sources build their bodies in one order. */
 export const requestHash = (request: unknown): string => createHash('sha256').update(JSON.stringify(request)).digest('hex')
 
-const submit = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
+const intentOf = ({ endpoint, request }: ReportApi, estimatedQuota: number | null): ReportIntent => ({
+  ...{ endpoint, request, requestHash: requestHash(request), estimatedQuota },
+})
+
+const submit = async (buying: Buying): Promise<ReportRecord> => {
+  const { api, context } = buying
   const { report, signal } = context
-  const before = await boughtBefore(api, context)
-  if (before !== null) return adoptFound(api, context, options, before)
+  const before = await boughtBefore(buying)
+  if (before !== null) return adoptFound(buying, before)
   await report.affordable()
   const estimatedQuota = await api.estimate().catch((error: unknown) => {
     throw refusedAsWhole(error)
   })
   signal.throwIfAborted()
-  await report.intend({ endpoint: api.endpoint, request: api.request, requestHash: requestHash(api.request), estimatedQuota })
-  const { reportId, word } = await api.submit().catch((error: unknown) => unsure(report, error, options))
-  if (!isReportId(reportId)) await unsure(report, noId(reportId), options)
-  await writeDownId(context, options, reportId, word)
-  return onRecord(report, options)
-}
-
-const onRecord = async (report: ReportMemo, { unitKey }: ReportOptions): Promise<ReportRecord> => {
-  const record = await report.current()
-  if (record === null) throw new EtlError('INTERNAL', `${unitKey}: the report just submitted is not on record.`)
-  return record
+  await report.intend(intentOf(api, estimatedQuota))
+  const { reportId, word } = await api.submit().catch((error: unknown) => unsure(buying, error))
+  if (!isReportId(reportId)) await unsure(buying, noId(reportId))
+  return writeDownId(buying, reportId, word)
 }
 
 /** A restored ledger asks the service's own list for what it may have forgotten; null: nothing. Throws where the list cannot be read: nothing is bought unseen. */
-const boughtBefore = async (api: ReportApi, { report, clock }: SourceContext): Promise<string | null> => {
+const boughtBefore = async ({ api, context: { report, clock } }: Buying): Promise<string | null> => {
   const span = await report.forgotten()
   if (span === null) return null
   const [fromMs, toMs] = [clock.now() - span.sinceMsAgo, clock.now() - span.untilMsAgo]
   const listed = await listedOf(api, listedSince({ request: api.request, sentAtMs: fromMs }))
-  const unknown = new Set(await report.unknown(listed.map(({ reportId }) => reportId)))
-  return findForgotten(
-    listed.filter(({ reportId }) => unknown.has(reportId)),
-    api.request,
-    { fromMs, toMs },
-  )
+  return findForgotten(await unknownTo(report, listed), api.request, { fromMs, toMs })
 }
 
-const adoptFound = async (
-  api: ReportApi,
-  context: SourceContext,
-  options: ReportOptions,
-  reportId: string,
-): Promise<ReportRecord> => {
-  const { report, notice } = context
-  await report.intend({
-    endpoint: api.endpoint,
-    request: api.request,
-    requestHash: requestHash(api.request),
-    estimatedQuota: null,
-  })
-  await writeDownId(context, options, reportId, null)
-  notice(
+const adoptFound = async (buying: Buying, reportId: string): Promise<ReportRecord> => {
+  const { api, context, options } = buying
+  await context.report.intend(intentOf(api, null))
+  const record = await writeDownId(buying, reportId, null)
+  context.notice(
     'REPORT_FOUND',
     `${options.unitKey}: report ${reportId}, bought before this warehouse was restored, was found in the service's own list. It is not bought again.`,
   )
-  return onRecord(report, options)
+  return record
 }
 
 /** What the service says of a request it certainly did not take, and would say again of the same one. */
@@ -149,22 +186,18 @@ const refusedAsWhole = (error: unknown): unknown => {
 /** Waits between tries to write down an id: half a minute in all. */
 const writePausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
 
-/** The id is paid for: neither a database that is just restarting nor another process that took the job over must lose it. */
-const writeDownId = async (
-  context: SourceContext,
-  options: ReportOptions,
-  reportId: string,
-  word: string | null,
-): Promise<void> => {
+/** The id is paid for: neither a database that is just restarting nor another process that took the job over must lose it. Returns what is on record then. */
+const writeDownId = async (buying: Buying, reportId: string, word: string | null): Promise<ReportRecord> => {
+  const { context, options } = buying
   const { report, log, clock } = context
   const { unitKey } = options
   for (let attempt = 0; ; attempt += 1) {
     try {
       const given = await inTime(context, report.submitted(reportId, word))
-      if (given?.waitMs === null) return await unsure(report, new EtlError('BAD_RESPONSE', given.message), options)
+      if (given?.waitMs === null) return await unsure(buying, new EtlError('BAD_RESPONSE', given.message))
       if (given !== null) throw taken(given.message, unitKey, clock.now() + given.waitMs)
       log.info({ unit: unitKey, report_id: reportId }, 'report submitted')
-      return
+      break
     } catch (error) {
       if (isEtlError(error) && (error.code === 'REPORT_PENDING' || error.code === 'REPORT_UNCERTAIN')) throw error
       const pause = writePausesMs[attempt]
@@ -179,6 +212,9 @@ const writeDownId = async (
       await clock.sleep(pause)
     }
   }
+  const record = await report.current()
+  if (record === null) throw new EtlError('INTERNAL', `${unitKey}: the report just submitted is not on record.`)
+  return record
 }
 
 const stillWritten = (unitKey: string, reportId: string): EtlError =>
@@ -211,7 +247,7 @@ const noId = (text: string): EtlError =>
   )
 
 /** Always throws. Only a submission that certainly did not arrive may be forgotten. */
-const unsure = async (report: ReportMemo, error: unknown, { unitKey }: ReportOptions): Promise<never> => {
+const unsure = async ({ context: { report }, options: { unitKey } }: Buying, error: unknown): Promise<never> => {
   if (isEtlError(error) && error.code === 'FENCED') throw error
   if (isEtlError(error) && error.sent === false) {
     await report.withdrawn(error.message)

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { type AccountRow, forgivenMs, type LearntPace, slowerBy } from '../core/pace.ts'
 import { databaseError } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 
 /** Whether the warehouse is set up as far as that. */
 export const hasAccountPace = async (db: Db): Promise<boolean> =>

@@ -4,10 +4,10 @@ import type { Slice } from '../core/types.ts'
 import { type Counts, type Flags, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { isLandingKnown } from './answers.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { type LostWork, insertFoundJob, type KnownPipeline, type PipelineWords, pointUnits } from './adopted-job.ts'
-import { mayBegin, reportTransitions } from './transitions.ts'
+import { mayBegin, reportTransitions, setJob } from './transitions.ts'
 
 /** `known`: the ledger has it. `other shape`: its pipeline has other dimensions or windows here. */
 export type Adopted = 'taken up' | 'known' | 'other shape'
@@ -19,15 +19,13 @@ export const knownPipeline = async (
 ): Promise<KnownPipeline | null> => {
   const row = await trx
     .selectFrom('etl.pipelines')
-    .select(['pipeline_id', 'window_every', 'dimensions', 'generation'])
+    .select(['pipeline_id as pipelineId', 'window_every as windowEvery', 'dimensions', 'generation'])
     .where('pipeline', '=', pipeline)
     .where('version', '=', version)
     .where(sql<boolean>`parameters = ${JSON.stringify(parameters)}::jsonb`)
     .forNoKeyUpdate()
     .executeTakeFirst()
-  if (row === undefined) return null
-  const { pipeline_id, window_every, dimensions, generation } = row
-  return { pipelineId: pipeline_id, windowEvery: window_every, dimensions, generation }
+  return row ?? null
 }
 
 /** The pipeline as the receipt has it where the ledger has none: its lists are taken in when it is planned. */
@@ -66,7 +64,9 @@ export const adoptWork = async (
   if (work.report_id === null && work.answer === null && (await isAskedHere(trx, pipeline, work))) return 'known'
   const { askNumber, isNew } = await freeAskNumber(trx, work.ask_number)
   const jobId = await insertFoundJob(trx, pipeline, sliceIds, { ...work, ask_number: askNumber })
-  if (isNew && (await holdsAnswers(trx, jobId))) await setAside(trx, jobId)
+  if (isNew && (await holdsAnswers(trx, jobId)))
+    // On record and nothing more: a person may adopt its report.
+    await setJob(trx, jobId, { state: 'replaced' })
   else await pointUnits(trx, pipeline, jobId, askNumber)
   const what = work.report_id === null ? (work.answer === null ? 'A submission' : 'An answer') : `Report ${work.report_id}`
   const message = `${what} of ${work.asked_at} that this ledger did not know was taken up as job ${jobId}, by what lies beside the landings.`
@@ -178,9 +178,4 @@ const holdsAnswers = async (trx: Db, jobId: string): Promise<boolean> => {
     .limit(1)
     .executeTakeFirst()
   return row !== undefined
-}
-
-/** On record and nothing more: a person may adopt its report. */
-const setAside = async (trx: Db, jobId: string): Promise<void> => {
-  await trx.updateTable('etl.jobs').set({ state: 'replaced' }).where('job_id', '=', jobId).execute()
 }

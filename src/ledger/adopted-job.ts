@@ -5,7 +5,7 @@ import { type Counts, type Lists, type Maybe, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { insertingAnswer, type NewAnswer } from './answers.ts'
 import { countApproval } from './approvals.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import { dissolving, openingWindows, retireJobs } from './register-jobs.ts'
 
 /** A pipeline as the receipt names it. */

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
-import { prepared, query, type Row } from '../db/typed-row.ts'
+import { numberOf, prepared, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { fenced, type Claim, isClaimedBy } from './claim-fence.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
@@ -78,6 +78,13 @@ export const isLandingKnown = async (db: Db, { locator, askNumber }: NamedLandin
     select from (select ${locator}::text as landing, ${askNumber}::bigint as ask_number) l, etl.answers a where ${liesIn}`
   return rows.length > 0
 }
+
+/** What the service said of it as a whole. */
+export const fingerprintOf = (row: Row<'etl.answers', 'source_last_updated' | 'source_count' | 'data_version'>): Fingerprint => ({
+  lastUpdated: row.source_last_updated,
+  count: numberOf(row.source_count),
+  dataVersion: row.data_version,
+})
 
 /** SHA-256 of the bytes the answer was recorded with. */
 export const shaOnRecord = async (db: Db, answerId: number): Promise<string> => {

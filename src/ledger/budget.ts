@@ -33,19 +33,17 @@ interface Purse extends PurseOf {
 }
 
 /**
- * Locks all of the budgets for the transaction, always in the same order, and throws QUOTA_EXHAUSTED where the report does not fit. Returns the credits that are
- * left besides it in the smallest one; infinite where none is bounded.
+ * Throws QUOTA_EXHAUSTED where the report does not fit. Returns the credits that are left besides it in the smallest one; infinite where none is bounded.
+ * @param locks whether all of the budgets are locked for the transaction, always in the same order; without it a report that would be refused need not be
+ * priced first
  */
-export const reserveBudget = async (trx: Db, reservation: Reservation): Promise<number> => {
+export const reserveBudget = async (db: Db, reservation: Reservation, locks = true): Promise<number> => {
   let left = Number.POSITIVE_INFINITY
-  for (const purse of pursesOf(reservation)) left = Math.min(left, await reserveIn(trx, purse, reservation))
+  for (const purse of pursesOf(reservation).filter(isBounded)) {
+    if (locks) await lockByName(db, lockOf(purse))
+    left = Math.min(left, refuseBeyond(purse, reservation, await spentOf(db, purse, reservation.pipeline)))
+  }
   return left
-}
-
-/** The same without the locks: a report that would be refused need not be priced first. */
-const checkBudget = async (db: Db, reservation: Reservation): Promise<void> => {
-  for (const purse of pursesOf(reservation))
-    if (isBounded(purse)) refuseBeyond(purse, reservation, await spentOf(db, purse, reservation.pipeline))
 }
 
 const pursesOf = ({ account, pipeline, budget, accountBudget, tagBudgets }: Payer): readonly Purse[] => {
@@ -61,12 +59,6 @@ const pursesOf = ({ account, pipeline, budget, accountBudget, tagBudgets }: Paye
 export const hasBudget = (payer: Payer): boolean => pursesOf(payer).some(isBounded)
 
 const isBounded = ({ budget }: Purse): boolean => budget.perMonth !== null || budget.perDay !== null
-
-const reserveIn = async (trx: Db, purse: Purse, reservation: Reservation): Promise<number> => {
-  if (!isBounded(purse)) return Number.POSITIVE_INFINITY
-  await lockByName(trx, lockOf(purse))
-  return refuseBeyond(purse, reservation, await spentOf(trx, purse, reservation.pipeline))
-}
 
 const lockOf = ({ account, pipeline, tag }: Purse): string => {
   if (tag !== undefined) return `budget of ${tag.name}=${tag.value}`
@@ -149,7 +141,7 @@ export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promi
     .executeTakeFirst()
   const price = row?.estimated_quota ?? null
   const estimated = price === null ? null : Number(price)
-  await checkBudget(db, { ...payer, estimated, unitKey: claim.box.key, isExtra: await isBeyondUsual(db, claim) })
+  await reserveBudget(db, { ...payer, estimated, unitKey: claim.box.key, isExtra: await isBeyondUsual(db, claim) }, false)
 }
 
 /** Reads the payer's budgets and sets the price aside for pages of a walk; null: all that is left. Throws QUOTA_EXHAUSTED, or REPORT_PENDING while another's bill is awaited. */

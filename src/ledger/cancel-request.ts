@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 import { type Numbers, prepared, query, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import { dissolving } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type Counts, type Lists, type Maybe, query, type Row } from '../db/typed-row.ts'
+import { type Maybe, query } from '../db/typed-row.ts'
 import { isHeldSlice, type UsualRule, type WantedBy } from './guard-usual.ts'
 import { onItsWay, type ReuseScope, reusable } from './reuse-answers.ts'
 import { isWaitedFor } from './wait-list.ts'
@@ -255,9 +255,6 @@ const isNews = (refresh: Refresh): RawBuilder<boolean> => {
     : sql<boolean>`(u.answer_id is null or r.ask_number > u.ask_number and r.asked_at >= ${since}::timestamptz)`
 }
 
-/** What is decided of cells, and why. */
-type Cell = Pick<CellCount, 'decision' | 'reason' | 'served'> & { readonly wanted_by: WantedBy | null }
-
 /** How many units of a window are decided alike. */
 export interface CellCount {
   readonly decision: Decision
@@ -270,17 +267,10 @@ export interface CellCount {
 }
 
 /** How many cells of the window need what. */
-export const countCells = async (db: Db, scope: CellScope, window: WindowAsk): Promise<CellCount[]> => {
-  const rows = await query<Cell & Counts<'cells'>>(db)`
-    select decision, reason, wanted_by, answer_id is not null or served_by is not null as served, count(*) as cells
+export const countCells = (db: Db, scope: CellScope, window: WindowAsk): Promise<CellCount[]> =>
+  query<CellCount>(db)`
+    select decision, reason, wanted_by as "wantedBy", answer_id is not null or served_by is not null as served, count(*)::float8 as cells
     from (${cellsOf(scope, window, null)}) c group by 1, 2, 3, 4`
-  return rows.map(countOf)
-}
-
-const countOf = ({ decision, reason, wanted_by: wantedBy, served, cells }: Cell & Counts<'cells'>): CellCount => ({
-  ...{ decision, reason, wantedBy, served },
-  cells: Number(cells),
-})
 
 /** Cells that are asked for together: for the same reason, in the place of the same purchase, or answered by the same answer. */
 export interface NeededCells {
@@ -301,11 +291,6 @@ export interface WindowNeeds {
   readonly needed: readonly NeededCells[]
 }
 
-type NeedRow = Cell &
-  Counts<'cells'> &
-  Row<'etl.jobs', 'former_job_id' | 'answer_id' | 'served_by'> &
-  Maybe<Row<'etl.jobs', 'slice_ids'> & Lists<Counts<'left_job_ids'>>>
-
 /** The same with the cells to ask for. @param among only these slices; null: all */
 export const neededCells = async (
   db: Db,
@@ -313,30 +298,16 @@ export const neededCells = async (
   window: WindowAsk,
   among: readonly number[] | null,
 ): Promise<WindowNeeds> => {
-  const rows = await query<NeedRow>(db)`
-    select decision, reason, wanted_by, case when decision = 'ask' then former_job_id end as former_job_id, answer_id, served_by,
-      answer_id is not null or served_by is not null as served, count(*) as cells,
-      array_agg(slice_id) filter (where decision = 'ask') as slice_ids,
-      array_agg(distinct left_job_id) filter (where decision = 'ask' and left_job_id is not null) as left_job_ids
+  const counts = await query<CellCount & Omit<NeededCells, 'wantedBy' | 'sliceIds'> & Maybe<Pick<NeededCells, 'sliceIds'>>>(db)`
+    select decision, reason, wanted_by as "wantedBy", case when decision = 'ask' then former_job_id end as "formerJobId", answer_id as "answerId",
+      served_by as "servedBy", answer_id is not null or served_by is not null as served, count(*)::float8 as cells,
+      array_agg(slice_id) filter (where decision = 'ask') as "sliceIds",
+      coalesce(array_agg(distinct left_job_id) filter (where decision = 'ask' and left_job_id is not null), '{}') as "leftJobIds"
     from (${cellsOf(scope, window, among)}) c group by 1, 2, 3, 4, 5, 6`
-  return {
-    counts: rows.map(countOf),
-    needed: rows.flatMap((row): NeededCells[] =>
-      row.slice_ids === null || row.wanted_by === null
-        ? []
-        : [
-            {
-              reason: row.reason,
-              wantedBy: row.wanted_by,
-              formerJobId: row.former_job_id,
-              answerId: row.answer_id,
-              servedBy: row.served_by,
-              sliceIds: row.slice_ids,
-              leftJobIds: row.left_job_ids ?? [],
-            },
-          ],
-    ),
-  }
+  const needed = counts.flatMap(({ wantedBy, sliceIds, ...row }) =>
+    wantedBy === null || sliceIds === null ? [] : [{ ...row, wantedBy, sliceIds }],
+  )
+  return { counts, needed }
 }
 
 /** The cells to ask for as rows of a statement: slice_id, reason, wanted_by, former_job_id, left_job_id, answer_id, served_by; at most so many, from `after` on. */

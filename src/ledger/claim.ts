@@ -4,6 +4,7 @@ import type { Box, Fingerprint, JobKind, WindowSize } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
 import { type Counts, type Flags, type Maybe, prepared, type Row, type Texts } from '../db/typed-row.ts'
+import { fingerprintOf } from './answers.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Claim } from './claim-fence.ts'
 import type { OwnProcess } from './processes.ts'
@@ -240,12 +241,7 @@ const claimedJob = (row: ClaimedRow, holder: number): PlacedJob => {
   }
 }
 
-const loadedOf = (row: ClaimedRow): LoadedAnswer | null => {
-  if (row.loaded_answer_id === null || row.loaded_sha256 === null) return null
-  const count = row.source_count === null ? null : Number(row.source_count)
-  return {
-    answerId: Number(row.loaded_answer_id),
-    sha256: row.loaded_sha256,
-    fingerprint: { lastUpdated: row.source_last_updated, count, dataVersion: row.data_version },
-  }
-}
+const loadedOf = (row: ClaimedRow): LoadedAnswer | null =>
+  row.loaded_answer_id === null || row.loaded_sha256 === null
+    ? null
+    : { answerId: Number(row.loaded_answer_id), sha256: row.loaded_sha256, fingerprint: fingerprintOf(row) }

@@ -14,7 +14,7 @@ export interface Reason {
 /** When it is tried again, and whether the try counts. */
 export interface ParkOptions extends Reason {
   /** Milliseconds from now, by the database's clock. */
-  readonly notBefore: number
+  readonly notBeforeMs: number
   readonly countsAttempt: boolean
   /** The job is left to a later run; the runs that wait for it need not. */
   readonly final: boolean
@@ -54,10 +54,10 @@ const settle = async (
 
 /** Not yet: again when its time has come. */
 export const parkJob = (db: Db, claim: Claim, options: ParkOptions): Promise<void> => {
-  const { notBefore, countsAttempt, final, code, message } = options
+  const { notBeforeMs, countsAttempt, final, code, message } = options
   const attempts = countsAttempt ? sql`attempts = attempts` : attemptBack
   const set = sql`${unclaimed}, ${attempts}, error_code = ${code}, error_message = ${message},
-    not_before = clock_timestamp() + ${Math.round(notBefore)}::float8 * interval '1 millisecond'`
+    not_before = clock_timestamp() + ${Math.round(notBeforeMs)}::float8 * interval '1 millisecond'`
   return settle(db, claim, set, final ? 'waiting' : null)
 }
 
@@ -77,23 +77,21 @@ export const isIdKnown = async (db: Db, claim: Claim): Promise<boolean> => {
   return rows.length > 0
 }
 
+const stopJob =
+  (state: 'held' | 'failed') =>
+  (db: Db, claim: Claim, { code, message }: Reason): Promise<void> =>
+    settle(
+      db,
+      claim,
+      sql`${unclaimed}, state = ${state}, not_before = null, error_code = ${code}, error_message = ${message}`,
+      state,
+    )
+
 /** Waits for a person. */
-export const holdJob = (db: Db, claim: Claim, { code, message }: Reason): Promise<void> =>
-  settle(
-    db,
-    claim,
-    sql`${unclaimed}, state = 'held', not_before = null, error_code = ${code}, error_message = ${message}`,
-    'held',
-  )
+export const holdJob = stopJob('held')
 
 /** The next run tries again. */
-export const failJob = (db: Db, claim: Claim, { code, message }: Reason): Promise<void> =>
-  settle(
-    db,
-    claim,
-    sql`${unclaimed}, state = 'failed', not_before = null, error_code = ${code}, error_message = ${message}`,
-    'failed',
-  )
+export const failJob = stopJob('failed')
 
 const finished = sql`state = 'done', holder = null, fence = fence + 1, not_before = null, error_code = null, error_message = null,
   updated_at = clock_timestamp()`

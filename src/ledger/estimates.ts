@@ -1,10 +1,7 @@
-// What earlier loads and requests tell of a unit: its size, its price and its time, and how far such a guess was off.
-import { sql } from 'kysely'
-import { agree, type Bill } from '../core/learned-price.ts'
+// What earlier loads and requests tell of a unit: its size and its time, and how far such a guess was off.
 import type { Db } from '../db/tables.ts'
-import { type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
-import { countApproval } from './approvals.ts'
-import { lockPipeline } from './pipelines.ts'
+import { query } from '../db/typed-row.ts'
+import { creditsOfUnit } from './prices.ts'
 
 /** Newest loads and purchases that are counted. */
 const newest = 2_000
@@ -45,28 +42,6 @@ export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> =>
   return { rows: null, announced: null, rowsError: null, quotaError: null, ...rows[0], quota: await creditsOfUnit(db, pipeline) }
 }
 
-/** Reports whose bills are compared. */
-const mostBills = 20
-
-type PastReport = Numbers<'credits' | 'cells' | 'metrics'> & Maybe<Numbers<'points'>>
-
-/** By the newest bills that agree with each other: an older one that another price explains counts no more. */
-const creditsOfUnit = async (db: Db, pipeline: string): Promise<number | null> => {
-  const rows = await query<PastReport>(db)`
-    select j.used_quota::float8 as credits, j.cells, j.data_points_count::float8 as points, coalesce(cardinality(a.metrics), 1) as metrics
-    from etl.jobs j left join etl.answers a on a.answer_id = j.answer_id
-    where j.pipeline_id in (select pipeline_id from etl.pipelines where pipeline = ${pipeline})
-      and j.report_state is not null and j.used_quota is not null order by j.created_at desc, j.job_id desc limit ${mostBills}`
-  const bills: Bill[] = []
-  for (const { credits, cells, points, metrics } of rows) {
-    const bill = { credits, size: { rowsAsked: null, rows: points, metrics, values: cells } }
-    if (agree([...bills, bill])) bills.push(bill)
-    else break
-  }
-  const sum = (pick: (bill: Bill) => number): number => bills.reduce((total, bill) => total + pick(bill), 0)
-  return bills.length === 0 ? null : sum(({ credits }) => credits) / sum(({ size }) => size.values)
-}
-
 /** Milliseconds. */
 export interface PastTimes {
   /** Mean time of one answered request; null where none was made. */
@@ -100,24 +75,3 @@ export const rowsAsked = (
   rows: Number.isFinite(top) ? Math.min(top, announced ?? top) : rows,
   pageSize: Math.min(pageSize, top),
 })
-
-const unpriced = sql<boolean>`j.kind = 'report' and j.approval_id is not null and j.ask_number is null and j.answer_id is null
-  and j.holder is null and j.estimated_quota is null`
-
-/** As much by the unit as the pipeline's reports cost so far; nothing where none was bought yet. */
-export const priceWaiting = async (db: Db, pipeline: string): Promise<void> => {
-  const rows = await query<Row<'etl.pipelines', 'pipeline_id'>>(db)`
-    select p.pipeline_id from etl.pipelines p where p.pipeline = ${pipeline}
-      and exists (select from etl.jobs j where j.pipeline_id = p.pipeline_id and ${unpriced}) order by 1`
-  if (rows.length === 0) return
-  const { quota } = await pastUnits(db, pipeline)
-  if (quota === null) return
-  for (const { pipeline_id } of rows)
-    await db.transaction().execute(async (trx) => {
-      await lockPipeline(trx, pipeline_id)
-      await query(trx)`
-        with locked as (select j.job_id from etl.jobs j where j.pipeline_id = ${pipeline_id} and ${unpriced} order by j.job_id for update)
-        update etl.jobs set estimated_quota = round(${quota}::numeric * cells, 2) where job_id in (select job_id from locked)`
-      await countApproval(trx, pipeline_id)
-    })
-}

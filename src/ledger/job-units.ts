@@ -15,6 +15,7 @@ import {
   type Row,
   type Texts,
 } from '../db/typed-row.ts'
+import { fingerprintOf } from './answers.ts'
 import type { ClaimedJob, LoadedAnswer } from './claim.ts'
 import { sliceValues } from './slices.ts'
 
@@ -240,14 +241,7 @@ export const answerOfAll = async (
     .where('u.loaded', '=', String(cells))
     .where('u.held', '=', '0')
     .executeTakeFirst()
-  if (row === undefined) return null
-  const { answer_id, sha256, source_last_updated, source_count, data_version } = row
-  const count = source_count === null ? null : Number(source_count)
-  return {
-    answerId: Number(answer_id),
-    sha256,
-    fingerprint: { lastUpdated: source_last_updated, count, dataVersion: data_version },
-  }
+  return row === undefined ? null : { answerId: Number(row.answer_id), sha256: row.sha256, fingerprint: fingerprintOf(row) }
 }
 
 /** The unit that the answer is for; null where it is for several. */

@@ -2,7 +2,7 @@
 import type { Insertable } from 'kysely'
 import { query } from '../db/typed-row.ts'
 import type { Db, ListReadsTable } from '../db/tables.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 
@@ -24,14 +24,14 @@ export const newestList = async (
 ): Promise<KnownList | null> => {
   const row = await db
     .selectFrom('etl.lists')
-    .select(['list_id', 'values'])
+    .select(['list_id as listId', 'values'])
     .where('pipeline_id', '=', pipelineId)
     .where('dimension', '=', dimension)
     .where('state', '=', state)
     .orderBy('list_id', 'desc')
     .limit(1)
     .executeTakeFirst()
-  return row === undefined ? null : { listId: row.list_id, values: row.values }
+  return row ?? null
 }
 
 export interface NewList extends ListOf {

@@ -245,12 +245,10 @@ export const claimableOf = async (
 }
 
 /** Pipelines that have bought no report: their answers, if any, were read page by page. */
-export const walkPipelines = async (
-  db: Db,
-): Promise<{ pipeline: string; version: number; account: string; windowEvery: 'day' | 'week' | 'month' }[]> => {
-  const rows = await db
+export const walkPipelines = (db: Db) =>
+  db
     .selectFrom('etl.pipelines as p')
-    .select(['p.pipeline', 'p.version', 'p.account', 'p.window_every'])
+    .select(['p.pipeline', 'p.version', 'p.account', 'p.window_every as windowEvery'])
     .where(({ exists, not, selectFrom }) =>
       not(
         exists(
@@ -263,8 +261,6 @@ export const walkPipelines = async (
     )
     .distinct()
     .execute()
-  return rows.map(({ pipeline, version, account, window_every }) => ({ pipeline, version, account, windowEvery: window_every }))
-}
 
 /** The number of the set, which is made where it is new. */
 export const tagSetOf = async (trx: Db, tags: Readonly<Record<string, string>>): Promise<number> => {

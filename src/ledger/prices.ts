@@ -1,8 +1,11 @@
-// What the service was seen to charge for each dataset: bills on record, and what they tell of the next purchase.
+// What the service was seen to charge for each dataset: bills on record, and what they tell of the next purchase; what reports of a pipeline cost by the unit,
+// and that price for those that wait. What a price is, is in core/learned-price.ts; asking the service for one in plan/price.ts.
 import { type RawBuilder, sql } from 'kysely'
-import { type Bill, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
+import { agree, type Bill, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
-import { prepared, query, type Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, numberOf, prepared, query, type Row } from '../db/typed-row.ts'
+import { countApproval } from './approvals.ts'
+import { lockPipeline } from './pipelines.ts'
 
 /** What has one price: a dataset, as an account pays for it. */
 export interface PriceSubject {
@@ -16,8 +19,6 @@ export interface PriceSubject {
 }
 
 type BillRow = Row<'etl.prices', 'rows_asked' | 'rows' | 'metrics' | 'values' | 'credits' | 'said_in'>
-
-const numberOf = (text: string | null): number | null => (text === null ? null : Number(text))
 
 const billOf = ({ rows_asked, rows, metrics, values, credits, said_in }: BillRow): Bill => ({
   size: { rowsAsked: numberOf(rows_asked), rows: numberOf(rows), metrics, values: Number(values) },
@@ -84,4 +85,47 @@ const dropThose = async (db: Db, which: RawBuilder<unknown>): Promise<void> => {
   await query(db)`
     with gone as (select price_id from etl.prices where ${which} and dropped_at is null order by price_id for update)
     update etl.prices set dropped_at = clock_timestamp() where price_id in (select price_id from gone)`
+}
+
+/** Reports whose bills are compared. */
+const mostBills = 20
+
+type PastReport = Numbers<'credits' | 'cells' | 'metrics'> & Maybe<Numbers<'points'>>
+
+/** By the newest bills that agree with each other: an older one that another price explains counts no more. */
+export const creditsOfUnit = async (db: Db, pipeline: string): Promise<number | null> => {
+  const rows = await query<PastReport>(db)`
+    select j.used_quota::float8 as credits, j.cells, j.data_points_count::float8 as points, coalesce(cardinality(a.metrics), 1) as metrics
+    from etl.jobs j left join etl.answers a on a.answer_id = j.answer_id
+    where j.pipeline_id in (select pipeline_id from etl.pipelines where pipeline = ${pipeline})
+      and j.report_state is not null and j.used_quota is not null order by j.created_at desc, j.job_id desc limit ${mostBills}`
+  const bills: Bill[] = []
+  for (const { credits, cells, points, metrics } of rows) {
+    const bill = { credits, size: { rowsAsked: null, rows: points, metrics, values: cells } }
+    if (agree([...bills, bill])) bills.push(bill)
+    else break
+  }
+  const sum = (pick: (bill: Bill) => number): number => bills.reduce((total, bill) => total + pick(bill), 0)
+  return bills.length === 0 ? null : sum(({ credits }) => credits) / sum(({ size }) => size.values)
+}
+
+const unpriced = sql<boolean>`j.kind = 'report' and j.approval_id is not null and j.ask_number is null and j.answer_id is null
+  and j.holder is null and j.estimated_quota is null`
+
+/** As much by the unit as the pipeline's reports cost so far; nothing where none was bought yet. */
+export const priceWaiting = async (db: Db, pipeline: string): Promise<void> => {
+  const rows = await query<Row<'etl.pipelines', 'pipeline_id'>>(db)`
+    select p.pipeline_id from etl.pipelines p where p.pipeline = ${pipeline}
+      and exists (select from etl.jobs j where j.pipeline_id = p.pipeline_id and ${unpriced}) order by 1`
+  if (rows.length === 0) return
+  const quota = await creditsOfUnit(db, pipeline)
+  if (quota === null) return
+  for (const { pipeline_id } of rows)
+    await db.transaction().execute(async (trx) => {
+      await lockPipeline(trx, pipeline_id)
+      await query(trx)`
+        with locked as (select j.job_id from etl.jobs j where j.pipeline_id = ${pipeline_id} and ${unpriced} order by j.job_id for update)
+        update etl.jobs set estimated_quota = round(${quota}::numeric * cells, 2) where job_id in (select job_id from locked)`
+      await countApproval(trx, pipeline_id)
+    })
 }

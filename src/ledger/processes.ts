@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
 import { prepared, query, type Row } from '../db/typed-row.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 
 /** This process as the others see it. */
 export interface OwnProcess {

@@ -3,10 +3,10 @@ import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { givenUpBy, notFound } from '../core/report-shape.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
-import { jobTransitions, openAgain, reportTransitions } from './transitions.ts'
+import { jobTransitions, openAgain, reportTransitions, setJob } from './transitions.ts'
 
 /** A purchase whose id a person knows. */
 export interface Adoption {
@@ -37,24 +37,12 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
       .where('job_id', '<>', String(jobId))
       .executeTakeFirst()
     if (other !== undefined) throw refused(jobId, `cannot take report ${reportId}: job ${other.job_id} has it`)
-    await trx
-      .updateTable('etl.jobs')
-      .set({
-        ...openAgain,
-        report_state: 'submitted',
-        report_id: reportId,
-        receipt_at: null,
-        submitted_at: sql<string>`coalesce(submitted_at, asked_at, clock_timestamp())`,
-        status_word: null,
-        polls: 0,
-        retries: 0,
-        next_poll_at: null,
-        deadline_at: null,
-        completed_at: null,
-        fence: sql<string>`fence + 1`,
-      })
-      .where('job_id', '=', String(jobId))
-      .execute()
+    await setJob(trx, jobId, {
+      ...openAgain,
+      ...{ report_state: 'submitted', report_id: reportId, receipt_at: null, status_word: null, polls: 0, retries: 0 },
+      ...{ next_poll_at: null, deadline_at: null, completed_at: null, fence: sql`fence + 1` },
+      submitted_at: sql`coalesce(submitted_at, asked_at, clock_timestamp())`,
+    })
     const former = job.report_id === null || job.report_id === reportId ? '' : ` in place of ${job.report_id}`
     const message = isFound
       ? `Report ${reportId} was found in the service's own list of reports and recorded for job ${jobId} (${by}).`
@@ -91,19 +79,11 @@ export const giveUpReport = (db: Db, { jobId, by, sure = false }: GivingUp): Pro
     const job = await lockPurchase(trx, jobId)
     refuseAwaited(jobId, job, sure)
     const message = `Report ${job.report_id ?? '(id not known)'} of job ${jobId} ${givenUpBy} (${by}).`
-    await trx
-      .updateTable('etl.jobs')
-      .set({
-        state: 'replaced',
-        report_state: job.report_id === null ? 'failed' : 'expired',
-        holder: null,
-        fence: sql<string>`fence + 1`,
-        not_before: null,
-        error_message: message,
-        updated_at: databaseNow,
-      })
-      .where('job_id', '=', String(jobId))
-      .execute()
+    const ended = { state: 'replaced', report_state: job.report_id === null ? 'failed' : 'expired' } as const
+    await setJob(trx, jobId, {
+      ...ended,
+      ...{ holder: null, fence: sql`fence + 1`, not_before: null, error_message: message, updated_at: databaseNow },
+    })
     await trx
       .updateTable('etl.run_jobs')
       .set({ outcome: 'failed', finished_at: databaseNow })

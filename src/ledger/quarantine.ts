@@ -4,7 +4,7 @@ import { redact } from '../core/redact.ts'
 import { query, type Row } from '../db/typed-row.ts'
 import type { Reject } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 
 /** A record to keep with the reason it could not be loaded. */
 export interface QuarantineEntry extends Reject {

@@ -2,7 +2,7 @@
 import type { NotNull } from 'kysely'
 import { type Counts, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 
 /** A purchase in words that another ledger understands, named as in its receipt. null: nothing is bought by the job, or about to be. */
 export const purchaseOf = async (db: Db, jobId: number) =>

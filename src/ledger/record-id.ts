@@ -7,9 +7,9 @@ import type { GivenBefore } from '../core/report-shape.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
-import { mayBegin, reportTransitions } from './transitions.ts'
+import { mayBegin, nothingAsked, reportTransitions, setJob } from './transitions.ts'
 
 /** An id that the service gave for a submission. */
 export interface GivenId {
@@ -100,7 +100,7 @@ const adoptKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Pr
       return goesOn(`the service gave report ${reportId} of job ${other.job_id} again; its answer is loaded`, 0)
     }
     if (other.state === 'open') {
-      await planAgain(trx, claim)
+      await setJob(trx, claim.jobId, { ...nothingAsked, updated_at: databaseNow })
       return goesOn(`the service gave report ${reportId} again, which job ${other.job_id} waits for`, otherWaitsMs)
     }
     await moveReport(trx, claim, other, reportId)
@@ -128,49 +128,20 @@ const lockBoth = async (trx: Db, claim: ClaimedJob, reportId: string): Promise<{
   return { own, other: rows.find((row) => row !== own) ?? null }
 }
 
-const notAsked = {
-  report_state: null,
-  endpoint: null,
-  request: null,
-  request_hash: null,
-  estimated_quota: null,
-  deadline_at: null,
-  updated_at: databaseNow,
-}
-
 const takeAnswer = async (trx: Db, { jobId }: ClaimedJob, answerId: string): Promise<void> => {
   const answer = await trx
     .selectFrom('etl.answers')
     .select(['ask_number', 'asked_at'])
     .where('answer_id', '=', answerId)
     .executeTakeFirstOrThrow()
-  await trx
-    .updateTable('etl.jobs')
-    .set({ ...notAsked, answer_id: answerId, ask_number: answer.ask_number, asked_at: answer.asked_at })
-    .where('job_id', '=', String(jobId))
-    .execute()
-}
-
-const planAgain = async (trx: Db, { jobId }: ClaimedJob): Promise<void> => {
-  await trx
-    .updateTable('etl.jobs')
-    .set({ ...notAsked, ask_number: null, asked_at: null })
-    .where('job_id', '=', String(jobId))
-    .execute()
+  const { ask_number, asked_at } = answer
+  await setJob(trx, jobId, { ...nothingAsked, answer_id: answerId, ask_number, asked_at, updated_at: databaseNow })
 }
 
 /** The id itself is recorded. */
 const moveReport = async (trx: Db, { jobId, pipelineId }: ClaimedJob, other: Other, reportId: string): Promise<void> => {
   const message = `Report ${reportId} of job ${other.job_id} was given again by the service, for job ${jobId}, which has it from here on.`
-  await trx
-    .updateTable('etl.jobs')
-    .set({ report_id: null, error_message: message, updated_at: databaseNow })
-    .where('job_id', '=', other.job_id)
-    .execute()
-  await trx
-    .updateTable('etl.jobs')
-    .set({ ask_number: other.ask_number, asked_at: other.asked_at, updated_at: databaseNow })
-    .where('job_id', '=', String(jobId))
-    .execute()
+  await setJob(trx, other.job_id, { report_id: null, error_message: message, updated_at: databaseNow })
+  await setJob(trx, jobId, { ask_number: other.ask_number, asked_at: other.asked_at, updated_at: databaseNow })
   await note(trx, { kind: 'report taken up', pipelineId, jobId, message })
 }

@@ -1,4 +1,4 @@
-// Releases of data on record: each new day once. And the subscriptions that tell of them.
+// What wakes runs, on record: releases of data, each new day once, the subscriptions that tell of them, and ticks of schedules, each taken by one process.
 import { sql } from 'kysely'
 import type { Release, ReleasedData } from '../core/release-month.ts'
 import { lockByName } from '../db/named-lock.ts'
@@ -141,4 +141,43 @@ export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'h
     .where('holder', 'is not', null)
     .executeTakeFirst()
   return held === undefined ? 'other' : 'held'
+}
+
+/** A tick that a process wants to take. */
+export interface TickClaim {
+  readonly pipeline: string
+  readonly dueMs: number
+  readonly owner: string
+  readonly kind: 'on time' | 'caught up' | 'skipped' | 'released'
+}
+
+/** True when this process took the tick, false when another had. */
+export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickClaim): Promise<boolean> => {
+  const taken = await db
+    .insertInto('etl.ticks')
+    .values({ pipeline, due_at: new Date(dueMs).toISOString(), claimed_by: owner, kind })
+    .onConflict((conflict) => conflict.columns(['pipeline', 'due_at']).doNothing())
+    .returning('pipeline')
+    .execute()
+  return taken.length > 0
+}
+
+/** @param runId null: it ended before it had a run */
+export const finishTick = async (db: Db, pipeline: string, dueMs: number, runId: number | null): Promise<void> => {
+  await db
+    .updateTable('etl.ticks')
+    .set({ run_id: runId, finished_at: sql<string>`clock_timestamp()` })
+    .where('pipeline', '=', pipeline)
+    .where('due_at', '=', new Date(dueMs).toISOString())
+    .execute()
+}
+
+/** When the pipeline last ticked, or null when it never has. */
+export const lastTickMs = async (db: Db, pipeline: string): Promise<number | null> => {
+  const row = await db
+    .selectFrom('etl.ticks')
+    .select((eb) => eb.fn.max('due_at').as('due_at'))
+    .where('pipeline', '=', pipeline)
+    .executeTakeFirst()
+  return row?.due_at ? Date.parse(row.due_at) : null
 }

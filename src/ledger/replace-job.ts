@@ -6,7 +6,7 @@ import { windowsBetween } from '../core/window.ts'
 import type { Db, JobsTable, RunJobsTable } from '../db/tables.ts'
 import { type Numbers, query, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import { fenced, type Claim, isClaimedBy } from './claim-fence.ts'
 import type { Reason } from './end-claim.ts'
 

@@ -1,18 +1,19 @@
 // The ledger's memory of one job's report: every step commits before it returns; all but a new id under the job's fence.
-import { type Selectable, sql, type UpdateObject } from 'kysely'
+import { type RawBuilder, sql, type UpdateObject } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report-shape.ts'
 import type { ReportState } from '../core/types.ts'
 import { unstopped } from '../db/stoppable.ts'
-import type { Db, JobsTable, Tables } from '../db/tables.ts'
+import type { Db, Tables } from '../db/tables.ts'
+import { numberOf } from '../db/typed-row.ts'
 import { affordable, giveWay, isBeyondUsual, keepPrice, type Payer, reserveBudget } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow, inMs } from '../db/database-clock.ts'
 import { fenced, isClaimedBy, lockJob } from './claim-fence.ts'
 import { unknownReports } from './purchases.ts'
 import { recordId } from './record-id.ts'
 import { isSameApi } from './spent.ts'
-import { mayBegin, reportTransitions, type Transition } from './transitions.ts'
+import { mayBegin, nothingAsked, reportTransitions, type Transition } from './transitions.ts'
 import { assertMayBuy, forgottenSpan } from './warehouse.ts'
 
 /** What the memory of a purchase must know of its job. */
@@ -91,68 +92,32 @@ const endings = {
   expired: reportTransitions['link gone for good'],
 }
 
-/** The job is a plan again, which draws another number when it is asked for. */
-const nothingAsked: Values = {
-  report_state: null,
-  ask_number: null,
-  asked_at: null,
-  endpoint: null,
-  request: null,
-  request_hash: null,
-  estimated_quota: null,
-  deadline_at: null,
-  tag_set_id: null,
-}
-
 type Values = UpdateObject<Tables, 'etl.jobs'>
 
-const updateJobs = (db: Db) => db.updateTable('etl.jobs')
+/** Milliseconds from one moment to another. */
+const ms = (from: RawBuilder<unknown>, to: RawBuilder<unknown>) =>
+  sql<number | null>`extract(epoch from ${to} - ${from})::float8 * 1000`
 
-const inMs = (ms: number) => sql<string>`clock_timestamp() + ${Math.round(ms)}::float8 * interval '1 millisecond'`
-
-type ReportRow = Pick<
-  Selectable<JobsTable>,
-  'report_state' | 'request_hash' | 'report_id' | 'status_word' | 'polls' | 'retries' | 'estimated_quota' | 'used_quota'
-> & {
-  readonly poll_in: number | null
-  readonly deadline_in: number | null
-  readonly asked_ago: number | null
-  readonly submitted_ago: number | null
-}
-
-const number = (text: string | null): number | null => (text === null ? null : Number(text))
-
-const reportRow = (db: Db, { jobId }: ClaimedJob): Promise<ReportRow | undefined> =>
+const reportRow = (db: Db, { jobId }: ClaimedJob) =>
   db
     .selectFrom('etl.jobs')
-    .select(['report_state', 'request_hash', 'report_id', 'status_word', 'polls', 'retries', 'estimated_quota', 'used_quota'])
+    .select(['report_state as state', 'request_hash as requestHash', 'report_id as reportId', 'status_word as statusWord'])
+    .select(['polls', 'retries', 'estimated_quota', 'used_quota'])
     .select([
-      sql<number | null>`extract(epoch from next_poll_at - clock_timestamp())::float8 * 1000`.as('poll_in'),
-      sql<number | null>`extract(epoch from deadline_at - clock_timestamp())::float8 * 1000`.as('deadline_in'),
-      sql<number | null>`extract(epoch from clock_timestamp() - asked_at)::float8 * 1000`.as('asked_ago'),
-      sql<number | null>`extract(epoch from clock_timestamp() - submitted_at)::float8 * 1000`.as('submitted_ago'),
+      ms(databaseNow, sql.ref('next_poll_at')).as('nextPollInMs'),
+      ms(databaseNow, sql.ref('deadline_at')).as('deadlineInMs'),
+      ms(sql.ref('asked_at'), databaseNow).as('askedMsAgo'),
+      ms(sql.ref('submitted_at'), databaseNow).as('submittedMsAgo'),
     ])
     .where('job_id', '=', String(jobId))
     .executeTakeFirst()
 
 const current = async (db: Db, claim: ClaimedJob): Promise<ReportRecord | null> => {
   const row = await reportRow(db, claim)
-  if (row === undefined || row.report_state === null) return null
-  return {
-    jobId: claim.jobId,
-    state: row.report_state,
-    requestHash: row.request_hash ?? '',
-    reportId: row.report_id,
-    statusWord: row.status_word,
-    polls: row.polls,
-    nextPollInMs: row.poll_in,
-    retries: row.retries,
-    deadlineInMs: row.deadline_in,
-    askedMsAgo: row.asked_ago,
-    submittedMsAgo: row.submitted_ago,
-    estimatedQuota: number(row.estimated_quota),
-    usedQuota: number(row.used_quota),
-  }
+  if (row === undefined || row.state === null) return null
+  const { state, estimated_quota: estimated, used_quota: used, ...record } = row
+  const quota = { estimatedQuota: numberOf(estimated), usedQuota: numberOf(used) }
+  return { jobId: claim.jobId, ...record, state, requestHash: record.requestHash ?? '', ...quota }
 }
 
 const change = async (db: Db, claim: ClaimedJob, transition: Transition<ReportState>, values: Values): Promise<void> => {
@@ -161,7 +126,8 @@ const change = async (db: Db, claim: ClaimedJob, transition: Transition<ReportSt
 
 /** False where nothing could be written. */
 const changed = async (db: Db, claim: ClaimedJob, transition: Transition<ReportState>, values: Values): Promise<boolean> => {
-  const rows = await updateJobs(db)
+  const rows = await db
+    .updateTable('etl.jobs')
     .set({ ...values, updated_at: databaseNow })
     .where(isClaimedBy(claim))
     .where(mayBegin('report_state', transition))
@@ -179,7 +145,7 @@ const withdraw = async (db: Db, claim: ClaimedJob): Promise<void> => {
   if (await changed(db, claim, transition, nothingAsked)) return
   await db.transaction().execute(async (trx) => {
     await lockJob(trx, claim)
-    if ((await reportRow(trx, claim))?.report_state === null) return
+    if ((await reportRow(trx, claim))?.state === null) return
     await change(trx, claim, transition, nothingAsked)
   })
 }
@@ -189,9 +155,9 @@ const refusal = async (db: Db, claim: ClaimedJob, transition: Transition<ReportS
   const held = await db.selectFrom('etl.jobs').select('job_id').where(isClaimedBy(claim)).executeTakeFirst()
   if (held === undefined) return fenced(claim)
   const found = await reportRow(db, claim)
-  const about = `${claim.box.key}: report ${found?.report_id ?? '(id not known)'} is ${found?.report_state ?? 'not on record'}`
+  const about = `${claim.box.key}: report ${found?.reportId ?? '(id not known)'} is ${found?.state ?? 'not on record'}`
   // The sender of the submission wrote its id down while this process thought the answer lost.
-  if (found?.report_state === 'submitted' && transition === reportTransitions['answer lost'])
+  if (found?.state === 'submitted' && transition === reportTransitions['answer lost'])
     return new EtlError('REPORT_PENDING', `${about}.`)
   return new EtlError(
     'INTERNAL',
@@ -202,19 +168,20 @@ const refusal = async (db: Db, claim: ClaimedJob, transition: Transition<ReportS
 const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, intent: ReportIntent): Promise<void> => {
   await lockJob(trx, claim)
   const before = await reportRow(trx, claim)
-  if (before === undefined || before.report_state !== null)
+  if (before === undefined || before.state !== null)
     throw new EtlError(
       'INTERNAL',
-      `${claim.box.key}: report ${before?.report_id ?? '(id not known)'} is ${before?.report_state}; another must not be submitted by the same job.`,
+      `${claim.box.key}: report ${before?.reportId ?? '(id not known)'} is ${before?.state}; another must not be submitted by the same job.`,
     )
   await assertMayBuy(trx, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)
   const isExtra = await isBeyondUsual(trx, claim)
   // Where the service names no price, what earlier reports cost.
-  const estimated = intent.estimatedQuota ?? number(before.estimated_quota)
+  const estimated = intent.estimatedQuota ?? numberOf(before.estimated_quota)
   const left = await reserveBudget(trx, { ...options, estimated, unitKey: claim.box.key, isExtra })
   if (estimated !== null) await giveWay(trx, claim, estimated, left)
-  await updateJobs(trx)
+  await trx
+    .updateTable('etl.jobs')
     .set({
       run_id: runId,
       ask_number: sql<string>`nextval('etl.ask_numbers')`,

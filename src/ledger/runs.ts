@@ -4,7 +4,7 @@ import { unansweredCodes } from '../core/errors.ts'
 import type { RowCounts } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, type Numbers, prepared, query, type Row } from '../db/typed-row.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
 
 /** The summary of the contract, but for `seconds`. */

@@ -1,7 +1,8 @@
 // Every way a job or its report may change its state: the statements keep to it, the drawings in docs/internals/how-it-works.md equal it.
-import { type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql, type UpdateObject } from 'kysely'
 import type { JobState, ReportState } from '../core/types.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
+import type { Db, Tables } from '../db/tables.ts'
 
 /** One arrow of the state diagrams in docs/internals/how-it-works.md. */
 export interface Transition<State> {
@@ -55,6 +56,17 @@ export const reportTransitions = {
 /** Condition that `column` holds a state in which the transition may begin. */
 export const mayBegin = (column: string, { from }: Transition<string>): RawBuilder<boolean> =>
   sql<boolean>`${sql.ref(column)} = any(${[...from]}::text[])`
+
+/** Of one job, whoever has it. The caller has its lock. */
+export const setJob = async (trx: Db, jobId: number | string, values: UpdateObject<Tables, 'etl.jobs'>): Promise<void> => {
+  await trx.updateTable('etl.jobs').set(values).where('job_id', '=', String(jobId)).execute()
+}
+
+/** Columns of a job that is a plan again, which draws another number when it is asked for. */
+export const nothingAsked = {
+  ...{ report_state: null, ask_number: null, asked_at: null, endpoint: null, request: null, request_hash: null },
+  ...{ estimated_quota: null, deadline_at: null, tag_set_id: null },
+} as const
 
 /** Columns of a job that is worked on again, with all its attempts. */
 export const openAgain = {

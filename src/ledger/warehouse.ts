@@ -1,11 +1,12 @@
 // Which warehouse this is, and whether this database is the one that goes on: landings and receipts bear its name, so that none takes another's for its own.
+// And which service the rows of an account came from: on record with its first purchase, so that no other one's are taken for them.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Forgotten } from '../core/report-shape.ts'
 import type { Db, WarehouseTable } from '../db/tables.ts'
 import { type Flags, query, type Row, type Texts } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
-import { databaseNow } from './database-now.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 
 /** A name that landings bear: identity and epoch. */
@@ -36,17 +37,9 @@ export interface Identity extends Warehouse {
 export const readIdentity = async (db: Db): Promise<Identity> => {
   const row = await db
     .selectFrom('etl.warehouse')
-    .select(['warehouse_id', 'epoch', 'home', 'standing', 'standing_reason', isUnused.as('is_unused')])
+    .select(['warehouse_id as id', 'epoch', 'home', 'standing', 'standing_reason as reason', isUnused.as('isUnused')])
     .executeTakeFirstOrThrow()
-  return {
-    id: row.warehouse_id,
-    epoch: row.epoch,
-    standing: row.standing,
-    reason: row.standing_reason,
-    home: row.home,
-    here: await whereItIs(db),
-    isUnused: row.is_unused,
-  }
+  return { ...row, here: await whereItIs(db) }
 }
 
 const isUnused = sql<boolean>`not exists (select from etl.runs) and not exists (select from etl.answers)`
@@ -250,3 +243,57 @@ const hasRows = async (db: Db, jobId: number): Promise<boolean> => {
     .executeTakeFirst()
   return unit !== undefined
 }
+
+/** Where an account buys. */
+export interface Origin {
+  readonly api: string
+  readonly account: string
+  /** Host and port. */
+  readonly address: string
+  /** Beginning of the digest of its key. */
+  readonly keySha256: string
+}
+
+/** What is on record; null: nothing was bought for the account, or it was not written down. */
+export const knownOrigin = async (db: Db, { api, account }: Pick<Origin, 'api' | 'account'>): Promise<Origin | null> => {
+  const row = await db
+    .selectFrom('etl.origins')
+    .select(['address', 'key_sha256'])
+    .where('api', '=', api)
+    .where('account', '=', account)
+    .where(({ exists, or, selectFrom }) => {
+      const ours = selectFrom('etl.pipelines as p')
+        .select('p.pipeline_id')
+        .where('p.account', '=', account)
+        .where(sql<boolean>`split_part(p.source, '.', 1) = ${api}`)
+      const answered = selectFrom('etl.answers as a').select('a.answer_id').where('a.pipeline_id', 'in', ours)
+      const bought = selectFrom('etl.jobs as j')
+        .select('j.job_id')
+        .where('j.account', '=', account)
+        .where('j.report_state', 'is not', null)
+        .where('j.pipeline_id', 'in', ours)
+      return or([exists(answered), exists(bought)])
+    })
+    .executeTakeFirst()
+  return row === undefined ? null : { api, account, address: row.address, keySha256: row.key_sha256 }
+}
+
+/** Idempotent. */
+export const keepOrigin = async (db: Db, { api, account, address, keySha256 }: Origin): Promise<void> => {
+  const values = { address, key_sha256: keySha256, noted_at: databaseNow }
+  await db
+    .insertInto('etl.origins')
+    .values({ api, account, ...values })
+    .onConflict((on) => on.columns(['api', 'account']).doUpdateSet(values))
+    .execute()
+}
+
+/** A person says that the service has moved: what the next command finds is on record from then on. */
+export const forgetOrigins = (db: Db): Promise<void> =>
+  db.transaction().execute(async (trx) => {
+    await trx.deleteFrom('etl.origins').execute()
+    await note(trx, {
+      kind: 'moved service',
+      message: 'Declared that the service has moved: the next command writes down where it is.',
+    })
+  })

@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
 import { type Counts, type Maybe, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
+import { fingerprintOf } from './answers.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 
 /** What is stored of a window. */
@@ -85,18 +86,18 @@ export const closeWindows = async (
 }
 
 /** Windows into which the run loaded something, that are not closed and lie before that day; the pipeline's lists are at the generation given. */
-export const windowsLoadedBy = async (
+export const windowsLoadedBy = (
   db: Db,
   runId: number,
   { pipeline, version, before }: { readonly pipeline: string; readonly version: number; readonly before: IsoDate },
-): Promise<readonly { readonly pipelineId: number; readonly windowFrom: IsoDate; readonly generation: number }[]> => {
-  const rows = await db
+) =>
+  db
     .selectFrom('etl.loads as l')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'l.pipeline_id')
     .leftJoin('etl.windows as w', (join) =>
       join.onRef('w.pipeline_id', '=', 'l.pipeline_id').onRef('w.window_from', '=', 'l.window_from'),
     )
-    .select(['l.pipeline_id', 'l.window_from', 'p.generation'])
+    .select(['l.pipeline_id as pipelineId', 'l.window_from as windowFrom', 'p.generation'])
     .distinct()
     .where('l.run_id', '=', String(runId))
     .where('p.pipeline', '=', pipeline)
@@ -106,8 +107,6 @@ export const windowsLoadedBy = async (
     .orderBy('l.pipeline_id')
     .orderBy('l.window_from')
     .execute()
-  return rows.map((row) => ({ pipelineId: row.pipeline_id, windowFrom: row.window_from, generation: row.generation }))
-}
 
 /** A window whose every wanted unit is loaded while none is asked for or held: found faster than cell by cell. */
 export interface WholeWindow {
@@ -241,11 +240,7 @@ const loadedFrom = async (
   return rows.map((row) => ({
     sliceId: row.slice_id,
     values: row.values,
-    fingerprint: {
-      lastUpdated: row.source_last_updated,
-      count: row.source_count === null ? null : Number(row.source_count),
-      dataVersion: row.data_version,
-    },
+    fingerprint: fingerprintOf(row),
     stoodAtMs: Date.parse(row.asked_at),
   }))
 }

@@ -16,7 +16,7 @@ import { tableName } from './table-columns.ts'
 import { EtlError } from '../core/errors.ts'
 import { missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
-import { migrationsCreating } from '../db/migrate-trial.ts'
+import { migrationsCreating } from '../db/migrate.ts'
 
 /** One way in which a table is not as its definition says. */
 export interface Difference {

@@ -6,33 +6,26 @@ import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 /** The body as it is, or inflated. Throws TRUNCATED where the gzip is broken or cut, TOO_LARGE beyond `maxBytes`. */
 export async function* inflated(body: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array, void, void> {
   const iterator = body[Symbol.asyncIterator]()
-  let head: Uint8Array = new Uint8Array(0)
-  let isDone = false
+  const head: Uint8Array[] = []
+  const begins = (): Buffer => Buffer.concat(head)
   try {
-    while (head.length < 2) {
+    while (begins().length < 2) {
       const next = await iterator.next()
-      isDone = next.done === true
       if (next.done === true) break
-      head = head.length === 0 ? next.value : Buffer.concat([head, next.value])
+      head.push(next.value)
     }
-    const whole = rejoined(head, iterator, isDone)
-    yield* bounded(head[0] === 0x1f && head[1] === 0x8b ? gunzipped(whole) : whole, maxBytes)
+    const [first, second] = begins()
+    const whole = rejoined(head, iterator)
+    yield* bounded(first === 0x1f && second === 0x8b ? gunzipped(whole) : whole, maxBytes)
   } finally {
     await iterator.return?.()
   }
 }
 
-async function* rejoined(
-  head: Uint8Array,
-  rest: AsyncIterator<Uint8Array>,
-  isDone: boolean,
-): AsyncGenerator<Uint8Array, void, void> {
-  if (head.length > 0) yield head
-  while (!isDone) {
-    const next = await rest.next()
-    if (next.done === true) return
-    yield next.value
-  }
+/** An iterator that has ended says so again. */
+async function* rejoined(head: readonly Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
+  yield* head
+  for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value
 }
 
 async function* gunzipped(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {

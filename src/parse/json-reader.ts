@@ -1,11 +1,12 @@
 // A JSON body, chunk by chunk: a list of records, records one after the other (NDJSON), or a page that holds a list.
+import { excerpt } from '../core/cast-cell.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Reader } from './csv-reader.ts'
 import type { RecordLane } from './json-row.ts'
 import { cut, eachElement, eachField, JsonError, skipBlanks } from './json-scan.ts'
 import { maxPageBytes, maxRecordBytes } from './parse-limits.ts'
 import { fieldName, type ParsePlan } from './parse-plan.ts'
-import { excerpt, rawText } from './raw-text.ts'
+import { rawText } from './raw-text.ts'
 import type { RowSink } from './row-sink.ts'
 
 /** What comes next: the body's first value, a list's element or what stands behind it, a record of a sequence, nothing. */
@@ -33,6 +34,16 @@ const openBracket = 91
 const closeBracket = 93
 const comma = 44
 
+/** Bytes being read, and the line of a place in them. */
+interface Reading {
+  readonly sink: RowSink
+  readonly state: State
+  readonly lane: RecordLane
+  readonly bytes: Buffer
+  readonly isLast: boolean
+  readonly lineAt: (at: number) => number
+}
+
 /** @param lane of the same sink; it may serve one part after the other */
 export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
   const state: State = {
@@ -46,7 +57,9 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
     last: undefined,
   }
   const read = (bytes: Buffer, isLast: boolean): void => {
-    const used = guarded(sink, state, bytes, () => readValues(sink, state, lane, bytes, isLast))
+    const used = guarded(sink, state, bytes, () =>
+      readValues({ sink, state, lane, bytes, isLast, lineAt: lineCounter(state, bytes) }),
+    )
     state.carry = Buffer.from(bytes.subarray(used))
     const most = state.stage === 'first' ? maxPageBytes : maxRecordBytes
     if (state.carry.length > most) throw tooLong(sink.part, state, most)
@@ -70,36 +83,29 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
 }
 
 /** Reads what is whole; returns how many bytes that was. Throws JsonError. */
-const readValues = (sink: RowSink, state: State, lane: RecordLane, bytes: Buffer, isLast: boolean): number => {
+const readValues = (reading: Reading): number => {
+  const { state, bytes, isLast, lineAt } = reading
   let at = 0
   if (!state.bomSeen) {
     if (bytes.length < 3 && !isLast) return 0
     state.bomSeen = true
     at = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
   }
-  const counter = lineCounter(state, bytes)
   for (;;) {
     const begun = at
     at = skipBlanks(bytes, at)
     if (at >= bytes.length) break
     if (state.stage === 'record' && !state.hasLines) state.hasLines = bytes.subarray(begun, at).includes(lf)
-    const next = step(sink, state, lane, bytes, at, isLast, counter)
+    const next = step(reading, at)
     if (next === cut) break
     at = next
   }
-  state.line = counter(at)
+  state.line = lineAt(at)
   return at
 }
 
-const step = (
-  sink: RowSink,
-  state: State,
-  lane: RecordLane,
-  bytes: Buffer,
-  at: number,
-  isLast: boolean,
-  lineAt: (at: number) => number,
-): number => {
+const step = (reading: Reading, at: number): number => {
+  const { state, lane, bytes, lineAt } = reading
   const byte = bytes[at]
   if (state.stage === 'done') throw new JsonError(at, 'there is text after the end of the answer')
   if (state.stage === 'separator') {
@@ -116,13 +122,13 @@ const step = (
       state.stage = 'done'
       return at + 1
     }
-    return element(state, lane, bytes, at)
+    return element(reading, at)
   }
   if (byte !== openBrace) throw new JsonError(at, 'no object or list begins here')
-  return state.stage === 'first' ? firstObject(sink, state, lane, bytes, at, isLast, lineAt) : lane.read(bytes, at, lineAt(at))
+  return state.stage === 'first' ? firstObject(reading, at) : lane.read(bytes, at, lineAt(at))
 }
 
-const element = (state: State, lane: RecordLane, bytes: Buffer, at: number): number => {
+const element = ({ state, lane, bytes }: Reading, at: number): number => {
   const end = lane.read(bytes, at, state.index + 1)
   if (end === cut) return cut
   state.index += 1
@@ -131,15 +137,7 @@ const element = (state: State, lane: RecordLane, bytes: Buffer, at: number): num
 }
 
 /** The first object is a page when it holds a list of records, the first of many records when it has their key, else neither. */
-const firstObject = (
-  sink: RowSink,
-  state: State,
-  lane: RecordLane,
-  bytes: Buffer,
-  at: number,
-  isLast: boolean,
-  lineAt: (at: number) => number,
-): number => {
+const firstObject = ({ sink, state, lane, bytes, isLast, lineAt }: Reading, at: number): number => {
   const page = findList(sink.plan, bytes, at)
   if (page === null) return cut
   const { end, listAt } = page

@@ -1,7 +1,7 @@
 // One JSON record as a row: fields found by name, every number as it is written.
 import { columnTypes } from '../core/column-types.ts'
 import { isUtf8 } from 'node:buffer'
-import { CellError, isNullWord } from './cast-text.ts'
+import { CellError, isNullWord } from '../core/cast-cell.ts'
 import { cut, eachField, skipValue } from './json-scan.ts'
 import { fieldName, type PlannedColumn, RowError } from './parse-plan.ts'
 import { rawText } from './raw-text.ts'

@@ -6,13 +6,7 @@ export const maxRecordBytes = 4 * 1024 * 1024
 export const maxRecordLines = 1_000
 /** Columns of a file; PostgreSQL's tables end at 1,600. */
 export const maxColumns = 1_600
-/** Characters of one cell. */
-export const maxCellCharacters = 1_000_000
 /** Bytes of a row's key: an index entry holds about 2,700, its header and the unit's own columns need some. */
 export const maxKeyBytes = 2_000
 /** Bytes of one JSON page: an object that holds its records in a list. Lists and lines are read record by record. */
 export const maxPageBytes = 64 * 1024 * 1024
-/** Digits of a number before its point, and after it. PostgreSQL stores more, but not in an index entry beside the key; no measurement has them. */
-export const maxWholeDigits = 400
-/** Digits behind the point; far more than any figure has, far less than PostgreSQL takes. */
-export const maxFractionDigits = 400

@@ -1,9 +1,9 @@
 // What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
-import type { ColumnType } from '../core/column-types.ts'
+import { type Cast, CellError, type Stray } from '../core/cast-cell.ts'
+import { columnTypes, type ColumnTypeEntry } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
 import type { Box, Column, Definition } from '../core/types.ts'
-import { type Cast, compileCast, isPlain } from './cast.ts'
-import { CellError, type Stray } from './cast-text.ts'
+import { compileCast, isPlain } from './cast.ts'
 import { maxKeyBytes } from './parse-limits.ts'
 import type { UnitMark } from './unit-mark.ts'
 
@@ -16,7 +16,7 @@ export interface PlannedColumn {
   /** The value is the cell as it stands: no spelling to correct, no unit to belong to. */
   readonly isPlain: boolean
   /** What its cells must look like to be copied as they stand; null: each goes through the cast, and many repeat. */
-  readonly copiedAs: 'text' | 'whole' | 'numeric' | null
+  readonly copiedAs: ColumnTypeEntry['copiedAs']
   /** Names of the field in the answer as `fieldName` spells them, best first. */
   readonly names: readonly string[]
 }
@@ -54,7 +54,7 @@ export const compileParsePlan = (definition: Definition, box: Box, form: AnswerF
       isLacked: isLacked(column, other),
       cast: compileCast(column, definition, asked, form),
       isPlain: isPlain(column, box),
-      copiedAs: isPlain(column, box) ? copiedAs[column.type] : null,
+      copiedAs: isPlain(column, box) ? columnTypes[column.type].copiedAs : null,
       names: namesOf(column, other),
     })),
     keyPlaces: definition.key.map((name) => staged.findIndex((column) => column.name === name)).filter((place) => place >= 0),
@@ -63,11 +63,6 @@ export const compileParsePlan = (definition: Definition, box: Box, form: AnswerF
     section: definition.report.section ?? null,
     maxBytes: definition.limits.maxBodyBytes,
   }
-}
-
-const copiedAs: Readonly<Record<ColumnType, PlannedColumn['copiedAs']>> = {
-  ...{ text: 'text', bigint: 'whole', integer: 'whole', numeric: 'numeric' },
-  ...{ boolean: null, date: null, timestamptz: null, 'text[]': null },
 }
 
 const spellingsOf = ({ name, from }: Column): readonly string[] => (from.length > 0 ? from : [name])

@@ -1,7 +1,7 @@
 // What parsing a unit found, counted over all its parts.
 import { EtlError } from '../core/errors.ts'
 import type { Reject } from '../core/types.ts'
-import type { Stray } from './cast-text.ts'
+import type { Stray } from '../core/cast-cell.ts'
 import { detached } from './raw-text.ts'
 
 /** A record that could not become a row. */
@@ -65,7 +65,7 @@ export const addStray = (report: ParseReport, { period, isExpected }: Stray): vo
 export const maxKeptRejects = 100_000
 /** Characters of a raw record that are kept; fewer once the unit's rejects hold `generousTotal` together. */
 export const longestRaw = 10_000
-const shortRaw = 200
+export const shortRaw = 200
 const generousTotal = 16 * 1024 * 1024
 const maxNames = 1_000
 
@@ -93,13 +93,14 @@ export const addReject = (report: ParseReport, reject: RejectedRow): void => {
   if (report.rejected.length >= maxKeptRejects) throw tooMany(reject)
   report.read += 1
   report.rejects += 1
-  const raw = cut(reject.raw, report.rawKept < generousTotal ? longestRaw : shortRaw)
+  const raw = cutRaw(reject.raw, report.rawKept < generousTotal ? longestRaw : shortRaw)
   report.rawKept += raw.length
   const key = reject.key?.map((cell) => (cell === null ? null : detached(cell))) ?? null
   report.rejected.push({ ...reject, raw, key, reason: detached(reject.reason) })
 }
 
-const cut = (raw: string, most: number): string =>
+/** With its length where it is cut. */
+export const cutRaw = (raw: string, most: number): string =>
   raw.length <= most ? raw : `${raw.slice(0, most).toWellFormed()}… (${raw.length} characters)`
 
 const tooMany = ({ part, line, reason }: RejectedRow): EtlError =>

@@ -58,18 +58,6 @@ export const createAnswerParser = (plan: ParsePlan, report: ParseReport): Answer
   }
 }
 
-/** Rows of an answer that is one part; see `createAnswerParser`. */
-export async function* parsePayload(
-  payload: Payload,
-  plan: ParsePlan,
-  report: ParseReport,
-): AsyncGenerator<ParsedChunk, void, void> {
-  const parser = createAnswerParser(plan, report)
-  yield* parser.parse(payload)
-  const chunk = parser.rest()
-  if (chunk !== null) yield chunk
-}
-
 /** A record as it came, for quarantine. */
 export interface RawRecord {
   /** Number of the accepted row within the part, from 1. */

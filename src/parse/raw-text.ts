@@ -28,12 +28,3 @@ const validLength = (bytes: Buffer, at: number): number => {
 
 /** The text in memory of its own: a cell holds on to all the text it was cut from. It must be well formed. */
 export const detached = (text: string): string => Buffer.from(text).toString()
-
-/** The first characters of `text` on one line, for messages. */
-export const excerpt = (text: string, most = 80): string => {
-  const line = text
-    .slice(0, most * 2)
-    .replaceAll(/[\s\u0000]+/g, ' ')
-    .toWellFormed()
-  return line.length > most ? `${line.slice(0, most - 1)}…` : line
-}

@@ -1,6 +1,6 @@
 // A record's cells as COPY bytes: copied as they stand where that is certain to be right, else by their column's cast, which is remembered for what repeats.
 import { cellText, type CopyWriter, ensureRoom, writeBytes } from './copy-text.ts'
-import { maxCellCharacters, maxWholeDigits } from './parse-limits.ts'
+import { maxCellCharacters, maxWholeDigits } from '../core/cast-cell.ts'
 import { castCell, type CellOf, type ParsePlan, type PlannedColumn } from './parse-plan.ts'
 
 /** The cells of the record at hand, by planned column; one serves all records of a part. */

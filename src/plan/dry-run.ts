@@ -1,5 +1,6 @@
 // What a run or a range would take and why, by the same planning, without writing or buying anything: `plan`, and every --dry-run.
 import { asksOf } from '../core/asks.ts'
+import { sum } from '../core/counted.ts'
 import { unitsToCome } from '../core/forecast.ts'
 import { creditsFor, type CreditRange, priceWords, times } from '../core/learned-price.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
@@ -7,7 +8,7 @@ import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/win
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
 import { cappedUnits } from '../ledger/loads.ts'
-import type { PastTimes, PastUnits } from '../ledger/estimates.ts'
+import type { PastTimes } from '../ledger/estimates.ts'
 import type { PlanChanges } from '../ledger/plan-changes.ts'
 import type { Scope } from './frames.ts'
 import { type NightVerdict, isDearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
@@ -132,14 +133,12 @@ export const previewRun = async (
     const walk = await walkPrice(runtime, definition)
     const price = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? null
     const verdict = verdictOn(found.guard, unitsOf(found.jobs), price)
-    const mine = withLooks(definition, found, prices, verdict, walk)
+    const of = { definition, found, prices, verdict, walk }
+    const mine = withLooks(of)
     jobs.push(...mine)
     const capped = cut.find(({ pipeline }) => pipeline === definition.pipeline)
     const limit = sourceOf(runtime, definition).limitsOf?.(definition.params).rows
-    pipelines.push({
-      ...aboutPipeline(runtime, definition, found, prices, verdict, mine, walk),
-      capped: offerHigher(definition, capped, limit, price),
-    })
+    pipelines.push({ ...aboutPipeline(runtime, of, mine), capped: offerHigher(definition, capped, limit, price) })
   }
   return { jobs, pipelines, asked, priced: said }
 }
@@ -176,41 +175,35 @@ const walkPrice = async (runtime: PlanRuntime, definition: Definition): Promise<
   return { unit, look, words: priceWords(known) }
 }
 
-const withLooks = (
-  definition: Definition,
-  found: Found,
-  prices: Prices,
-  verdict: NightVerdict | null,
-  walk: WalkPrice | null,
-): PreviewJob[] => {
+/** What a preview of one pipeline is made of. */
+interface Previewed {
+  readonly definition: Definition
+  readonly found: Found
+  readonly prices: Prices
+  readonly verdict: NightVerdict | null
+  /** null: it is of reports. */
+  readonly walk: WalkPrice | null
+}
+
+const withLooks = (of: Previewed): PreviewJob[] => {
+  const { definition, found, verdict, walk } = of
   const { pipeline, version } = definition
   const held = verdict === null ? [] : heldBy(verdict, found.guard.mode)
   const looks = [...found.sampled].map(([from, units]): PreviewJob => {
     const window = showWindow(windowAt(from, definition.window.every))
-    const about = {
-      job: `${pipeline}/v${version}/${window}`,
-      pipeline,
-      window,
-      reason: 'look-back' as const,
-      held: false,
-      approved: false,
-    }
-    return { ...about, units, requests: units, reports: 0, rows: null, ...priced(walk?.look ?? null, units), from: 'unknown' }
+    const about = { job: `${pipeline}/v${version}/${window}`, pipeline, window, reason: 'look-back' as const }
+    const counts = { units, requests: units, reports: 0, rows: null, ...priced(walk?.look ?? null, units) }
+    return { ...about, ...counts, from: 'unknown', held: false, approved: false }
   })
-  return [
-    ...found.jobs.map((job) => pricedJob(definition, job, found.past, prices, held, walk)),
-    ...looks.filter(({ units }) => units > 0),
-  ]
+  return [...found.jobs.map((job) => pricedJob(of, job, held)), ...looks.filter(({ units }) => units > 0)]
 }
 
 const pricedJob = (
-  definition: Definition,
+  { definition, found: { past }, prices, walk }: Previewed,
   job: FoundJob,
-  past: PastUnits,
-  { said, perUnit }: Prices,
   held: readonly WantedBy[],
-  walk: WalkPrice | null,
 ): PreviewJob => {
+  const { said, perUnit } = prices
   const { window, reason, wantedBy, units, box, isBought, isHere, isPlanned, isApproved, isNotYet } = job
   const isHeld = !isBought && !isPlanned && held.includes(wantedBy)
   // What an approval allows is bought once it is there.
@@ -223,19 +216,14 @@ const pricedJob = (
   const pages = isHere ? 0 : pagesOf(definition, past) * units
   return {
     job: box?.key ?? `${definition.pipeline}/v${definition.version}/${shown}`,
-    pipeline: definition.pipeline,
-    window: shown,
-    reason,
-    units,
+    ...{ pipeline: definition.pipeline, window: shown, reason, units, rows },
     requests: box === null ? pages : reportRequests(isPriced, isBought, isHere),
     reports: box === null || isBought ? 0 : 1,
-    rows,
     ...(box === null
       ? priced(isFree ? nothing : (walk?.unit ?? null), units)
       : { quota: isBought || isFree ? 0 : credits === null ? null : cents(credits), range: null }),
     from: isPriced ? 'service' : rows !== null ? 'history' : 'unknown',
-    held: isHeld,
-    approved: isApproved,
+    ...{ held: isHeld, approved: isApproved },
   }
 }
 
@@ -257,29 +245,22 @@ const priced = (unit: CreditRange | null, units: number): Pick<PreviewJob, 'quot
 const reportRequests = (isPriced: boolean, isBought: boolean, isHere: boolean): number =>
   isHere ? 0 : isBought ? 2 : isPriced ? 4 : 3
 
-const aboutPipeline = (
-  runtime: PlanRuntime,
-  definition: Definition,
-  found: Found,
-  prices: Prices,
-  verdict: NightVerdict | null,
-  jobs: readonly PreviewJob[],
-  walk: WalkPrice | null,
-): Omit<PreviewPipeline, 'capped'> => {
+const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly PreviewJob[]): Omit<PreviewPipeline, 'capped'> => {
+  const { definition, found, prices, verdict, walk } = of
   const { past, idle, changes, waiting, backlog, spent, nowMs } = found
   const allowance = runtime.allowance(definition)
   const now = jobs.filter(({ held }) => !held)
-  const credits = sumOfCredits(now)
+  const credits = sum(now, ({ quota }) => quota)
   const perUnit = prices.perUnit ?? (walk === null ? past.quota : (walk.unit?.likely ?? null))
-  const isReport = walk === null
   const values = definition.dimensions.reduce((total, { values: list }) => total * list.length, 1)
   // Pages of a month that is loaded are asked for again only where it changed.
-  const bought = isReport ? definition : { window: { ...definition.window, lookBack: 0 } }
+  const bought = walk === null ? definition : { window: { ...definition.window, lookBack: 0 } }
   const toCome = unitsToCome(bought, values, nowMs) * (perUnit ?? 0)
   const isKnown = perUnit !== null || (jobs.length === 0 && spent.pipeline.month > 0)
   const today = new Date(nowMs).toISOString().slice(0, 10)
   const from = `${today.slice(0, 7)}-01`
   const fresh = now.filter(({ approved }) => !approved)
+  const toBuy = sum(fresh, ({ quota }) => quota) + backlog.credits + backlog.unpriced * (perUnit ?? 0)
   return {
     pipeline: definition.pipeline,
     account: definition.account,
@@ -289,7 +270,7 @@ const aboutPipeline = (
     ...idle,
     changes,
     verdict,
-    isDear: isReport && found.guard.mode === 'range' && isDearRange(found.guard, credits, perUnit ?? 1),
+    isDear: walk === null && found.guard.mode === 'range' && isDearRange(found.guard, credits, perUnit ?? 1),
     waiting: { ...sumOf(waiting), priced: waiting.every(({ priced }) => priced) },
     backlog,
     price: walk?.words ?? null,
@@ -300,27 +281,19 @@ const aboutPipeline = (
     forecast: isKnown ? Math.round(spent.pipeline.month + credits + toCome) : null,
     month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
     older: found.breaks.flatMap((one) => offerOlder(definition, one, perUnit) ?? []),
-    doneOn: doneWithin(
-      definition,
-      allowance.budget,
-      spent,
-      sumOfCredits(fresh) + backlog.credits + backlog.unpriced * (perUnit ?? 0),
-      today,
-    ),
+    doneOn: doneWithin(definition, allowance.budget, spent, toBuy, today),
   }
 }
 
-const sumOfCredits = (jobs: readonly PreviewJob[]): number => jobs.reduce((total, { quota }) => total + (quota ?? 0), 0)
-
-const sumOf = (all: readonly Waiting[]): Waiting =>
-  all.reduce(
-    (sum, one) => ({ units: sum.units + one.units, reports: sum.reports + one.reports, credits: sum.credits + one.credits }),
-    { units: 0, reports: 0, credits: 0 },
-  )
+const sumOf = (all: readonly Waiting[]): Waiting => ({
+  units: sum(all, ({ units }) => units),
+  reports: sum(all, ({ reports }) => reports),
+  credits: sum(all, ({ credits }) => credits),
+})
 
 /** Requests at the slower of the rate limit and earlier answers; reports are made beside each other, so one's time is added. */
 const secondsOf = (jobs: readonly PreviewJob[], times: PastTimes, concurrency: number, perSecond: number): number => {
-  const requests = jobs.reduce((total, job) => total + job.requests, 0)
+  const requests = sum(jobs, (job) => job.requests)
   const answered = (requests * (times.requestMs ?? 0)) / 1000 / concurrency
   const made = jobs.some((job) => job.reports > 0) ? (times.reportMs ?? 0) / 1000 : 0
   return Math.max(requests / perSecond, answered) + made

@@ -4,8 +4,15 @@ import type { Box, Definition } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
-import { countApproval, dissolveHeld, noteApproval, openApproval, type ToApprove, waitingApproval } from '../ledger/approvals.ts'
-import { approveIn } from '../ledger/approve-jobs.ts'
+import {
+  approveIn,
+  countApproval,
+  dissolveHeld,
+  noteApproval,
+  openApproval,
+  type ToApprove,
+  waitingApproval,
+} from '../ledger/approvals.ts'
 import { trimApproved } from '../ledger/approved-jobs.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { PastUnits } from '../ledger/estimates.ts'

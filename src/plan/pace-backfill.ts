@@ -8,7 +8,7 @@ import type { Db } from '../db/tables.ts'
 import { approvedReady, backlogOf, keepPaced, noteDoneOn } from '../ledger/approved-jobs.ts'
 import { extraLeft } from '../ledger/budget.ts'
 import { type SpentNow, spentOf } from '../ledger/spent.ts'
-import { priceWaiting } from '../ledger/estimates.ts'
+import { priceWaiting } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 import { pricesOf } from './price.ts'
 

@@ -5,7 +5,7 @@ import type { Db } from '../db/tables.ts'
 import type { Refresh } from '../ledger/candidates.ts'
 import { joinApproved, trimApproved } from '../ledger/approved-jobs.ts'
 import { datasetOf, fetchHeldAgain, judgeHeldAgain } from '../ledger/data-points.ts'
-import { databaseMs } from '../ledger/database-now.ts'
+import { databaseMs } from '../db/database-clock.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
 import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
@@ -16,14 +16,22 @@ import { type CountedWindows, countWindows } from './count-windows.ts'
 import type { PlanWindow, Scope } from './frames.ts'
 import { approveWaiting, dissolveStale, guardPlan, pagePrice, reportPrice, settleApproval } from './guard-night.ts'
 import { type PlanContext, planContext, sourceOf, lookContext, recorder } from './plan-context.ts'
-import { askForReports, packStep, type ReportSteps, reportSteps } from './plan-reports.ts'
+import {
+  askForReports,
+  askForWalks,
+  type NeededWalks,
+  packStep,
+  type ReportSteps,
+  reportSteps,
+  walksNeeded,
+  walksToBuy,
+} from './plan-reports.ts'
 import type { PlanCounts, PlanRuntime } from './plan-runtime.ts'
-import { askForWalks, type NeededWalks, walksNeeded, walksToBuy } from './plan-walks.ts'
 import { withLists } from './query-lists.ts'
 import { sampleWindows } from './sample-windows.ts'
 import { mostUnitsAStep, type Task } from './pack.ts'
 import { messageOf } from '../core/errors.ts'
-import { findListed, listedSince } from '../extract/report-history.ts'
+import { findListed, listedSince } from '../extract/report-submit.ts'
 import { adoptReport, lostPurchases, unknownReports } from '../ledger/purchases.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 

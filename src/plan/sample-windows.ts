@@ -116,7 +116,7 @@ const probed = async (
 }
 
 /** Results in the order of the items, at most so many at once. */
-const inTurns = async <Item, Result>(
+export const inTurns = async <Item, Result>(
   items: readonly Item[],
   atOnce: number,
   work: (item: Item) => Promise<Result>,

@@ -3,7 +3,7 @@ import { createTask } from 'node-cron'
 import { Temporal } from '../core/temporal.ts'
 import type { Schedule, Definition } from '../core/types.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { lastTickMs } from '../ledger/tick-records.ts'
+import { lastTickMs } from '../ledger/releases.ts'
 
 const minuteMs = 60_000
 /** Ticks older than this are not caught up one by one; what is due is derived from the ledger anyway. */

@@ -1,5 +1,5 @@
 // Units that an answer may not change before a person has seen it: what holds them back, and what people read of it.
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Session } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
 import { query, type Row } from '../db/typed-row.ts'
@@ -8,8 +8,7 @@ import { holdUnits } from '../ledger/job-units.ts'
 import type { LoadRecord } from '../ledger/loads.ts'
 import { isLacked } from '../parse/parse-plan.ts'
 import type { ParseReport } from '../parse/parse-report.ts'
-import { isCut, mostRowsOf } from './cut-units.ts'
-import type { HeldCode, Loading, LoadResult } from './loading.ts'
+import type { HeldCode, Loading, LoadResult } from './job-work.ts'
 import type { TestedUnit } from './test-units.ts'
 
 /** A unit of the job with what came for it. */
@@ -170,3 +169,37 @@ const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Fields)
 /** What the next loads are compared with; null: an answer without records says nothing of its fields. */
 export const fieldsOf = ({ read, missingColumns, partlyMissing }: Fields): LoadRecord['fields'] =>
   read === 0 ? null : { missing: missingColumns, partly: partlyMissing }
+
+/** Rows that were asked for of each combination and period; null: all there are. */
+export const mostRowsOf = ({ work: { source, definition } }: Loading): number | null =>
+  source.limitsOf?.(definition.params).rows ?? null
+
+/** Records that came for a unit: those that can be loaded, and those that cannot. */
+interface Came extends TestedUnit {
+  readonly rows: number
+  readonly refused: number
+}
+
+/** Periods of a window are cut each by itself. */
+export const isCut = (mostRows: number | null, { rows, refused }: Pick<Came, 'rows' | 'refused'>): boolean =>
+  mostRows !== null && rows + refused > 0 && (rows + refused) % mostRows === 0
+
+/** Call in the load's transaction. @param rows the answer's, as a table with `_unit_id` */
+export const keepCut = async (db: Db, loading: Loading, loaded: readonly Came[], rows: RawBuilder<unknown>): Promise<void> => {
+  const { source, definition } = loading.work
+  const { rows: mostRows, top, shareField } = source.limitsOf?.(definition.params) ?? {}
+  if (loaded.length === 0 || (mostRows ?? top) === undefined) return
+  const numbers = loaded.map(({ number }) => number)
+  await query(db)`delete from etl.cut_units where unit_id = any(${numbers}::bigint[])`
+  const capped = loaded.filter((unit) => isCut(mostRows ?? null, unit)).map(({ number }) => number)
+  const answer = sql`${loading.answer.answerId}::bigint`
+  if (capped.length > 0)
+    await query(db)`insert into etl.cut_units (unit_id, answer_id, row_limit)
+      select unit_id, ${answer}, ${mostRows ?? null}::integer from unnest(${capped}::bigint[]) as x (unit_id)`
+  const share = definition.columns.find(({ name, from }) => [...from, name].includes(shareField ?? ''))
+  if (top === undefined || share === undefined) return
+  // A sum beyond the whole says nothing of it.
+  await query(db)`insert into etl.cut_units (unit_id, answer_id, share)
+    select _unit_id, ${answer}, least(sum(${sql.ref(share.name)}), 1) from ${rows} r where _unit_id = any(${numbers}::bigint[])
+    group by _unit_id having count(*) >= ${top} and sum(${sql.ref(share.name)}) between 0 and 1.001`
+}

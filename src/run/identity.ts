@@ -25,7 +25,7 @@ import {
   type Standing,
   type Warehouse,
 } from '../ledger/warehouse.ts'
-import { databaseNowText } from '../ledger/database-now.ts'
+import { databaseNowText } from '../db/database-clock.ts'
 import { type Evidence, isNewerElsewhere, readEvidence } from './evidence.ts'
 import type { Progress } from './progress.ts'
 import { sqlStateOf } from '../db/database-error.ts'

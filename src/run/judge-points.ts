@@ -20,7 +20,7 @@ import { datasetOf, knownReadings, narrowReadings } from '../ledger/data-points.
 import { sumOf } from '../load/difference.ts'
 import { noneRepeated, type Repeated } from '../load/duplicates.ts'
 import { stagedKey } from '../load/table-columns.ts'
-import type { Loading, Read } from './loading.ts'
+import type { Loading, Read } from './job-work.ts'
 
 /** By what an answer's count of data points is compared. */
 export interface PointsRule {

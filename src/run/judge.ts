@@ -10,9 +10,8 @@ import { insertQuarantine, type QuarantineEntry, supersedeAnswer } from '../ledg
 import { unitOfAnswer } from '../ledger/job-units.ts'
 import { sumOf } from '../load/difference.ts'
 import type { ParseReport, RejectedRow } from '../parse/parse-report.ts'
-import type { JobWork } from './job-work.ts'
+import type { JobWork, Loading, Read } from './job-work.ts'
 import { agreesPlainly, judgePoints, type PointsRule } from './judge-points.ts'
-import type { Loading, Read } from './loading.ts'
 import { conflictRecords } from './rows-of-job.ts'
 
 /** Enough to see what is wrong with an answer that is refused. */

@@ -15,9 +15,8 @@ import { copiedColumns, tableName } from '../load/table-columns.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
 import { entryOf, isVerdict, judgeWhole, refuse } from './judge.ts'
 import { countsValues, type PointsRule, readPointsRule } from './judge-points.ts'
-import type { JobWork } from './job-work.ts'
+import type { JobWork, LandedAnswer, Loading, LoadResult, Way } from './job-work.ts'
 import { type Arrived, settleLoad } from './load-units.ts'
-import type { LandedAnswer, Loading, LoadResult, Way } from './loading.ts'
 import { planRows, rowsOf } from './rows-of-job.ts'
 
 /** What a try came to: loaded, or to be tried another way, with nothing of this one left. */

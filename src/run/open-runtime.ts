@@ -26,7 +26,7 @@ import { assertTablesMade, compareTables } from '../load/drift.ts'
 import type { RunConsent } from '../plan/plan-runtime.ts'
 import { publishWithin } from '../publish/publish.ts'
 import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
-import { accountsOf, createServices, readApiSettings, troubleTeller } from './apis.ts'
+import { accountsOf, createServices, readApiSettings, settleOrigins, troubleTeller } from './apis.ts'
 import { freeStrays } from './claims-in-flight.ts'
 import { openIdentity } from './identity.ts'
 import { assertSummariesMade, openMarts } from './known-marts.ts'
@@ -34,7 +34,6 @@ import type { Progress } from './progress.ts'
 import { attributeFolder } from './refresh-attributes.ts'
 import { concurrencyOf } from './run-jobs.ts'
 import type { Runtime } from './runtime.ts'
-import { settleOrigins } from './service-origin.ts'
 
 export interface RuntimeOptions {
   readonly settings: Settings

@@ -1,4 +1,5 @@
 // Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read; those of a walk that a budget stopped are kept.
+import { createTurns } from '../core/clock.ts'
 import { type EtlError, isEtlError } from '../core/errors.ts'
 import { creditsFor, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
 import type { UnitHttpOptions, HttpAnswer } from '../extract/http-types.ts'
@@ -99,13 +100,8 @@ const purseOf = (work: JobWork, payer: Payer) => {
   const { kysely } = runtime.database
   let reserved = 0
   /** One after the other: what a page needs is judged by what those before it have taken. */
-  let turn: Promise<unknown> = Promise.resolve()
+  const inTurn = createTurns()
   let refused: EtlError | null = null
-  const inTurn = <T>(step: () => Promise<T>): Promise<T> => {
-    const mine = turn.then(step)
-    turn = mine.catch(() => undefined)
-    return mine
-  }
   const take = async (credits: number | null): Promise<void> => {
     await reservePages(kysely, claim, payer, credits, reserved)
     reserved = credits === null ? Number.POSITIVE_INFINITY : reserved + credits
@@ -201,7 +197,7 @@ export const begunWalk = ({ runtime, claim, signal }: JobWork): BegunWalk => {
     }
   }
   /** Pages are asked for in their order, and read one after the other. */
-  let turn: Promise<unknown> = Promise.resolve()
+  const inTurn = createTurns()
   const next = async (part: number): Promise<HttpAnswer | null> => {
     parts ??= open()
     const step = await (await parts)?.next()
@@ -222,12 +218,8 @@ export const begunWalk = ({ runtime, claim, signal }: JobWork): BegunWalk => {
     if (gone !== null) await runtime.landing.remove(gone).catch(() => undefined)
   }
   return {
-    page: (part) => {
-      const mine = turn.then(() => next(part))
-      turn = mine.catch(() => undefined)
-      return mine
-    },
-    keep: (kept) => forget(kept),
+    page: (part) => inTurn(() => next(part)),
+    keep: forget,
     drop: () => forget(null),
   }
 }

@@ -1,20 +1,21 @@
 // A definition over recorded answers, offline: what its parser, casts, key and tests make of the bytes, to be compared with what was expected.
 import { z } from 'zod'
-import type { ColumnType } from '../core/column-types.ts'
+import { columnTypes } from '../core/column-types.ts'
 import { type DataTest, expectationOf, isTotalTest, type RowTest } from '../core/data-test.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
-import type { Box, Definition, IsoDate, Payload } from '../core/types.ts'
+import type { Box, Definition, Payload } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { windowAt } from '../core/window.ts'
-import { arrayText } from '../db/arrays.ts'
 import { query, type Row } from '../db/typed-row.ts'
+import { slicesSchema } from '../extract/landing-files.ts'
 import { answerBox } from '../ledger/answers.ts'
 import { constantColumns, copiedColumns, stagedColumns } from '../load/table-columns.ts'
 import { compileParsePlan } from '../parse/parse-plan.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
 import { createAnswerParser } from '../parse/parse.ts'
 import { openAnswer } from './open-answer.ts'
+import { constantText } from './rows-of-job.ts'
 import type { Runtime } from './runtime.ts'
 
 const cell = z.string().nullable()
@@ -36,7 +37,7 @@ const outcomeSchema = z.strictObject({
 const recordedSchema = z.strictObject({
   name: z.string(),
   window: z.strictObject({ from: z.string(), to: z.string() }),
-  slice: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
+  slice: slicesSchema,
   format: z.enum(['csv', 'json']),
   dialect: z.string().nullable(),
   /** Texts as they came, one a part. */
@@ -59,7 +60,7 @@ export const outcomeOf = async (
   const box: Box = { key: recorded.name, pipeline, version, window: recorded.window, slice: recorded.slice }
   const report = createParseReport()
   const staged = stagedColumns(definition).map(({ name }) => name)
-  const constants = new Map(constantColumns(definition, box).map(({ column, value }) => [column.name, textOf(value)]))
+  const constants = new Map(constantColumns(definition, box).map(({ column, value }) => [column.name, constantText(value)]))
   const names = copiedColumns(definition).map(({ name }) => name)
   const rows = (await parsed(definition, source, box, recorded, report)).map((cells) =>
     names.map((name) => (constants.has(name) ? (constants.get(name) ?? null) : (cells[staged.indexOf(name)] ?? null))),
@@ -78,9 +79,6 @@ export const outcomeOf = async (
     ),
   }
 }
-
-const textOf = (value: string | boolean | number | readonly string[]): string =>
-  typeof value === 'object' ? String(arrayText([...value])) : typeof value === 'boolean' ? (value ? 't' : 'f') : String(value)
 
 const parsed = async (
   definition: Definition,
@@ -154,17 +152,6 @@ export const differences = (expected: Outcome, found: Outcome): readonly string[
 
 const shown = (text: string | null | undefined): string => (text == null ? 'NULL' : `'${text}'`)
 
-const examples: Readonly<Record<ColumnType, (day: IsoDate) => string>> = {
-  text: () => 'example',
-  bigint: () => '2',
-  integer: () => '2',
-  numeric: () => '1.5',
-  boolean: () => 'true',
-  date: (day) => day,
-  timestamptz: (day) => `${day}T00:00:00Z`,
-  'text[]': () => '"[""example""]"',
-}
-
 /** One record of a report, for the first value of each list and the first window. */
 export const exampleAnswer = async (definition: Definition, source: SourceSpec): Promise<Recorded> => {
   const { pipeline, version, dimensions } = definition
@@ -174,13 +161,11 @@ export const exampleAnswer = async (definition: Definition, source: SourceSpec):
   const columns = stagedColumns(definition)
   const cells = columns.map(({ name, type }) => {
     const place = dimensions.findIndex((one) => one.name === name)
-    return values[place] ?? examples[type](window.from)
+    return values[place] ?? columnTypes[type].example(window.from)
   })
   const recorded = {
     ...{ name: `${box.key} (made up)`, window, dialect: null, format: 'csv' as const },
-    slice: Object.fromEntries(
-      Object.entries(box.slice).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]),
-    ),
+    slice: box.slice,
     parts: [`${columns.map(({ name, from }) => from[0] ?? name).join()}\n${cells.join()}\n`],
   }
   return { ...recorded, expected: await outcomeOf(definition, source, recorded) }
@@ -231,13 +216,7 @@ export const recordAnswer = async (
     dialect: manifest.completeness.dialect ?? null,
     parts: texts,
   }
-  const asked = cutting.isAnonymous ? anonymous(plain) : plain
-  const recorded = {
-    ...asked,
-    slice: Object.fromEntries(
-      Object.entries(asked.slice).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]),
-    ),
-  }
+  const recorded = cutting.isAnonymous ? anonymous(plain) : plain
   return { definition, recorded: { ...recorded, expected: await outcomeOf(definition, source, recorded) } }
 }
 
@@ -264,7 +243,7 @@ const objectIn = (text: string): Readonly<Record<string, unknown>> | null => {
   }
 }
 
-type Asked = Omit<Recorded, 'expected' | 'slice'> & { readonly slice: Readonly<Record<string, string | readonly string[]>> }
+type Asked = Omit<Recorded, 'expected'>
 
 /** Names and numbers that were asked for become `example-1.com` and `1`, wherever they stand; short words, which name no one, stay. */
 const anonymous = (recorded: Asked): Asked => {

@@ -16,6 +16,7 @@ import {
 import { openAnswer } from './open-answer.ts'
 import type { Runtime } from './runtime.ts'
 import type { PlanCounts } from '../plan/plan-runtime.ts'
+import { inTurns } from '../plan/sample-windows.ts'
 import { type RunRequest, type RunResult, runJobs } from './run-jobs.ts'
 
 export interface ReplayRange {
@@ -158,13 +159,8 @@ const missingWords = ({ landing }: Runtime, missing: number): string =>
 const atOnce = 32
 
 const answersHere = async (runtime: Runtime, answers: readonly KeptAnswer[]): Promise<number[]> => {
-  const here: number[] = []
-  for (let at = 0; at < answers.length; at += atOnce) {
-    const some = answers.slice(at, at + atOnce)
-    const found = await Promise.all(some.map((answer) => isHere(runtime, answer)))
-    here.push(...some.filter((_, place) => found[place]).map(({ answerId }) => answerId))
-  }
-  return here
+  const found = await inTurns(answers, atOnce, (answer) => isHere(runtime, answer))
+  return answers.filter((_, place) => found[place]).map(({ answerId }) => answerId)
 }
 
 const isHere = (runtime: Runtime, { landing }: KeptAnswer): Promise<boolean> =>

@@ -1,16 +1,16 @@
 // The rows of a landed answer that are a job's: parsed, each with its constants and its unit's number, in the order of the COPY.
 import { EtlError } from '../core/errors.ts'
 import { windowAt } from '../core/window.ts'
-import { arrayText } from '../db/arrays.ts'
+import { arrayText } from '../db/typed-row.ts'
 import type { QuarantineEntry } from '../ledger/quarantine.ts'
 import type { RowsChunk } from '../load/copy-rows.ts'
 import { constantColumns, measureColumns, periodColumn, stagedColumns, stagedKey, unitColumns } from '../load/table-columns.ts'
 import { escapeCell } from '../parse/copy-text.ts'
 import { createAnswerParser, readRecords } from '../parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../parse/parse-plan.ts'
-import type { ParseReport } from '../parse/parse-report.ts'
+import { cutRaw, longestRaw, type ParseReport, shortRaw } from '../parse/parse-report.ts'
 import { createUnitMark, type MarkedUnits, type MarkPlaces, type UnitMark } from '../parse/unit-mark.ts'
-import type { Loading } from './loading.ts'
+import type { Loading } from './job-work.ts'
 
 /** How an answer is parsed for one job. */
 export interface RowsOfJob {
@@ -21,15 +21,14 @@ export interface RowsOfJob {
 export const planRows = ({ work, answer, units }: Loading, countsValues: boolean): RowsOfJob => {
   const { definition, source } = work
   const plan = compileParsePlan(definition, answer.box, source, answer.completeness.dialect)
-  const constants = constantColumns(definition, answer.box).map(({ value }) => `\t${copyText(value)}`)
+  const constants = constantColumns(definition, answer.box).map(({ value }) => `\t${escapeCell(constantText(value))}`)
   const mark = createUnitMark(markedUnits(plan, { work, units }), placesOf({ work }, countsValues), constants.join(''))
   return { plan: { ...plan, mark } }
 }
 
-const copyText = (value: string | boolean | number | readonly string[]): string => {
-  if (typeof value === 'boolean') return value ? 't' : 'f'
-  return escapeCell(String(typeof value === 'object' ? arrayText([...value]) : value))
-}
+/** As PostgreSQL writes it. */
+export const constantText = (value: string | boolean | number | readonly string[]): string =>
+  typeof value === 'object' ? String(arrayText([...value])) : typeof value === 'boolean' ? (value ? 't' : 'f') : String(value)
 
 const markedUnits = (plan: ParsePlan, { work: { definition, claim }, units }: Pick<Loading, 'work' | 'units'>): MarkedUnits => {
   const columns = unitColumns(definition).map(({ name }) => ({
@@ -89,9 +88,7 @@ export async function* rowsOf(
 
 const reason = 'another row of the same answer has the same key and other values'
 
-/** Characters kept of each raw record, while they are few and when they are many. */
-const longestRaw = 10_000
-const shortRaw = 200
+/** So many raw records are kept at their length. */
 const few = 1_000
 
 /** A record whose key another one has too. */
@@ -113,12 +110,9 @@ export const conflictRecords = async (loading: Loading, ordinals: ReadonlySet<nu
     let next = await records.next()
     for (; next.done !== true; next = await records.next()) {
       const { ordinal, line, raw } = next.value
-      entries.push({ ordinal: before + ordinal, part: part.part, line, column: null, reason, raw: cut(raw, most) })
+      entries.push({ ordinal: before + ordinal, part: part.part, line, column: null, reason, raw: cutRaw(raw, most) })
     }
     before += next.value
   }
   return entries
 }
-
-const cut = (raw: string, most: number): string =>
-  raw.length <= most ? raw : `${raw.slice(0, most).toWellFormed()}… (${raw.length} characters)`

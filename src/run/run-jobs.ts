@@ -16,7 +16,7 @@ import {
   sumRestated,
 } from '../ledger/breaks.ts'
 import { isCancelled } from '../ledger/cancel-request.ts'
-import { databaseMs } from '../ledger/database-now.ts'
+import { databaseMs } from '../db/database-clock.ts'
 import { forecasts, keepForecasts } from '../ledger/month-end.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import { bringForward, endForgotten, leaveUnserved, leaveUntakeable, runWaits } from '../ledger/run-list.ts'

@@ -182,24 +182,22 @@ const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: Et
   switch (decision.kind) {
     case 'return':
       await returnJob(trx, claim)
-      return decision
+      break
     case 'again':
       await replaceJob(trx, claim, [{ sliceIds: claim.sliceIds, window: claim.box.window }])
-      return decision
+      break
     case 'split':
       return splitJob(trx, claim, error)
-    case 'park': {
-      const { notBeforeMs, countsAttempt, final } = decision
-      await parkJob(trx, claim, { notBefore: notBeforeMs, countsAttempt, final, ...reason })
-      return decision
-    }
+    case 'park':
+      await parkJob(trx, claim, { ...decision, ...reason })
+      break
     case 'hold':
       await holdJob(trx, claim, reason)
-      return decision
+      break
     case 'fail':
       await failJob(trx, claim, reason)
-      return decision
   }
+  return decision
 }
 
 /** Unless the service says the same to every part: then the job fails as it is. */

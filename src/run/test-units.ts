@@ -6,7 +6,7 @@ import type { Session } from '../db/session.ts'
 import { unitsOfWindows } from '../ledger/job-units.ts'
 import { type FailedTest, releasedBefore } from '../ledger/loads.ts'
 import { type FailedRow, failedTests, type FormerWindow, formerWindows } from '../load/run-data-tests.ts'
-import type { Loading } from './loading.ts'
+import type { Loading } from './job-work.ts'
 
 /** A unit of the job by its number and its places in the answer. */
 export interface TestedUnit {

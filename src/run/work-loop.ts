@@ -165,7 +165,7 @@ const abandon = async ({ runtime, stop }: Loop, claim: ClaimedJob, error: unknow
   const put = (): Promise<void> =>
     claim.attempts >= mostAbandoned
       ? failJob(runtime.database.kysely, claim, reason)
-      : parkJob(runtime.database.kysely, claim, { notBefore: abandonForMs, countsAttempt: true, final: false, ...reason })
+      : parkJob(runtime.database.kysely, claim, { notBeforeMs: abandonForMs, countsAttempt: true, final: false, ...reason })
   for (const pause of abandonPausesMs) {
     if (pause > 0 && stop.signal.aborted) return
     await runtime.clock.sleep(pause, stop.signal).catch(() => undefined)

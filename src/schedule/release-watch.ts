@@ -1,7 +1,7 @@
 // New data as the service tells of them: a message whose sender is checked, and its capabilities, fetched now and then. What wakes a run is a row. The state
 // of a report that comes so brings its next poll forward.
 import { EtlError, messageOf } from '../core/errors.ts'
-import type { HookReceiver } from '../core/hook-receiver.ts'
+import type { HookReceiver } from '../core/hooks-setting.ts'
 import type { Environment } from '../core/read-setting.ts'
 import { passingSecret } from '../core/redact.ts'
 import type { Release, ReleasedData } from '../core/release-month.ts'

@@ -28,7 +28,7 @@ import { quotaPage } from './pages/quota-page.ts'
 import { runPage, runsPage } from './pages/runs-page.ts'
 import { schedulePage } from './pages/schedule-page.ts'
 import { unitPage, unitsPage } from './pages/unit-page.ts'
-import type { HookReceiver } from '../core/hook-receiver.ts'
+import type { HookReceiver } from '../core/hooks-setting.ts'
 
 const mostBodyBytes = 16 * 1024
 const mostUnits = 10_000

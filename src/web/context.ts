@@ -1,6 +1,6 @@
 // What every page of the status page is made from: the ledger, the definitions, a clock, and what it may do.
 import type { Clock } from '../core/clock.ts'
-import type { HookReceiver } from '../core/hook-receiver.ts'
+import type { HookReceiver } from '../core/hooks-setting.ts'
 import type { PipelinePrice } from '../core/learned-price.ts'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'

@@ -1,19 +1,13 @@
 // What a person decides: held units released, failed ones opened again, purchases adopted and given up; each with its event.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { retryByPerson } from '../../src/ledger/person-actions.ts'
-import { releaseByPerson } from '../../src/ledger/release.ts'
+import { describe, expect, test } from 'vitest'
+import { releaseByPerson, retryByPerson } from '../../src/ledger/release.ts'
 import { adoptReport, giveUpReport } from '../../src/ledger/purchases.ts'
 import { listPurchases } from '../../src/web/reads/read-reports.ts'
 import { bought, months, newJob, newPipeline, newProcess, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const events = async (kind: string): Promise<string[]> =>
   (

@@ -1,17 +1,13 @@
 // What a person decides while a night is still planned: nothing is held that nobody can approve, and nothing is bought that was not held then.
 import type { Kysely } from 'kysely'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Tables } from '../../src/db/tables.ts'
-import { approve } from '../../src/ledger/approve-jobs.ts'
+import { approve } from '../../src/ledger/approvals.ts'
 import { pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, sourceOf } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase, type TestDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const due = { mode: 'due' } as const
 

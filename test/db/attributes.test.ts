@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
 import { loadDashboards } from '../../src/definition/dashboards.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
@@ -11,9 +11,9 @@ import { attributesOf, publishAttributes } from '../../src/run/refresh-attribute
 import { publish } from '../../src/publish/publish.ts'
 import { loadSources } from '../../src/sources/registry.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let definitions: readonly Definition[]
 let folder: string
 
@@ -21,7 +21,6 @@ const query = async <T extends Record<string, unknown>>(text: string): Promise<T
   (await db.database.pool.query<T>(text)).rows
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   definitions = await shippedDefinitions()
   await query(
     `create table data.keywords_v1_p202608 partition of data.keywords_v1 for values from ('2026-08-01') to ('2026-09-01')`,
@@ -46,7 +45,6 @@ beforeAll(async () => {
     _revision, _loaded_at) values ('2026-08-01', 'monthly', 'shop.com', 'us', true, 1, 1, 1, 1, now())`)
   await publish(db.database, definitions, await loadMarts([]))
 })
-afterAll(() => db.drop())
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-attributes-'))
   mkdirSync(join(folder, 'attributes'))

@@ -1,5 +1,5 @@
 // A new method of the service in a real ledger: noticed at the end of the night that loads it, marked wherever figures are compared, followed back as months are asked for anew.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
@@ -14,20 +14,18 @@ import { readStatus } from '../../src/web/reads/read-status.ts'
 import { boxOf, shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
 import { newRun } from '../support/ledger.ts'
 import { type LoadKit, loadBody, openLoading, trafficCsv, trafficLine, workOn } from '../support/loading.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let kit: LoadKit
 
 const domains = Array.from({ length: 40 }, (_, at) => `d${at}.com`)
 const months = ['2026-07', '2026-08', '2026-09', '2026-10'] as const
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
   kit = await openLoading(db, await shippedDefinition('traffic_and_engagement'))
 })
-afterAll(() => db.drop())
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows

@@ -1,17 +1,13 @@
 // Budgets of a month that are spent, or nearly: who is told of it.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { tagSetOf } from '../../src/ledger/pipelines.ts'
 import { quotaCauses } from '../../src/schedule/notify/alarm-causes.ts'
 import type { Runtime } from '../../src/run/runtime.ts'
 import { newPipeline } from '../support/ledger.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 test('a tag whose month is spent to 80 % or 100 % is an alarm, whichever pipelines a run has at hand', async () => {
   const { kysely } = db.database

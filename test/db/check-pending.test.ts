@@ -2,22 +2,20 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeAll, beforeEach, expect, test } from 'vitest'
 import { compareAfter } from '../../src/cli/check/check-warehouse.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { datasetMigration } from '../../src/run/new-migration.ts'
 import { shippedDefinition } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let folder: string
 let keywords: Definition
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   keywords = await shippedDefinition('keywords')
 })
-afterAll(() => db.drop())
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-pending-'))
   return () => rmSync(folder, { recursive: true, force: true })

@@ -1,6 +1,6 @@
 // Jobs are taken: by whom, which first, and what a process may take at all.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { requestCancel } from '../../src/ledger/cancel-request.ts'
 import { claimJobs } from '../../src/ledger/claim.ts'
 import { createCursor } from '../../src/ledger/claim-cursor.ts'
@@ -22,18 +22,14 @@ import {
   waitFor,
 } from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let one: ProcessKit
 let two: ProcessKit
 let pipeline: PipelineKit
 let runId: number
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 beforeEach(async () => {
   // What earlier tests left must not be taken by a helper of every run.
   await sql`update etl.runs set state = 'done'`.execute(db.database.kysely)
@@ -45,7 +41,7 @@ beforeEach(async () => {
 })
 
 const ids = (claims: readonly { readonly jobId: number }[]): number[] => claims.map(({ jobId }) => jobId)
-const later = { notBefore: 60_000, countsAttempt: true, final: false, code: 'SERVICE_ERROR', message: 'not now' }
+const later = { notBeforeMs: 60_000, countsAttempt: true, final: false, code: 'SERVICE_ERROR', message: 'not now' }
 
 describe('a claim', () => {
   test('takes the jobs of a run strictly by priority, each once, under a fence of its own', async () => {
@@ -202,7 +198,7 @@ describe('a job that was put off', () => {
   test('is taken when its time has come, before those not begun', async () => {
     const [first, second] = await newWalks(db, pipeline, runId, 3)
     const claim = await takeOne(db, one, runId, pipeline, first)
-    await parkJob(db.database.kysely, claim, { ...later, notBefore: 400 })
+    await parkJob(db.database.kysely, claim, { ...later, notBeforeMs: 400 })
     expect(ids(await take(db, one, runId, [pipeline], 1))).toEqual([second])
     await new Promise((resolve) => setTimeout(resolve, 450))
     expect(ids(await take(db, one, runId, [pipeline], 1))).toEqual([first])

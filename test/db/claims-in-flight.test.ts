@@ -1,21 +1,17 @@
 // A claim whose answer was lost: the ledger says that a living process holds the job, and nobody works on it. It is free again while the process lives.
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
 import { forgetClaims, freeStrays, trackClaim } from '../../src/run/claims-in-flight.ts'
 import { keepLease } from '../../src/run/open-runtime.ts'
 import { newJob, newPipeline, newProcess, newRun, type PipelineKit, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let own: ProcessKit
 let pipeline: PipelineKit
 let runId: number
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 beforeEach(async () => {
   own = await newProcess(db)
   pipeline = await newPipeline(db)

@@ -1,25 +1,20 @@
 // What a database whose clock was two days ahead has written down, after it was set right: nothing waits for the difference, and purchases still count.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { Db } from '../../src/db/tables.ts'
 import { createAccountPace } from '../../src/ledger/account-pace.ts'
 import { reapDead, registerProcess, renewLease, takeLease, takeTurn } from '../../src/ledger/processes.ts'
-import { newestRelease } from '../../src/ledger/releases.ts'
-import { lastTickMs } from '../../src/ledger/tick-records.ts'
+import { lastTickMs, newestRelease } from '../../src/ledger/releases.ts'
 import { newJob, newPipeline, newProcess, newRun, type PipelineKit, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let pipeline: PipelineKit
 let dead: ProcessKit
 const k = (): Db => db.database.kysely
 const ahead = (seconds: number) => sql<string>`clock_timestamp() + interval '2 days' + ${seconds} * interval '1 second'`
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 beforeEach(async () => {
   for (const table of ['ticks', 'locks', 'deliveries', 'notifications', 'pace', 'releases'])
     await sql`delete from ${sql.table(`etl.${table}`)}`.execute(k())

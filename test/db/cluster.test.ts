@@ -1,16 +1,12 @@
 import { setTimeout } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { isCluster } from '../../src/db/catalog.ts'
 import { openDatabase } from '../../src/db/connect.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 test('whether the server is a cluster is asked again after the question was cut off: a process that goes on loads again', async () => {
   const proxy = await startTcpProxy(db.url)

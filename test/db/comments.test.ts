@@ -1,21 +1,19 @@
 // Whoever opens the warehouse in a tool is told what each thing is: no table, view, column or function of ours goes without a comment.
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { generatedFile, tableTypes } from '../../scripts/table-types.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   await db.database.pool.query(`create table data.keywords_v1_p202609 partition of data.keywords_v1
     for values from ('2026-09-01') to ('2026-10-01')`)
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
 })
-afterAll(() => db.drop())
 
 const query = async (text: string): Promise<Record<string, unknown>[]> =>
   (await db.database.pool.query<Record<string, unknown>>(text)).rows

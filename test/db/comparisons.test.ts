@@ -1,12 +1,12 @@
 // Marts that compare: with earlier months and quarters, with what was first loaded; and landing pages and features as rows. On rows worked out by hand.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { loadDashboards } from '../../src/definition/dashboards.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
@@ -22,7 +22,6 @@ const keywordRows = `insert into data.keywords_v1 (month, domain, country, traff
 const urls = { 'shop.com': '/ /', 'shop.com/': '/ /', 'shop.com/a': '/a /a', 'www.shop.com/a/b?q=/c/d#e': '/a/b /a', 'shop.com?x=/y': '/ /', 'shop.com/a#/b': '/a /a', u: '/ /' } // biome-ignore format: a table
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   for (const first of ['2020-01', '2020-02', '2026-08', '2026-09']) await month('keywords_v1', first)
   for (const first of ['2025-09', '2026-08', '2026-09']) await month('traffic_and_engagement_v1', first)
   for (const domain of ['shop.com', 'rival.com', 'page.com'])
@@ -43,7 +42,6 @@ beforeAll(async () => {
     )
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
 })
-afterAll(() => db.drop())
 
 describe('marts that compare, on rows worked out by hand', () => {
   test('comparisons pair each month with any earlier one, and say which of the two months have the row', async () => {

@@ -11,7 +11,7 @@ import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { withSession } from '../../src/db/session.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { createTestDatabase, testDatabase } from '../support/postgres.ts'
 
 /** The server at `target` as one that speaks TLS, with the key and certificate in `folder`. */
 const tlsInFrontOf = (target: URL, folder: string, sockets: Set<Socket>): Server => {
@@ -31,13 +31,9 @@ const tlsInFrontOf = (target: URL, folder: string, sockets: Set<Socket>): Server
   })
 }
 
-let db: TestDatabase
+const db = testDatabase()
 const opened: Database[] = []
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 afterEach(async () => {
   for (const one of opened.splice(0)) await one.close()
 })

@@ -1,24 +1,22 @@
 // What is there and what is not: bi.coverage and coverage_months over ledgers worked out by hand and over random ones.
 import fc from 'fast-check'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { months, newJob, newPipeline, newSlices, type PipelineKit } from '../support/ledger.ts'
 import { loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
 })
-afterAll(() => db.drop())
 
 /** As a load would leave it. */
 const load = async (

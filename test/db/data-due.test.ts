@@ -1,19 +1,14 @@
 // Data that are expected by a day: when a month counts as due, and what is said of one that is not there.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
 import { dueCauses, dueMonths } from '../../src/schedule/notify/alarm-causes.ts'
 import type { Runtime } from '../../src/run/runtime.ts'
 import { months, newJob, newPipeline, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
 import { loadedAs, newAnswer } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { definitionOf } from '../unit/plan/definition.ts'
 
-let db: TestDatabase
-
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const expecting = (pipeline: string, from = '2026-04-01'): Definition => ({
   ...definitionOf([], { from }),

@@ -1,5 +1,5 @@
 // A report is loaded only when its rows agree with the service's count, whatever that counts: learnt, settled, and held where it differs.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { isEtlError } from '../../src/core/errors.ts'
 import { dataPointReadings } from '../../src/web/reads/read-quota.ts'
@@ -7,17 +7,15 @@ import { settleJob } from '../../src/run/settle.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow } from '../support/ledger-answers.ts'
 import { claimed, emptyTraffic, loadBody, type LoadKit, openLoading, trafficCsv as csv, workOn } from '../support/loading.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let shipped: Definition
 let kit: LoadKit
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   shipped = await shippedDefinition('traffic_and_engagement')
 })
-afterAll(() => db.drop())
 beforeEach(async () => {
   await open()
 })

@@ -1,5 +1,5 @@
 // The tests of a definition, before anything of an answer is loaded: each kind, warn and hold, one unit and many, release, replay, newest wins.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { DataTest } from '../../src/core/data-test.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
 import type { JobWork } from '../../src/run/job-work.ts'
@@ -9,16 +9,14 @@ import { publish } from '../../src/publish/publish.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow, unitRows } from '../support/ledger-answers.ts'
 import { emptyTraffic, loadBody, type LoadKit, openLoading, trafficCsv as csv, workOn } from '../support/loading.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let shipped: Definition
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   shipped = await shippedDefinition('traffic_and_engagement')
 })
-afterAll(() => db.drop())
 beforeEach(async () => {
   await emptyTraffic(db)
 })

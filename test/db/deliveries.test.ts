@@ -1,6 +1,6 @@
 // How alarms leave: one message for one cause, by one process, never twice for one fact, later where the receiver is away or wants to be left alone.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import type { Cause } from '../../src/core/alarm.ts'
 import {
   deliverDue,
@@ -13,14 +13,10 @@ import {
 } from '../../src/ledger/deliveries.ts'
 import { endLease, takeLease, takeTurn } from '../../src/ledger/processes.ts'
 import { newProcess } from '../support/ledger.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 beforeEach(async () => {
   await sql`truncate etl.notifications, etl.deliveries`.execute(k())
 })

@@ -1,16 +1,12 @@
 // What a load adds to the dimensions: each keyword once, its words counted as a person counts them.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { addDimensions } from '../../src/load/load-dimensions.ts'
 import { setFiscalYear } from '../../src/publish/attribute-views.ts'
 import { shippedDefinition } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const counted: Readonly<Record<string, number>> = {
   shoes: 1,

@@ -1,6 +1,6 @@
 // What becomes of a claimed job, and of the runs that wait for it; who may write at all.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
 import { lockJob, lostJobs } from '../../src/ledger/claim-fence.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
@@ -21,19 +21,15 @@ import {
   waitFor,
 } from '../support/ledger.ts'
 import { jobRow, newAnswer, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { wholeLedger } from '../support/whole-ledger.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let one: ProcessKit
 let pipeline: PipelineKit
 let runId: number
 const k = (): Db => db.database.kysely
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 beforeEach(async () => {
   one = await newProcess(db)
   pipeline = await newPipeline(db)
@@ -44,7 +40,7 @@ const claimed = async (set = {}): Promise<ClaimedJob> =>
   takeOne(db, one, runId, pipeline, await newJob(db, pipeline, { runs: [runId], set }))
 
 const reason = { code: 'BAD_RESPONSE', message: 'half of it' }
-const later = { notBefore: 60_000, countsAttempt: true, final: false, ...reason }
+const later = { notBeforeMs: 60_000, countsAttempt: true, final: false, ...reason }
 
 test('a run that joins a job while it is settled is told what became of it', async () => {
   const claim = await claimed()

@@ -1,6 +1,6 @@
 // An intent whose submission certainly did not leave is taken back, also where the database was away at that moment: it must not wait for a person.
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { secret } from '../../src/core/redact.ts'
@@ -14,13 +14,13 @@ import { shippedDefinition } from '../support/definitions.ts'
 import { newJob, newPipeline, newProcess, newRun, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
 import { type MemoryLanding, memoryLanding } from '../support/memory-landing.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts'
 
 const intent = { endpoint: '/batch', request: { domains: ['a.com'] }, requestHash: 'h1', estimatedQuota: 7 }
 const noBudget = { perMonth: null, perDay: null }
 
-let db: TestDatabase
+const db = testDatabase()
 let proxy: TcpProxy
 let database: Database
 let claim: ClaimedJob
@@ -28,10 +28,6 @@ let another: () => Promise<ClaimedJob>
 let landing: MemoryLanding
 let stop: AbortController
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 beforeEach(async () => {
   proxy = await startTcpProxy(db.url)
   database = await openDatabase({ databaseUrl: secret('test database', proxy.url), home: '/nowhere' })

@@ -1,5 +1,5 @@
 // Rejected rows in the ledger: kept whole with their answer, listed newest first, counted, and answered for by the next load of their unit.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import {
   insertQuarantine,
   listQuarantine,
@@ -12,17 +12,15 @@ import {
 } from '../../src/ledger/quarantine.ts'
 import { type PipelineKit, newJob, newPipeline, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
 import { loadedAs, newAnswer, unitRows } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let runId: number
 let pipeline: PipelineKit
 beforeAll(async () => {
-  db = await createTestDatabase()
   runId = await newRun(db)
   pipeline = await newPipeline(db, { pipeline: 'traffic' })
 })
-afterAll(() => db.drop())
 
 const k = () => db.database.kysely
 const entry = (line: number, reason = 'not a number', raw = `a,${line}`) => ({ part: 1, line, column: 'visits', reason, raw })

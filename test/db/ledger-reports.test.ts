@@ -1,6 +1,6 @@
 // What the ledger remembers of a purchase: before, while and after, by whom, and what may be spent.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { EtlError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
@@ -31,9 +31,9 @@ import {
   waitFor,
 } from '../support/ledger.ts'
 import { jobRow, newAnswer, outcomeOf, setJob } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let one: ProcessKit
 let pipeline: PipelineKit
 let runId: number
@@ -66,10 +66,6 @@ const takenOver = async (from: ClaimedJob): Promise<ClaimedJob> => {
   return takeOne(db, await newProcess(db), runId, pipeline, from.jobId)
 }
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 beforeEach(async () => {
   count += 1
   one = await newProcess(db)

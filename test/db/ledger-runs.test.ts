@@ -1,6 +1,6 @@
 // Runs: when they are over, what they count, what a cancel leaves, and who takes up what nobody waits for.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { Db } from '../../src/db/tables.ts'
 import {
   cancelledJobs,
@@ -33,18 +33,14 @@ import {
 } from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
 import { withRequests } from '../../src/run/job-work.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let one: ProcessKit
 let pipeline: PipelineKit
 let runId: number
 const k = (): Db => db.database.kysely
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 beforeEach(async () => {
   one = await newProcess(db)
   pipeline = await newPipeline(db)
@@ -52,7 +48,7 @@ beforeEach(async () => {
 })
 
 const reason = { code: 'BAD_REQUEST', message: 'no' }
-const last = { notBefore: 1_000, countsAttempt: false, final: true, code: 'NOT_PUBLISHED', message: 'not yet' }
+const last = { notBeforeMs: 1_000, countsAttempt: false, final: true, code: 'NOT_PUBLISHED', message: 'not yet' }
 
 describe('a run is over', () => {
   test('when none of the jobs it waits for is open, whatever became of them', async () => {
@@ -458,7 +454,7 @@ describe('settling, joining, counting, cancelling and reaping at the same time',
         if (claims.length === 0 && (await openJobs(k(), mine)).count === 0) return
         for (const [index, claim] of claims.entries()) {
           const settled =
-            index % 4 === 3 ? parkJob(k(), claim, { ...last, notBefore: 0, final: false }) : finishJob(k(), claim, 'loaded')
+            index % 4 === 3 ? parkJob(k(), claim, { ...last, notBeforeMs: 0, final: false }) : finishJob(k(), claim, 'loaded')
           await settled
         }
       }

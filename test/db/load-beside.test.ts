@@ -1,6 +1,6 @@
 // What stands beside a table while it is loaded: readers of one moment, subscribers, triggers, row security, a DEFAULT partition, dumps. All have the same rows as everybody.
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { addWindows } from '../../src/core/window.ts'
@@ -18,10 +18,10 @@ import {
   workOn,
 } from '../support/loading.ts'
 import { stoppedAtItsEnd } from '../support/merging.ts'
-import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
+import { dropRole, testDatabase } from '../support/postgres.ts'
 import { createOwnDatabase } from '../storm/own-database.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let definition: Definition
 let kit: LoadKit
 /** Of which no test has made a partition yet. */
@@ -33,10 +33,8 @@ const nextMonth = (): string => {
 }
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   definition = await lenientTraffic()
 })
-afterAll(() => db.drop())
 beforeEach(async () => {
   await emptyTraffic(db)
   kit = await openLoading(db, definition)

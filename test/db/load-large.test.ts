@@ -1,5 +1,5 @@
 // Answers of tens of thousands of rows: exactly what conflicts is kept out, and each window finds its own rows.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
 import { addWindows } from '../../src/core/window.ts'
 import { boxOf } from '../support/definitions.ts'
@@ -12,18 +12,16 @@ import {
   trafficLine as line,
   workOn,
 } from '../support/loading.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let definition: Definition
 let kit: LoadKit
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   definition = await lenientTraffic()
   kit = await openLoading(db, definition)
 })
-afterAll(() => db.drop())
 
 const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
   (await db.database.pool.query<T>(text, values)).rows

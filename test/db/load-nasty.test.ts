@@ -1,5 +1,5 @@
 // What can befall a load: rows that others put in, answers that come between, months that are made meanwhile, records that are cut, odd bytes.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { addWindows } from '../../src/core/window.ts'
 import { boxOf } from '../support/definitions.ts'
@@ -16,19 +16,17 @@ import {
   workOn,
 } from '../support/loading.ts'
 import { stoppedAtItsEnd } from '../support/merging.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let definition: Definition
 let kit: LoadKit
 /** Of which no test has made a partition yet. */
 let month = '2026-01'
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   definition = await lenientTraffic()
 })
-afterAll(() => db.drop())
 beforeEach(async () => {
   await emptyTraffic(db)
   kit = await openLoading(db, definition)

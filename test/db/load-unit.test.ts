@@ -1,5 +1,5 @@
 // An answer for one unit: proved complete before anything is written, held where it would rob the unit, skipped where a newer one is loaded.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { dropAnswer, insertAnswer, isLandingKnown } from '../../src/ledger/answers.ts'
 import { markUnchanged } from '../../src/ledger/loads.ts'
@@ -9,15 +9,14 @@ import type { JobWork } from '../../src/run/job-work.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
 import { claimed, type LoadKit, loadBody, openLoading, trafficCsv as csv, trafficLine, workOn } from '../support/loading.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let definition: Definition
 let kit: LoadKit
 let box: Box
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   const shipped = await shippedDefinition('traffic_and_engagement')
   const params = { ...shipped.params, granularity: 'daily' }
   definition = {
@@ -28,7 +27,6 @@ beforeAll(async () => {
   }
   box = boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' })
 })
-afterAll(() => db.drop())
 beforeEach(async () => {
   await query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
   await query('truncate etl.pipelines, etl.slices, etl.jobs, etl.units, etl.windows, etl.quarantine, etl.requests cascade')

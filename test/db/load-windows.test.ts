@@ -1,5 +1,5 @@
 // A packed answer, loaded window by window: unit by unit the newest wins, and what is odd about one unit stops no other.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { runSummary } from '../../src/ledger/runs.ts'
 import type { JobWork } from '../../src/run/job-work.ts'
@@ -16,17 +16,15 @@ import {
   trafficLine as line,
   workOn,
 } from '../support/loading.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let definition: Definition
 let kit: LoadKit
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   definition = await lenientTraffic()
 })
-afterAll(() => db.drop())
 beforeEach(async () => {
   await emptyTraffic(db)
   kit = await openLoading(db, definition)

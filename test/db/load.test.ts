@@ -1,21 +1,19 @@
 // The merge on a real PostgreSQL, with rows worked out by hand.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
-import type { LoadResult } from '../../src/run/loading.ts'
+import type { LoadResult } from '../../src/run/job-work.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { inCountry, type MergeOptions, mergeRows, trafficRow as row } from '../support/merging.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let definition: Definition
 let box: Box
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   definition = await shippedDefinition('traffic_and_engagement')
   box = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
 })
-afterAll(() => db.drop())
 beforeEach(() => query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history'))
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { Database } from '../../src/db/connect.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { lockByName } from '../../src/db/named-lock.ts'
@@ -10,7 +10,7 @@ import { stopsWith } from '../../src/db/stoppable.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { createTestDatabase, testDatabase } from '../support/postgres.ts'
 
 const sources = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -25,15 +25,13 @@ test('no statement of ours takes an advisory lock: whoever may connect could tak
   expect(taking).toEqual([])
 })
 
-let db: TestDatabase
+const db = testDatabase()
 let database: Database
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   database = db.database
   await publish(database, await shippedDefinitions(), await loadMarts([]))
 })
-afterAll(() => db.drop())
 
 const connected = async (name: string, url = db.url): Promise<pg.Client> => {
   const client = new pg.Client({ connectionString: url, application_name: name })

@@ -1,7 +1,7 @@
 // Marts on rows worked out by hand, summaries against a full recomputation, and every object of bi explained.
 import fc from 'fast-check'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Definition, Unit } from '../../src/core/types.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
@@ -11,9 +11,9 @@ import { publish } from '../../src/publish/publish.ts'
 import { knownMarts, shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
 import { bought, months, newJob, newPipeline, newRun, newSlices } from '../support/ledger.ts'
 import { loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let definitions: readonly Definition[]
 let marts: readonly Mart[]
 
@@ -64,7 +64,6 @@ const insertKeywords = async (rows: readonly KeywordRow[]): Promise<void> => {
 }
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   definitions = await shippedDefinitions()
   marts = await loadMarts([])
   await insertKeywords([
@@ -97,7 +96,6 @@ beforeAll(async () => {
       ('2026-09-01', 'monthly', 'rival.com', 7, 0, 0, null, null, 1, 1, 1, now())`)
   await publish(db.database, definitions, marts)
 })
-afterAll(() => db.drop())
 
 describe('marts, on rows worked out by hand', () => {
   test('keyword_months sums clicks, counts keywords once and weights positions by clicks', async () => {

@@ -1,16 +1,12 @@
 // The questions about an account's credits beside others: under somebody's lock they end with the command that is told to stop; two at once count once.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { keepReading } from '../../src/ledger/meter.ts'
+import { expect, test } from 'vitest'
+import { keepReading } from '../../src/ledger/spent.ts'
 import { registerPipeline } from '../../src/ledger/pipelines.ts'
 import { readMetersAfter, readMetersBefore } from '../../src/run/read-balance.ts'
 import { definitionFor, runtimeFor, sourceOf } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 test('questions about credits end with the command although the ledger is locked', async () => {
   const source = { ...sourceOf({ kind: 'walk' as const }), meter: async () => ({ requests: 1, credits: null }) }

@@ -1,6 +1,6 @@
 // What people are told of: a cause is over when its units are loaded, not while they are being tried again; and how it is sent.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { releaseByPerson } from '../../src/ledger/release.ts'
 import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
@@ -17,14 +17,9 @@ import {
   waitFor,
 } from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const k = () => db.database.kysely
 const reason = { code: 'BAD_RESPONSE', message: 'the page is HTML' }
@@ -71,7 +66,7 @@ for (const [word, settle] of [
     expect(await look(pipeline)).toEqual(told)
     const again = await claimed(jobId)
     expect(await look(pipeline)).toEqual(told)
-    await parkJob(k(), again, { ...reason, notBefore: 0, countsAttempt: false, final: false })
+    await parkJob(k(), again, { ...reason, notBeforeMs: 0, countsAttempt: false, final: false })
     expect(await look(pipeline)).toEqual(told)
     const answerId = await newAnswer(db, jobId)
     await load(jobId, answerId)

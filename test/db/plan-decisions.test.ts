@@ -1,18 +1,14 @@
 // What planning decides of a unit: a table of every state its job can be in, under each consent, and which loaded units are asked for again.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { JobKind } from '../../src/core/types.ts'
 import * as candidates from '../../src/ledger/candidates.ts'
 import { jobsOf, loaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { setJob } from '../support/ledger-answers.ts'
 import { definitionFor, plan, range, sourceOf, withLists } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 type JobSet = Parameters<typeof setJob>[2]
 /** What a unit's job is set to; `waited`: by a run that lives. */

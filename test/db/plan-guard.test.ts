@@ -1,23 +1,19 @@
 // The guard of a night (promise 13): what is beyond the usual waits for a person's word, the usual goes on, and a word buys exactly what was held.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Definition, GuardRule } from '../../src/core/types.ts'
 import { windowsBetween } from '../../src/core/window.ts'
 import type { Source } from '../../src/extract/source.ts'
-import { approve, withdraw, withdrawRun } from '../../src/ledger/approve-jobs.ts'
+import { approve, withdraw, withdrawRun } from '../../src/ledger/approvals.ts'
 import { knownPipeline, adoptWork } from '../../src/ledger/adopt-work.ts'
 import { keyParameters } from '../../src/ledger/pipelines.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
-import { priceWaiting } from '../../src/ledger/estimates.ts'
+import { priceWaiting } from '../../src/ledger/prices.ts'
 import { waitingWords } from '../../src/web/reads/read-approvals.ts'
 import { allLoaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, preview, range, sourceOf, withLists } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 /** Reports at so many credits a unit; null: the service names no price. */
 const pricedAt = (credits: number | null): Source => ({

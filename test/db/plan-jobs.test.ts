@@ -1,6 +1,6 @@
 // Planning over jobs there are: joined, opened again, dissolved, taken up, bought again with consent.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { keepPaced } from '../../src/ledger/approved-jobs.ts'
 import { setJob } from '../support/ledger-answers.ts'
 import { allLoaded, asked, cellsOf, died, jobsOf, onlyJob, submitted } from '../support/plan-ledger.ts'
@@ -17,13 +17,9 @@ import {
   walks,
   withLists,
 } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const setJobs = async ({ definition }: Planning, set: Parameters<typeof setJob>[2]): Promise<void> => {
   for (const { jobId } of await jobsOf(db, definition)) await setJob(db, jobId, set)

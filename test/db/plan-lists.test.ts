@@ -1,6 +1,6 @@
 // Planning as lists, definitions and versions change, and the preview of it.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { asksOf } from '../../src/core/asks.ts'
 import { allLoaded, died, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
 import {
@@ -16,13 +16,9 @@ import {
   walk,
   withLists,
 } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 describe('definitions and lists', () => {
   test('reordering a list or naming the dimensions in another order changes nothing', async () => {

@@ -1,19 +1,15 @@
 // Nights: what is asked about again, and how little where nothing changed.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Box, Fingerprint } from '../../src/core/types.ts'
 import { addWindows, lastRestatementMs } from '../../src/core/window.ts'
 import { slicesATurn } from '../../src/ledger/candidates.ts'
 import { checkCycle, windowsInScope } from '../../src/plan/frames.ts'
 import { allLoaded, cellsOf, closedWindows, jobsOf, loaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, range, sourceOf, withLists } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const due = { mode: 'due' } as const
 const day = 86_400_000

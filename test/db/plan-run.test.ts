@@ -1,15 +1,11 @@
 // Planning in a real ledger: what is asked for, with force and without, and in which order.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { newRun } from '../support/ledger.ts'
 import { allLoaded, asked, cellsOf, died, jobsOf, onlyJob, submitted } from '../support/plan-ledger.ts'
 import { definitionFor, january, only, plan, range, report, reports, walk, withLists } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 describe('what is asked for', () => {
   test('1,000 domains, 3 countries and 36 months are 10 reports', async () => {

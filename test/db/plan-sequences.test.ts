@@ -1,20 +1,16 @@
 // Any sequence of list edits, loads, failures, force and dead runs: the incremental plan equals the full set difference, and nothing is bought twice.
 import fc from 'fast-check'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { windowsBetween } from '../../src/core/window.ts'
 import { firstPriority } from '../../src/ledger/register-jobs.ts'
 import { cellsOf, closedWindows, died, type JobBox, jobsOf, loaded, submitted } from '../support/plan-ledger.ts'
 import { newRun } from '../support/ledger.ts'
 import { setJob } from '../support/ledger-answers.ts'
 import { definitionFor, type Planning, plan, preview, range, sourceOf, withLists } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const allDomains = ['a.com', 'b.com', 'c.com', 'd.com']
 const allCountries = ['gb', 'us', 'world']

@@ -1,17 +1,13 @@
 // What a night reads of a window as a whole: units left behind, a sample, what is overdue, whether it is whole; and how it is closed.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { slicesATurn } from '../../src/ledger/candidates.ts'
 import * as windows from '../../src/ledger/windows.ts'
 import { jobsOf, loaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, plan, range, sourceOf, withLists } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 describe('what a night reads of a window', () => {
   const [january1, february1] = ['2025-01-01', '2025-02-01']

@@ -1,20 +1,16 @@
 // What the shipped tests of traffic_and_engagement catch of planted faults. A sample here; `PLANTED_FAULTS=whole npx vitest run test/db/planted-faults.test.ts` takes 10,200 unit-months.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { shippedDefinition } from '../support/definitions.ts'
 import { openLoading } from '../support/loading.ts'
 import { type Caught, holding, plantAndLoad } from '../support/planted-faults.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
 const isWhole = process.env['PLANTED_FAULTS'] === 'whole'
 const size = isWhole ? { domains: 100, months: 34 } : { domains: 15, months: 8 }
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 test('at least 95 % of planted jumps and zeroed domains fail a test, and at most 1 in 1,000 healthy unit-months', async () => {
   const kit = await openLoading(db, holding(await shippedDefinition('traffic_and_engagement')))

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
 import { beginMark, bootMark } from '../../src/db/process-mark.ts'
 import type { Db } from '../../src/db/tables.ts'
@@ -15,17 +15,13 @@ import { runState, startRun } from '../../src/ledger/runs.ts'
 import { keepLease } from '../../src/run/open-runtime.ts'
 import { newJob, newPipeline, newProcess, newRun, type PipelineKit, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let pipeline: PipelineKit
 let own: OwnProcess
 const k = (): Db => db.database.kysely
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 beforeEach(async () => {
   pipeline = await newPipeline(db)
   own = await registerProcess(k())

@@ -1,5 +1,5 @@
 // Migrations, the live tables against the definitions, and the views people read.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { openDatabase } from '../../src/db/connect.ts'
@@ -7,16 +7,14 @@ import { assertMigrated, migrate } from '../../src/db/migrate.ts'
 import { compareTables } from '../../src/load/drift.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { createTestDatabase, testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let definitions: readonly Definition[]
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   definitions = await shippedDefinitions()
 })
-afterAll(() => db.drop())
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows

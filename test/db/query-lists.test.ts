@@ -1,26 +1,24 @@
 // Lists from SQL: read as a reader, remembered with the run, held where they are empty or much shorter than before.
 import { sql } from 'kysely'
-import { afterAll, beforeEach, beforeAll, expect, test } from 'vitest'
+import { beforeEach, beforeAll, expect, test } from 'vitest'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { approveLists } from '../../src/ledger/lists.ts'
 import { grantReader } from '../../src/publish/reader-role.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { plan, type Planning, preview, sourceOf } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { definitionOf } from '../unit/plan/definition.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let count = 0
 let planning: Planning
 const due = { mode: 'due' } as const
 const k = () => db.database.kysely
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   await sql`create table bi.clients (domain text, active boolean default true)`.execute(k())
   await db.database.kysely.transaction().execute((trx) => grantReader(trx))
 })
-afterAll(() => db.drop())
 
 const definitionWith = (query: string, timeoutMs = 5_000): Definition => ({
   ...definitionOf([{ name: 'domain', values: [], bucket: null, file: null, query: { sql: query, shrink: 0.1, timeoutMs } }], {

@@ -1,19 +1,18 @@
 // Readers and loads side by side: a long reading transaction holds up no load, and nobody sees half of one.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { parseMart } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { mergeRows, trafficRow } from '../support/merging.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let definition: Definition
 let mart: Mart
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   definition = await shippedDefinition('traffic_and_engagement')
   mart = parseMart(
     'marts/visits.sql',
@@ -28,7 +27,6 @@ select date, granularity, domain, country, include_subdomains, sum(all_traffic_v
   await load('2026-01', ['a.com 1', 'b.com 2'])
   await publish(db.database, [definition], [mart])
 })
-afterAll(() => db.drop())
 
 const boxIn = (month: string): Box => boxOf(definition, month, { domain: ['a.com', 'b.com'], country: 'us' })
 

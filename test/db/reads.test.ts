@@ -1,6 +1,6 @@
 // The read model: totals by window, pages of units, what a run asked for, and the way from a row back to the bytes that brought it.
 import { type RawBuilder, sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { boxKey } from '../../src/web/reads/boxes.ts'
 import { pipelineNights } from '../../src/web/pages/overview-page.ts'
 import { lastRuns, oneRun, runJobs, runUnits } from '../../src/web/reads/read-runs.ts'
@@ -21,14 +21,9 @@ import {
   waitFor,
 } from '../support/ledger.ts'
 import { loadedAs, newAnswer, setJob, unitRows as unitRowsOf } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const k = () => db.database.kysely
 

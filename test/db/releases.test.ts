@@ -1,14 +1,10 @@
 // Releases on record: what a service cannot have published yet is no release, and what it takes back is corrected by its next word.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { addWindows, dateIn } from '../../src/core/window.ts'
 import { newestRelease, recordRelease } from '../../src/ledger/releases.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const day = (ahead: number): string => addWindows(dateIn(Date.now(), 'UTC'), 'day', ahead)
 const newest = async (account: string) => (await newestRelease(db.database.kysely, account, 'day'))?.availableTo ?? null

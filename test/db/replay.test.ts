@@ -1,5 +1,5 @@
 // Jobs that load answers again: which answers a range holds, what a job covers, what is opened again, and what is left alone.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   answersHeld,
   answersInQuarantine,
@@ -10,14 +10,9 @@ import {
 } from '../../src/ledger/register-replay.ts'
 import { type PipelineKit, months, newJob, newPipeline, newRun, newSlices } from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, unitRows } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const scopeOf = ({ pipelineId }: PipelineKit, from: string, count: number, only: ReplayScope['only'] = null) => ({
   pipelineId,

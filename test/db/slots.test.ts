@@ -1,7 +1,7 @@
 // Slots kept filled from the ledger: how many at once, whose jobs, and what ends them.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { asEtlError } from '../../src/run/settle.ts'
 import { EtlError } from '../../src/core/errors.ts'
@@ -23,18 +23,14 @@ import {
   waitFor,
 } from '../support/ledger.ts'
 import { jobRow, outcomeOf } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let own: ProcessKit
 let pipeline: PipelineKit
 let runId: number
 const k = (): Db => db.database.kysely
 
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
 beforeEach(async () => {
   await sql`update etl.runs set state = 'done'`.execute(k())
   own = await newProcess(db)
@@ -154,7 +150,7 @@ describe('slots', () => {
     const reason = { code: 'REPORT_PENDING', message: 'not yet' }
     await loop(async (claim, signal) => {
       tries += 1
-      if (tries < 4) await parkJob(k(), claim, { notBefore: 100, countsAttempt: false, final: false, ...reason })
+      if (tries < 4) await parkJob(k(), claim, { notBeforeMs: 100, countsAttempt: false, final: false, ...reason })
       else await finish(claim, signal)
     })
     expect(tries).toBe(4)

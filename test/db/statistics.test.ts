@@ -1,12 +1,12 @@
 // Statistics that autovacuum leaves out are renewed when enough changed, and the gap between two domains is linear without any.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { analyzeChanged } from '../../src/load/analyze.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
@@ -16,7 +16,6 @@ const insert = (month: string, domain: string, from: number, to: number): Promis
     select '${month}', '${domain}', 'us', 'All', 'Total', 'All', 'keyword ' || n, 'https://${domain}/', n % 3, 1, 1, 1, 1, now() from generate_series(${from}, ${to}) n`)
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
   await query(
     `create table data.keywords_v1_p202601 partition of data.keywords_v1 for values from ('2026-01-01') to ('2026-02-01')`,
@@ -46,7 +45,6 @@ beforeAll(async () => {
   await query(`insert into data.shopper_category_performance_v1 (date, granularity, domain, category_id, revenue, _unit_id, _run_id, _revision, _loaded_at)
     select d::date, 'monthly', 'd' || n || '.com', n, n, 1, 1, 1, now() from generate_series(1, 6000) n, unnest('{2025-12-01,2026-01-01}'::text[]) d`)
 })
-afterAll(() => db.drop())
 
 interface Plan {
   readonly 'Actual Rows': number

@@ -13,16 +13,14 @@ import { stagedColumns } from '../../src/load/table-columns.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { boxOf, shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
 import { mergeRows } from '../support/merging.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let keywords: Definition
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   keywords = await shippedDefinition('keywords')
 })
-afterAll(() => db.drop())
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows

@@ -1,16 +1,11 @@
 // Statements sent under a name: planned once a connection, again as they are sent more often, and not tied to how a table once looked.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { type Session, withSession } from '../../src/db/session.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { executePrepared, generationOf } from '../../src/db/typed-row.ts'
 
-let db: TestDatabase
-
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = testDatabase()
 
 const within = <T>(work: (session: Session) => Promise<T>): Promise<T> => withSession(db.database.pool, work)
 

@@ -1,21 +1,19 @@
 // A field that vanishes from every record of an answer, and one that vanishes from some, as JSON and as CSV.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
-import type { LoadResult } from '../../src/run/loading.ts'
+import type { LoadResult } from '../../src/run/job-work.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { loadBody, type LoadKit, openLoading, workOn } from '../support/loading.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let keywords: Definition
 let kit: LoadKit
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   keywords = await shippedDefinition('keywords')
   kit = await openLoading(db, keywords)
 })
-afterAll(() => db.drop())
 
 type Keyword = Readonly<Record<string, unknown>>
 

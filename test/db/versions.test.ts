@@ -1,15 +1,15 @@
 // A new version of a pipeline is an upgrade: readers of bi see one series over both, and what was believed before is still there.
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { boxOf, shippedDefinitions } from '../support/definitions.ts'
 import { type LoadKit, loadBody, openLoading, trafficCsv, trafficLine, workOn } from '../support/loading.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let others: readonly Definition[]
 let first: Definition
 let second: Definition
@@ -46,7 +46,6 @@ const before = ['2025-12 a.com 7', '2026-01 a.com 12', '2026-01 b.com 20', '2026
 const moments = { begun: '', beforeSwitch: '', afterSwitch: '', late: '' }
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   const shipped = await shippedDefinitions()
   marts = await loadMarts([])
   first = { ...(shipped.find(({ pipeline }) => pipeline === 'traffic_and_engagement') ?? shipped[0]) } as Definition
@@ -81,7 +80,6 @@ beforeAll(async () => {
   await publishVersions(2)
   moments.afterSwitch = await now()
 })
-afterAll(() => db.drop())
 
 const after = ['2025-12 a.com 7', '2026-01 a.com 112', '2026-01 b.com 20', '2026-01 gone.com 30', '2026-02 a.com 11']
 

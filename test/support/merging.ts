@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { stagedColumns } from '../../src/load/table-columns.ts'
-import type { LoadResult } from '../../src/run/loading.ts'
+import type { LoadResult } from '../../src/run/job-work.ts'
 import { type LoadKit, loadBody, openLoading, workOn } from './loading.ts'
 import type { TestDatabase } from './postgres.ts'
 

@@ -1,6 +1,6 @@
 // A database of its own for a test file, cloned from the migrated template.
 import pg from 'pg'
-import { inject } from 'vitest'
+import { afterAll, beforeAll, inject } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
 
@@ -63,4 +63,14 @@ export const createTestDatabase = async (options: TestDatabaseOptions = {}): Pro
       await asAdmin(`drop database ${name} with (force)`)
     },
   }
+}
+
+/** One for all tests of the file: there from its `beforeAll` on, dropped at its end. */
+export const testDatabase = (options: TestDatabaseOptions = {}): TestDatabase => {
+  const held = {} as TestDatabase
+  beforeAll(async () => {
+    Object.assign(held, await createTestDatabase(options))
+  })
+  afterAll(() => held.drop())
+  return held
 }

@@ -1,5 +1,5 @@
 // Lives through a year with a price, six hours at a time, and holds it against what guard, calendar and the service's own books demand.
-import { approve } from '../../src/ledger/approve-jobs.ts'
+import { approve } from '../../src/ledger/approvals.ts'
 import { notify } from '../../src/schedule/notify/send-alarms.ts'
 import type { OpenRuntime } from '../../src/run/open-runtime.ts'
 import { pricesOf } from '../../src/plan/price.ts'

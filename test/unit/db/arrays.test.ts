@@ -1,7 +1,7 @@
 // Arrays on their way to and from the server: the same as the driver's, in less memory.
 import pg from 'pg'
 import { describe, expect, test } from 'vitest'
-import { arrayText, integersOf, textsOf } from '../../../src/db/arrays.ts'
+import { arrayText, integersOf, textsOf } from '../../../src/db/typed-row.ts'
 
 const driver = (oid: number) => pg.types.getTypeParser(oid, 'text')
 

@@ -159,14 +159,6 @@ describe('a landing writer', () => {
     expect((await writer.finish({ completeness })).parts).toHaveLength(30)
   })
 
-  test('gathers small parts into few writes', async () => {
-    const sink = memorySink()
-    const writer = createLandingWriter(sink, name)
-    for (let part = 1; part <= 30; part += 1) await read(writer.part(payloadOf(part, randomBytes(20_000))))
-    await writer.finish({ completeness })
-    expect(sink.steps).toEqual(['write', 'write', 'write', 'close', 'commit'])
-  })
-
   test('takes a landing away only when nothing is written into it any more', async () => {
     let release: () => void = () => undefined
     const held = new Promise<void>((resolve) => {

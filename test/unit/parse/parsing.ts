@@ -1,6 +1,7 @@
 // What the tests of parsing share: small definitions, bodies cut anywhere, and a reader of COPY text.
 import type { Box, Column, Definition, Payload } from '../../../src/core/types.ts'
-import { parsePayload } from '../../../src/parse/parse.ts'
+import type { ParsedChunk } from '../../../src/parse/copy-text.ts'
+import { createAnswerParser } from '../../../src/parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../../../src/parse/parse-plan.ts'
 import { createParseReport, type ParseReport } from '../../../src/parse/parse-report.ts'
 import { keywords } from '../../../src/sources/web-analytics/keywords.ts'
@@ -151,4 +152,16 @@ export const failureOf = async (work: Promise<unknown>): Promise<string> => {
     throw error
   }
   return 'no failure'
+}
+
+/** Rows of an answer that is one part; see `createAnswerParser`. */
+export async function* parsePayload(
+  payload: Payload,
+  plan: ParsePlan,
+  report: ParseReport,
+): AsyncGenerator<ParsedChunk, void, void> {
+  const parser = createAnswerParser(plan, report)
+  yield* parser.parse(payload)
+  const chunk = parser.rest()
+  if (chunk !== null) yield chunk
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { createAnswerParser, parsePayload, readRecords } from '../../../src/parse/parse.ts'
+import { createAnswerParser, readRecords } from '../../../src/parse/parse.ts'
 import { createParseReport } from '../../../src/parse/parse-report.ts'
-import { column, parseBody, payloadOf, planOf } from './parsing.ts'
+import { column, parseBody, payloadOf, planOf, parsePayload } from './parsing.ts'
 
 const plan = planOf([column('keyword', 'text', { isKey: true }), column('clicks', 'bigint')])
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { typeNames } from '../../../src/core/column-types.ts'
-import { CellError, isNullWord } from '../../../src/parse/cast-text.ts'
+import { CellError, isNullWord } from '../../../src/core/cast-cell.ts'
 import { cellText } from '../../../src/parse/copy-text.ts'
 import { column, parseBody, payloadOf, planOf } from './parsing.ts'
 

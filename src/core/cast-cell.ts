@@ -1,0 +1,235 @@
+// From a cell's text to PostgreSQL's spelling of it, or a reason why the cell does not fit: texts that PostgreSQL can store, numbers with every digit, dates
+// checked against the calendar, lists as array literals.
+
+/** What becomes of a fraction in a column of whole numbers; ties of `half_up` go away from zero, as in SQL's `round`. */
+export const roundingModes = ['half_up', 'half_even', 'down'] as const
+export type RoundingMode = (typeof roundingModes)[number]
+
+/** Characters of one cell. */
+export const maxCellCharacters = 1_000_000
+/** Digits of a number before its point, and after it. PostgreSQL stores more, but not in an index entry beside the key; no measurement has them. */
+export const maxWholeDigits = 400
+/** Digits behind the point; far more than any figure has, far less than PostgreSQL takes. */
+export const maxFractionDigits = 400
+
+/** The first characters of `text` on one line, for messages. */
+export const excerpt = (text: string, most = 80): string => {
+  const line = text
+    .slice(0, most * 2)
+    .replaceAll(/[\s\u0000]+/g, ' ')
+    .toWellFormed()
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line
+}
+
+/** Of a row that nothing is wrong with but its period, which is not wanted. */
+export interface Stray {
+  readonly period: string
+  /** It was asked for, since the service cannot be asked for less. */
+  readonly isExpected: boolean
+}
+
+/** Thrown by casts; the message says what was found and what was expected. */
+export class CellError extends Error {
+  override readonly name = 'CellError'
+  /** See `RowError`. */
+  readonly stray: Stray | null
+
+  constructor(message: string, stray: Stray | null = null) {
+    super(message)
+    this.stray = stray
+  }
+}
+
+/** A CellError: the record is rejected, the others go on. */
+export const refuse = (cell: string, expected: string): never => {
+  throw new CellError(`'${excerpt(cell, 60)}' is not ${expected}`)
+}
+
+/** The text as it is. Throws CellError for NUL, half a surrogate pair, or too much of it. */
+export const castText = (cell: string): string => {
+  if (cell.length > maxCellCharacters)
+    throw new CellError(`the cell has ${cell.length} characters, at most ${maxCellCharacters} are allowed`)
+  if (cell.includes('\u0000')) throw new CellError('the text has a NUL character (\\x00), which PostgreSQL cannot store')
+  if (!cell.isWellFormed()) throw new CellError('the text has half of a surrogate pair, which is no character')
+  return cell
+}
+
+const digitZero = 48
+const digitNine = 57
+/** A word for no data may have blanks around it, but not more than this. */
+const longestPadded = 40
+const nullWords = new Set(['', 'null', 'n/a', 'na', '-', 'none'])
+
+/** Whether a cell of a column that is not text stands for no data. In a text column these are words. */
+export const isNullWord = (cell: string): boolean => {
+  const first = cell.charCodeAt(0)
+  if (first >= digitZero && first <= digitNine) return false
+  return cell.length < longestPadded && nullWords.has(cell.trim().toLowerCase())
+}
+
+const bounds: Readonly<Record<'bigint' | 'integer', readonly [bigint, bigint]>> = {
+  bigint: [-(2n ** 63n), 2n ** 63n - 1n],
+  integer: [-(2n ** 31n), 2n ** 31n - 1n],
+}
+
+const decimal = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,6}))?$/
+
+interface Decimal {
+  readonly sign: string
+  readonly whole: string
+  readonly fraction: string
+  readonly exponent: number
+}
+
+const read = (text: string): Decimal | null => {
+  const found = decimal.exec(text)
+  if (found === null) return null
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = found
+  return whole.length + fraction.length === 0 ? null : { sign, whole, fraction, exponent: Number(exponent) }
+}
+
+/** Canonical digits: no plus, no leading zeros, no fraction. `12.0` and `1.2e1` are 12; `12.5` is rounded where the definition says how, else refused. */
+export const castInteger =
+  (type: 'bigint' | 'integer', rounding: RoundingMode | null = null) =>
+  (cell: string): string => {
+    const text = cell.trim()
+    if (/^(?:0|-?[1-9]\d{0,8})$/.test(text)) return text
+    const number = read(text)
+    if (number === null) return refuse(cell, 'a whole number')
+    const digits = wholeDigits(number, rounding)
+    if (digits === null) return refuse(cell, 'a whole number')
+    const value = digits.length > 20 ? null : BigInt(`${number.sign === '-' ? '-' : ''}${digits}`)
+    const [least, most] = bounds[type]
+    if (value === null || value < least || value > most) return refuse(cell, `in the range of ${type} (${least} to ${most})`)
+    return value.toString()
+  }
+
+/** The digits of a whole number, leading zeros gone; null where it has a fraction and no rule to round it. */
+const wholeDigits = ({ whole, fraction, exponent }: Decimal, rounding: RoundingMode | null): string | null => {
+  const all = `${whole}${fraction}`
+  const point = whole.length + exponent
+  // Zeros that belong between the point and the first digit are left out: they round nothing up, but `0.05` must not read as a half.
+  const after = point < 0 ? `0${all}` : all.slice(point)
+  const before = point <= 0 ? '' : all.slice(0, point).replace(/^0+/, '')
+  // Enough to know that it is out of range, without making a million zeros.
+  const digits = before === '' ? '0' : before + '0'.repeat(Math.min(Math.max(point - all.length, 0), 30))
+  if (!/[^0]/.test(after)) return digits
+  if (rounding === null) return null
+  return isRoundedUp(digits, after, rounding) && digits.length <= 20 ? (BigInt(digits) + 1n).toString() : digits
+}
+
+/** Away from zero. @param after digits behind the point, one of them not 0 */
+const isRoundedUp = (digits: string, after: string, rounding: RoundingMode): boolean => {
+  if (rounding === 'down') return false
+  const isHalf = /^50*$/.test(after)
+  return isHalf && rounding === 'half_even' ? /[13579]$/.test(digits) : after >= '5'
+}
+
+/** The number as it is written; PostgreSQL keeps its scale. NaN and Infinity are no measurements. */
+export const castNumeric = (cell: string): string => {
+  if (cell.length < maxWholeDigits && /^-?\d+(?:\.\d+)?$/.test(cell)) return cell
+  const text = cell.trim()
+  const number = read(text)
+  if (number === null) return refuse(cell, 'a number')
+  const { whole, fraction, exponent } = number
+  if (whole.length + exponent > maxWholeDigits || fraction.length - exponent > maxFractionDigits)
+    return refuse(
+      cell,
+      `a number of a length that can be indexed (${maxWholeDigits} digits before the point, ${maxFractionDigits} after it)`,
+    )
+  return text
+}
+
+const daysIn = (year: number, month: number): number =>
+  month === 2 ? (year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31
+
+/** Whether ISO text `YYYY-MM-DD` is a day of the calendar. */
+const isDay = (text: string): boolean => {
+  const year = Number(text.slice(0, 4))
+  const month = Number(text.slice(5, 7))
+  const day = Number(text.slice(8, 10))
+  return year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month)
+}
+
+const clock = String.raw`[T ]([01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?`
+const zone = String.raw`(?:Z|[+-](?:0\d|1[0-5])(?::?[0-5]\d)?)`
+const dateForm = new RegExp(`^(\\d{4}-\\d{2}-\\d{2})(?:${clock}${zone}?)?$`)
+const timeForm = new RegExp(`^(\\d{4}-\\d{2}-\\d{2})${clock}${zone}$`)
+
+/** `YYYY-MM-DD`, also where a time of day stands behind it. */
+export const castDate = (cell: string): string => {
+  const day = dateForm.exec(cell.trim())?.[1]
+  return day !== undefined && isDay(day) ? day : refuse(cell, 'a date (YYYY-MM-DD)')
+}
+
+/** First day of the period a row is for: `YYYY-MM`, a date, or a time. @param monthly dates become the first of their month */
+export const castPeriod =
+  (monthly: boolean) =>
+  (cell: string): string => {
+    const text = cell.trim()
+    const day = /^\d{4}-\d{2}$/.test(text) ? `${text}-01` : dateForm.exec(text)?.[1]
+    if (day === undefined || !isDay(day)) return refuse(cell, 'a period (YYYY-MM or YYYY-MM-DD)')
+    return monthly ? `${day.slice(0, 8)}01` : day
+  }
+
+/** A moment. Without its zone it could be any of 24. */
+export const castTimestamp = (cell: string): string => {
+  const text = cell.trim()
+  const day = timeForm.exec(text)?.[1]
+  return day !== undefined && isDay(day) ? text : refuse(cell, 'a time with its zone (2026-01-31T12:00:00Z)')
+}
+
+/** Every element quoted, so that commas, braces and the word NULL stay words. */
+const arrayLiteral = (items: readonly (string | null)[]): string => `{${items.map(element).join(',')}}`
+
+const element = (item: string | null): string =>
+  item === null ? 'NULL' : `"${castText(item).replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"`
+
+/** A JSON array in a string, or words between commas; an empty list where there is nothing. */
+export const castTextArray = (cell: string): string => {
+  const text = cell.trim()
+  if (text === '') return '{}'
+  if (!text.startsWith('[')) return arrayLiteral(text.split(',').map((item) => item.trim()))
+  return arrayLiteral(jsonItems(text))
+}
+
+/** Elements of a JSON array of words; numbers and truth values as they are written. Throws CellError. */
+const jsonItems = (text: string): (string | null)[] => {
+  const value = parseJson(text)
+  if (isWords(value)) return value
+  const exact = numbersAsWritten(text)
+  if (!Array.isArray(exact)) throw new CellError(`'${excerpt(text, 60)}' is not a list`)
+  return exact.map((item: unknown) => {
+    if (item === null || typeof item === 'string') return item
+    if (typeof item === 'object') throw new CellError('the list holds a list or an object, expected words')
+    return String(item)
+  })
+}
+
+const isWords = (value: unknown): value is (string | null)[] =>
+  Array.isArray(value) && value.every((item) => item === null || typeof item === 'string')
+
+const parseJson = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new CellError(`'${excerpt(text, 60)}' is not a list`)
+  }
+}
+
+// A number's own text where the platform gives it (Node 21 and newer), else the shortest that means the same.
+const numbersAsWritten = (text: string): unknown =>
+  JSON.parse(text, (_key: string, value: unknown, context?: { source?: string }): unknown =>
+    typeof value === 'number' ? (context?.source ?? String(value)) : value,
+  )
+
+/** The cell as PostgreSQL reads it. Throws CellError. */
+export type Cast = (cell: string) => string
+
+const yes = new Set(['true', 't', '1', 'yes'])
+const no = new Set(['false', 'f', '0', 'no'])
+
+export const castBoolean: Cast = (cell) => {
+  const word = cell.trim().toLowerCase()
+  return yes.has(word) ? 't' : no.has(word) ? 'f' : refuse(cell, 'true or false')
+}
