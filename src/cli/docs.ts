@@ -1,9 +1,10 @@
 // `millrace docs`: every page and file that is made from the definitions, the marts and the semantic files.
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
+import { makeFolders } from '../core/make-folders.ts'
 import { loadDashboards } from '../definition/dashboards.ts'
 import { loadMarts } from '../definition/marts.ts'
 import type { SemanticModel } from '../definition/semantic.ts'
@@ -59,7 +60,7 @@ const write = async (documents: ReadonlyMap<string, string>, out: string, check:
     }
     stale.push(file)
     if (check) continue
-    await mkdir(dirname(file), { recursive: true })
+    await makeFolders(dirname(file))
     await writeFile(file, text)
   }
   return { files: [...documents.keys(), ...left], stale, removed: left, kept }

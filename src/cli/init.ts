@@ -1,12 +1,13 @@
 // `millrace init FOLDER`: a repository of one's own with pipelines, settings, and what runs it every night.
 import { existsSync, readFileSync } from 'node:fs'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { z } from 'zod'
 import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { packageFile, shipped } from '../core/shipped.ts'
 import { version } from '../core/shipped.ts'
+import { makeFolders } from '../core/make-folders.ts'
 import type { Handler } from './command-spec.ts'
 
 /** npm packs no file of these names, so the templates have others. */
@@ -29,7 +30,7 @@ export const init: Handler = async ({ args, options, folder, output }) => {
   if (taken.length > 0) throw new EtlError('USAGE', `${takenWords(taken)} already, nothing was written; choose an empty folder.`)
   const origin = ownOrigin(target)
   for (const { from, to } of files) {
-    await mkdir(dirname(to), { recursive: true })
+    await makeFolders(dirname(to))
     const text = await readFile(from, 'utf8')
     if (from.startsWith(shipped('pipelines'))) await writeFile(to, withLists(from, text))
     else await writeFile(to, text.replaceAll('{{name}}', name).replaceAll('{{version}}', origin))

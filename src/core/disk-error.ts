@@ -10,7 +10,7 @@ const advice: Readonly<Record<string, string>> = {
   ENOTDIR: 'A file is where a folder must be: remove it, or use another folder (MILLRACE_HOME).',
   EISDIR: 'A folder is where a file must be: remove it.',
   EEXIST: 'A file is where a folder must be: remove it, or set MILLRACE_HOME to a folder.',
-  ENOENT: 'Nothing can be made there: set MILLRACE_HOME or MILLRACE_LANDING to another folder.',
+  ENOENT: 'Nothing can be made there: use another folder (the one you named, MILLRACE_HOME or MILLRACE_LANDING).',
   EIO: 'The disk does not answer as it should: see whether it is well, and a shared path mounted.',
   ESTALE: 'The shared path went away: mount it again, then run the same command again.',
   EMFILE: 'Too many open files: lower limits.concurrency or raise the limit of the system.',

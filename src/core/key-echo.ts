@@ -1,5 +1,5 @@
-// A service's key in what the service sends back, in whatever spelling: each character as it is, escaped as JSON, CSV
-// or a URL does it, in small letters or capitals (hosts and countries are read without regard to them), mixed at will.
+// A service's key in what the service sends back, in whatever spelling: each character as it is, escaped as JSON, CSV, HTML or a URL does it, also one inside
+// the other, in small letters or capitals (hosts and countries are read without regard to them), mixed at will.
 
 /** Where a key stands. */
 export interface Echo {
@@ -11,21 +11,17 @@ export interface Echo {
 /** A shorter key would be found in words that are none. */
 const shortest = 6
 
-interface Pattern {
-  /** UTF-8. */
-  readonly bytes: Buffer
-  /** False: as it is alone, such as base64. */
-  readonly isEscaped: boolean
-}
-
 const backslash = 92
 const percent = 37
 const plus = 43
 const space = 32
 const letterU = 117
 const quote = 34
+const ampersand = 38
+const slash = 47
 
-let patterns: readonly Pattern[] = []
+/** UTF-8. */
+let patterns: readonly Buffer[] = []
 const afterLetter = 1
 const afterSign = 2
 
@@ -53,26 +49,26 @@ const bothCases = (byte: number): readonly number[] => {
 export const watchKey = (text: string): void => {
   if (text.length < shortest) return
   const bytes = Buffer.from(text)
-  const base64 = bytes.toString('base64')
-  const hex = bytes.toString('hex')
-  const whole = [base64.replace(/=+$/, ''), bytes.toString('base64url'), hex, hex.toUpperCase()]
-  patterns = [...patterns, { bytes, isEscaped: true }, ...whole.map((one) => ({ bytes: Buffer.from(one), isEscaped: false }))]
+  const spelledWhole = [bytes.toString('base64').replace(/=+$/, ''), bytes.toString('base64url'), bytes.toString('hex')]
+  patterns = [...patterns, bytes, ...spelledWhole.map((one) => Buffer.from(one))]
   begins = new Uint8Array(256)
   follows = new Uint8Array(256)
   for (const pattern of patterns) {
-    const [first = 0, second = 0] = pattern.bytes
+    const [first = 0, second = 0] = pattern
     for (const byte of bothCases(first)) begins[byte] = 1
     if (first === space) begins[plus] = 1
-    for (const byte of [first, second, plus, quote].flatMap(bothCases)) follows[byte] = afterLetter | afterSign
+    if (first === backslash) begins[slash] = 1
+    for (const byte of [first, second, plus, quote, slash].flatMap(bothCases)) follows[byte] = afterLetter | afterSign
   }
-  for (const byte of Buffer.from('u0123456789abcdefABCDEF')) follows[byte] = (follows[byte] ?? 0) | afterSign
-  for (const byte of [backslash, percent]) {
+  for (const byte of Buffer.from('#gqul0123456789abcdefABCDEF')) follows[byte] = (follows[byte] ?? 0) | afterSign
+  // What HTML escapes, and the quote that CSV doubles, are spelled in other lengths only where the key has them.
+  const hasOne = (signs: string): boolean => patterns.some((key) => Buffer.from(signs).some((sign) => key.includes(sign)))
+  escapes = [backslash, percent, ...(hasOne('"') ? [quote] : []), ...(hasOne('&<>"\'/+=`') ? [ampersand] : [])]
+  for (const byte of escapes.filter((sign) => sign !== quote)) {
     begins[byte] = 1
     follows[byte] = afterLetter | afterSign
   }
-  // A doubled quote is a spelling of another length, too.
-  escapes = [backslash, percent, ...(patterns.some(({ bytes: key }) => key.includes(quote)) ? [quote] : [])]
-  const lengths = patterns.map(({ bytes: key }) => key.length)
+  const lengths = patterns.map((key) => key.length)
   reach = Math.max(...lengths)
   least = Math.min(255, ...lengths)
   shifts = new Uint8Array(1 << 16).fill(least - 2)
@@ -89,9 +85,9 @@ export const watchKey = (text: string): void => {
 const placeOf = (first: number, second: number, third: number): number => ((first << 9) ^ (second << 5) ^ third) & 0xffff
 
 /** Bytes that a letter of the key may be without an escape. */
-const plainSpellings = ({ bytes, isEscaped }: Pattern, at: number): readonly number[] => {
-  const byte = bytes[at] ?? 0
-  if (!isEscaped) return [byte]
+const plainSpellings = (pattern: Buffer, at: number): readonly number[] => {
+  const byte = pattern[at] ?? 0
+  if (byte === backslash) return [backslash, slash]
   return byte === space ? [space, plus] : bothCases(byte)
 }
 
@@ -160,7 +156,7 @@ const nextPlain = (bytes: Uint8Array, from: number, end: number): number => {
 const mayBegin = (bytes: Uint8Array, at: number): boolean => {
   const byte = bytes[at] ?? 0
   if (begins[byte] !== 1) return false
-  const wanted = byte === backslash || byte === percent ? afterSign : afterLetter
+  const wanted = byte === backslash || byte === percent || byte === ampersand ? afterSign : afterLetter
   return at + 1 >= bytes.length || ((follows[bytes[at + 1] ?? 0] ?? 0) & wanted) !== 0
 }
 
@@ -180,12 +176,12 @@ const no = -1
 const cut = -2
 
 /** Where the rest of the key ends that begins at `at`; `cut` where the bytes end before. */
-const matched = (pattern: Pattern, bytes: Uint8Array, at: number, index: number): number => {
-  const wanted = pattern.bytes[index]
+const matched = (pattern: Buffer, bytes: Uint8Array, at: number, index: number): number => {
+  const wanted = pattern[index]
   if (wanted === undefined) return at
   if (at >= bytes.length) return cut
   let found = no
-  for (const length of spelled(bytes, at, wanted, pattern.isEscaped)) {
+  for (const length of spelled(bytes, at, wanted)) {
     const end = length === cut ? cut : matched(pattern, bytes, at + length, index + 1)
     if (end >= 0) return end
     if (end === cut) found = cut
@@ -193,24 +189,62 @@ const matched = (pattern: Pattern, bytes: Uint8Array, at: number, index: number)
   return found
 }
 
+/** How often what is escaped is escaped again. */
+const mostNested = 3
 const itself = [1] as const
 const nothing: readonly number[] = []
 
 /** Lengths of what stands at `at` where it may be that byte; `cut` where it is not all there. */
-const spelled = (bytes: Uint8Array, at: number, wanted: number, isEscaped: boolean): readonly number[] => {
-  const found = bytes[at] === wanted ? itself : nothing
-  if (!isEscaped) return found
-  if (found === nothing && folded[bytes[at] ?? 0] === folded[wanted]) return itself
-  // CSV doubles a quote.
-  if (wanted === quote && bytes[at] === quote && (bytes[at + 1] ?? quote) === quote)
-    return at + 1 < bytes.length ? [2, 1] : [cut, 1]
-  if (bytes[at] === plus && wanted === space) return itself
+const spelled = (bytes: Uint8Array, at: number, wanted: number): readonly number[] => {
+  const once = spelledOnce(bytes, at, wanted)
+  if (wanted !== quote || once === nothing) return once
+  // CSV doubles a quote, also within JSON or around it; one escaped sign is tried first, since what follows it may be the end of the string.
+  const twice = once.flatMap((length) => (length === cut ? [] : added(length, spelledOnce(bytes, at + length, quote))))
+  return bytes[at] === quote ? [...twice, ...once] : [...once, ...twice]
+}
+
+const added = (length: number, more: readonly number[]): number[] => more.map((one) => (one === cut ? cut : length + one))
+
+const spelledOnce = (bytes: Uint8Array, at: number, wanted: number): readonly number[] => {
+  if (at >= bytes.length) return [cut]
+  const found = folded[bytes[at] ?? 0] === folded[wanted] ? itself : nothing
   // The longer spelling first: a key may hold the sign that escapes begin with.
-  if (bytes[at] === percent) return [...hexAt(bytes, at + 1, 2, wanted, 3), ...found]
-  if (bytes[at] !== backslash) return found
-  if (at + 1 >= bytes.length) return [cut, ...found]
-  if (bytes[at + 1] === letterU) return [...hexAt(bytes, at + 2, 4, wanted, 6), ...found]
-  return bytes[at + 1] === wanted ? [2, ...found] : found
+  if (bytes[at] === percent) return [...percentAt(bytes, at, wanted), ...found]
+  if (bytes[at] === backslash) return [...backslashAt(bytes, at, wanted), ...found]
+  if (bytes[at] === ampersand) return [...entityAt(bytes, at, wanted), ...found]
+  // Forms write a blank so, and addresses a backslash once they were read.
+  return (bytes[at] === plus && wanted === space) || (bytes[at] === slash && wanted === backslash) ? itself : found
+}
+
+/** The sign of an address may itself be escaped, as often as it was handed on. */
+const percentAt = (bytes: Uint8Array, at: number, wanted: number): readonly number[] => {
+  const found: number[] = []
+  for (let from = at + 1; from < at + 2 * mostNested; from += 2) {
+    found.unshift(...hexAt(bytes, from, 2, wanted, from + 2 - at))
+    if (bytes[from] !== 50 || bytes[from + 1] !== 53) break
+  }
+  return found
+}
+
+/** Of JSON, or of JSON within JSON. */
+const backslashAt = (bytes: Uint8Array, at: number, wanted: number): readonly number[] => {
+  let end = at + 1
+  while (bytes[end] === backslash && end < at + (1 << mostNested)) end += 1
+  if (end >= bytes.length) return [cut]
+  if (wanted === backslash && end > at + 1) return [end - at, 2]
+  if (bytes[end] === letterU) return hexAt(bytes, end + 1, 4, wanted, end + 5 - at)
+  return bytes[end] === wanted ? [end + 1 - at] : nothing
+}
+
+const named: Readonly<Record<string, number>> = { quot: quote, amp: ampersand, apos: 39, lt: 60, gt: 62 }
+
+/** Of HTML: `&quot;`, `&#34;`, `&#x22;`. */
+const entityAt = (bytes: Uint8Array, at: number, wanted: number): readonly number[] => {
+  const text = Buffer.from(bytes.subarray(at + 1, at + 8)).toString('latin1')
+  const [name = ''] = text.split(';')
+  if (name === text) return text.length < 7 ? [cut] : nothing
+  const code = named[name] ?? (name.startsWith('#') ? Number(name.slice(1).replace(/^x/i, '0x')) : -1)
+  return bothCases(wanted).includes(code) || code === wanted ? [name.length + 2] : nothing
 }
 
 const hexAt = (bytes: Uint8Array, from: number, digits: number, wanted: number, length: number): readonly number[] => {

@@ -17,7 +17,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { systemClock } from '../core/clock.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
@@ -47,7 +47,6 @@ export const serverFiles = (home: string): ServerFiles => {
 export const makeFolder = (files: ServerFiles, user: ServerUser | null): void => {
   let folder: number | null = null
   try {
-    mkdirSync(dirname(files.folder), { recursive: true })
     if (!existsSync(files.folder)) mkdirSync(files.folder, { mode: 0o700 })
     folder = openSync(files.folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
     if (fstatSync(folder).uid !== (process.getuid?.() ?? 0)) throw new Error('it belongs to another user')

@@ -5,6 +5,7 @@ import { totalmem } from 'node:os'
 import pg from 'pg'
 import { systemClock } from '../core/clock.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
+import { makeFolders } from '../core/make-folders.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { databaseError } from './database-error.ts'
 import {
@@ -46,6 +47,7 @@ export const isEmbeddedRunning = (home: string): boolean => runningServer(server
 export const startEmbedded = async (home: string): Promise<EmbeddedServer> => {
   const files = serverFiles(home)
   const user = serverUser()
+  await makeFolders(home)
   makeFolder(files, user)
   return withServerLock(files.folder, async () => {
     const password = serverPassword(files)

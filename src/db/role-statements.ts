@@ -106,6 +106,13 @@ export const rolesSql = ({ owner, loader, reader }: RoleNames = roleNames): stri
     `grant usage on schema bi to ${reader};`,
     `grant select on all tables in schema bi to ${reader};`,
     `grant execute on all functions in schema bi to ${reader};`,
+    '-- By default everybody may make tables in public (in a database that came from PostgreSQL 14), temporary ones, and large objects.',
+    `do $$ begin execute format('revoke temporary on database %I from public', current_database());`,
+    `  if to_regnamespace('public') is not null then revoke create on schema public from public; end if; end $$;`,
+    forEach(
+      `select '' as schema, oid::regprocedure::text as name from pg_proc where pronamespace = 'pg_catalog'::regnamespace and proname in ('lo_creat', 'lo_create', 'lo_from_bytea')`,
+      'revoke execute on function %2$s from public',
+    ),
     `alter default privileges for role ${owner} in schema bi grant select on tables to ${reader}, ${loader};`,
     `alter default privileges for role ${owner} in schema bi grant execute on functions to ${reader};`,
     `alter default privileges for role ${owner} in schema etl grant select, insert, update, delete on tables to ${loader};`,

@@ -1,9 +1,10 @@
 // `millrace new dataset`: the YAML as text, filled from what the service describes, or with placeholders that no check lets pass.
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { ColumnType } from '../core/column-types.ts'
+import { makeFolders } from '../core/make-folders.ts'
 import { columnNameProblem, pipelineNameProblem } from './columns.ts'
 import { checkValue } from './dimensions.ts'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
@@ -257,7 +258,7 @@ const definitionOf = async (name: string, folder: string, files: readonly string
 
 const filesIn = async (folder: string): Promise<readonly string[]> => {
   try {
-    await mkdir(folder, { recursive: true })
+    await makeFolders(folder)
     return await readdir(folder)
   } catch (cause) {
     throw new EtlError(

@@ -2,11 +2,12 @@
 // its name, and never overwritten. Files stand after a power cut: a name is durable once its folder was synced, and so up to the folder that was there before.
 import { randomBytes } from 'node:crypto'
 import { closeSync, createReadStream, fsync, open, openSync, write } from 'node:fs'
-import { link, mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { link, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { promisify } from 'node:util'
 import { diskError } from '../core/disk-error.ts'
 import { EtlError } from '../core/errors.ts'
+import { makeFolders } from '../core/make-folders.ts'
 import { dataFile, landingDepth, landingLocator, manifestFile, notesFolder } from './landing-files.ts'
 import { readLanding } from './landing-reader.ts'
 import type { LandingNotes, LandingStore, Note } from './landing-store.ts'
@@ -91,10 +92,10 @@ const inOwnWords = async <T>(folder: string, work: () => Promise<T>): Promise<T>
 }
 
 const openData = async (folder: string): Promise<number> => {
-  if ((await mkdir(folder, { recursive: true, mode: 0o700 })) === undefined) {
+  if ((await makeFolders(folder, 0o700)) === undefined) {
     // An earlier try of this very claim left it there; ask number and fence are ours, so no other process writes it.
     await rm(folder, { recursive: true, force: true })
-    await mkdir(folder, { recursive: true, mode: 0o700 })
+    await makeFolders(folder, 0o700)
   }
   return file.open(join(folder, dataFile), 'wx', 0o600)
 }
@@ -129,7 +130,7 @@ const unlessCode = <T>(work: Promise<T>, codes: readonly string[]): Promise<T | 
   })
 
 const writeNew = async (tree: FolderTree, path: string, text: string): Promise<boolean> => {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  await makeFolders(dirname(path), 0o700)
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(4).toString('hex')}`)
   try {
     await writeDurable(temporary, text, 'wx')
@@ -225,7 +226,7 @@ const folderTree = (root: string): FolderTree => {
   }
   return {
     ready: async () => {
-      const first = await mkdir(root, { recursive: true, mode: 0o700 })
+      const first = await makeFolders(root, 0o700)
       if (first === undefined) return
       for (let folder = root; folder.length >= first.length; folder = dirname(folder)) await syncFolder(dirname(folder))
     },

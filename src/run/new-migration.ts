@@ -1,5 +1,5 @@
 // `millrace new migration NAME`: the table of a definition, or what it lacks by now, as the next migration.
-import { mkdir, readdir } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
@@ -13,6 +13,7 @@ import { tableName } from '../load/table-columns.ts'
 import { migrationFolders, openDefinitions } from './open-runtime.ts'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { ColumnType } from '../core/column-types.ts'
+import { makeFolders } from '../core/make-folders.ts'
 
 export interface NewMigration {
   readonly pipeline: string
@@ -91,7 +92,7 @@ const suffixOf = ({ columns, indexes }: TableChanges): string => {
 
 const writeMigration = async (folders: readonly string[], name: string, text: string): Promise<string> => {
   const [folder = '.'] = folders
-  await mkdir(folder, { recursive: true })
+  await makeFolders(folder)
   const taken = (await Promise.all([shippedMigrations, folder].map((one) => readdir(one)))).flat()
   const file = join(folder, `${nextNumber(taken)}_${name}.ts`)
   await writeNewFile(file, text)

@@ -44,6 +44,8 @@ beforeAll(async () => {
   db = await createTestDatabase()
   definitions = await shippedDefinitions()
   await publish(db.database, definitions, await loadMarts([]))
+  // As in a database that came from PostgreSQL 14.
+  await db.database.pool.query('grant create on schema public to public')
   await db.database.pool.query(rolesSql(names))
 })
 afterAll(async () => {
@@ -374,6 +376,10 @@ test.for([
   'delete from bi.dim_domain',
   'create table bi.mine ()',
   'create schema mine',
+  'create table public.mine ()',
+  'create temporary table mine ()',
+  'select lo_create(0)',
+  `select lo_from_bytea(0, 'x')`,
 ])('the reader is refused: %s', (statement) =>
   as(names.reader, async ({ database }) => {
     await expect(database.pool.query(statement)).rejects.toThrow(/permission denied|read-only/)

@@ -1,6 +1,6 @@
 // Backups as people take them, by pg_dump and by a copy of the server's data directory: what was bought since is taken up when they are restored, and not bought again.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -9,6 +9,7 @@ import { createOwnDatabase } from '../storm/own-database.ts'
 import { createWorld, names, type World } from '../outsider/world.ts'
 import { type CommandResult, runCommand, summaryOf } from '../support/command.ts'
 import { installedVersions, startInstalled } from '../support/installed-server.ts'
+import { startOwnServer } from '../support/own-server.ts'
 
 const reports = ['traffic_and_engagement', 'shopper_category_performance'] as const
 
@@ -79,6 +80,56 @@ test.runIf(installedVersions().length > 0).each(installedVersions())(
       await expectAdopted(on(original.url.replace(/original$/, 'restored'), 'restored'))
     } finally {
       server.remove()
+    }
+  },
+)
+
+/** The page's commands that begin so, for a shell. */
+const ofPage = (program: string): string[] =>
+  readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'restore.md'), 'utf8')
+    .split('\n')
+    .filter((line) => line.startsWith(program))
+    .map((line) => line.replace(/ #.*$/, ''))
+
+test
+  .runIf(installedVersions().length > 0)
+  .each(installedVersions().flatMap((version) => [version, 'newer'].map((on) => [version, on])))(
+  'a dump of PostgreSQL %s on a new server (%s), by the commands of the page: nothing is bought, and readers read',
+  async (version, target) => {
+    const server = await startInstalled(version)
+    const other = target === 'newer' ? await startOwnServer() : await startInstalled(version)
+    const shell = (command: string, url: string): void => {
+      const { status, stderr } = spawnSync('sh', ['-ec', command], {
+        cwd: folder,
+        env: { PATH: `/usr/lib/postgresql/${version}/bin:${process.env['PATH']}`, DATABASE_URL: url },
+        encoding: 'utf8',
+      })
+      expect([command, status, stderr]).toEqual([command, 0, ''])
+    }
+    try {
+      const original = await createOwnDatabase(server.url, 'original')
+      await original.close()
+      const millrace = on(original.url, 'original')
+      expectDone(await millrace('migrate'))
+      expectDone(await millrace('backfill', 'keywords', ...range()))
+      for (const command of ofPage('pg_dump')) shell(command, original.url)
+      expectDone(await millrace('backfill', ...reports, ...range()))
+      const url = other.url.replace(/\/[^/]*$/, '/restored')
+      shell(`psql -q -c 'create database restored' '${other.url}'`, url)
+      for (const command of ofPage('pg_restore')) shell(command, url)
+      const restored = on(url, 'restored')
+      for (const command of ofPage('npx millrace')) {
+        const [, , ...args] = command.trim().split(/ +/)
+        if (args[0] === 'migrate' && args[2] !== 'restored') continue
+        expectDone(await restored(...args))
+      }
+      expectDone(await restored('backfill', ...reports, ...range()))
+      expect(bought()).toBe(8)
+      shell(`psql -q -c 'set role bi_reader' -c 'select count(*) from bi.keywords' '${url}' > count`, url)
+      expect(readFileSync(join(folder, 'count'), 'utf8')).toMatch(/[1-9]\d*/)
+    } finally {
+      server.remove()
+      await other.remove()
     }
   },
 )

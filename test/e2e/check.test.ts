@@ -96,6 +96,12 @@ test('every setting that a command would refuse is named, all in one pass', asyn
   expect([result.code, errors.length]).toEqual([2, Object.keys(wrong).length])
 })
 
+test('a service that is away is one error; what was not asked because of it is said to be so', async () => {
+  const lines = said(await check({ WEB_ANALYTICS_BASE_URL: 'http://127.0.0.1:9' })).filter((line) => line.includes('(service)'))
+  expect(lines.filter((line) => line.startsWith('error'))).toEqual([expect.stringContaining('ECONNREFUSED')])
+  expect(lines.filter((line) => /^not asked .*: the service cannot be reached\.$/.test(line))).toHaveLength(4)
+})
+
 test('a key or path that is wrong is found also where the service has nothing but the interface', async () => {
   sandbox.configure({ extensions: false })
   const good = await check()

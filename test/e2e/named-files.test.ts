@@ -4,7 +4,7 @@ import { cpSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type CommandResult, pipelinesOfRepository } from '../support/command.ts'
+import { type CommandResult, pipelinesOfRepository, startCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
 
@@ -56,4 +56,18 @@ test('check writes into the landing, or into what is there of its path, and leav
     expect([landing, code]).toEqual([landing, 2])
     expect(events).toContainEqual(expect.objectContaining({ area: 'landing', level: 'error' }))
   }
+}, 60_000)
+
+test('no command goes round for ever in a folder that takes none: each says so at once', async () => {
+  for (const args of [
+    ['init', '/proc/x'],
+    ['docs', '--out', '/proc/x/y'],
+    ['new', 'dataset', 'shops', '--pipelines', '/proc/x'],
+  ]) {
+    const { code, stderr } = await startCommand(args, { MILLRACE_HOME: join(folder, 'home') }, folder).result
+    expect([args, code, stderr]).toEqual([args, expect.any(Number), expect.stringContaining("mkdir '/proc/x'")])
+    expect(code).toBeGreaterThan(0)
+  }
+  const { code, stderr } = await startCommand(['status'], { MILLRACE_HOME: '/proc/x' }, folder).result
+  expect([code, stderr]).toEqual([1, expect.stringContaining('MILLRACE_HOME')])
 }, 60_000)

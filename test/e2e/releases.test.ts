@@ -1,6 +1,7 @@
 // Nights that begin with the release of data: by message, by a look at the capabilities, once whatever is repeated or forged; and reports whose end is told.
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { addWindows } from '../../src/core/window.ts'
+import { startChanging } from '../support/echoing-service.ts'
 import {
   endOf,
   hookSecret,
@@ -133,6 +134,53 @@ describe('a release', () => {
     for (const { body } of world.sandbox.books().submissions)
       expect(lookBack).toContain(/"start_date":"(\d{4}-\d{2})/.exec(JSON.stringify(body))?.[1])
     expect(await rowsOf(world, `select units::int, state from etl.approvals`)).toEqual([{ units: 15, state: 'waiting' }])
+  })
+
+  test('of a date that cannot be published is no release: messages are heard beside it, no month is asked for early, and a later poll takes back what polls said', async () => {
+    let lie: string | null = '2031-12-31'
+    let looks = 0
+    const service = { close: async (): Promise<void> => undefined }
+    world = await openReleaseWorld({
+      pipeline: 'traffic_and_engagement',
+      from: lastMonth,
+      before: async (url) => {
+        const lying = await startChanging(url, [], (text, _, path) => {
+          if (!path.includes('/capabilities')) return text
+          looks += 1
+          return lie === null
+            ? text
+            : text.replaceAll(/"(end_date|to|latest[a-z_]*)":"[^"]*"/g, (_all, name) => `"${name}":"${lie}"`)
+        })
+        service.close = lying.close
+        return lying.url
+      },
+    })
+    await begin({ MILLRACE_RELEASE_POLL: '1' })
+    const looked = async (times: number): Promise<void> => {
+      const from = looks
+      await until('the capabilities were polled', async () => looks >= from + times)
+    }
+    await looked(3)
+    expect([await releases(), await ticks(), world.sandbox.books().submissions]).toEqual([[], [], []])
+    expect((await world.run('check')).stdout).toMatch(/capabilities says that \w+ has data until 2031-12-31, a day to come/)
+    // As wrong, and in reach: the month that is not over is not taken for a whole one, and the one before it until a poll says otherwise.
+    lie = new Date().toISOString().slice(0, 10)
+    await until('the wrong month is on record', async () =>
+      (await releases()).some(({ available_to }) => available_to === endOf(lastMonth)),
+    )
+    lie = null
+    await until('it is taken back', async () =>
+      (await releases()).every(({ available_to }) => available_to === baseline.available_to),
+    )
+    lie = '2031-12-31'
+    world.sandbox.configure({ now: onRelease })
+    await until('the message is heard', async () => (await releases()).some(({ heard_by }) => heard_by === 'message'))
+    await until('the run is over', async () => (await ticks()).some(({ run_id }) => run_id !== null))
+    const loaded = `select distinct window_from::text as month from etl.units where answer_id is not null`
+    await until('the month is loaded', async () => (await rowsOf(world, loaded)).length > 0)
+    expect(await rowsOf(world, loaded)).toEqual([{ month: `${lastMonth}-01` }])
+    for (const { body } of world.sandbox.books().submissions) expect(JSON.stringify(body)).toContain(`"end_date":"${lastMonth}"`)
+    await service.close()
   })
 
   test('forged in every way starts nothing and asks the service as little as can be', async () => {

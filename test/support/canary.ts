@@ -25,13 +25,29 @@ const needles = [canaryKey, canaryBatchKey].flatMap((key) => Object.entries(spel
 /** Names of the spellings found in `text`. */
 export const leaksIn = (text: string): string[] => needles.filter(([, needle]) => text.includes(needle)).map(([name]) => name)
 
-const escapedSign = /\\(["\\/])/g
+const sign = (radix: number) => (_: string, code: string) => String.fromCodePoint(Number.parseInt(code, radix))
 
-/** As `leaksIn`, also where letters are escaped at will, as JSON or an address does it. */
+/** Each way of escaping undone, so that what is escaped twice needs two calls. */
+const decoded = (text: string): string =>
+  text
+    .replaceAll(/\\u([0-9a-fA-F]{4})/g, sign(16))
+    .replaceAll(/\\(["\\/])/g, '$1')
+    .replaceAll(/%([0-9a-fA-F]{2})/g, sign(16))
+    .replaceAll(/&#(\d{1,3});/g, sign(10))
+    .replaceAll(/&#x([0-9a-fA-F]{1,2});/g, sign(16))
+    .replaceAll('&quot;', '"')
+    .replaceAll('&lt;', '<')
+    .replaceAll('&gt;', '>')
+    .replaceAll('&amp;', '&')
+
+/** As `leaksIn`, also where letters are escaped at will, as JSON, CSV, HTML or an address does it, and escaped again. */
 export const anySpellingIn = (text: string): string[] => {
-  const plain = text
-    .replaceAll(/\\u([0-9a-fA-F]{4})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
-    .replaceAll(escapedSign, '$1')
-  const address = plain.replaceAll(/%([0-9a-fA-F]{2})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
-  return [...new Set([text, plain, address, address.replaceAll('""', '"')].flatMap(leaksIn))]
+  const found = new Set(leaksIn(text))
+  let [once, doubled] = [text, text]
+  for (let round = 0; round < 3; round += 1) {
+    once = decoded(once)
+    doubled = decoded(doubled.replaceAll('""', '"')).replaceAll('""', '"')
+    for (const leak of [once, doubled].flatMap(leaksIn)) found.add(leak)
+  }
+  return [...found]
 }

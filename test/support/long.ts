@@ -14,6 +14,7 @@ export const long = [
   'test/e2e/forced-again.test.ts',
   'test/e2e/vendor.test.ts',
   'test/e2e/said-waits.test.ts',
+  'test/e2e/held-server.test.ts',
   'test/e2e/fault-storm.test.ts',
   'test/e2e/concurrency.test.ts',
   'test/e2e/answers.test.ts',

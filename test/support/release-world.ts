@@ -46,6 +46,8 @@ export interface WorldOptions {
   /** First month wanted. */
   readonly from: string
   readonly sandbox?: SandboxOptions
+  /** What stands before the sandbox; its address. */
+  readonly before?: (sandboxUrl: string) => Promise<string>
   /** Further changes of the definition's text. */
   readonly edit?: (text: string) => string
 }
@@ -59,6 +61,7 @@ export const openReleaseWorld = async ({
   pipeline,
   from,
   sandbox: options,
+  before = async (url) => url,
   edit = (text) => text,
 }: WorldOptions): Promise<ReleaseWorld> => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-releases-'))
@@ -87,7 +90,7 @@ export const openReleaseWorld = async ({
   const proxy = createProxy(port, passed)
   const publicUrl = `http://127.0.0.1:${await listening(proxy)}`
   const environment = {
-    WEB_ANALYTICS_BASE_URL: sandbox.url,
+    WEB_ANALYTICS_BASE_URL: await before(sandbox.url),
     WEB_ANALYTICS_API_KEY: serviceKey,
     WEB_ANALYTICS_REQUESTS_PER_SECOND: '10000',
     DATABASE_URL: db.url,

@@ -1,10 +1,11 @@
 // A view of bi as a folder or bucket for lakes: one Parquet file a month, and a list of them; later only the months that changed.
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { sql } from 'kysely'
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
+import { makeFolders } from '../../core/make-folders.ts'
 import type { Database } from '../../db/connect.ts'
 import { makeLock, tryLockByName } from '../../db/named-lock.ts'
 import { withSession } from '../../db/session.ts'
@@ -189,7 +190,7 @@ const monthsOf = async (trx: Db, found: ViewRows): Promise<{ month: string; dige
 export const folderTarget = (folder: string): ExportTarget => {
   const put = async (name: string, write: (path: string) => Promise<void>): Promise<void> => {
     const path = join(folder, name)
-    await mkdir(dirname(path), { recursive: true })
+    await makeFolders(dirname(path))
     // What a killed export leaves is hidden, so that readers of the folder pass over it until the next one removes it.
     const partial = join(dirname(path), `.${basename(path)}.${process.pid}.partial`)
     await removePartials(path)

@@ -1,7 +1,9 @@
 // What the key may ask, against what the definitions want: one line for each thing, proved or not asked and why. Nothing here costs a credit.
+import { systemClock } from '../../core/clock.ts'
 import { isEtlError } from '../../core/errors.ts'
 import type { Definition } from '../../core/types.ts'
-import type { ServiceFinding } from '../../extract/api.ts'
+import { addWindows, dateIn } from '../../core/window.ts'
+import type { Capabilities, ServiceFinding } from '../../extract/api.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { dialectOf, pathOf } from './service-dialect.ts'
 import { capabilities, credits, describe } from './discovery.ts'
@@ -30,11 +32,13 @@ export const check = async (http: HttpClient, definitions: readonly Definition[]
     { key: batchKey, about: endpoints.credits, ask: () => quotaLeft(http, reports) },
     { key: batchKey, about: pathOf(http, 'status'), ask: () => statusPath(http, reports) },
   ]
-  const refused = new Set<string>()
+  /** Why no more is asked with a key. */
+  const useless = new Map<string, string>()
   const findings: ServiceFinding[] = []
   for (const { key, about, ask } of questions) {
-    if (refused.has(key)) findings.push(notAsked(`${about}: ${key} is refused.`))
-    else findings.push(...(await ask().catch((error: unknown) => said(error, key, refused))))
+    const why = useless.get(key) ?? useless.get('')
+    if (why !== undefined) findings.push(notAsked(`${about}: ${why}.`))
+    else findings.push(...(await ask().catch((error: unknown) => said(error, key, useless))))
   }
   const submissions = reports.map(({ pipeline }) =>
     notAsked(`${pipeline}: its submission: only a purchase shows whether the service takes it.`),
@@ -43,24 +47,25 @@ export const check = async (http: HttpClient, definitions: readonly Definition[]
 }
 
 interface Question {
-  /** A key that is refused once is refused everywhere: that is one mistake. */
+  /** A key that is refused once is refused everywhere, and a service that is away is away for all: that is one mistake. */
   readonly key: string
   readonly about: string
   ask(): Promise<ServiceFinding[]>
 }
 
-const said = (error: unknown, key: string, refused: Set<string>): ServiceFinding[] => {
+const said = (error: unknown, key: string, useless: Map<string, string>): ServiceFinding[] => {
   if (!isEtlError(error) || error.code === 'INTERRUPTED' || error.code === 'CANCELLED') throw error
-  if (error.code === 'KEY_REFUSED') refused.add(key)
+  if (error.code === 'KEY_REFUSED') useless.set(key, `${key} is refused`)
+  if (error.code === 'SERVICE_UNREACHABLE') useless.set('', 'the service cannot be reached')
   return [wrong(error.message)]
 }
 
 const countries = async (http: HttpClient, definitions: readonly Definition[]): Promise<ServiceFinding[]> => {
   const offered = await capabilities(http)
   if (offered === null) return [notAsked(`countries and months: the service has no ${endpoints.capabilities}.`)]
-  const accepted = proved(`the key is accepted by ${endpoints.capabilities}.`)
+  const accepted = [proved(`the key is accepted by ${endpoints.capabilities}.`), ...datesToCome(offered)]
   const known = new Set(offered.families.flatMap(({ values }) => values['countries'] ?? []))
-  if (known.size === 0) return [accepted, notAsked('countries: the service does not tell which the key may ask for.')]
+  if (known.size === 0) return [...accepted, notAsked('countries: the service does not tell which the key may ask for.')]
   const refused = definitions.flatMap((definition) =>
     definition.dimensions
       .filter((dimension) => dimension.name === 'country')
@@ -71,7 +76,18 @@ const countries = async (http: HttpClient, definitions: readonly Definition[]): 
         ),
       ),
   )
-  return [accepted, ...(refused.length > 0 ? refused : [proved('the key may ask for every country of the definitions.')])]
+  return [...accepted, ...(refused.length > 0 ? refused : [proved('the key may ask for every country of the definitions.')])]
+}
+
+const datesToCome = ({ families }: Capabilities): ServiceFinding[] => {
+  const tomorrow = addWindows(dateIn(systemClock.now(), 'UTC'), 'day', 1)
+  return families
+    .filter(({ to }) => to !== null && to > tomorrow)
+    .map(({ name, to }) =>
+      warning(
+        `${endpoints.capabilities} says that ${name} has data until ${to}, a day to come: it is passed over; ask the service.`,
+      ),
+    )
 }
 
 /** No month that far ahead has data, and what has none costs nothing (api-facts A 11): the answer shows the path and the key all the same. */
