@@ -429,6 +429,39 @@ const clicksWon: Maker = (world, pick) => {
   }
 }
 
+/** Of any two months, among domains whose clicks both know: one that left, came or is not loaded is in neither share. */
+const shareOfTwoMonths: Maker = (world, pick) => {
+  const [country, domain, side] = [pick(countries), pick(worldDomains), pick(['', '_before'])]
+  const at = worldMonths.indexOf(pick(laterMonths))
+  const back = pick(Array.from({ length: at }, (_, index) => index + 1))
+  const [month, before] = [worldMonths[at] ?? '', worldMonths[at - back] ?? '']
+  const clicksOf = (which: string, one: string) => total(totalsOf(world, which, country, one).map(({ clicks }) => clicks))
+  const both = worldDomains.filter((one) => clicksOf(month, one) !== null && clicksOf(before, one) !== null)
+  const asked = side === '' ? month : before
+  const column = `compared_share_of_voice${side}`
+  const cell = `month = '${month}' and months_back = ${back} and country = '${country}' and web_source = 'Total' and domain = '${domain}'`
+  return {
+    about: `share of voice of ${domain} in ${asked}, of those that ${before} and ${month} have, ${country}`,
+    trap: 'domains that left, came or are not loaded',
+    sql: `select share_of_voice${side} as figure from bi.keyword_comparison where ${cell}`,
+    tool: { metrics: [column], by: ['domain'], period: inMonth(month), where: [is('country', country), is('months_back', String(back)), is('web_source', 'Total')] }, // biome-ignore format: one look
+    column,
+    row: { domain },
+    right: both.includes(domain) ? part(clicksOf(asked, domain), total(both.map((one) => clicksOf(asked, one)))) : null,
+  }
+}
+
+/** Shares of two months are not of the same domains. */
+const sharesCompared: Maker = (_, pick) => ({
+  about: 'share of voice of each month over the month before',
+  trap: 'domains that left, came or are not loaded',
+  sql: null,
+  tool: { metrics: ['domain_share_of_voice'], by: ['domain', 'country'], grain: 'month', period: inMonth(pick(laterMonths)), compare: 'previous' }, // biome-ignore format: one look
+  column: 'domain_share_of_voice',
+  row: {},
+  right: /is not compared so/,
+})
+
 const restated: Maker = (world, pick) => {
   const month = pick(worldMonths)
   const lives = world.lives.filter(({ date }) => date === month)
@@ -561,7 +594,7 @@ const sinceJanuary: Maker = (world, pick) => {
 }
 
 const plain = [ofGroup, middle, trafficSum, trafficRatio, clicksSum, keywordCount, shareOfVoice, byDomain]
-const traps = [partOfWhole, sinceJanuary, bestPosition, averagePosition, growthOfTraffic, growthOfShops, overlapping, visitorsTogether, unknownName, gapOf, clicksWon, restated, beforeTheSwitch, afterTheSwitch, ties] // biome-ignore format: one look
+const traps = [partOfWhole, sinceJanuary, bestPosition, averagePosition, growthOfTraffic, growthOfShops, overlapping, visitorsTogether, unknownName, gapOf, clicksWon, restated, beforeTheSwitch, afterTheSwitch, ties, shareOfTwoMonths, sharesCompared] // biome-ignore format: one look
 
 /** Two of five are traps; each seed begins with other kinds. @param seed the same questions for the same @param count a multiple of five */
 export const questionsOf = (world: AskedWorld, seed: number, count: number): FigureQuestion[] => {
