@@ -20,10 +20,12 @@
 -- column clicks_brand: Clicks from keywords that hold the domain's name without its ending, blanks aside (a rule of thumb). Unit: clicks a month.
 -- column searches: Volume of the distinct keywords. Unit: searches a month. Does not add up over domains: they share keywords.
 -- column searches_without_click: Searches of these keywords that end without a click: volume times zero-click share. Unit: searches a month.
+-- column keywords_with_features: Keywords whose results page shows anything else, see keyword_serp_features. Unit: keywords.
 with keyword as (
   select month, domain, country, traffic_source, web_source, branded_type, keyword,
     sum(clicks) as clicks, min(rank) as best_position, sum(clicks * rank) as clicks_times_position, sum(clicks) filter (where rank is not null) as clicks_ranked,
-    max(volume) as volume, max(zero_clicks_share) as zero_clicks_share
+    max(volume) as volume, max(zero_clicks_share) as zero_clicks_share,
+    bool_or(cardinality(serp_features) > 0) as has_features
   -- 0 stands for a record without a position: it is no rank.
   from {{facts}} cross join lateral (select nullif(position, 0) as rank) r group by month, domain, country, traffic_source, web_source, branded_type, keyword
 )
@@ -42,5 +44,6 @@ select month, domain, country, traffic_source, web_source, branded_type,
   coalesce(sum(clicks) filter (where best_position > 20), 0) as clicks_21_and_on,
   coalesce(sum(clicks) filter (where position(split_part(domain, '.', 1) in replace(keyword, ' ', '')) > 0), 0) as clicks_brand,
   sum(volume) as searches,
-  round(sum(volume * zero_clicks_share), 2) as searches_without_click
+  round(sum(volume * zero_clicks_share), 2) as searches_without_click,
+  count(*) filter (where has_features) as keywords_with_features
 from keyword group by month, domain, country, traffic_source, web_source, branded_type

@@ -8,7 +8,7 @@
 -- column best_position: Best position over the landing pages. Unit: rank in the results.
 -- column volume: Searches for the keyword. Unit: searches a month. Does not add up over features or domains.
 
--- Slice by slice, so that the first rows come without reading all months.
+-- Slice by slice, and only those that have any, so that the first rows come without reading all months.
 select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, f.keyword, f.feature, f.clicks, f.best_position, f.volume
 from bi.keyword_months m cross join lateral (
   select k.keyword, n.feature, sum(k.clicks) as clicks, min(nullif(k.position, 0)) as best_position, max(k.volume) as volume
@@ -16,3 +16,4 @@ from bi.keyword_months m cross join lateral (
   where k.month = m.month and k.domain = m.domain and k.country = m.country and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type
   group by k.keyword, n.feature
 ) f
+where m.keywords_with_features > 0

@@ -129,6 +129,11 @@ describe('marts that compare, on rows worked out by hand', () => {
       { feature: 'news', clicks: 14, volume: 9 },
       { feature: 'video', clicks: 14, volume: 9 },
     ])
+    expect(
+      await query(
+        `select keywords::int, keywords_with_features::int as featured from bi.keyword_months where domain = 'page.com' and month = '2020-01-01'`,
+      ),
+    ).toEqual([{ keywords: 1, featured: 1 }])
   })
 
   test('restatements are told in clicks and visits, with rows that came, changed and went', async () => {

@@ -30,8 +30,8 @@ beforeAll(async () => {
     select 'domain', domain, jsonb_build_object('group', 'Group of ' || domain, 'ownership', 'own'), 'domains.csv' from bi.dim_domain`)
   await insert('2026-01-01', 'a.com', 1, 6_000)
   await insert('2026-01-01', 'b.com', 3_001, 9_000)
-  await query(`insert into bi.keyword_months (month, domain, country, traffic_source, web_source, branded_type, keywords, clicks)
-    select month, domain, country, traffic_source, web_source, branded_type, count(*), sum(clicks) from data.keywords_v1 group by 1, 2, 3, 4, 5, 6`)
+  await query(`insert into bi.keyword_months (month, domain, country, traffic_source, web_source, branded_type, keywords, clicks, keywords_with_features)
+    select month, domain, country, traffic_source, web_source, branded_type, count(*), sum(clicks), count(serp_features) from data.keywords_v1 group by 1, 2, 3, 4, 5, 6`)
   await query(
     `create table data.traffic_and_engagement_v1_p202601 partition of data.traffic_and_engagement_v1 for values from ('2025-12-01') to ('2026-02-01')`,
   )
@@ -109,6 +109,14 @@ describe('any other mart', () => {
     const [top] = explained?.['QUERY PLAN'] ?? []
     expect(top === undefined ? Number.NaN : handled(top.Plan)).toBeLessThan(40 * 12_000)
   })
+})
+
+test('features of results pages are looked for where a keyword has some, and nowhere else', async () => {
+  const [explained] = await query<{ 'QUERY PLAN': readonly { Plan: Plan }[] }>(
+    'explain (analyze, format json) select * from bi.keyword_serp_features limit 100',
+  )
+  const [top] = explained?.['QUERY PLAN'] ?? []
+  expect(top === undefined ? Number.NaN : handled(top.Plan)).toBeLessThan(100)
 })
 
 describe('statistics', () => {
