@@ -158,7 +158,7 @@ export const answers: Readonly<Record<string, Readonly<Record<string, string>>>>
     Clicks: trend(ofKeywords('sum(clicks)')),
     'Other clicks': trend(withoutName),
     Visits: trend(ofTraffic('all_traffic_visits')),
-    'Pages/visit': trend(ofTraffic('all_page_views', 'all_traffic_visits'), true),
+    'Pages a visit': trend(ofTraffic('all_page_views', 'all_traffic_visits'), true),
     Revenue: trend(ofShops('revenue')),
     'Units sold': trend(ofShops('units_sold')),
     'Clicks compared': compared(ofKeywords('sum(clicks)')),

@@ -90,6 +90,20 @@ export const plain = (cell: unknown): unknown => {
 }
 const sorted = (rows: readonly (readonly unknown[])[]): string[] => rows.map((row) => JSON.stringify(row.map(plain))).sort()
 
+/** Compares the summary with what its tiles ought to show; a point without a value is one that cannot be known. */
+export const summaryIsRight = async (
+  api: Api,
+  right: Readonly<Record<string, readonly (readonly unknown[])[]>>,
+): Promise<void> => {
+  const charts = await chartsOf(api, 'millrace-summary')
+  expect(charts.map(({ slice_name }) => slice_name).sort()).toEqual(Object.keys(right).sort())
+  for (const { id, slice_name } of charts) {
+    const rows = await rowsOf(api, 'millrace-summary', id)
+    const shown = rows.filter((row) => row.length > 2 || row[1] !== null)
+    expect(sorted(shown), slice_name).toEqual(sorted(right[slice_name] ?? []))
+  }
+}
+
 /** Compares every shipped chart with the SQL of superset-answers.ts, asked of the warehouse itself. */
 export const everyChartIsRight = async (api: Api, pool: Pick<Pool, 'query'>): Promise<void> => {
   for (const [slug, expected] of Object.entries(answers)) {

@@ -3,6 +3,28 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { chromium } from 'playwright-core'
 
+/** Words of headings and cells that a person sees only in part. */
+const cutWords = `[...document.querySelectorAll('.dashboard-component-chart-holder')].flatMap((holder) => {
+  const found = []
+  const words = document.createTreeWalker(holder, NodeFilter.SHOW_TEXT)
+  while (words.nextNode()) {
+    const text = words.currentNode
+    const range = document.createRange()
+    range.selectNodeContents(text)
+    const { right, bottom, width, height } = range.getBoundingClientRect()
+    if (text.textContent.trim() === '' || width < 2 || height < 2) continue
+    for (let box = text.parentElement; box !== holder.parentElement; box = box.parentElement) {
+      const edge = box.getBoundingClientRect()
+      if (getComputedStyle(box).overflow === 'visible' || edge.width < 2) continue
+      if (right > edge.right + 2 || bottom > edge.bottom + 2) {
+        found.push(text.textContent)
+        break
+      }
+    }
+  }
+  return found
+})`
+
 /** What the page says when all its charts are drawn. @param pictures folder for a picture of it; undefined: none */
 export const lookAtSummary = async (url: string, login: { user: string; password: string }, pictures: string | undefined) => {
   const browser = await chromium.launch({
@@ -36,11 +58,12 @@ export const lookAtSummary = async (url: string, login: { user: string; password
       `Math.max(...[...document.querySelectorAll('.slice_container')].map((one) => one.getBoundingClientRect().bottom))`,
     )
     const warnings = await page.locator('.ant-alert, [aria-label="warning"], [data-test="row-count-label"]').count()
+    const cut = await page.evaluate<string[]>(cutWords)
     if (pictures !== undefined) {
       mkdirSync(pictures, { recursive: true })
       await page.screenshot({ path: join(pictures, 'superset-summary.png') })
     }
-    return { ms, texts, bottom, warnings }
+    return { ms, texts, bottom, warnings, cut }
   } finally {
     await browser.close()
   }
