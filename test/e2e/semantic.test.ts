@@ -337,6 +337,17 @@ describe.skipIf(dbtBin === '')('dbt', () => {
         expect(await runCommand(['migrate'], { DATABASE_URL: db.url }, repository)).toMatchObject({ code: 0 })
         run()
         expect(await made()).toEqual(await wanted())
+        // Every domain leaves the lists, its rows stay; a version that was loaded long ago is published; a month ends as a whole.
+        await pool.query(
+          `update etl.slices set wanted_until = 1 where wanted_until is null and pipeline_id in (select pipeline_id from etl.pipelines where pipeline = 'keywords')`,
+        )
+        run()
+        expect(await made()).toEqual(await wanted())
+        await pool.query(`update data.keywords_v1 set clicks = clicks + 9 where month = '2025-01-01'`)
+        await pool.query(`insert into etl.published_versions (pipeline, version, published_at) values ('keywords', 1, now())`)
+        await pool.query(`delete from data.keywords_v1 where month = '2024-04-01'`)
+        run()
+        expect(await made()).toEqual(await wanted())
       } finally {
         project.remove()
         await pool.query('drop schema analytics cascade')

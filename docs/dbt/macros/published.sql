@@ -3,7 +3,12 @@
   {% call statement('main') %}select 1{% endcall %}
   {{ return({'relations': [this]}) }}
 {% endmaterialization %}
-{# Months to make anew in an incremental model with a column built_at: all of a pipeline at first, then those with a load since, a day of overlap included. #}
-{% macro changed_months(pipeline) %}array(select month from bi.coverage_months where pipeline = '{{ pipeline }}'
-  {%- if is_incremental() %} and last_loaded_at > (select coalesce(max(built_at), '-infinity') - interval '1 day' from {{ this }}){% endif %}){% endmacro %}
+{# Of an incremental model with columns month and built_at: all rows at first, then those of months that changed since it was made, a day of overlap included. #}
+{% macro in_changed_months(pipeline) %}
+  {%- if is_incremental() %}month = any(array(select month from bi.figure_changes where pipeline = '{{ pipeline }}'
+    and changed_at > (select coalesce(max(built_at), '-infinity') - interval '1 day' from {{ this }}))){% else %}true{% endif %}
+{%- endmacro %}
+{# As a post_hook: months that the source has no row of any more. #}
+{% macro delete_ended_months(source) %}delete from {{ this }} where month in (select month from (select distinct month from {{ this }}) made
+  where (select true from {{ source }} rows_there where rows_there.month = made.month limit 1) is null){% endmacro %}
 {% macro generate_schema_name(custom_schema_name, node) %}{{ custom_schema_name or target.schema }}{% endmacro %}
