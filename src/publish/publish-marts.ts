@@ -165,12 +165,19 @@ const aboutOf = (mart: Mart): string => `${mart.purpose} Grain: ${mart.grain} Fo
 
 const describe = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<void> => {
   const object = sql.table(`bi.${mart.name}`)
+  const names = await columnNames(trx, `bi.${mart.name}`)
+  const lacking = [...mart.columns.keys()].find((name) => !names.includes(name))
+  if (lacking !== undefined)
+    throw new EtlError(
+      'DEFINITION',
+      `${mart.file}: the header explains '${lacking}', which the query does not give. It gives ${names.join(', ')}. Correct one of the two; nothing of it was published.`,
+    )
   if (mart.summaryOf === null) await commentOn('view', object, aboutOf(mart)).execute(trx)
   // A column's words are those of a pipeline the mart reads, where several pipelines have the column.
   const known = [...definitions]
     .sort((a, b) => Number(mart.reads.includes(b.pipeline)) - Number(mart.reads.includes(a.pipeline)))
     .flatMap(({ columns }) => columns)
-  for (const name of await columnNames(trx, `bi.${mart.name}`)) {
+  for (const name of names) {
     const column = known.find((one) => one.name === name)
     const about = mart.columns.get(name) ?? (column === undefined ? lineageComments[name] : columnComment(column))
     if (about !== undefined) await commentOn('column', sql`${object}.${sql.ref(name)}`, about).execute(trx)

@@ -81,6 +81,21 @@ test('that PostgreSQL refuses keeps the pending migrations from being applied, a
   expect((await db.database.pool.query(left)).rows).toEqual([{ records: 1, made: 'data.own_table', published: 'bi.own_also' }])
 })
 
+test('whose header explains a column that the query does not give is not published: file and column are named', async () => {
+  mart(
+    'own_misnamed',
+    'keywords\n-- column clikcs: Clicks of the domain.\nselect domain, sum(clicks) as clicks from bi.keywords group by domain',
+  )
+  await expect(migrate()).rejects.toMatchObject({
+    code: 'DEFINITION',
+    message: expect.stringMatching(
+      /own_misnamed\.sql: the header explains 'clikcs', which the query does not give\. It gives domain, clicks\./,
+    ),
+  })
+  expect(await views()).not.toContain('own_misnamed')
+  rmSync(join(folder, 'marts', 'own_misnamed.sql'))
+})
+
 test('migrating renews statistics of what changed enough', async () => {
   const client = await db.database.pool.connect()
   await client.query(`insert into bi.dim_keyword (keyword) select 'keyword ' || n from generate_series(1, 5000) n`)
