@@ -219,7 +219,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
       ${
         reuse === null
           ? sql``
-          : sql`left join lateral (${reusable(reuse, window.from)}) r on d.decision = 'ask' and j.state is null and ${isNews(window.refresh)}
+          : sql`left join lateral (${reusable(reuse, window.from)}) r on d.decision = 'ask' and j.state is null and ${isNews(policy, window.refresh)}
         left join lateral (${onItsWay(reuse, window.from)}) w on d.decision = 'ask' and j.state is null and ${isOnTime(policy, window.refresh)}`
       }
     where s.pipeline_id = ${pipelineId} and s.wanted_until is null and s.wanted_since > ${window.since}
@@ -247,12 +247,13 @@ const isOnTime = ({ force }: Policy, refresh: Refresh): RawBuilder<boolean> => {
   return sql<boolean>`(u.answer_id is null or w.asked_at is null or ${isLate}) and (w.forced or not ${sql.lit(force)})`
 }
 
-/** An answer for a loaded unit is one that was asked for after what may have changed. */
-const isNews = (refresh: Refresh): RawBuilder<boolean> => {
+/** An answer for a loaded unit is one that was asked for after what may have changed; for who forces, since the force began. */
+const isNews = ({ force, taken }: Policy, refresh: Refresh): RawBuilder<unknown> => {
+  if (force) return taken === undefined ? sql`false` : sql`r.ask_number > ${taken.since}::bigint`
   const since = sinceOf(refresh)
   return since === null
-    ? sql<boolean>`u.answer_id is null`
-    : sql<boolean>`(u.answer_id is null or r.ask_number > u.ask_number and r.asked_at >= ${since}::timestamptz)`
+    ? sql`u.answer_id is null`
+    : sql`(u.answer_id is null or r.ask_number > u.ask_number and r.asked_at >= ${since}::timestamptz)`
 }
 
 /** How many units of a window are decided alike. */

@@ -89,3 +89,25 @@ test.each(['traffic_and_engagement', 'keywords'])(
     expect(bought.rows[0]?.cells).toBe('0')
   },
 )
+
+test('by force a version that is filled beside the former one takes the new answer, not the one that was there before', async () => {
+  const second = join(folder, 'pipelines', 'traffic_and_engagement_2.yaml')
+  const text = readFileSync(second, 'utf8')
+  const backfill = (...options: string[]) =>
+    millrace('backfill', 'traffic_and_engagement', '--from', '2026-05', '--to', '2026-05', '--json', ...options)
+  rmSync(second)
+  expect((await backfill()).code).toBe(0)
+  writeFileSync(second, text)
+  const ran = await backfill('--force')
+  expect(ran.code, ran.stderr).toBe(0)
+  const { rows } = await db.database.pool.query<{ domain: string; answers: string }>(
+    `select s."values"[1] as domain, count(distinct u.answer_id) as answers from etl.units u join etl.pipelines p using (pipeline_id)
+      join etl.slices s on s.slice_id = u.slice_id where p.pipeline = 'traffic_and_engagement' and u.window_from = '2026-05-01' group by 1 order by 1`,
+  )
+  expect(rows.map(({ domain, answers }) => `${domain} ${answers}`)).toEqual([
+    'example.com 1',
+    'example.net 1',
+    'example.org 1',
+    'wikipedia.org 1',
+  ])
+})
