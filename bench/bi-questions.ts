@@ -27,7 +27,7 @@ export const questionsOver = (loaded: readonly string[]): Readonly<Record<string
     'positions of a domain over two years': (round) =>
       `select month, bucket, keywords, clicks from bi.keyword_positions where domain = '${domain(round)}' and country = 'us' order by 1, 2`,
     'brand share of all domains in a month': (round) =>
-      `select domain, share_brand from bi.keyword_brand where month = '${month(round)}' and country = 'us'`,
+      `select domain, clicks_brand / nullif(clicks, 0) as share_brand from bi.keyword_months where month = '${month(round)}' and country = 'us'`,
     'intent mix of a domain over two years': (round) =>
       `select month, intent, share_of_clicks from bi.keyword_intent_mix where domain = '${domain(round)}' and country = 'us'`,
     'month over month of a domain, 50 largest changes': (round) =>

@@ -1,7 +1,7 @@
 -- kind: summary of keywords
 -- purpose: What the searchers of a domain want, refreshed with each load.
 -- grain: One row a month, domain, country, traffic_source, web_source, branded_type and intent.
--- question: Which share of a domain's clicks comes from people who want to buy?
+-- question: How many keywords and clicks does each intent bring, over fifty domains and two years?
 -- topic: What search brings
 -- key: month, domain, country, traffic_source, web_source, branded_type, intent
 -- column intent: What most searchers want, for example Navigational or Informational; (none) where the service names none.

@@ -43,9 +43,7 @@ const refused = ({ file }: Mart, error: unknown): never => {
   throw new EtlError(
     'DEFINITION',
     `${file}: PostgreSQL refuses the query: ${messageOf(error)}. Correct it; nothing of it was published.`,
-    {
-      cause: error,
-    },
+    { cause: error },
   )
 }
 

@@ -77,12 +77,7 @@ const semanticYaml = (subjects: readonly Subject[], views: readonly string[]): Y
       time_spine: { standard_granularity_column: 'date' },
       columns: [{ name: 'date', granularity: 'day' }],
     },
-    ...views.map((view) =>
-      modelTests(
-        view,
-        subjects.find((subject) => subject.view === view),
-      ),
-    ),
+    ...views.map((view) => modelTests(view, subjects)),
   ],
   semantic_models: [
     ...subjects.map((subject) => semanticModel(subject, refTo(subject.view))),
@@ -107,31 +102,21 @@ const changedRows = ({ time, pipeline, view, dimensions }: Subject): Yaml | unde
 }
 
 /** A row is unique by its grain; columns that lead to a table find their row there. */
-const modelTests = (view: string, subject: Subject | undefined): Yaml => {
+const modelTests = (view: string, subjects: readonly Subject[]): Yaml => {
+  const subject = subjects.find((one) => one.view === view)
   const config = subject === undefined ? undefined : changedRows(subject)
+  const test = (name: string, values: Yaml): Yaml[] => [{ [name]: { arguments: values, ...(config && { config }) } }]
   return {
     name: modelOf(view),
     description: subject?.about ?? '',
-    data_tests:
-      subject === undefined
-        ? undefined
-        : [{ unique_rows: { arguments: { columns: [...subject.grain] }, ...(config && { config }) } }],
+    data_tests: subject && test('unique_rows', { columns: [...subject.grain] }),
     columns: [...(subject?.dimensions.values() ?? [])]
       .filter(({ of }) => of === null)
       .map(({ column, about, entity }) => ({
         name: column,
         description: about,
         data_tests:
-          entity === null
-            ? undefined
-            : [
-                {
-                  relationships: {
-                    arguments: { to: `source('millrace', '${entity.table}')`, field: entity.key },
-                    ...(config && { config }),
-                  },
-                },
-              ],
+          entity === null ? undefined : test('relationships', { to: `source('millrace', '${entity.table}')`, field: entity.key }),
       })),
   }
 }

@@ -148,7 +148,7 @@ describe('the loader', () => {
   })
 
   test.for([
-    ['drops no view', 'drop view bi.keyword_brand'],
+    ['drops no view', 'drop view bi.keyword_brand_split'],
     ['makes nothing in bi', 'create table bi.mine ()'],
     ['changes no ledger table', 'alter table etl.runs add column mine text'],
     ['empties no ledger table', 'truncate etl.runs cascade'],
@@ -267,7 +267,7 @@ test('the loader applies attributes', async () => {
 test('the owner migrates and publishes, also what changes its shape', async () => {
   const marts = await loadMarts([])
   const changed = marts.map((mart) =>
-    mart.name === 'keyword_brand' ? { ...mart, sql: mart.sql.replace('select month,', 'select 1 as more, month,') } : mart,
+    mart.name === 'keyword_brand_split' ? { ...mart, sql: mart.sql.replace('select month,', 'select 1 as more, month,') } : mart,
   )
   await as(names.owner, async ({ database }) => {
     expect((await migrate(database, { folders: [] })).applied).toEqual([])
@@ -275,7 +275,7 @@ test('the owner migrates and publishes, also what changes its shape', async () =
     await publish(database, definitions, marts)
   })
   await as(names.reader, async ({ database }) => {
-    await database.pool.query('select * from bi.keyword_brand')
+    await database.pool.query('select * from bi.keyword_brand_split')
     await database.pool.query('select * from bi.keywords_as_of(now())')
   })
 })

@@ -199,7 +199,7 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
     expect(await asOfFirstLoad()).toEqual(asOfBefore)
     expect(await rowsOf('select domain from bi.dim_domain order by 1')).toEqual(domains.map((domain) => ({ domain })))
     const [counts] = await rowsOf(`select (select count(*) from bi.keywords) = (select count(*) from data.keywords_v1) as rows,
-      (select count(*) from bi.keyword_brand) > 0 as marts, (select count(*) from bi.dim_keyword) > 20 as keywords`)
+      (select count(*) from bi.keyword_intent_mix) > 0 as marts, (select count(*) from bi.dim_keyword) > 20 as keywords`)
     expect(counts).toEqual({ rows: true, marts: true, keywords: true })
   })
 

@@ -80,12 +80,6 @@ export const claims: readonly Claim[] = [
   keywordClaim({ view: 'keyword_intent_mix', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
   keywordClaim({ view: 'keyword_positions', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
   keywordClaim({
-    view: 'keyword_brand',
-    measures: ['clicks_brand', 'clicks_other'],
-    choose: ['country'],
-    of: [`case when ${named} then f.clicks end`, `case when not ${named} then f.clicks end`],
-  }),
-  keywordClaim({
     view: 'keyword_brand_split',
     measures: ['clicks_branded', 'clicks_non_branded', 'clicks_all'],
     choose: ['country'],
