@@ -1,8 +1,8 @@
 // What is known of a pipeline's windows as a whole: closed or open, when the service was last seen to have released nothing for them.
 import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
-import { type Counts, type Maybe, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
+import { type Counts, type Maybe, query, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 
@@ -51,8 +51,9 @@ const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unkn
       select count(*) as slices from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null
     ), other_top as materialized (
       select distinct u.window_from from etl.units u join etl.slices s using (slice_id) join etl.answers t using (answer_id)
-      where ${these} and s.wanted_until is null and exists (select from etl.answer_shapes where top_rows is not null)
-        and t.top_rows is distinct from (select (definition -> 'params' ->> 'top')::integer from etl.pipelines where pipeline_id = ${pipelineId})
+        cross join (select (definition -> 'params' ->> 'top')::integer as top_rows from etl.pipelines where pipeline_id = ${pipelineId}) now
+      where ${these} and s.wanted_until is null and t.top_rows is distinct from now.top_rows
+        and (now.top_rows is not null or exists (select from etl.answer_shapes where top_rows is not null))
     ), whole as materialized (
       select seen.window_from, wanted.slices as units from seen left join left_over using (window_from) cross join wanted
       where not seen.busy and seen.loaded - coalesce(left_over.loaded, 0) = wanted.slices

@@ -1,34 +1,62 @@
-// One suite over every source: what it declares is whole, and what it extracts is bytes that prove themselves complete.
+// One suite over every source: what it declares is whole, and what it extracts is bytes that prove themselves complete; from both sandboxes, and a strict service.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
+import { typeNames } from '../../src/core/column-types.ts'
 import { silentLog } from '../../src/core/log.ts'
 import type { ReportMemo, ReportRecord } from '../../src/core/report-shape.ts'
-import { typeNames } from '../../src/core/column-types.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { createService } from '../../src/extract/http.ts'
 import type { HttpClient } from '../../src/extract/http-types.ts'
 import { createRateBudget } from '../../src/extract/rate.ts'
 import type { Source, SourceContext } from '../../src/extract/source.ts'
+import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { loadSources } from '../../src/sources/registry.ts'
 import { api } from '../../src/sources/web-analytics/index.ts'
 import { boxOf, shippedDefinitions } from '../support/definitions.ts'
-import { type StrictService, startStrictService } from '../support/strict-service.ts'
+import { startStrictService } from '../support/strict-service.ts'
 
 const key = 'contract-key-0123456789'
 const sources = [...(await loadSources()).values()]
 const definitions = await shippedDefinitions()
 
-let service: StrictService
+interface Contracted {
+  readonly url: string
+  /** Bodies of the submissions it took. */
+  bought(): readonly unknown[]
+  close(): Promise<void>
+}
+
+const services: Readonly<Record<string, () => Promise<Contracted>>> = {
+  'a strict service': async () => {
+    const { bought, url, close } = await startStrictService({
+      key,
+      keywords: (domain) =>
+        Array.from({ length: 2_500 }, (_, index) => ({ keyword: `${domain} ${index}`, top_url: 'u', clicks: 9_000 - index })),
+      report: () => 'domain,country,category_id,date\n',
+      pendingPolls: 0,
+    })
+    return { url, close, bought: () => bought.map(({ body }) => body) }
+  },
+  'the sandbox': async () => {
+    const { url, books, close } = await startSandbox({
+      ...{ apiKey: key, keywordsPerDomain: 2_500, reportDurationMs: 0, requestsPerSecond: null },
+    })
+    return { url, close, bought: () => books().submissions.map(({ body }) => body) }
+  },
+  'the sandbox like vendor': async () => {
+    const { url, books, close } = await startVendorSandbox({
+      ...{ restKey: key, batchKey: key, keywords: 2_500, reportMs: 0, requestsPerSecond: null },
+    })
+    return { url, close, bought: () => [...books.reports.values()].map(({ body }) => body) }
+  },
+}
+
+let service: Contracted
 let http: HttpClient
 
-beforeAll(async () => {
-  service = await startStrictService({
-    key,
-    keywords: (domain) =>
-      Array.from({ length: 2_500 }, (_, index) => ({ keyword: `${domain} ${index}`, top_url: 'u', clicks: 9_000 - index })),
-    report: () => 'domain,country,category_id,date\n',
-    pendingPolls: 0,
-  })
+const open = async (start: () => Promise<Contracted>): Promise<void> => {
+  service = await start()
   http = createService({
     ...api.connection({ WEB_ANALYTICS_BASE_URL: service.url, WEB_ANALYTICS_API_KEY: key }, 'default'),
     rate: createRateBudget({ requestsPerSecond: 500, clock: systemClock }),
@@ -42,8 +70,7 @@ beforeAll(async () => {
     maxBodyBytes: 10_000_000,
     record: () => undefined,
   })
-})
-afterAll(() => service.close())
+}
 
 /** The ledger's memory of one report, held in a variable. */
 const memoOf = (): ReportMemo => {
@@ -179,6 +206,13 @@ describe.each(sources.map((source) => [source.name, source] as const))('the sour
   test('refuses a parameter it does not know', () => {
     expect(source.params.safeParse({ ...definitionOf(source).params, colour: 'red' }).success).toBe(false)
   })
+})
+
+const both = Object.keys(services).flatMap((host) => sources.map((source) => [source.name, host, source] as const))
+
+describe.each(both)('the source %s, asked of %s', (_, host, source) => {
+  beforeAll(() => open(services[host] ?? expect.fail(host)))
+  afterAll(() => service.close())
 
   test('hands over parts from 1 without gaps, and bytes', async () => {
     const { bytes, parts } = await extractAll(source)
@@ -192,9 +226,12 @@ describe.each(sources.map((source) => [source.name, source] as const))('the sour
   })
 
   test('buys once whatever it is asked for in one go, all of it', async () => {
-    const before = service.bought.length
+    const before = service.bought().length
     await extractAll(source)
-    const bodies = service.bought.slice(before).map(({ body }) => JSON.stringify(body).toLowerCase())
+    const bodies = service
+      .bought()
+      .slice(before)
+      .map((body) => JSON.stringify(body).toLowerCase())
     expect(bodies).toHaveLength(source.kind === 'walk' ? 0 : 1)
     const { window, slice } = boxFor(source, definitionOf(source))
     const asked = [...Object.values(slice).flat(), window.from.slice(0, 7), '2026-09']
@@ -202,12 +239,12 @@ describe.each(sources.map((source) => [source.name, source] as const))('the sour
   })
 
   test('buys nothing when it only estimates', async () => {
-    const before = service.bought.length
+    const before = service.bought().length
     const definition = definitionOf(source)
     await source.estimate(
       { definition, box: boxFor(source, definition) },
       { http, log: silentLog, clock: systemClock, signal: new AbortController().signal },
     )
-    expect(service.bought).toHaveLength(before)
+    expect(service.bought()).toHaveLength(before)
   })
 })

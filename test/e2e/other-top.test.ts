@@ -35,6 +35,10 @@ test('months older than the look-back are loaded with the new number, once', asy
   const rows = async (): Promise<unknown> =>
     (await db.database.pool.query('select domain, count(*)::int as n from data.keywords_v1 group by 1 order by 1')).rows
   try {
+    writeFileSync(file, yaml)
+    expect(await backfill()).toMatchObject({ planned: 2, loaded: 2 })
+    expect(await backfill()).toMatchObject({ loaded: 0, unchanged: 2 })
+    // All rows are another number than 20, too.
     topped(20)
     expect(await backfill()).toMatchObject({ planned: 2, loaded: 2 })
     expect(await backfill()).toMatchObject({ loaded: 0, unchanged: 2 })

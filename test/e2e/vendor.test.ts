@@ -92,7 +92,7 @@ describe('the service as it really answers', () => {
       const { code, stderr } = await millrace('run', '--yes')
       expect(code, stderr).toBe(1)
       expect(stderr.match(/NO_CAPABILITY/g), stderr).toHaveLength(1)
-      expect(stderr).toMatch(/shopper_category_performance: 9 more units failed in the same words/)
+      expect(stderr).toMatch(/shopper_category_performance: \d+ more units failed in the same words/)
       if (night > 1) expect(reports()).toEqual(bought)
       bought = reports()
     }
