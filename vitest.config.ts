@@ -10,6 +10,8 @@ const maxWorkers = 3
 // In continuous integration a test of real processes gets a second try; the end of the log names each that needed it (test/support/count-reporter.ts).
 const retry = process.env['CI'] === 'true' ? 1 : 0
 const withProgram = ['postgres', 'program', 'published'].map((name) => `test/support/${name}.global.ts`)
+/** Their files share no state, and half of the processor time went into new processes that read the same modules again. */
+const isolate = false
 export default defineConfig({
   test: {
     reporters: ['default', './test/support/count-reporter.ts'],
@@ -19,19 +21,19 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          // They share no state, and most of their time went into reading the same modules again for each file.
-          isolate: false,
+          isolate,
           include: ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/contract/**/*.test.ts'],
-          exclude: [...volume],
+          exclude: [...volume, ...long],
           testTimeout: 120_000,
           maxWorkers,
         },
       },
-      { extends: true, test: { name: 'volume', include: [...volume], testTimeout: 120_000, maxWorkers } },
+      { extends: true, test: { name: 'volume', isolate, include: [...volume], testTimeout: 120_000, maxWorkers } },
       {
         extends: true,
         test: {
           name: 'db',
+          isolate,
           retry,
           include: ['test/db/**/*.test.ts'],
           exclude: [...long, ...nightly],
@@ -45,6 +47,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'e2e',
+          isolate,
           retry,
           include: ['test/e2e/**/*.test.ts'],
           exclude: [...long, ...nightly],

@@ -13,6 +13,7 @@ export const long = [
   'test/e2e/database-faults.test.ts',
   'test/e2e/forced-again.test.ts',
   'test/e2e/vendor.test.ts',
+  'test/e2e/crash.test.ts',
   'test/e2e/said-waits.test.ts',
   'test/e2e/held-server.test.ts',
   'test/e2e/fault-storm.test.ts',
@@ -26,6 +27,10 @@ export const long = [
   'test/e2e/check.test.ts',
   'test/db/figures.test.ts',
   'test/db/load-large.test.ts',
+  'test/unit/security/fuzz.test.ts',
+  'test/db/planted-dimensions.test.ts',
+  'test/e2e/dialects.test.ts',
+  'test/e2e/hostile-rows.test.ts',
   'test/db/figure-questions.test.ts',
   'test/db/load-beside.test.ts',
   'test/e2e/ledger-size.test.ts',
@@ -34,6 +39,9 @@ export const long = [
   'test/e2e/refused-alike.test.ts',
   'test/e2e/one-budget.test.ts',
   'test/db/marts-removed.test.ts',
+  'test/e2e/bomb.test.ts',
+  'test/e2e/webhook-flood.test.ts',
+  'test/e2e/export-killed.test.ts',
   'test/e2e/priced-year.test.ts',
   'test/e2e/guard.test.ts',
   'test/db/guard-oracle.test.ts',
@@ -90,13 +98,12 @@ export const nightly = [
 /** Unit tests that read megabytes or try thousands of cases: `npm test` runs them, `npm run check` before each commit does not. */
 export const volume = [
   'test/unit/extract/http-bodies.test.ts',
-  'test/unit/security/fuzz.test.ts',
   'test/unit/parse/csv.test.ts',
   'test/contract/sources.test.ts',
 ] as const
 
 /** Of what `npm test` runs, the files that must not come last. */
-const early = ['test/e2e/promises.test.ts', 'test/e2e/crash.test.ts', ...volume]
+const early = ['test/e2e/promises.test.ts', ...volume]
 
 /** In the order of the lists; what is not in it comes after it, as Vitest sorts it. */
 export class SlowestFirst extends BaseSequencer {
