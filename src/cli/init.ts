@@ -107,7 +107,7 @@ interface Kind {
 /** null: the examples stay. */
 const valuesOf = (text: unknown, { is, wrong }: Kind): readonly string[] | null => {
   if (text === undefined) return null
-  const values = String(text).split(',')
+  const values = String(text).split(/, */)
   const unfit = values.find((value) => !is.test(value))
   if (unfit !== undefined) throw new EtlError('USAGE', wrong(unfit))
   return values

@@ -34,14 +34,14 @@ interface DatasetRequest {
   readonly source: SourceSpec
   /** null: the service was not asked, or does not say. */
   readonly described: DescribedDataset | null
-  /** List files that stand in the folder already; `domains.txt` is used for the dimension `domain`. */
-  readonly listFiles: readonly string[]
+  /** Files of the folder, definitions with their text: `domains.txt` is used for the dimension `domain`, and lists of definitions. */
+  readonly beside: ReadonlyMap<string, string>
 }
 
 type Params = readonly (readonly [name: string, value: unknown])[]
 
 /** A definition of `name`. It passes every check where the source or the service knows the columns. */
-const datasetYaml = ({ name, table, source: known, described: said, listFiles }: DatasetRequest): string => {
+const datasetYaml = ({ name, table, source: known, described: said, beside }: DatasetRequest): string => {
   const params = withFilters(known, paramsOf(known, table, said), said)
   const source = ofDataset(known, Object.fromEntries(params), [])
   const split = said === null ? null : (said.dimensions ?? known.splitOf?.(table) ?? null)
@@ -63,7 +63,7 @@ const datasetYaml = ({ name, table, source: known, described: said, listFiles }:
     `source: ${source.name}`,
     ...(params.length === 0 ? [] : [`params: { ${params.map(([param, value]) => `${param}: ${yamlValue(value)}`).join(', ')} }`]),
     ...(dimensions.length === 0 ? [] : ['for_each:']),
-    ...dimensions.map(([dimension, spec]) => `  ${dimension}: ${valuesOf(source, dimension, spec, listFiles)}`),
+    ...dimensions.map(([dimension, spec]) => `  ${dimension}: ${valuesOf(source, dimension, spec, beside)}`),
     `window: { every: ${every}, from: ${firstWindow(described)}, look_back: 2 }`,
     'schedule: { cron: "0 4 * * *", time_zone: Europe/Berlin }',
     'table:',
@@ -164,10 +164,15 @@ const identifyingFields = (source: SourceSpec): readonly string[] =>
 /** Tried where the source gives no example of its own. */
 const examples = ['1', 'a', 'example', '2024-01', 'example.com']
 
-const valuesOf = (source: SourceSpec, dimension: string, spec: DimensionSpec, listFiles: readonly string[]): string => {
-  const file = [`${dimension}s.txt`, `${dimension.replace(/y$/, 'ie')}s.txt`].find((one) => listFiles.includes(one))
+const valuesOf = (source: SourceSpec, dimension: string, spec: DimensionSpec, beside: DatasetRequest['beside']): string => {
+  const file = [`${dimension}s.txt`, `${dimension.replace(/y$/, 'ie')}s.txt`].find((one) => beside.has(one))
   if (file !== undefined) return `{ file: ${file} }`
-  const value = [spec.example ?? [], ...examples].flat().find((one) => 'value' in checkValue(one, spec, source))
+  const isValid = (one: string): boolean => 'value' in checkValue(one, spec, source)
+  const list = new RegExp(`^ +${dimension}: \\[(.+)\\]$`, 'm')
+  const lists = [...beside.values()].map((text) => list.exec(text)?.[1]?.split(/, */) ?? [])
+  const own = lists.find((values) => values.length > 0 && values.every(isValid))
+  if (own !== undefined) return `[${own.join(', ')}]`
+  const value = [spec.example ?? [], ...examples].flat().find(isValid)
   return value === undefined ? `["${placeholder} ${spec.expected ?? `one or more of ${dimension}`}"]` : `[${yamlValue(value)}]`
 }
 
@@ -223,12 +228,14 @@ interface NewDataset {
 export const newDataset = async ({ name, source, folder, table = name, described = null }: NewDataset): Promise<string> => {
   checkName(name)
   const files = await filesIn(folder)
-  const taken = await definitionOf(name, folder, files)
-  if (taken !== null)
-    throw new EtlError('USAGE', `${taken} exists already, nothing was written; choose another name or remove the file first.`)
+  const beside = new Map<string, string>()
+  for (const one of files) beside.set(one, /\.ya?ml$/.test(one) ? await readFile(join(folder, one), 'utf8') : '')
+  const defines = new RegExp(`^pipeline:\\s*["']?${name}["']?\\s*(#.*)?$`, 'm')
+  const taken = files.find((one) => [`${name}.yaml`, `${name}.yml`].includes(one) || defines.test(beside.get(one) ?? ''))
+  const why = 'exists already, nothing was written; choose another name or remove the file first.'
+  if (taken !== undefined) throw new EtlError('USAGE', `${join(folder, taken)} ${why}`)
   const file = join(folder, `${name}.yaml`)
-  const lists = files.filter((one) => one.endsWith('.txt'))
-  await writeNewFile(file, datasetYaml({ name, table, source, described, listFiles: lists }))
+  await writeNewFile(file, datasetYaml({ name, table, source, described, beside }))
   return file
 }
 
@@ -248,14 +255,6 @@ const checkName = (name: string): void => {
   if (wrong !== null) throw new EtlError('USAGE', wrong)
 }
 
-const definitionOf = async (name: string, folder: string, files: readonly string[]): Promise<string | null> => {
-  for (const file of files.filter((one) => /\.ya?ml$/.test(one))) {
-    const defines = new RegExp(`^pipeline:\\s*["']?${name}["']?\\s*(#.*)?$`, 'm').test(await readFile(join(folder, file), 'utf8'))
-    if (defines || file.replace(/\.ya?ml$/, '') === name) return join(folder, file)
-  }
-  return null
-}
-
 const filesIn = async (folder: string): Promise<readonly string[]> => {
   try {
     await makeFolders(folder)
@@ -264,9 +263,7 @@ const filesIn = async (folder: string): Promise<readonly string[]> => {
     throw new EtlError(
       'USAGE',
       `The folder '${folder}' cannot be used (${messageOf(cause)}); name another with --pipelines DIR.`,
-      {
-        cause,
-      },
+      { cause },
     )
   }
 }

@@ -42,7 +42,7 @@ const filesIn = async (folder: string): Promise<readonly string[]> => {
   } catch (cause) {
     throw new EtlError(
       'USAGE',
-      `The folder of definitions '${folder}' cannot be read (${messageOf(cause)}); name it with --pipelines DIR, or write one with \`millrace init\`.`,
+      `The folder of definitions '${folder}' cannot be read (${messageOf(cause)}); change to the folder that has it, name it with --pipelines DIR, or make one with \`millrace init\`.`,
       { cause },
     )
   }

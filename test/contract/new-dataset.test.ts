@@ -38,6 +38,16 @@ const tableIn = (migration: string, table: string): string[] =>
     ?.split(/,\n/)
     .map((line) => line.trim()) ?? []
 
+test('the lists of the folder are taken: of a definition beside it what the source accepts, else the example', async () => {
+  const countries = async (name: string): Promise<string | undefined> =>
+    /^ +country: (.*)$/m.exec(readFileSync(await create(name, keywordsSpec), 'utf8'))?.[1]
+  expect(await countries('first')).toBe('[us]')
+  rmSync(join(folder(), 'first.yaml'))
+  writeFileSync(join(folder(), 'a_shop.yaml'), 'pipeline: a_shop\nfor_each:\n  country: [Atlantis, us]\n')
+  writeFileSync(join(folder(), 'b_keywords.yaml'), 'pipeline: b_keywords\nfor_each:\n  country: [us, gb]\n')
+  expect(await countries('second')).toBe('[us, gb]')
+})
+
 test.each([keywordsSpec, reportSpec, shopperSpec])(
   'the pair for $name is valid as it is, and the table has the columns of the definition',
   async (source) => {

@@ -101,7 +101,7 @@ test('the lists of examples are bought from a service on this machine alone', as
 })
 
 test('init --domains fills the lists', async () => {
-  expect((await millrace(sandbox, 'init', 'mine', '--domains', 'a.com,b-c.co.uk')).code).toBe(0)
+  expect((await millrace(sandbox, 'init', 'mine', '--domains', 'a.com, b-c.co.uk')).code).toBe(0)
   for (const file of ['domains.txt', 'shop_domains.txt'])
     expect(readFileSync(join(folder, 'mine', 'pipelines', file), 'utf8')).toMatch(/^# .*\na\.com\nb-c\.co\.uk\n$/)
   const wrong = await millrace(sandbox, 'init', 'other', '--domains', 'https://a.com')
