@@ -28,7 +28,7 @@ interface Action {
   /** What is asked before; null: there is no such unit or run. */
   question(web: WebContext, id: number): Promise<Question | null>
   /** What became of it, and whether anything did. */
-  act(web: WebContext, id: number): Promise<{ readonly text: string; readonly isDone: boolean }>
+  act(web: WebContext, id: number): Promise<readonly [text: string, isDone: boolean]>
 }
 
 const forCredits = (credits: number | null): string =>
@@ -53,8 +53,8 @@ const release: Action = {
   })),
   act: async ({ actions }, id) =>
     (await actions.release(id))
-      ? { text: 'Released. A running schedule or worker takes it up, else the next run.', isDone: true }
-      : { text: 'It is not held (any more), or needs approval; nothing was changed.', isDone: false },
+      ? ['Released. A running schedule or worker takes it up, else the next run.', true]
+      : ['It is not held (any more), or needs approval; nothing was changed.', false],
 }
 
 const retry: Action = {
@@ -65,8 +65,8 @@ const retry: Action = {
   })),
   act: async ({ actions }, id) =>
     (await actions.retry(id))
-      ? { text: 'Planned again. The next run takes it.', isDone: true }
-      : { text: 'It has not failed (any more); nothing was changed.', isDone: false },
+      ? ['Planned again. The next run takes it.', true]
+      : ['It has not failed (any more); nothing was changed.', false],
 }
 
 /** Of all that waits of the pipeline, as `millrace approve` has it. */
@@ -75,13 +75,10 @@ const approve: Action = {
     const waiting = await waitingWords(kysely)
     const pipeline = waiting.find(({ approval_id }) => approval_id === id)?.pipeline
     if (pipeline === undefined) return null
-    const own = waiting.filter((one) => one.pipeline === pipeline)
+    const units = sum(waiting, (one) => (one.pipeline === pipeline ? one.units : 0))
     return {
       title: `Approve ${pipeline}?`,
-      text: `${counted(
-        sum(own, ({ units }) => units),
-        'unit',
-      )} of ${pipeline} cost more than usual and wait. Approved, the next run buys them.`,
+      text: `${counted(units, 'unit')} of ${pipeline} cost more than usual and wait. Approved, the next run buys them.`,
       button: `Buy them ${forCredits(creditsOfAll(waiting, pipeline))}`,
     }
   },
@@ -89,11 +86,8 @@ const approve: Action = {
     const pipeline = (await waitingWords(kysely)).find(({ approval_id }) => approval_id === id)?.pipeline
     const units = pipeline === undefined ? 0 : await actions.approve(pipeline)
     return units > 0
-      ? {
-          text: `${counted(units, 'unit')} approved. A running schedule buys them within a minute, else the next run.`,
-          isDone: true,
-        }
-      : { text: 'Nothing of it waits (any more); nothing was changed.', isDone: false }
+      ? [`${counted(units, 'unit')} approved. A running schedule buys them within a minute, else the next run.`, true]
+      : ['Nothing of it waits (any more); nothing was changed.', false]
   },
 }
 
@@ -108,7 +102,7 @@ const cancel: Action = {
       }
     )
   },
-  act: async ({ actions }, id) => ({ text: `The run is ${await actions.cancel(id)}.`, isDone: true }),
+  act: async ({ actions }, id) => [`The run is ${await actions.cancel(id)}.`, true],
 }
 
 /** The whole month, as the command on the unit's page has it. */
@@ -126,8 +120,8 @@ const replay: Action = {
   act: async ({ kysely, actions }, id) => {
     const unit = await unitDetail(kysely, id)
     return unit !== null && actions.replay?.(unit.pipeline, unit.window_from.slice(0, 7)) === true
-      ? { text: 'Started. It is the newest run on the page Runs.', isDone: true }
-      : { text: 'The same replay is still running, or its pipeline has no definition here; nothing was changed.', isDone: false }
+      ? ['Started. It is the newest run on the page Runs.', true]
+      : ['The same replay is still running, or its pipeline has no definition here; nothing was changed.', false]
   },
 }
 
@@ -154,7 +148,7 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     app.post(path, async (context) => {
       const id = numberIn(context)
       if ((await question(web, id)) === null) return context.notFound()
-      const { text, isDone } = await act(web, id)
+      const [text, isDone] = await act(web, id)
       const body = html`<p role="status">${text}</p><p><a href="${home(id)}">Back</a></p>`
       return context.html(show({ approvals: 'Approval', runs: 'Run', units: 'Unit' }[place], body), isDone ? 200 : 409)
     })

@@ -185,7 +185,7 @@ const mountPages = (app: Hono, web: WebContext): void => {
   app.get('/runs', (context) => send(context, runsPage(web, wholeNumber(context.req.query('before')))))
   app.get('/runs/:id{[0-9]+}', (context) => send(context, runPage(web, numberIn(context))))
   app.get('/units', (context) => {
-    const { pipeline, state, month } = context.req.query()
+    const { pipeline, state, month, value } = context.req.query()
     const known = unitStates.find((one) => one === state)
     const limit = Math.min(wholeNumber(context.req.query('limit')) ?? unitsADefaultPage, mostUnits)
     return send(
@@ -196,6 +196,7 @@ const mountPages = (app: Hono, web: WebContext): void => {
           ...(pipeline ? { pipeline } : {}),
           ...(known === undefined ? {} : { state: known }),
           ...(month && /^\d{4}-(0[1-9]|1[0-2])$/.test(month) ? { month } : {}),
+          ...(value?.trim() ? { value: value.trim().slice(0, mostSearched) } : {}),
         },
         Math.max(1, limit),
         wholeNumber(context.req.query('offset')) ?? 0,

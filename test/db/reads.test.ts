@@ -173,7 +173,7 @@ describe('pages of units', () => {
     )
     const states = await windowStates(k())
     const all = async (filter: UnitFilter, limit: number) => {
-      const total = countUnits(states, filter)
+      const total = await countUnits(k(), states, filter)
       const lines = []
       for (let offset = 0; offset < total; offset += limit)
         lines.push(...(await unitLines(k(), states, filter, { limit, offset })))
@@ -190,6 +190,11 @@ describe('pages of units', () => {
     for (const state of ['held', 'failed', 'waiting', 'running', 'landed', 'planned', 'loaded'] as const)
       expect(await all({ ...own, state }, 2)).toEqual(whole.filter((line) => line.state === state))
     expect(await all({ ...own, month: '2026-02' }, 4)).toEqual(whole.filter(({ unit_key: key }) => key.includes('/2026-02/')))
+    const ofA = whole.filter(({ unit_key: key }) => key.endsWith('=a'))
+    expect(ofA.map(({ state }) => state)).toEqual(['held', 'loaded'])
+    expect(await all({ ...own, value: 'a' }, 2)).toEqual(ofA)
+    expect(await all({ ...own, value: 'a', state: 'loaded', month: '2026-02' }, 2)).toEqual(ofA.slice(1))
+    expect(await all({ value: 'A' }, 2)).toEqual([])
   })
 
   test('tell the rows of a unit whose answer was for it alone, and no number where it was for many', async () => {

@@ -177,15 +177,16 @@ export const unitsPage = async (context: WebContext, filter: UnitFilter, limit: 
     pipelines: filter.pipeline === undefined ? [] : [filter.pipeline],
     remembered: true,
   })
-  const all = countUnits(states, filter)
+  const all = await countUnits(context.kysely, states, filter)
   const units = await unitLines(context.kysely, states, filter, { limit, offset })
   const address = (from: number): string => {
     const query = new URLSearchParams({ limit: String(limit), offset: String(from) })
-    for (const name of ['pipeline', 'state', 'month'] as const) if (filter[name] !== undefined) query.set(name, filter[name])
+    for (const name of ['pipeline', 'state', 'month', 'value'] as const)
+      if (filter[name] !== undefined) query.set(name, filter[name])
     return `/units?${query}`
   }
   const body = html`${filterForm(context, filter)}
-<p>${count(all)} units${all > units.length ? html`, ${count(offset + 1)} to ${count(offset + units.length)} shown` : ''}.
+<p>${counted(all, 'unit')}${all > units.length ? html`, ${count(offset + 1)} to ${count(offset + units.length)} shown` : ''}.
 ${offset > 0 ? html`<a href="${address(Math.max(0, offset - limit))}">Earlier</a>` : ''}
 ${offset + units.length < all ? html`<a href="${address(offset + limit)}">More</a>` : ''}</p>
 ${table('Units', units, 'No matching units.', {
@@ -207,5 +208,6 @@ const filterForm = ({ definitions }: WebContext, filter: UnitFilter): Html => {
 <label for="pipeline">Pipeline</label> <select id="pipeline" name="pipeline">${options(pipelines, filter.pipeline)}</select>
 <label for="state">State</label> <select id="state" name="state">${options(unitStates, filter.state)}</select>
 <label for="month">Month</label> <input id="month" name="month" placeholder="2026-01" pattern="\\d{4}-\\d{2}" value="${filter.month ?? ''}" size="8">
+<label for="value">Value</label> <input id="value" name="value" placeholder="a.com" value="${filter.value ?? ''}" size="14">
 <button type="submit">Show</button></p></form>`
 }

@@ -11,10 +11,18 @@ export interface UnitFilter {
   readonly state?: UnitState
   /** `2026-01` */
   readonly month?: string
+  /** Of any of its dimensions, as a list has it. */
+  readonly value?: string
 }
 
 const troubles: readonly UnitState[] = ['held', 'failed']
-const openStates = ['waiting', 'running', 'landed', 'planned'] as const
+const openStates: readonly UnitState[] = ['waiting', 'running', 'landed', 'planned']
+/** What needs a person most comes first. */
+const listed = {
+  'etl.troubled_units': troubles,
+  'etl.open_units': openStates,
+  'etl.unit_list': [...troubles, ...openStates, 'loaded'],
+} as const
 
 const fits =
   ({ pipeline, state, month }: UnitFilter) =>
@@ -23,7 +31,11 @@ const fits =
     (state === undefined || row.state === state) &&
     (month === undefined || row.window_from.startsWith(month))
 
-export const countUnits = (states: readonly WindowState[], filter: UnitFilter): number => unitsIn(states.filter(fits(filter)))
+export const countUnits = async (db: Db, states: readonly WindowState[], filter: UnitFilter): Promise<number> => {
+  if (filter.value === undefined) return unitsIn(states.filter(fits(filter)))
+  const counted = db.selectFrom('etl.unit_list as u').select(({ fn }) => fn.countAll().as('units'))
+  return Number((await counted.where(within(filter)).executeTakeFirstOrThrow()).units)
+}
 
 /** Where the units of a list stand, in its order: how many there are, and the numbers of some of them. */
 interface Shelf {
@@ -41,11 +53,16 @@ export const unitLines = async (
   filter: UnitFilter,
   { limit, offset = 0 }: { readonly limit: number; readonly offset?: number },
 ): Promise<UnitLine[]> => {
+  // Windows are counted over all values: with one, its own units are sorted.
+  if (filter.value !== undefined) return linesOf(db, await idsIn(db, 'etl.unit_list', filter, limit, offset))
   const own = states.filter(fits(filter))
   const isTrouble = ({ state }: WindowState): boolean => troubles.includes(state)
   const shelves: Shelf[] = [
-    { units: unitsIn(own.filter(isTrouble)), ids: (most, skip) => troubledIds(db, filter, most, skip) },
-    { units: unitsIn(own.filter((row) => row.open && !isTrouble(row))), ids: (most, skip) => openIds(db, filter, most, skip) },
+    { units: unitsIn(own.filter(isTrouble)), ids: (most, skip) => idsIn(db, 'etl.troubled_units', filter, most, skip) },
+    {
+      units: unitsIn(own.filter((row) => row.open && !isTrouble(row))),
+      ids: (most, skip) => idsIn(db, 'etl.open_units', filter, most, skip),
+    },
     ...[false, true].map((loaded) => settledShelf(db, own.filter((row) => !row.open && row.loaded === loaded), loaded)), // biome-ignore format: one look
   ]
   const found: number[] = []
@@ -59,9 +76,9 @@ export const unitLines = async (
 
 /** Held and failed units, found without reading the others. */
 export const troubledLines = async (db: Db, filter: UnitFilter, limit: number): Promise<UnitLine[]> =>
-  linesOf(db, await troubledIds(db, filter, limit, 0))
+  linesOf(db, await idsIn(db, 'etl.troubled_units', filter, limit, 0))
 
-const within = ({ pipeline, month, state }: UnitFilter) => {
+const within = ({ pipeline, month, state, value }: UnitFilter) => {
   const first = `${month}-01`
   return sql<boolean>`${sql.join(
     [
@@ -73,40 +90,29 @@ const within = ({ pipeline, month, state }: UnitFilter) => {
         ? []
         : [sql`u.window_from >= ${first}::date and u.window_from < ${first}::date + interval '1 month'`]),
       ...(state === undefined ? [] : [sql`u.state = ${state}`]),
+      ...(value === undefined
+        ? []
+        : [sql`u.slice_id in (select s.slice_id from etl.slices s where ${value} = any (s."values"))`]),
     ],
     sql` and `,
   )}`
 }
 
-const troubledIds = (db: Db, filter: UnitFilter, limit: number, offset: number): Promise<number[]> =>
-  idsOf(
-    db
-      .selectFrom('etl.troubled_units as u')
-      .select(wholeAs('u', 'unit_id'))
-      .where(within(filter))
-      .orderBy('u.state', 'desc')
-      .orderBy('u.window_from', 'desc')
-      .orderBy('u.unit_id')
-      .limit(limit)
-      .offset(offset),
-  )
-
-const openIds = (db: Db, filter: UnitFilter, limit: number, offset: number): Promise<number[]> =>
-  idsOf(
-    db
-      .selectFrom('etl.open_units as u')
-      .select(wholeAs('u', 'unit_id'))
-      .where(within(filter))
-      .where('u.state', 'not in', [...troubles])
-      .orderBy(sql`array_position(${sql.val([...openStates])}::text[], u.state)`)
-      .orderBy('u.window_from', 'desc')
-      .orderBy('u.unit_id')
-      .limit(limit)
-      .offset(offset),
-  )
-
-const idsOf = async (query: { execute(): Promise<{ unit_id: number }[]> }): Promise<number[]> =>
-  (await query.execute()).map((row) => row.unit_id)
+type Listed = keyof typeof listed
+const idsIn = async (db: Db, view: Listed, filter: UnitFilter, limit: number, offset: number): Promise<number[]> => {
+  const rows = await db
+    .selectFrom(sql<Row<'etl.unit_list', 'unit_id' | 'state' | 'window_from'>>`${sql.table(view)}`.as('u'))
+    .select(wholeAs('u', 'unit_id'))
+    .where(within(filter))
+    .where('u.state', 'in', listed[view])
+    .orderBy(sql`array_position(${sql.val([...listed[view]])}::text[], u.state)`)
+    .orderBy('u.window_from', 'desc')
+    .orderBy('u.unit_id')
+    .limit(limit)
+    .offset(offset)
+    .execute()
+  return rows.map((row) => row.unit_id)
+}
 
 /** Units that no definition asks for, window by window from the newest; only windows of the page are read. */
 const settledShelf = (db: Db, rows: readonly WindowState[], loaded: boolean): Shelf => {
