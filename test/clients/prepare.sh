@@ -31,13 +31,13 @@ if grep -q PYTHON "$home/environment"; then
   fi
 fi
 
-# The official schema of data contracts, and what checks a file by it.
+# The official schema of data contracts, and what checks a file by it; the official client of lineage, whose types are made from its schema.
 if grep -q PYTHON "$home/environment"; then
-  if timeout 60 python3 -m pip --python "$home/venv/bin/python" install --quiet --no-input --disable-pip-version-check --retries 1 jsonschema==4.26.0 pyyaml==6.0.3 > "$home/contract.log" 2>&1 &&
+  if timeout 60 python3 -m pip --python "$home/venv/bin/python" install --quiet --no-input --disable-pip-version-check --retries 1 jsonschema==4.26.0 pyyaml==6.0.4 openlineage-python==1.54.0 > "$home/contract.log" 2>&1 &&
     timeout 60 python3 -m pip --python "$home/venv/bin/python" install --quiet --no-input --disable-pip-version-check --retries 1 --no-deps open-data-contract-standard==3.2.0 >> "$home/contract.log" 2>&1; then
     echo "MILLRACE_CLIENTS_CONTRACT=$home/venv/bin/python" >> "$home/environment"
   else
-    left_out 'The schema of data contracts' "its packages could not be installed ($(tail -n 1 "$home/contract.log"))"
+    left_out 'The schemas of data contracts and lineage' "its packages could not be installed ($(tail -n 1 "$home/contract.log"))"
   fi
 fi
 

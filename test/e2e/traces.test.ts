@@ -1,11 +1,15 @@
 // Traces reach a collector as run > unit > request, parse and load, and lineage as OpenLineage events; both hold no secret, and change nothing when the collector is away.
+import { execFileSync } from 'node:child_process'
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { silentLog } from '../../src/core/log.ts'
+import { createLineage } from '../../src/run/lineage.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository, runCommand } from '../support/command.ts'
+import { shippedDefinitions } from '../support/definitions.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 const key = 'trace-key-0123456789'
@@ -173,3 +177,28 @@ test('a run is told as OpenLineage events: a start and an end of one id, with th
   const wrong = await backfill({ OPENLINEAGE_URL: 'marquez' })
   expect([wrong.code, wrong.stderr + wrong.stdout]).toEqual([2, expect.stringContaining('OPENLINEAGE_URL is no address')])
 })
+
+const python = process.env['MILLRACE_CLIENTS_CONTRACT']
+
+test.skipIf(python === undefined)(
+  'each event is valid by the types of the official client, whatever the end of its run',
+  async () => {
+    const { started, ended } = createLineage({ OPENLINEAGE_URL: collectorUrl() }, silentLog)
+    const run = { warehouseId: 'warehouse', runId: 1, definitions: await shippedDefinitions() }
+    await started(run)
+    const written = async () => ({ keywords: { inserted: 3, updated: 2, ended: 1 } })
+    for (const state of ['done', 'failed', 'cancelled', 'interrupted'] as const) await ended(run, state, written)
+    const problemsOf = (events: string): unknown =>
+      JSON.parse(execFileSync(python ?? '', ['test/clients/lineage.py'], { input: events, encoding: 'utf8' }))
+    const all = `[${bodies.join()}]`
+    expect([bodies.length, problemsOf(all)]).toEqual([15, []])
+    for (const [from, to] of [
+      ['"COMPLETE"', '"DONE"'],
+      ['"runId":"', '"runId":"x'],
+      ['"rowCount":6', '"rowCount":"6"'],
+      ['"inputs":[{"namespace":', '"inputs":[{"space":'],
+      ['1-2-0/SchemaDatasetFacet', '1-1-0/SchemaDatasetFacet'],
+    ] as const)
+      expect(problemsOf(all.replace(from, to)), to).not.toEqual([])
+  },
+)

@@ -16,7 +16,7 @@ export const wants: readonly Want[] = [
   { file: /contract\/manifests/, lacks: 'systemd-analyze', get: '`apt-get install systemd`' },
   { file: /image\/image/, lacks: 'Docker', get: 'a Docker engine that answers `docker info`' },
   { file: /db\/export-months/, lacks: 'DuckDB and pyarrow', get: clients },
-  { file: /unit\/semantic\/data-contract/, lacks: 'the official schema of data contracts', get: clients },
+  { file: /unit\/semantic\/data-contract|e2e\/traces/, lacks: 'the schemas of data contracts and lineage', get: clients },
   { file: /db\/power-cut/, lacks: 'strace', get: '`apt-get install strace`' },
   { file: /db\/embedded/, lacks: 'root', get: 'run the tests as root' },
   {
