@@ -1,8 +1,8 @@
 // `npm run bench:peers -- --dir DIR --ingestr CLONE --write`: one paid report of a month into PostgreSQL with Millrace, dlt, Sling and ingestr, each as its
 // manual says, against the sandbox. dlt and Sling are installed from PyPI into DIR, ingestr is built from a clone of its repository. The figures of
-// docs/internals/peers.md.
+// docs/internals/peers.md, and in docs/comparison.md those in which another tool is better.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpus, loadavg, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../../src/db/connect.ts'
@@ -26,7 +26,29 @@ const { values } = parseArgs({
 
 const month = '2026-08'
 const domains = Array.from({ length: Number(values.domains) }, (_, index) => `peer${index}.com`)
+/** Words, figure, and whether less of it is better. */
+const measured: readonly (readonly [words: string, of: (one: Figures) => string | number, lessIsBetter: boolean])[] = [
+  ['first load: rows', ({ rows }) => rows, false],
+  ['first load: seconds, the program’s start included', ({ firstSeconds }) => firstSeconds, true],
+  [
+    'first load: CPU seconds of the tool (PostgreSQL’s and the service’s not in it)',
+    ({ firstCpuSeconds }) => firstCpuSeconds,
+    true,
+  ],
+  ['first load: peak memory of its largest process, MB', ({ firstMegabytes }) => firstMegabytes, true],
+  ['the same again, nothing changed: seconds', ({ againSeconds }) => againSeconds, true],
+  ['the same again: reports bought', ({ againReports }) => againReports, true],
+  ['killed after the submission, then run again: reports bought', ({ killedReports }) => killedReports, true],
+  ['a restated month loaded: seconds', ({ restatedSeconds }) => restatedSeconds, true],
+  ['its former values can be read', ({ keepsHistory }) => (keepsHistory ? 'yes' : 'no'), false],
+  ['rows that vanished from the answer are gone from the table', ({ endsVanished }) => (endsVanished ? 'yes' : 'no'), false],
+  ['five faults: rows missing though the command ended well', ({ lostRows }) => lostRows, true],
+  ['five faults: those after which rows were missing', ({ lostBy }) => (lostBy.length === 0 ? 'none' : lostBy.join(', ')), false],
+  ['lines of configuration and code', ({ lines }) => lines, true],
+]
 const folder = mkdtempSync(join(tmpdir(), 'millrace-peers-run-'))
+const load = (): string => (loadavg()[0] ?? 0).toFixed(1)
+const loadBefore = load()
 const removeProgram = await useCompiledProgram()
 const database = await openDatabase({ databaseUrl: null, home: join(folder, 'postgres') })
 try {
@@ -37,9 +59,13 @@ try {
     for (let round = 1; round <= Number(values.rounds); round += 1) one.push(await tryRound(make(tools), round))
     rows.push(middleOf(one))
   }
-  const text = tableOf(rows)
+  const how = `Measured on ${new Date().toISOString().slice(0, 10)}; the middle of ${values.rounds} rounds; load of the machine ${loadBefore} at the beginning, ${load()} at the end, on ${cpus().length} cores.`
+  const text = `${tableOf(rows)}\n\n${how}`
   process.stdout.write(`${text}\n`)
-  if (values.write) writeSection(text)
+  if (values.write) {
+    writeSection(join('internals', 'peers.md'), text)
+    writeSection('comparison.md', lossesOf(rows))
+  }
 } finally {
   await database.close()
   removeProgram()
@@ -73,31 +99,34 @@ function middleOf(rounds: readonly Figures[]): Figures {
 }
 
 function tableOf(all: readonly Figures[]): string {
-  const line = (words: string, of: (one: Figures) => string | number): string => `| ${words} | ${all.map(of).join(' | ')} |`
+  const line = ([words, of]: (typeof measured)[number]): string => `| ${words} | ${all.map(shownBy(of)).join(' | ')} |`
   return [
-    line('', ({ name, version }) => `${name} ${version}`),
+    `| | ${all.map(({ name, version }) => `${name} ${version}`).join(' | ')} |`,
     `| --- |${all.map(() => ' --- |').join('')}`,
-    line('first load: rows', ({ rows }) => rows.toLocaleString('en-US')),
-    line('first load: seconds, the program’s start included', ({ firstSeconds }) => firstSeconds),
-    line('first load: CPU seconds of the tool', ({ firstCpuSeconds }) => firstCpuSeconds),
-    line('first load: peak memory of its largest process, MB', ({ firstMegabytes }) => firstMegabytes),
-    line('the same again, nothing changed: seconds', ({ againSeconds }) => againSeconds),
-    line('the same again: reports bought', ({ againReports }) => againReports),
-    line('killed after the submission, then run again: reports bought', ({ killedReports }) => killedReports),
-    line('a restated month loaded: seconds', ({ restatedSeconds }) => restatedSeconds),
-    line('its former values can be read', ({ keepsHistory }) => (keepsHistory ? 'yes' : 'no')),
-    line('rows that vanished from the answer are gone from the table', ({ endsVanished }) => (endsVanished ? 'yes' : 'no')),
-    line('five faults: rows missing though the command ended well', ({ lostRows }) => lostRows.toLocaleString('en-US')),
-    line('five faults: those after which rows were missing', ({ lostBy }) => (lostBy.length === 0 ? 'none' : lostBy.join(', '))),
-    line('lines of configuration and code', ({ lines }) => lines),
+    ...measured.map(line),
   ].join('\n')
 }
 
-function writeSection(text: string): void {
-  const page = resolve(import.meta.dirname, '..', '..', 'docs', 'internals', 'peers.md')
-  const between = /(<!-- measured: npm run bench:peers -->\n)[\s\S]*?(<!-- end of measured -->)/
+function shownBy(of: (one: Figures) => string | number): (one: Figures) => string {
+  return (one) => of(one).toLocaleString('en-US')
+}
+
+/** In which rows another tool has less than Millrace, and where that is better. */
+function lossesOf(all: readonly Figures[]): string {
+  const [own, ...others] = all
+  const lost = measured.flatMap(([words, of, lessIsBetter]) => {
+    const best = others.toSorted((a, b) => Number(of(a)) - Number(of(b)))[0]
+    if (own === undefined || best === undefined || !lessIsBetter || Number(of(best)) >= Number(of(own))) return []
+    return [`- ${words}: ${best.name} ${shownBy(of)(best)}, Millrace ${shownBy(of)(own)}`]
+  })
+  return lost.length === 0 ? 'None.' : lost.join('\n')
+}
+
+function writeSection(page: string, text: string): void {
+  const file = resolve(import.meta.dirname, '..', '..', 'docs', page)
+  const between = /(<!-- measured: npm run bench:peers[^\n]* -->\n)[\s\S]*?(<!-- end of measured -->)/
   writeFileSync(
-    page,
-    readFileSync(page, 'utf8').replace(between, (_, begin: string, end: string) => `${begin}${text}\n${end}`),
+    file,
+    readFileSync(file, 'utf8').replace(between, (_, begin: string, end: string) => `${begin}${text}\n${end}`),
   )
 }
