@@ -7,7 +7,7 @@ import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
 import type { Status } from '../web/reads/read-status.ts'
 import { assertKnownPipelines, personWith, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import type { Output } from './output.ts'
+import { fields, type Output } from './output.ts'
 
 /** Allows, or takes back what was allowed and not bought yet. */
 export const approveCommand: Handler = (invocation) =>
@@ -26,13 +26,7 @@ export const approveCommand: Handler = (invocation) =>
     const lists = await approveLists(database.kysely, args, personWith('approve'))
     for (const one of approved) invocation.output.event({ event: 'approved', ...one })
     for (const one of lists) invocation.output.event({ event: 'list_approved', ...listEvent(one) })
-    invocation.output.event({
-      event: 'summary',
-      command: 'approve',
-      approved: approved.length,
-      ...totals(approved),
-      lists: lists.length,
-    })
+    invocation.output.summary('approve', { approved: approved.length, ...totals(approved), lists: lists.length })
     for (const { pipeline, dimension, values, gone } of lists)
       invocation.output.line(
         `${pipeline}: the list of ${dimension} with ${counted(values, 'value')} (${formatNumber(gone)} gone): approved, as long as its query gives these.`,
@@ -53,14 +47,7 @@ const nothing = (pipelines: readonly string[]): string =>
 const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[], held: readonly HeldList[]): number => {
   for (const one of waiting) output.event({ event: 'needs_approval', ...one })
   for (const one of held) output.event({ event: 'list_held', ...listEvent(one) })
-  output.event({
-    event: 'summary',
-    command: 'approve',
-    dry_run: true,
-    waiting: waiting.length,
-    ...totals(waiting),
-    lists: held.length,
-  })
+  output.summary('approve', { dry_run: true, waiting: waiting.length, ...totals(waiting), lists: held.length })
   if (waiting.length + held.length === 0) output.line(nothing(args))
   if (waiting.length > 0) printWaiting(output, waiting)
   output.optionalTable(held, {
@@ -81,8 +68,7 @@ const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
     'needs approval': ({ pipeline }) => pipeline,
     why: ({ reasons }) => Object.keys(reasons).join(', '),
     months: ({ from, to }) => (from === to ? from : `${from}..${to}`),
-    units: ({ units }) => units,
-    reports: ({ reports }) => reports,
+    ...fields('units', 'reports'),
     credits: ({ credits }) => credits ?? 'not known',
     'a night may cost': ({ allowed }) => allowed,
   })
@@ -95,7 +81,7 @@ const totals = (all: readonly { readonly units: number; readonly reports: number
 
 const takeBack = async ({ args, output }: Invocation, database: Database): Promise<number> => {
   const dissolved = await withdraw(database.kysely, args, personWith('approve --withdraw'))
-  output.event({ event: 'summary', command: 'approve', withdrawn: dissolved })
+  output.summary('approve', { withdrawn: dissolved })
   output.line(
     dissolved === 0
       ? 'Nothing that was approved is left to be bought.'
@@ -113,8 +99,7 @@ export const printWords = (output: Output, { needs_approval, approved }: Pick<St
   }
   output.optionalTable(approved, {
     'approved, not bought yet': ({ pipeline }) => pipeline,
-    units: ({ units }) => units,
-    reports: ({ reports }) => reports,
+    ...fields('units', 'reports'),
     credits: ({ credits }) => credits ?? 'not known',
     by: ({ approved_by }) => approved_by,
     'done about': ({ done_on }) => done_on ?? 'next run',

@@ -19,7 +19,7 @@ import { readDashboards } from '../definition/dashboards.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
 import { readNotifyFile } from '../definition/notify-file.ts'
-import { type Problem, placeOf, showProblem, suggest } from '../definition/problem.ts'
+import { type Problem, placeOf, suggest } from '../definition/problem.ts'
 import type { Connection } from '../extract/http-types.ts'
 import { priceName } from '../plan/plan-context.ts'
 import { accountsOf, type ApiSettings, exampleTrouble, originOf, originTrouble, readApiSettings } from '../run/apis.ts'
@@ -36,7 +36,7 @@ import { webSettings } from '../web/web-server.ts'
 import { checkUnread } from './check/check-settings.ts'
 import { checkAnswers, checkDatabase, checkIdentity, checkLanding, checkLists } from './check/check-warehouse.ts'
 import { servicesFor } from './check/discover.ts'
-import { type Area, type Notes, note } from './check/notes.ts'
+import { type Area, createNotes, type Notes } from './check/notes.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { paint, stateTone } from './terminal.ts'
@@ -52,8 +52,8 @@ import { formulaSql } from '../semantic/formula.ts'
 export const checkCommand: Handler = async (invocation) => {
   const { output, options } = invocation
   const { notes, checked } = await check(invocation)
-  const findings = notes.filter(({ result }) => result === 'error' || result === 'warning')
-  const lines = notes.filter((one) => !findings.includes(one))
+  const findings = notes.all.filter(({ result }) => result === 'error' || result === 'warning')
+  const lines = notes.all.filter((one) => !findings.includes(one))
   for (const { area, result, message } of lines) {
     output.event({ event: 'check', area, result, message })
     if (options['all'] === true) output.line(`${paint(stateTone(result), result)} (${area}): ${message}`)
@@ -63,10 +63,10 @@ export const checkCommand: Handler = async (invocation) => {
     output.event({ event: 'finding', area, level: result, message, ...placeOf(message) })
     output.line(`${paint(stateTone(result), result)} (${area}): ${message}`)
   }
-  const countOf = (wanted: string): number => notes.filter(({ result }) => result === wanted).length
+  const countOf = (wanted: string): number => notes.all.filter(({ result }) => result === wanted).length
   const [errors, proved] = [countOf('error'), countOf('proved')]
   const [warnings, notAsked] = [findings.length - errors, lines.length - proved]
-  output.event({ event: 'summary', command: 'check', errors, warnings, proved, not_asked: notAsked, checked })
+  output.summary('check', { errors, warnings, proved, not_asked: notAsked, checked })
   const right = `${proved} passed, ${notAsked} not checked`
   const where = options['all'] === true ? '' : ': `millrace check --all` lists them'
   output.line(`${counted(errors, 'error')}, ${counted(warnings, 'warning')}; ${right}${where}.`)
@@ -74,11 +74,11 @@ export const checkCommand: Handler = async (invocation) => {
 }
 
 /** Nothing is changed anywhere; an area that cannot be checked is an error and does not stop the others. `checked`: those that could. */
-const check = async (invocation: Invocation): Promise<{ readonly notes: Notes; readonly checked: readonly string[] }> => {
+const check = async (invocation: Invocation) => {
   const folder = pipelinesFolder(invocation)
   const { signal } = invocation
   const offline = invocation.options['offline'] === true
-  const notes: Notes = []
+  const notes = createNotes()
   const checked = new Set<string>()
   const attempt = async <T>(area: Area, work: () => Promise<T>): Promise<T | null> => {
     try {
@@ -86,7 +86,7 @@ const check = async (invocation: Invocation): Promise<{ readonly notes: Notes; r
       checked.add(area)
       return result
     } catch (error) {
-      note(notes, area, 'error', messageOf(error))
+      notes.error(area, messageOf(error))
       return null
     }
   }
@@ -97,7 +97,7 @@ const check = async (invocation: Invocation): Promise<{ readonly notes: Notes; r
   if (folders !== null) await attempt('attributes', () => checkAttributes(folder, folders, definitions, notes))
   const model = await attempt('semantic', () => checkSemanticFiles(semanticFolders(folder), notes))
   const dashboards = await attempt('semantic', () => readDashboards(dashboardFolders(folder)))
-  for (const problem of dashboards?.problems ?? []) note(notes, 'semantic', 'error', showProblem(problem))
+  notes.problems('semantic', dashboards?.problems ?? [])
   const settings = await attempt('configuration', async () => settingsOf(invocation))
   const result = () => ({ notes, checked: [...checked] })
   if (settings === null) return result()
@@ -118,9 +118,9 @@ const check = async (invocation: Invocation): Promise<{ readonly notes: Notes; r
     if (database !== null) await attempt('landing', () => checkAnswers(database, settings, { offline, signal }, notes))
     if (database !== null) await attempt('identity', () => checkIdentity(database, settings, { offline, signal }, notes))
     if (apis !== null) await attempt('identity', () => checkOrigins(database, apis, definitions, notes))
-    if (offline) note(notes, 'service', 'not asked', 'keys, paths and datasets: --offline was given.')
+    if (offline) notes.notAsked('service', 'keys, paths and datasets: --offline was given.')
     else if (apis !== null && asking.length > 0)
-      await attempt('service', () => checkServices(invocation, { apis, asking, database }, notes))
+      await attempt('service', () => checkServices(invocation, apis, asking, database, notes))
   } finally {
     await database?.close()
   }
@@ -131,9 +131,9 @@ const open = ({ databaseUrl, home }: Settings): Promise<Database> => openDatabas
 
 /** A line for each file that is right. */
 const provedFiles = (notes: Notes, area: Area, files: readonly string[], problems: readonly Problem[], words: string): void => {
-  for (const problem of problems) note(notes, area, 'error', showProblem(problem))
+  notes.problems(area, problems)
   const wrong = new Set(problems.map(({ file }) => file))
-  for (const file of files) if (!wrong.has(file)) note(notes, area, 'proved', `${file}: ${words}`)
+  for (const file of files) if (!wrong.has(file)) notes.proved(area, `${file}: ${words}`)
 }
 
 const checkDefinitions = async (folder: string, { sources }: SourceFolders, notes: Notes): Promise<readonly Definition[]> => {
@@ -162,7 +162,7 @@ const checkAttributes = async (
 const checkMarts = async (folder: string, notes: Notes): Promise<readonly Mart[]> => {
   const { marts, problems } = await readMarts(martFolders(folder))
   provedFiles(notes, 'mart', [], problems, '')
-  if (marts.length > 0) note(notes, 'mart', 'proved', `${counted(marts.length, 'header')} of marts are whole.`)
+  if (marts.length > 0) notes.proved('mart', `${counted(marts.length, 'header')} of marts are whole.`)
   return marts
 }
 
@@ -181,13 +181,12 @@ const checkAlarms = async (
 ): Promise<void> => {
   const known = definitions.map(({ pipeline }) => pipeline)
   const { routes, problems } = await readNotifyFile(folder, known)
-  for (const problem of problems) note(notes, 'alarms', 'error', showProblem(problem))
+  notes.problems('alarms', problems)
   if (problems.length > 0) return
   const { receivers } = alarmingOf(settings, routes)
   const names = receivers.map(({ name }) => name).join(', ')
-  if (receivers.length > 0)
-    note(notes, 'alarms', 'proved', `their receivers are set: ${names}. \`millrace notify test\` tries them.`)
-  else note(notes, 'alarms', 'not asked', 'no receiver is set: nobody gets a message when something goes wrong (docs/alarms.md).')
+  if (receivers.length > 0) notes.proved('alarms', `their receivers are set: ${names}. \`millrace notify test\` tries them.`)
+  else notes.notAsked('alarms', 'no receiver is set: nobody gets a message when something goes wrong (docs/alarms.md).')
 }
 
 /** Readings of the program's own settings, each of which some command would refuse. */
@@ -225,12 +224,11 @@ const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], no
         () => apis.connection(of),
         () => apis.allowance(of),
       )
-      note(notes, 'configuration', 'proved', `${of.source}, account ${of.account}: its settings are there and well formed.`)
+      notes.proved('configuration', `${of.source}, account ${of.account}: its settings are there and well formed.`)
       return true
     } catch (error) {
       const messages = messageOf(error).split('\n')
-      for (const message of new Set(messages))
-        if (!notes.some((known) => known.message === message)) note(notes, 'configuration', 'error', message)
+      for (const message of new Set(messages)) if (!notes.isSaid(message)) notes.error('configuration', message)
       return false
     }
   })
@@ -246,10 +244,8 @@ const checkPrices = (apis: ApiSettings, { sources }: SourceFolders, definitions:
     })
     for (const name of apis.allowance(of).prices?.keys() ?? [])
       if (!asked.includes(name))
-        note(
-          notes,
+        notes.warning(
           'configuration',
-          'warning',
           `a price is set for '${name}' of account ${of.account}, which no definition asks for: it is not used. Definitions ask for ${[...new Set(asked)].sort().join(', ') || 'nothing'}.`,
         )
   }
@@ -269,7 +265,7 @@ const checkOrigins = async (
     const now = originOf(of, connection)
     const moved = isMigrated ? await originTrouble(database.kysely, now, connection.addressSetting) : null
     const troubles = [moved, exampleTrouble(connection, asking)].filter((one) => one !== null)
-    for (const trouble of troubles) note(notes, 'identity', 'error', trouble)
+    for (const trouble of troubles) notes.error('identity', trouble)
   }
 }
 
@@ -283,15 +279,11 @@ const connectionOf = (apis: ApiSettings, of: AccountOf): Connection | null => {
   }
 }
 
-interface ServiceCheck {
-  readonly apis: ApiSettings
-  readonly asking: readonly Asking[]
-  readonly database: Database | null
-}
-
 const checkServices = async (
   { signal, environment }: Invocation,
-  { apis, asking, database }: ServiceCheck,
+  apis: ApiSettings,
+  asking: readonly Asking[],
+  database: Database | null,
   notes: Notes,
 ): Promise<void> => {
   const service = await servicesFor(apis, database, createLog(environment['MILLRACE_LOG_LEVEL']))
@@ -301,7 +293,7 @@ const checkServices = async (
     const api = apis.apis.get(of.source)
     const name = `${of.source}, account ${of.account}`
     if (api?.check === undefined) {
-      note(notes, 'service', 'not asked', `${name}: its folder under sources has no check.`)
+      notes.notAsked('service', `${name}: its folder under sources has no check.`)
       continue
     }
     const found = await api.check(http, definitions).catch((error: unknown) => {
@@ -309,16 +301,16 @@ const checkServices = async (
       return [{ level: 'error' as const, message: error.message }]
     })
     for (const { level, message } of found)
-      note(notes, 'service', level, level === 'error' || level === 'warning' ? message : `${name}: ${message}`)
-    if (found.length === 0) note(notes, 'service', 'proved', `${name}: its own checks found nothing wrong.`)
+      notes.add('service', level, level === 'error' || level === 'warning' ? message : `${name}: ${message}`)
+    if (found.length === 0) notes.proved('service', `${name}: its own checks found nothing wrong.`)
   }
 }
 
 /** Without a database: what the files say. @returns the model as far as it is right */
 const checkSemanticFiles = async (folders: readonly string[], notes: Notes): Promise<SemanticModel> => {
   const { model, problems, files } = await readSemantics(folders)
-  for (const problem of problems) note(notes, 'semantic', 'error', showProblem(problem))
-  if (problems.length === 0) note(notes, 'semantic', 'proved', `${counted(files.length, 'semantic file')} are understood.`)
+  notes.problems('semantic', problems)
+  if (problems.length === 0) notes.proved('semantic', `${counted(files.length, 'semantic file')} are understood.`)
   return model
 }
 
@@ -328,14 +320,14 @@ const checkSemanticColumns = async (db: Db, { subjects }: SemanticModel, notes: 
   for (const subject of subjects.values()) {
     const columns = await columnNames(db, `bi.${subject.view}`)
     if (columns.length === 0) {
-      note(notes, 'semantic', 'not asked', `${subject.name}: bi.${subject.view} is not there; its pipeline is not defined here.`)
+      notes.notAsked('semantic', `${subject.name}: bi.${subject.view} is not there; its pipeline is not defined here.`)
       continue
     }
     const problems = [...(await columnProblems(db, subject, columns)), ...(await formulaProblems(db, subject))]
-    for (const problem of problems) note(notes, 'semantic', 'error', showProblem(problem))
+    notes.problems('semantic', problems)
     if (problems.length === 0) good += subject.metrics.size
   }
-  if (good > 0) note(notes, 'semantic', 'proved', `${counted(good, 'metric')} are made of columns that are there.`)
+  if (good > 0) notes.proved('semantic', `${counted(good, 'metric')} are made of columns that are there.`)
 }
 
 const columnProblems = async (db: Db, subject: Subject, columns: readonly string[]): Promise<Problem[]> => {

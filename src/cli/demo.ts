@@ -158,14 +158,10 @@ const demoReader = async (database: Database): Promise<string> => {
   return url.href
 }
 
-interface Sample {
-  readonly columns: readonly string[]
-  readonly rows: readonly Readonly<Record<string, unknown>>[]
-  readonly total: number
-}
+type Sample = Awaited<ReturnType<typeof sampleRows>>
 
 /** Key columns that differ and the measures, newest period first. @param limit rows at most. */
-const sampleRows = async (kysely: Db, definition: Definition, limit: number): Promise<Sample> => {
+const sampleRows = async (kysely: Db, definition: Definition, limit: number) => {
   const columns = definition.columns
     .filter((column) => column.origin !== 'param')
     .map((column) => column.name)

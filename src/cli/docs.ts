@@ -32,7 +32,7 @@ export const docs: Handler = async (invocation) => {
   const documents = new Map([...all].map(([path, text]) => [join(out, path), text]))
   const { files, stale, removed, kept } = await write(documents, out, check)
   const shown = (list: readonly string[]): string[] => list.map((file) => relative(folder, file))
-  output.event({ event: 'summary', command: 'docs', check, files: shown(files), stale: shown(stale), kept: shown(kept) })
+  output.summary('docs', { check, files: shown(files), stale: shown(stale), kept: shown(kept) })
   const written = (file: string): string => (removed.includes(file) ? 'removed  ' : 'wrote    ')
   const state = (file: string): string =>
     kept.includes(file) ? 'yours    ' : stale.includes(file) ? (check ? 'stale    ' : written(file)) : 'unchanged'

@@ -65,7 +65,7 @@ const writeFile = async ({ options, folder, output }: Invocation, { database, vi
   const format = formatOf(options['format'], options['out'])
   const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
   const rows = await exportView(database, { view, format, file, filter })
-  output.event({ event: 'summary', command: 'export', view, format, file, rows })
+  output.summary('export', { view, format, file, rows })
   output.line(`wrote ${counted(rows, 'row')} to ${file}`)
 }
 
@@ -74,17 +74,7 @@ const writeMonths = async (invocation: Invocation, { database, view, filter }: A
   const target = await targetOf(invocation, view)
   const result = await exportMonths(database, { view, filter, sinceLast: options['since'] !== undefined, target })
   const { written, unchanged, removed, rows } = result
-  output.event({
-    event: 'summary',
-    command: 'export',
-    view,
-    format: 'parquet',
-    place: target.place,
-    written,
-    unchanged,
-    removed,
-    rows,
-  })
+  output.summary('export', { view, format: 'parquet', place: target.place, written, unchanged, removed, rows })
   output.line(
     `wrote ${counted(rows, 'row')} in ${counted(written.length, 'month')} to ${target.place}` +
       `; ${unchanged} unchanged${removed.length === 0 ? '' : `, ${removed.length} removed`}`,

@@ -36,7 +36,7 @@ export const init: Handler = async ({ args, options, folder, output }) => {
     else await writeFile(to, text.replaceAll('{{name}}', name).replaceAll('{{version}}', origin))
   }
   const written = files.map(({ to }) => relative(folder, to)).sort()
-  output.event({ event: 'summary', command: 'init', folder: target, files: written, millrace: origin })
+  output.summary('init', { folder: target, files: written, millrace: origin })
   output.line(`wrote ${counted(written.length, 'file')} below ${relative(folder, target) || '.'}`)
   if (origin.startsWith('file:'))
     output.line(

@@ -14,6 +14,7 @@ import { openAlarms } from '../web/reads/read-alarms.ts'
 import { byAction } from './command-options.ts'
 import { withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
+import { fields } from './output.ts'
 import { timesOf } from './zone.ts'
 
 export const notifications: Handler = async (invocation) => byAction(invocation, { test, list })
@@ -29,7 +30,7 @@ const test = (invocation: Invocation, names: readonly string[]): Promise<number>
       output.line(`${receiver} (${kind}): ${problem === null ? 'accepted the message.' : `did not accept it: ${problem}`}`)
     }
     const failed = results.filter(({ problem }) => problem !== null).length
-    output.event({ event: 'summary', command: 'notify test', told: results.length - failed, failed })
+    output.summary('notify test', { told: results.length - failed, failed })
     return failed === 0 ? 0 : 1
   })
 
@@ -41,7 +42,7 @@ const list = (invocation: Invocation, rest: readonly string[]): Promise<number> 
     const alarms = await openAlarms(database.kysely)
     const times = timesOf(invocation)
     for (const alarm of alarms) output.event({ event: 'alarm', ...alarm })
-    output.event({ event: 'summary', command: 'notify list', alarms: alarms.length, receivers: receivers.length })
+    output.summary('notify list', { alarms: alarms.length, receivers: receivers.length })
     if (receivers.length === 0)
       output.line(
         'No receiver is set: nothing is watched, and nobody gets a message (docs/alarms.md). `millrace status` says what is wrong now.',
@@ -49,8 +50,7 @@ const list = (invocation: Invocation, rest: readonly string[]): Promise<number> 
     else if (alarms.length === 0) output.line('Nothing is wrong: no alarm is open.')
     if (alarms.length > 0)
       output.table(alarms, {
-        severity: ({ severity }) => severity,
-        kind: ({ kind }) => kind,
+        ...fields('severity', 'kind'),
         since: ({ raised_at }) => times.at(raised_at),
         'sent to': ({ told }) => told.map(({ receiver, state }) => `${receiver}: ${state}`).join(', '),
         'what is wrong': ({ message }) => message.slice(0, 100),
@@ -81,7 +81,7 @@ export const webhooks: Handler = (invocation) => {
     const results: boolean[] = []
     for (const subscriber of subscribers(invocation, runtime)) results.push(await act(invocation, runtime, subscriber))
     const failed = results.filter((isDone) => !isDone).length
-    invocation.output.event({ event: 'summary', command: `webhooks ${action}`, done: results.length - failed, failed })
+    invocation.output.summary(`webhooks ${action}`, { done: results.length - failed, failed })
     return failed === 0 ? 0 : 1
   })
 }

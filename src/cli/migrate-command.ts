@@ -31,9 +31,7 @@ export const migrate: Handler = async (invocation) => {
   })
   const { applied, published, made, changed, removed, statements, declared, attributes } = result
   for (const [migration, sql] of statements) output.event({ event: 'sql', migration, statements: sql })
-  output.event({
-    event: 'summary',
-    command: 'migrate',
+  output.summary('migrate', {
     dry_run: dryRun,
     applied,
     published,
@@ -110,7 +108,7 @@ const declaredLines = ({ identity, adopted }: Settled): string[] => {
 /** Prints SQL and runs none. */
 export const roles: Handler = async ({ output }) => {
   const text = rolesSql()
-  output.event({ event: 'summary', command: 'roles', sql: text })
+  output.summary('roles', { sql: text })
   output.line(text)
   return 0
 }

@@ -39,7 +39,7 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
   const { file } = isFilled ? await newMigration(migrationOf(invocation, name)) : { file: null }
   const example = isFilled ? await writeExample(folder, name) : null
   const files = [definition, file, example].flatMap((one) => one ?? []).map((one) => relative(invocation.folder, one))
-  output.event({ event: 'summary', command: 'new', dataset: name, files, filled: isFilled })
+  output.summary('new', { dataset: name, files, filled: isFilled })
   for (const one of files) output.line(`wrote ${one}`)
   output.line(
     isFilled
@@ -92,7 +92,7 @@ const writeMigration = async (invocation: Invocation, name: string): Promise<num
   const { output } = invocation
   const { file, kind } = await newMigration(migrationOf(invocation, name))
   const files = file === null ? [] : [relative(invocation.folder, file)]
-  output.event({ event: 'summary', command: 'new', migration: name, kind, files })
+  output.summary('new', { migration: name, kind, files })
   for (const one of files) output.line(`wrote ${one}`)
   output.line(
     file === null

@@ -5,7 +5,7 @@ import type { Capabilities } from '../extract/api.ts'
 import { type Answer, discoverCapabilities, discoverDatasets, type DiscoverRequest } from './check/discover.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import type { Output } from './output.ts'
+import { fields, type Output } from './output.ts'
 
 /** Asks each API that has its settings. */
 export const describe: Handler = async (invocation) => {
@@ -35,8 +35,7 @@ export const capabilities: Handler = async (invocation) => {
     const kinds = [...new Set(found.families.flatMap(({ values }) => Object.keys(values)))]
     output.table(found.families, {
       family: ({ name }) => name,
-      from: ({ from }) => from,
-      to: ({ to }) => to,
+      ...fields('from', 'to'),
       ...Object.fromEntries(kinds.map((kind) => [kind, ({ values }: Family) => values[kind]?.join(' ') ?? null])),
     })
     if (found.remainingHits !== null) output.line(`${counted(found.remainingHits, 'request')} left.`)
@@ -67,7 +66,7 @@ const showAnswers = <T>(
   show: (said: T, output: Output) => Readonly<Record<string, unknown>>,
 ): number => {
   if (answers.length === 0) {
-    output.event({ event: 'summary', command, offered: false })
+    output.summary(command, { offered: false })
     output.line(`No source here has a way to tell ${what}.`)
   }
   for (const { api, said } of answers) {
@@ -76,7 +75,7 @@ const showAnswers = <T>(
     const offered = said !== null
     // Absence is no failure: not every version of a service has the endpoint.
     if (!offered) output.line(`The service does not tell ${what} (no such endpoint). Nothing depends on it.`)
-    output.event({ event: 'summary', command, ...name, offered, ...(offered ? show(said, output) : {}) })
+    output.summary(command, { ...name, offered, ...(offered ? show(said, output) : {}) })
   }
   return 0
 }

@@ -14,6 +14,8 @@ export interface Output {
   line(text?: string): void
   /** One JSON object on standard output; only with `--json`. */
   event(value: Readonly<Record<string, unknown>>): void
+  /** The closing object. */
+  summary(command: string, value: Readonly<Record<string, unknown>>): void
   /** A remark on standard error, in both modes. */
   note(text: string): void
   /** Columns aligned for people; numbers to the right; in blocks where the terminal is too narrow. */
@@ -23,9 +25,17 @@ export interface Output {
 }
 
 /** By the heads of the columns, what each shows of a row; null is a dash. */
-type Columns<Row> = Readonly<Record<string, (row: Row) => string | number | null>>
+type Columns<Row> = Readonly<Record<string, (row: Row) => Cell>>
 
-const shown = (cell: string | number | null): string => (typeof cell === 'number' ? formatNumber(cell) : (cell ?? '-'))
+/** Columns that are called as the fields they show. */
+export const fields = <Name extends string>(...names: readonly Name[]) =>
+  Object.fromEntries(names.map((name) => [name, (row: Readonly<Record<Name, Cell>>) => row[name]])) as {
+    readonly [Of in Name]: (row: { readonly [Field in Of]: Cell }) => Cell
+  }
+
+type Cell = string | number | null
+
+const shown = (cell: Cell): string => (typeof cell === 'number' ? formatNumber(cell) : (cell ?? '-'))
 
 /** @param json one JSON object a line instead of text */
 export const createOutput = (json: boolean): Output => {
@@ -40,14 +50,16 @@ export const createOutput = (json: boolean): Output => {
       line(/^─[─ ]*$/.test(text) ? paint('dim', text) : text)
   }
   let summedUp = false
+  const event: Output['event'] = (value) => {
+    summedUp ||= value['event'] === 'summary'
+    if (json) process.stdout.write(`${redact(JSON.stringify(value))}\n`)
+  }
   return {
     json,
     isSummedUp: () => summedUp,
     line,
-    event: (value) => {
-      summedUp ||= value['event'] === 'summary'
-      if (json) process.stdout.write(`${redact(JSON.stringify(value))}\n`)
-    },
+    event,
+    summary: (command, value) => event({ event: 'summary', command, ...value }),
     note: (text) => void process.stderr.write(`${redact(wrapText(nearPaths(text), columnsOf(process.stderr)))}\n`),
     table,
     optionalTable: (rows, columns) => {

@@ -14,10 +14,11 @@ import { tellAfter } from './run-commands.ts'
 import { byAction, wholeNumber } from './command-options.ts'
 import { assertKnownPipelines, withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
+import { fields } from './output.ts'
 import { exitCodeOf, printSummary, summaryEvent } from './summary.ts'
 import { timesOf } from './zone.ts'
 import { waitedFor } from '../ledger/register-jobs.ts'
-import { type RunResult, runJobs } from '../run/run-jobs.ts'
+import { runJobs } from '../run/run-jobs.ts'
 
 const by = 'command line'
 
@@ -31,12 +32,11 @@ const list = async (invocation: Invocation, pipelines: readonly string[]): Promi
     await assertKnownPipelines(kysely, invocation, pipelines)
     const { rows, total } = await listPurchases(kysely, { pipelines, limit })
     for (const row of rows) output.event({ event: 'report', ...row })
-    output.event({ event: 'summary', command: 'reports list', listed: rows.length, total })
+    output.summary('reports list', { listed: rows.length, total })
     const times = timesOf(invocation)
     output.table(rows, {
       job: ({ job_id }) => String(job_id),
-      kind: ({ kind }) => kind,
-      pipeline: ({ pipeline }) => pipeline,
+      ...fields('kind', 'pipeline'),
       months: ({ window_from, window_to }) => showSpan({ from: window_from, to: window_to }),
       units: ({ cells }) => cells,
       state: ({ state, status_word }) => (status_word === null ? state : `${state} (${status_word})`),
@@ -64,7 +64,7 @@ const adopt = async (invocation: Invocation, [job, reportId, ...rest]: readonly 
     throw new EtlError('USAGE', 'Write `millrace reports adopt JOB ID`, with the id as the service shows it.')
   return withDatabase(invocation, async ({ kysely }) => {
     await adoptReport(kysely, { jobId, reportId, by })
-    invocation.output.event({ event: 'summary', command: 'reports adopt', job_id: jobId, report_id: reportId })
+    invocation.output.summary('reports adopt', { job_id: jobId, report_id: reportId })
     invocation.output.line(
       `Job ${jobId} has report ${reportId} now. The next run polls, downloads and loads it; nothing is bought.`,
     )
@@ -77,7 +77,7 @@ const giveUp = async (invocation: Invocation, [job, ...rest]: readonly string[])
   const sure = invocation.options['sure'] === true
   return withDatabase(invocation, async ({ kysely }) => {
     await giveUpReport(kysely, { jobId, by, sure })
-    invocation.output.event({ event: 'summary', command: 'reports give-up', job_id: jobId })
+    invocation.output.summary('reports give-up', { job_id: jobId })
     invocation.output.line(`Job ${jobId} is given up. The next run that wants its units buys them again.`)
     return 0
   })
@@ -90,7 +90,7 @@ export const release: Handler = async (invocation) => {
   )
   // The key is asked for only where the service must be: a held answer loads without.
   return withRuntime(invocation, { callsService: false, usesLanding: true, pipelines: [] }, async (runtime, progress) => {
-    const result = await releaseUnits(runtime, ids, { by: 'command line', signal: invocation.signal })
+    const result = await releaseUnits(runtime, ids, invocation.signal)
     if (result.run !== null) await tellAfter(runtime, result.run)
     progress.stop()
     return printReleased(invocation, runtime, result)
@@ -127,7 +127,7 @@ export const cancel: Handler = async (invocation) => {
   const runId = wholeNumber(invocation.args[0], (text) => `'${text}' is not a run's number; \`millrace status\` lists the runs.`)
   return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
     const { parked, withdrawn, state } = await cancelRun(runtime, runId)
-    invocation.output.event({ event: 'summary', command: 'cancel', run_id: runId, state, units_parked: parked, withdrawn })
+    invocation.output.summary('cancel', { run_id: runId, state, units_parked: parked, withdrawn })
     invocation.output.line(`Run ${runId} is ${state}; ${counted(parked, 'unit')} put back. Nothing more is submitted for it.`)
     if (withdrawn > 0) invocation.output.line(`${counted(withdrawn, 'failed purchase')} taken back: no night tries them again.`)
     invocation.output.line('Run the same command again to resume.')
@@ -135,25 +135,10 @@ export const cancel: Handler = async (invocation) => {
   })
 }
 
-interface ReleaseResult {
-  /** Unit by unit, in the order they were named. */
-  readonly units: ReadonlyMap<number, Release['kind']>
-  /** null: none of them was held, and there was nothing to work on. */
-  readonly run: RunResult | null
-}
+type ReleaseResult = Awaited<ReturnType<typeof releaseUnits>>
 
-/** Who releases, and when to stop. */
-interface ReleaseRequest {
-  readonly by: string
-  readonly signal: AbortSignal
-}
-
-/** Throws USAGE, and releases none, where the ledger does not know one of the units; CONFIGURATION where the service must be asked and the key is missing. */
-const releaseUnits = async (
-  runtime: Runtime,
-  unitIds: readonly number[],
-  { by, signal }: ReleaseRequest,
-): Promise<ReleaseResult> => {
+/** `units` in the order they were named; `run` null: none of them was held. Throws USAGE, and releases none, where the ledger does not know one of the units; CONFIGURATION where the service must be asked and the key is missing. */
+const releaseUnits = async (runtime: Runtime, unitIds: readonly number[], signal: AbortSignal) => {
   const { kysely } = runtime.database
   const unknown = await unknownUnits(kysely, unitIds)
   if (unknown.length > 0) {

@@ -41,9 +41,9 @@ export const reasonsOf = (jobs: readonly PreviewJob[]): ReasonRow[] => {
         reason: first.approved ? 'approved' : first.reason,
         from: spans[0] ?? '',
         to: spans.at(-1) ?? '',
-        units: sum(group, ({ units }) => units),
-        reports: sum(group, ({ reports }) => reports),
-        requests: sum(group, ({ requests }) => requests),
+        units: sum(group, 'units'),
+        reports: sum(group, 'reports'),
+        requests: sum(group, 'requests'),
         rows: known(({ rows }) => rows),
         credits: known(({ quota }) => quota),
         held: first.held,
@@ -64,10 +64,10 @@ const rangeOf = (jobs: readonly PreviewJob[]): { readonly low: number; readonly 
 const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview): Record<string, unknown> => {
   const now = jobs.filter(({ held }) => !held)
   const waits = jobs.filter(({ held }) => held)
-  const [units, rows] = [sum(now, (job) => job.units), sum(now, (job) => job.rows)]
-  const done = sum(pipelines, (one) => one.done)
-  const held = sum(pipelines, (one) => one.held) + sum(waits, (job) => job.units)
-  const waiting = sum(pipelines, (one) => one.notPublished)
+  const [units, rows] = [sum(now, 'units'), sum(now, 'rows')]
+  const done = sum(pipelines, 'done')
+  const held = sum(pipelines, 'held') + sum(waits, 'units')
+  const waiting = sum(pipelines, 'notPublished')
   const known = pipelines.filter(({ forecast }) => forecast !== null)
   return {
     event: 'summary',
@@ -76,9 +76,9 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
     run_id: null,
     units: { planned: units + done + held + waiting, loaded: units, unchanged: done, waiting, held, failed: 0 },
     rows: { read: rows, inserted: rows, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
-    requests: sum(now, ({ requests }) => requests),
-    reports_submitted: sum(now, ({ reports }) => reports),
-    quota_used: sum(now, ({ quota }) => quota),
+    requests: sum(now, 'requests'),
+    reports_submitted: sum(now, 'reports'),
+    quota_used: sum(now, 'quota'),
     // The price of these is unknown: they are not among the credits.
     unpriced_units: sum(
       now.filter(({ quota }) => quota === null),
@@ -86,15 +86,15 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
     ),
     quota_range: rangeOf(now),
     bytes: 0,
-    seconds: Math.round(sum(pipelines, ({ seconds }) => seconds) * 10) / 10,
+    seconds: Math.round(sum(pipelines, 'seconds') * 10) / 10,
     free_requests: asked,
     needs_approval: {
-      units: sum(waits, (job) => job.units) + sum(pipelines, (one) => one.waiting.units),
-      reports: sum(waits, (job) => job.reports) + sum(pipelines, (one) => one.waiting.reports),
-      credits: sum(waits, ({ quota }) => quota) + sum(pipelines, (one) => one.waiting.credits),
+      units: sum(waits, 'units') + sum(pipelines, (one) => one.waiting.units),
+      reports: sum(waits, 'reports') + sum(pipelines, (one) => one.waiting.reports),
+      credits: sum(waits, 'quota') + sum(pipelines, (one) => one.waiting.credits),
     },
     estimated: priced < now.length + waits.length,
-    forecast: known.length === 0 ? null : sum(known, (one) => one.forecast),
+    forecast: known.length === 0 ? null : sum(known, 'forecast'),
     done_on:
       pipelines
         .map(({ doneOn }) => doneOn)

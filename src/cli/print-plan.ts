@@ -44,10 +44,10 @@ const tableLines = ({ jobs, pipelines }: Preview): string[] => {
 type Figures = Pick<ReasonRow, 'units' | 'reports' | 'requests' | 'credits' | 'held'>
 
 const wholeOf = (rows: readonly ReasonRow[]): Figures => ({
-  units: sum(rows, ({ units }) => units),
-  reports: sum(rows, ({ reports }) => reports),
-  requests: sum(rows, ({ requests }) => requests),
-  credits: rows.every(({ credits }) => credits === null) ? null : sum(rows, ({ credits }) => credits),
+  units: sum(rows, 'units'),
+  reports: sum(rows, 'reports'),
+  requests: sum(rows, 'requests'),
+  credits: rows.every(({ credits }) => credits === null) ? null : sum(rows, 'credits'),
   held: rows.some(({ held }) => held),
 })
 
@@ -136,7 +136,7 @@ export const closingLines = (preview: Preview): string[] => {
   const { jobs, pipelines } = preview
   const now = jobs.filter(({ held }) => !held)
   return [
-    `Now: ${totalWords(now)}, about ${formatSeconds(sum(pipelines, ({ seconds }) => seconds))}.`,
+    `Now: ${totalWords(now)}, about ${formatSeconds(sum(pipelines, 'seconds'))}.`,
     ...heldLines(jobs, pipelines),
     ...paceLines(pipelines),
     ...monthLines(preview),
@@ -146,12 +146,7 @@ export const closingLines = (preview: Preview): string[] => {
 }
 
 const totalWords = (jobs: readonly PreviewJob[]): string => {
-  const [units, reports, requests, rows] = [
-    sum(jobs, (one) => one.units),
-    sum(jobs, (one) => one.reports),
-    sum(jobs, (one) => one.requests),
-    sum(jobs, (one) => one.rows),
-  ]
+  const [units, reports, requests, rows] = [sum(jobs, 'units'), sum(jobs, 'reports'), sum(jobs, 'requests'), sum(jobs, 'rows')]
   return [
     counted(units, 'unit'),
     counted(reports, 'report'),
@@ -163,10 +158,7 @@ const totalWords = (jobs: readonly PreviewJob[]): string => {
 
 /** An unknown price is not 0. */
 const creditWords = (jobs: readonly PreviewJob[]): string => {
-  const credits = counted(
-    sum(jobs, ({ quota }) => quota),
-    'credit',
-  )
+  const credits = counted(sum(jobs, 'quota'), 'credit')
   if (jobs.every(({ quota }) => quota !== null)) return credits
   return jobs.some(({ quota }) => (quota ?? 0) > 0) ? `${credits} and what has no price yet` : 'price not known'
 }
@@ -174,10 +166,10 @@ const creditWords = (jobs: readonly PreviewJob[]): string => {
 const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipeline[]): string[] => {
   const lines = pipelines.flatMap(({ pipeline, verdict, waiting }) => {
     const held = jobs.filter((job) => job.held && job.pipeline === pipeline)
-    const units = sum(held, (job) => job.units) + waiting.units
+    const units = sum(held, 'units') + waiting.units
     if (units === 0) return []
     const isKnown = waiting.priced && held.every(({ quota }) => quota !== null)
-    const credits = isKnown ? `about ${counted(sum(held, ({ quota }) => quota) + waiting.credits, 'credit')}` : 'price not known'
+    const credits = isKnown ? `about ${counted(sum(held, 'quota') + waiting.credits, 'credit')}` : 'price not known'
     const allowed =
       verdict === null || !Number.isFinite(verdict.allowed)
         ? ''
@@ -207,14 +199,14 @@ const monthLines = ({ jobs, pipelines }: Preview): string[] => {
   return byAccount.slice(0, 2).flatMap(([account, group]) => {
     const spent = group[0]?.accountSpent ?? 0
     const mine = jobs.filter((job) => !job.held && group.some(({ pipeline }) => pipeline === job.pipeline))
-    const after = Math.round(spent + sum(mine, ({ quota }) => quota))
+    const after = Math.round(spent + sum(mine, 'quota'))
     const budget = group[0]?.accountBudget ?? (group.length === 1 ? (group[0]?.budget ?? null) : null)
     const of = budget === null ? '' : ` of ${formatNumber(budget)}`
     const left = budget === null ? '' : `, ${formatNumber(Math.max(0, budget - after))} left`
     const known = group.filter(({ forecast }) => forecast !== null)
     // What other pipelines of the account have spent is spent at the end of the month, too.
-    const others = Math.max(0, spent - sum(group, (one) => one.spent))
-    const forecast = formatNumber(Math.round(sum(known, (one) => one.forecast) + others))
+    const others = Math.max(0, spent - sum(group, 'spent'))
+    const forecast = formatNumber(Math.round(sum(known, 'forecast') + others))
     return [
       clipped(
         `Month (${account}): ${formatNumber(Math.round(spent))}${of} credits spent, ${formatNumber(after)} after this${left}.`,
@@ -230,7 +222,7 @@ const budgetLines = (group: readonly PreviewPipeline[], jobs: readonly PreviewJo
   group
     .flatMap(({ pipeline, budget, spent }) => {
       if (budget === null) return []
-      const after = Math.round(spent + sum(jobs.filter((job) => job.pipeline === pipeline), ({ quota }) => quota)) // biome-ignore format: one look
+      const after = Math.round(spent + sum(jobs.filter((job) => job.pipeline === pipeline), 'quota')) // biome-ignore format: one look
       return [clipped(`  ${pipeline}: ${formatNumber(Math.max(0, budget - after))} of ${formatNumber(budget)} left after this.`)]
     })
     .slice(0, 3)
@@ -241,9 +233,7 @@ const pageLines = ({ jobs, pipelines }: Preview): string[] =>
     .flatMap(({ pipeline, price }) => {
       const ranges = jobs.flatMap((job) => (job.pipeline === pipeline && job.range !== null ? [job.range] : []))
       if (ranges.length === 0) return []
-      const [low, high] = [sum(ranges, (one) => one.low), sum(ranges, (one) => one.high)].map((one) =>
-        formatNumber(Math.round(one)),
-      )
+      const [low, high] = [sum(ranges, 'low'), sum(ranges, 'high')].map((one) => formatNumber(Math.round(one)))
       return [`${pipeline}: ${low} to ${high} credits${price === null ? '; the first bill settles it' : ' by the bills so far'}.`]
     })
     .slice(0, 2)

@@ -190,30 +190,25 @@ const barView = (line: ProgressLine): View => {
   }
 }
 
-interface ProgressLine {
-  /** Call when more units are planned: where all earlier ones are done, counting begins anew. */
-  planned(units: number): void
-  /** Units done and planned since then. */
-  share(): { readonly done: number; readonly planned: number }
-  /** @param columns what does not fit is left out from the end: the units and the time left come first */
-  text(columns?: number): string
-}
+type ProgressLine = ReturnType<typeof createProgressLine>
 
 /** @param now milliseconds of a clock that never goes back */
-export const createProgressLine = ({ counters }: Progress, now: () => number = () => performance.now()): ProgressLine => {
+export const createProgressLine = ({ counters }: Progress, now: () => number = () => performance.now()) => {
   let from: Counters = { ...counters }
   let startedAt = now()
   const since = (name: keyof Counters): number => counters[name] - from[name]
   // A job may cover more units than the run asked of it.
   const share = () => ({ done: Math.min(since('unitsDone'), since('unitsPlanned')), planned: since('unitsPlanned') })
   return {
-    planned: (units) => {
+    /** Call when more units are planned: where all earlier ones are done, counting begins anew. */
+    planned: (units: number): void => {
       const before = counters.unitsPlanned - units
       if (counters.unitsDone < before) return
       from = { ...counters, unitsPlanned: before, unitsDone: before }
       startedAt = now()
     },
     share,
+    /** @param columns what does not fit is left out from the end: the units and the time left come first */
     text: (columns = Number.POSITIVE_INFINITY) => {
       const { done, planned } = share()
       const seconds = (now() - startedAt) / 1000

@@ -23,7 +23,7 @@ import { type Answer, discoverCredits } from './check/discover.ts'
 import { pipelinesFolder, settingsOf, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { discoverRequest } from './offered-commands.ts'
-import type { Output } from './output.ts'
+import { fields, type Output } from './output.ts'
 
 /** The ledger is asked also where the service cannot be. */
 export const quota: Handler = async (invocation) => {
@@ -34,9 +34,7 @@ export const quota: Handler = async (invocation) => {
     const answers = await discoverCredits(discoverRequest(invocation), database)
     const services = answers.length > 1 ? { services: Object.fromEntries(answers.map(({ api, said }) => [api, said])) } : {}
     quotaEvents(output, found)
-    output.event({
-      event: 'summary',
-      command: 'quota',
+    output.summary('quota', {
       month: found.month,
       service: answers[0]?.said ?? null,
       ...services,
@@ -95,11 +93,11 @@ const quotaEvents = (output: Output, { month, spending, tags, forecasts: foretol
 
 /** Of the month. What the service charged beyond what is on record is part of no pipeline. */
 const totals = ({ spending, forecasts: foretold, unwanted, meters }: QuotaOf) => ({
-  used: sum(spending, ({ used }) => used),
-  reserved: sum(spending, ({ reserved }) => reserved),
+  used: sum(spending, 'used'),
+  reserved: sum(spending, 'reserved'),
   ...forecastOf(foretold),
-  unwanted: sum(unwanted, ({ credits }) => credits),
-  not_on_record: sum(meters, ({ difference }) => difference),
+  unwanted: sum(unwanted, 'credits'),
+  not_on_record: sum(meters, 'difference'),
 })
 
 /** `forecast` is a number where every price is known, else there is a `forecast_range`. */
@@ -145,20 +143,17 @@ const printPipelines = (output: Output, quota: QuotaOf): void => {
   }))
   const all = {
     ...{ pipeline: 'all', account: '', tags: {}, end: endCell(forecasts) },
-    reports: sum(spending, ({ reports }) => reports),
-    requests: sum(spending, ({ requests }) => requests),
-    used: sum(spending, ({ used }) => used),
-    reserved: sum(spending, ({ reserved }) => reserved),
+    reports: sum(spending, 'reports'),
+    requests: sum(spending, 'requests'),
+    used: sum(spending, 'used'),
+    reserved: sum(spending, 'reserved'),
   }
   const isTagged = spending.some(({ tags }) => Object.keys(tags).length > 0)
   output.table([...rows, all], {
     [month]: ({ pipeline }) => pipeline,
     account: ({ account }) => account,
     ...(isTagged ? { tags: ({ tags }: Pick<Spending, 'tags'>) => tagWords(tags) } : {}),
-    reports: ({ reports }) => reports,
-    requests: ({ requests }) => requests,
-    used: ({ used }) => used,
-    reserved: ({ reserved }) => reserved,
+    ...fields('reports', 'requests', 'used', 'reserved'),
     'at its end': ({ end }) => end,
   })
 }
@@ -172,8 +167,7 @@ const printTags = (output: Output, { tags }: QuotaOf): void =>
   output.optionalTable(tags, {
     tag: ({ tag }) => tag,
     value: ({ value }) => value ?? '(none)',
-    used: ({ used }) => used,
-    reserved: ({ reserved }) => reserved,
+    ...fields('used', 'reserved'),
     pipelines: ({ pipelines }) => pipelines.join(', '),
   })
 
@@ -183,9 +177,7 @@ const printValues = (output: Output, { values }: QuotaOf): void => {
   if (values === null) return
   output.line()
   output.table(values.slice(0, mostValues), {
-    value: ({ value }) => value,
-    pipeline: ({ pipeline }) => pipeline,
-    credits: ({ credits }) => credits,
+    ...fields('value', 'pipeline', 'credits'),
     'in a list': ({ wanted }) => (wanted ? 'yes' : 'no'),
   })
   if (values.length > mostValues) output.line(`and ${formatNumber(values.length - mostValues)} more; --json has all.`)
@@ -200,10 +192,10 @@ const printUnwanted = (output: Output, { unwanted }: QuotaOf): void =>
   })
 
 const printBooks = (output: Output, { meters, spending }: QuotaOf): void => {
-  const requests = sum(spending, (one) => one.request_credits)
+  const requests = sum(spending, 'request_credits')
   output.line()
   if (requests > 0) output.line(`Of these ${counted(requests, 'credit')} are of requests, as their bills said.`)
-  const unpriced = sum(spending, (one) => one.unpriced)
+  const unpriced = sum(spending, 'unpriced')
   if (unpriced > 0) output.line(`The price of ${counted(unpriced, 'purchase')} is not known: they are not among them.`)
   for (const { account, difference, last_read_at, readings } of meters) {
     const at = last_read_at.slice(0, 16).replace('T', ' ')

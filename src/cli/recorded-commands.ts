@@ -55,7 +55,7 @@ export const test: Handler = async (invocation) => {
     }
     if (options['accept'] === true && answers.length > 0) await writeRecorded(file, renewed)
   }
-  output.event({ event: 'summary', command: 'test', tested, failed })
+  output.summary('test', { tested, failed })
   const next = failed === 0 ? '' : ' If that is what you want, `millrace test --accept` takes it as expected.'
   output.line(`${tested} recorded answers, ${failed} failed.${options['accept'] === true ? '' : next}`)
   return failed > 0 && options['accept'] !== true ? 1 : 0
@@ -82,14 +82,7 @@ export const record: Handler = async (invocation) => {
     const others = (await readRecorded(file)).filter(({ name }) => name !== recorded.name)
     await writeRecorded(file, [...others, recorded])
     progress.stop()
-    output.event({
-      event: 'summary',
-      command: 'record',
-      pipeline: definition.pipeline,
-      answer: recorded.name,
-      rows: recorded.expected.rows.length,
-      file,
-    })
+    output.summary('record', { pipeline: definition.pipeline, answer: recorded.name, rows: recorded.expected.rows.length, file })
     output.line(
       `wrote ${recorded.expected.rows.length} rows of ${recorded.name} into ${file}; \`millrace test ${definition.pipeline}\` compares`,
     )

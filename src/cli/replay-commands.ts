@@ -61,7 +61,7 @@ const list = async (invocation: Invocation, pipelines: readonly string[]): Promi
     await assertKnownPipelines(kysely, invocation, pipelines)
     const { rows, total } = await listQuarantine(kysely, { pipelines, limit, all: options['all'] === true })
     for (const row of rows) output.event({ event: 'quarantined', ...row })
-    output.event({ event: 'summary', command: 'quarantine list', listed: rows.length, total })
+    output.summary('quarantine list', { listed: rows.length, total })
     output.table(rows, {
       id: ({ quarantine_id }) => String(quarantine_id),
       unit: ({ unit_key }) => unit_key ?? '(not known)',
@@ -85,7 +85,7 @@ const show = async (invocation: Invocation, ids: readonly string[]): Promise<num
     const row = await showQuarantine(kysely, id)
     if (row === null)
       throw new EtlError('USAGE', `No row ${id} is in quarantine; \`millrace quarantine list\` names those that are.`)
-    output.event({ event: 'summary', command: 'quarantine show', ...row })
+    output.summary('quarantine show', { ...row })
     for (const [name, value] of Object.entries(row)) if (name !== 'raw') output.line(`${name.padEnd(14)} ${String(value ?? '-')}`)
     output.line()
     output.line(row.raw)

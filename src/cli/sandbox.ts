@@ -11,7 +11,7 @@ export const sandbox: Handler = async ({ options, output, signal }) => {
   output.event({ event: 'listening', url: sandbox.url, api_key: sandbox.apiKey })
   if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
   await sandbox.close()
-  output.event({ event: 'summary', command: 'sandbox' })
+  output.summary('sandbox', {})
   return 0
 }
 

@@ -10,7 +10,7 @@ import type { CoverageMonth } from '../web/reads/read-windows.ts'
 import { printWords } from './approve-command.ts'
 import { assertKnownPipelines, settingsOf, untilInterrupted, withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { formatSeconds, type Output } from './output.ts'
+import { fields, formatSeconds, type Output } from './output.ts'
 import { columnsOf, paint, stateTone } from './terminal.ts'
 import { type Times, timesOf } from './zone.ts'
 
@@ -24,15 +24,9 @@ export const status: Handler = async (invocation) => {
     if (unknown.length > 0)
       throw new EtlError('USAGE', `Nothing was planned yet for ${unknown.join(', ')}; run \`millrace run ${unknown.join(' ')}\`.`)
     const { warning, damaged } = await identityOf(invocation, database)
-    invocation.output.event({
-      event: 'summary',
-      command: 'status',
-      ...status,
-      warehouse_warning: warning,
-      damaged_receipts: damaged,
-    })
+    invocation.output.summary('status', { ...status, warehouse_warning: warning, damaged_receipts: damaged })
     if (invocation.output.json) return 0
-    print(invocation.output, status, { display: database.display, times: timesOf(invocation) })
+    print(invocation.output, status, database.display, timesOf(invocation))
     for (const problem of [warning, ...damaged]) if (problem !== null) invocation.output.line(`\n${problem}`)
     return 0
   })
@@ -62,12 +56,7 @@ const serve = async (invocation: Invocation): Promise<number> => {
   })
 }
 
-interface Around {
-  readonly display: string
-  readonly times: Times
-}
-
-const print = (output: Output, status: Status, { display, times }: Around): void => {
+const print = (output: Output, status: Status, display: string, times: Times): void => {
   output.line(`Warehouse ${display}`)
   if (status.pipelines.length === 0) {
     output.line('Nothing was planned yet. Next: `millrace run`, or `millrace backfill … --dry-run`.')
@@ -144,11 +133,7 @@ const printReports = (output: Output, { open_reports }: Status): void =>
 const printQuota = (output: Output, { quota }: Status): void =>
   output.optionalTable(quota, {
     quota: ({ pipeline }) => pipeline,
-    account: ({ account }) => account,
-    month: ({ month }) => month,
-    reports: ({ reports }) => reports,
-    used: ({ used }) => used,
-    reserved: ({ reserved }) => reserved,
+    ...fields('account', 'month', 'reports', 'used', 'reserved'),
   })
 
 const printRuns = (output: Output, { runs }: Status, times: Times): void => {

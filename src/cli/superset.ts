@@ -47,9 +47,7 @@ export const superset: Handler = async (invocation) => {
     url: `${url}/superset/dashboard/${slug}/`,
     is_new: isNew,
   }))
-  output.event({
-    event: 'summary',
-    command: 'superset',
+  output.summary('superset', {
     connection,
     datasets: result.datasets,
     charts: result.charts,

@@ -16,9 +16,11 @@ export const counted = (value: number, noun: string): string => {
 export const aboutCredits = (credits: number | null): string =>
   credits === null ? 'price not known' : `${credits === 0 ? '' : 'about '}${counted(credits, 'credit')}`
 
-/** null counts as 0. */
-export const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
-  all.reduce((total, one) => total + (pick(one) ?? 0), 0)
+type FigureOf<One> = { [Key in keyof One]-?: One[Key] extends number | null ? Key : never }[keyof One] & string
+
+/** null counts as 0. @param pick a field of each, or what is made of it */
+export const sum = <One>(all: readonly One[], pick: FigureOf<One> | ((one: One) => number | null)): number =>
+  all.reduce((total, one) => total + (typeof pick === 'string' ? Number(one[pick]) : (pick(one) ?? 0)), 0)
 
 /** `1.2 MB`, in thousands. */
 export const formatBytes = (bytes: number): string => {

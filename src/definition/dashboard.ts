@@ -1,72 +1,201 @@
-// A dashboard of a BI tool, as a file describes it: charts over views of bi, and the filters above them.
+// A dashboard of a BI tool, as a file describes it: charts over views of bi, and the filters above them. A tile over a comparison (bi.*_comparison) gets its
+// figures here: the newest one, and its change over rows that have the measure in both months.
+import { z } from 'zod'
 
-/** A `trend` shows the newest period's figure large, with its change and a line; a `tile` the newest period's texts. */
-export type ChartKind = 'trend' | 'tile' | 'line' | 'bar' | 'table'
-/** How figures of a chart are written: `share` is a fraction shown as a percentage, `change` the same with its sign, `points` percentage points, `money` US dollars. */
-export type NumberFormat = 'count' | 'decimal' | 'share' | 'change' | 'points' | 'money'
+/** What a tile compares: columns of the view that have a twin `X_before`, or sums and differences of such; and `over` which column's values it says how many are compared. */
+const comparedSchema = z.strictObject({
+  of: z.string().regex(/^[a-z_][a-z0-9_]*( [+-] [a-z_][a-z0-9_]*)*$/, 'columns of the view, added or subtracted'),
+  per: z
+    .string()
+    .regex(/^[a-z_][a-z0-9_]*( [+-] [a-z_][a-z0-9_]*)*$/, 'columns of the view, added or subtracted')
+    .optional(),
+  over: z.string().regex(/^[a-z_][a-z0-9_]*$/, 'a column of the view'),
+  as: z.enum(['count', 'money', 'decimal', 'share']).default('count'),
+  digits: z.int().min(0).max(4).default(1),
+  show: z
+    .array(z.enum(['Value', 'Month', 'Before', 'Year', 'Compared']))
+    .min(1, 'at least one text')
+    .optional(),
+})
 
-/** One chart or table. Its SQL is PostgreSQL over a view of `bi`. */
-export interface Chart {
-  readonly name: string
-  readonly about: string
-  /** Whose parameters its rows have; null: rows of every pipeline. */
-  readonly pipeline: string | null
-  /** View of `bi` it reads. */
-  readonly view: string
-  readonly kind: ChartKind
-  /** Column of the period on the axis; null in a table. */
-  readonly period: string | null
-  /** SQL by the name it is shown under. */
-  readonly measures: ReadonlyMap<string, string>
-  readonly by: readonly string[]
-  /** Columns of a table that shows rows as they are; empty: measures by `by`. */
-  readonly columns: readonly string[]
-  /** A column or a measure each; most significant first. */
-  readonly order: readonly { readonly name: string; readonly descending: boolean }[]
-  /** Rows of a table at most. */
-  readonly rows: number
-  /** A condition in SQL of its own; null: none. */
-  readonly where: string | null
-  /** Columns over whose values nothing adds up: where several meet, a measure is NULL. */
-  readonly neverAcross: readonly string[]
-  readonly format: NumberFormat
-  /** Ranks: the axis begins at 1, at the top. */
-  readonly isRank: boolean
-  /** Of single columns and measures of a table. */
-  readonly formats: ReadonlyMap<string, NumberFormat>
-  /** Of the twelve columns of a dashboard. */
-  readonly width: number
-  /** In steps of eight pixels. */
-  readonly height: number
+/** A share changes by percentage points, everything else by per cent. */
+type Compared = z.infer<typeof comparedSchema>
+
+const before = (expression: string): string => expression.replaceAll(/[a-z_][a-z0-9_]*/g, '$&_before')
+const known = (...expressions: readonly string[]): string => expressions.map((one) => `(${one}) is not null`).join(' and ')
+
+/** Measures in their order, by label. */
+const comparedMeasures = ({ of, per, over, as, digits, show }: Compared): Readonly<Record<string, string>> => {
+  const parts = per === undefined ? [of] : [of, per]
+  const both = known(...parts, ...parts.map(before))
+  const figure = (spell: (expression: string) => string, back: number, where: string): string =>
+    figureOf(parts.map(spell), `months_back = ${back} and ${where}`)
+  const value = figure((one) => one, 1, known(...parts))
+  const written = {
+    count: `to_char(${value}, 'FM999,999,999,999')`,
+    money: `'$' || to_char(${value}, 'FM999,999,999,999')`,
+    decimal: `to_char(${value}, 'FM990.00')`,
+    share: `to_char(100 * ${value}, 'FM990.${'0'.repeat(digits)}') || ' %'`,
+  }[as]
+  const change = (back: number, than: string): string => {
+    const [now, then] = [figure((one) => one, back, both), figure(before, back, both)]
+    const text =
+      as === 'share'
+        ? `to_char(100 * (${now} - ${then}), 'FMSG990.${'0'.repeat(digits)}') || ' percentage points on ${than}'`
+        : `to_char(100 * ((${now}) / nullif(${then}, 0) - 1), 'FMSG999,999,999,990.0') || ' % on ${than}'`
+    return `coalesce(${text}, 'nothing to compare with ${than}')`
+  }
+  const rows = (where: string): string => `count(*) filter (where months_back = 1 and loaded_in = '${where}')`
+  const texts = {
+    Value: written,
+    Month: "to_char(max(month), 'FMMonth YYYY')",
+    Before: change(1, 'the month before'),
+    Year: change(12, 'the same month last year'),
+    Compared:
+      `count(distinct ${over}) filter (where months_back = 1 and ${both}) || ' of ' || count(distinct ${over}) || ' ${over}s compared' || ` +
+      `case when ${rows('before')} + ${rows('now')} > 0 then '; rows only before: ' || ${rows('before')} || ', only now: ' || ${rows('now')} else '' end`,
+  }
+  return Object.fromEntries(Object.entries(texts).filter(([label]) => show?.some((one) => one === label) ?? true))
 }
+
+/**
+ * The newest month's figure, and each earlier month's as it would be with the slices of the newest: divided by the growth since, month by month, over rows that
+ * both months have. So the change of two neighbours is like for like. NULL before a month that cannot be compared with the one before it.
+ */
+const comparedTrend = ({ of, per }: Compared): Readonly<Record<string, string>> => {
+  const parts = per === undefined ? [of] : [of, per]
+  const both = known(...parts, ...parts.map(before))
+  const [value, now, then] = [figureOf(parts, known(...parts)), figureOf(parts, both), figureOf(parts.map(before), both)]
+  const growth = `(${now})::numeric / nullif(${then}, 0)`
+  const later = 'over (order by max(month) desc rows between unbounded preceding and 1 preceding)'
+  return {
+    Newest:
+      `case when not coalesce(bool_or(nullif(${growth}, 0) is null) ${later}, false) ` +
+      `then first_value(${value}) over (order by max(month) desc) / exp(coalesce(sum(ln(nullif(${growth}, 0))) ${later}, 0)) end`,
+  }
+}
+
+/** A sum, or one sum divided by another. */
+const figureOf = (parts: readonly string[], where: string): string => {
+  const [above = '', below] = parts.map((one) => `sum(${one}) filter (where ${where})`)
+  return below === undefined ? above : `${above} / nullif(${below}, 0)`
+}
+
+const name = z.string().regex(/^[a-z][a-z0-9_]{0,62}$/, 'a name of lower-case letters, digits and _')
+/** Superset would read it as a template, in SQL and in the texts of a tile. */
+const notTemplate = [
+  (text: string): boolean => !/\{[{%#]/.test(text),
+  "no '{{', '{%' or '{#', which Superset takes for a template",
+] as const
+const words = z
+  .string()
+  .min(1, 'some words')
+  .max(250, 'at most 250 characters')
+  .refine(...notTemplate)
+const names = z.array(name).default([])
+
+/** How figures of a chart are written: `share` is a fraction shown as a percentage, `change` the same with its sign, `points` percentage points, `money` US dollars. */
+const format = z.enum(['count', 'decimal', 'share', 'change', 'points', 'money'])
+
+const measure = z
+  .string()
+  .min(1, 'some SQL')
+  .max(1_000, 'at most 1,000 characters')
+  .refine(...notTemplate)
+
+const chart = z.strictObject({
+  chart: words,
+  about: z.string().default(''),
+  pipeline: name.optional(),
+  view: name,
+  /** A `trend` shows the newest period's figure large, with its change and a line; a `tile` the newest period's texts. */
+  kind: z.enum(['trend', 'tile', 'line', 'bar', 'table']),
+  period: name.optional(),
+  measures: z.record(words, measure).default({}),
+  compare: comparedSchema.optional(),
+  by: names,
+  columns: names,
+  order: z.array(z.string().regex(/^.+?( desc)?$/, "a column or measure, with 'desc' for the largest first")).default([]),
+  rows: z.int().min(1).max(10_000).default(1_000),
+  where: words.optional(),
+  /** Columns over whose values nothing adds up: where several meet, a measure is NULL. */
+  never_across: names,
+  format: format.default('count'),
+  /** The axis begins at 1, at the top. */
+  axis: z.literal('rank').optional(),
+  formats: z.record(words, format).default({}),
+  /** Of the twelve columns of a dashboard. */
+  width: z.int().min(2, 'from 2 to 12 columns').max(12, 'from 2 to 12 columns').default(6),
+  /** In steps of eight pixels. */
+  height: z.int().min(10, 'from 10 to 200').max(200, 'from 10 to 200').default(50),
+})
 
 /** A choice above the charts that narrows those with the column. */
-export interface ValueFilter {
-  readonly kind: 'value'
-  readonly name: string
-  readonly view: string
-  readonly column: string
-  /** One value is always chosen, to begin with the first or the last in order; null: none or any number. */
-  readonly one: 'first' | 'last' | null
-  /** Charts it narrows; null: all. */
-  readonly charts: readonly string[] | null
-}
-
+const valueFilter = z.strictObject({
+  filter: words,
+  view: name,
+  column: name,
+  /** One value is always chosen, to begin with the first or the last in order; without it none or any number. */
+  one: z.enum(['first', 'last']).optional(),
+  charts: z.array(words).min(1, 'at least one chart').optional(),
+})
 /** A span of time, for every chart with a period. */
-export interface TimeFilter {
-  readonly kind: 'time'
-  readonly name: string
-}
+const timeFilter = z.strictObject({ filter: words, time: z.literal(true) })
 
-export type DashboardFilter = ValueFilter | TimeFilter
+export const schema = z.strictObject({
+  dashboard: words,
+  pipeline: name.optional(),
+  about: z.string().default(''),
+  never_across: names,
+  filters: z.array(z.union([timeFilter, valueFilter])).default([]),
+  charts: z.array(chart).min(1, 'at least one chart'),
+})
 
-/** One checked file of `dashboards/`, frozen. */
-export interface Dashboard {
-  readonly file: string
-  /** The file's name without its ending; part of its address. */
-  readonly name: string
-  readonly title: string
-  readonly about: string
-  readonly filters: readonly DashboardFilter[]
-  readonly charts: readonly Chart[]
-}
+export type ChartFile = z.infer<typeof chart>
+export type NumberFormat = z.infer<typeof format>
+export type FilterFile = z.infer<typeof schema>['filters'][number]
+
+export const filterOf = (one: FilterFile) =>
+  'time' in one
+    ? { kind: 'time' as const, name: one.filter }
+    : {
+        kind: 'value' as const,
+        name: one.filter,
+        view: one.view,
+        column: one.column,
+        one: one.one ?? null,
+        charts: one.charts ?? null,
+      }
+
+/** Of a tile that compares they are made: each compares in the same way. */
+export const measuresOf = ({ kind, compare, measures }: ChartFile): Readonly<Record<string, string>> =>
+  compare === undefined ? measures : kind === 'trend' ? comparedTrend(compare) : comparedMeasures(compare)
+
+export const chartOf = (one: ChartFile, { pipeline, never_across: neverAcross }: z.infer<typeof schema>) => ({
+  name: one.chart,
+  about: one.about,
+  /** Whose parameters its rows have; null: rows of every pipeline. */
+  pipeline: one.pipeline ?? pipeline ?? null,
+  view: one.view,
+  kind: one.kind,
+  period: one.period ?? null,
+  /** SQL by the name it is shown under. */
+  measures: new Map(Object.entries(measuresOf(one))),
+  by: one.by,
+  columns: one.columns,
+  order: one.order.map((text) => ({ name: text.replace(/ desc$/, ''), descending: text.endsWith(' desc') })),
+  // One row and room for another, else Superset warns that a limit was reached.
+  rows: one.kind === 'tile' ? (one.compare === undefined ? 1 : 2) : one.rows,
+  where:
+    one.where ??
+    (one.compare === undefined ? null : one.kind === 'trend' ? 'months_back = 1' : 'months_back in (1, 12) and is_newest'),
+  neverAcross: [...new Set([...neverAcross, ...one.never_across])],
+  format: one.compare?.as ?? one.format,
+  isRank: one.axis === 'rank',
+  formats: new Map(Object.entries(one.formats)),
+  width: one.width,
+  height: one.height,
+})
+
+export type Chart = ReturnType<typeof chartOf>
+export type DashboardFilter = ReturnType<typeof filterOf>

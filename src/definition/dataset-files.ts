@@ -214,15 +214,11 @@ const columnLine = (given: string, type: ColumnType, source: SourceSpec, { descr
 }
 
 /** What `millrace new dataset` was asked for. */
-interface NewDataset {
-  readonly name: string
-  readonly source: SourceSpec
-  /** Folder of the definitions. */
-  readonly folder: string
-  /** What the service calls the dataset, and says of it; null: it was not asked, or does not say. */
-  readonly table?: string
-  readonly described?: DescribedDataset | null
-}
+type NewDataset = Pick<DatasetRequest, 'name' | 'source'> &
+  Partial<Pick<DatasetRequest, 'table' | 'described'>> & {
+    /** Of the definitions. */
+    readonly folder: string
+  }
 
 /** Writes `<folder>/<name>.yaml` and returns its path. Throws USAGE, having written nothing, when the dataset is there. */
 export const newDataset = async ({ name, source, folder, table = name, described = null }: NewDataset): Promise<string> => {

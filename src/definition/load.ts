@@ -13,13 +13,7 @@ import type { ListText, Scope } from './scope.ts'
 import { readYaml, type YamlFile } from './yaml-file.ts'
 
 /** Which definitions, and against which sources they are checked. */
-interface LoadOptions {
-  /** Folder of `*.yaml`; problems name files as `<folder>/<file>`. */
-  readonly folder: string
-  readonly sources: ReadonlyMap<string, SourceSpec>
-  /** Names of pipelines; absent or empty: all. A broken file that was not asked for does not get in the way. */
-  readonly only?: readonly string[] | undefined
-}
+type LoadOptions = Pick<DefinitionFiles, 'folder' | 'sources' | 'only'>
 
 /** Every definition that is valid and every problem of every file. Throws USAGE when the folder cannot be read. */
 export const loadDefinitions = async ({ folder, sources, only }: LoadOptions): Promise<Definitions> => {
@@ -67,12 +61,13 @@ const readList = (folder: string, path: string): ListText & { shown: string } =>
 
 /** Texts to check, and whom to ask about sources and lists: this file reads no disk. */
 interface DefinitionFiles {
+  /** Of `*.yaml`; problems name files as `<folder>/<file>`. */
   readonly folder: string
   /** Path as shown to people, and text. */
   readonly files: readonly { readonly file: string; readonly text: string }[]
   readonly readList: Scope['readList']
   readonly sources: ReadonlyMap<string, SourceSpec>
-  /** Pipelines asked for; others are read for their names alone. */
+  /** Pipelines asked for, absent or empty: all. Others are read for their names alone, and do not get in the way where they are broken. */
   readonly only?: readonly string[] | undefined
 }
 
@@ -82,12 +77,7 @@ export interface Definitions {
   readonly problems: readonly Problem[]
 }
 
-interface Opened {
-  readonly file: string
-  readonly name: string
-  readonly yaml: YamlFile | null
-  readonly problems: readonly Problem[]
-}
+type Opened = ReturnType<typeof open>
 
 /** Definitions are deep-frozen and sorted by name and version; problems are sorted by file and place. */
 export const checkDefinitions = (input: DefinitionFiles): Definitions => {
@@ -104,7 +94,7 @@ export const checkDefinitions = (input: DefinitionFiles): Definitions => {
   return freeze({ definitions, problems: sortProblems(problems) })
 }
 
-const open = ({ file, text }: { file: string; text: string }): Opened => {
+const open = ({ file, text }: DefinitionFiles['files'][number]) => {
   const { yaml, problems } = readYaml(file, text)
   const stem = file.replace(/^.*[\\/]/, '').replace(/\.ya?ml$/, '')
   return { file, yaml, problems, name: yaml?.written(['pipeline']) ?? stem }

@@ -17,14 +17,8 @@ export const loadMarts = async (folders: readonly string[]): Promise<readonly Ma
   return marts
 }
 
-/** Those without a problem, and the problems of the others with their lines. */
-export interface Marts {
-  readonly marts: readonly Mart[]
-  readonly problems: readonly Problem[]
-}
-
 /** Every mart that is right and every mistake of every file. */
-export const readMarts = async (folders: readonly string[]): Promise<Marts> => {
+export const readMarts = async (folders: readonly string[]) => {
   const marts = new Map<string, Mart>()
   const problems: Problem[] = []
   for (const folder of new Set([shippedMarts, ...folders])) {
@@ -50,13 +44,8 @@ export const parseMart = (file: string, name: string, text: string): Mart => {
   return mart
 }
 
-interface ReadMart {
-  /** null: something is wrong. */
-  readonly mart: Mart | null
-  readonly problems: readonly Problem[]
-}
-
-const readMart = (file: string, name: string, text: string): ReadMart => {
+/** `mart` null: something is wrong. */
+const readMart = (file: string, name: string, text: string) => {
   const problems: Problem[] = []
   const report = (line: number, message: string): void => void problems.push({ file, line, column: 1, message })
   if (!/^[a-z][a-z0-9_]{0,62}$/.test(name))

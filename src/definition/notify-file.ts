@@ -60,15 +60,8 @@ const fileSchema = z.strictObject({
 })
 type Written = z.infer<typeof fileSchema>
 
-/** notify.yaml, read and checked. */
-export interface NotifyFile {
-  /** null: there is no file, or something is wrong with it. */
-  readonly routes: AlarmRoutes | null
-  readonly problems: readonly Problem[]
-}
-
-/** The file beside the folder of pipelines. @param pipelines names there are, so that a route for none is found; null: not all are known */
-export const readNotifyFile = async (pipelinesFolder: string, pipelines: readonly string[] | null): Promise<NotifyFile> => {
+/** The file beside the folder of pipelines; `routes` null: there is none, or something is wrong with it. @param pipelines names there are, so that a route for none is found; null: not all are known */
+export const readNotifyFile = async (pipelinesFolder: string, pipelines: readonly string[] | null) => {
   const file = join(dirname(pipelinesFolder), 'notify.yaml')
   if (!existsSync(file)) return { routes: null, problems: [] }
   return checkNotifyFile(basename(file), await readFile(file, 'utf8'), pipelines)
@@ -88,7 +81,7 @@ export const loadNotifyFile = async (
 }
 
 /** @param pipelines names that routes may name; null: they are not checked */
-export const checkNotifyFile = (file: string, text: string, pipelines: readonly string[] | null): NotifyFile => {
+export const checkNotifyFile = (file: string, text: string, pipelines: readonly string[] | null) => {
   const { yaml, problems } = readYaml(file, text)
   if (yaml === null) return { routes: null, problems }
   const shown = withoutSecrets(yaml)
@@ -167,19 +160,9 @@ const receiverOf = (one: string, spec: z.infer<typeof receiver>, at: string): Re
 
 const minutesOf = (text: string): number => Number(text.slice(0, 2)) * 60 + Number(text.slice(3))
 
-const dayNumbers: Readonly<Record<(typeof weekdays)[number], Weekday>> = {
-  monday: 1,
-  tuesday: 2,
-  wednesday: 3,
-  thursday: 4,
-  friday: 5,
-  saturday: 6,
-  sunday: 7,
-}
-
 const quietOf = ({ from, to, days, time_zone, but }: NonNullable<Written['quiet_hours']>): QuietHours => ({
   hours: from === undefined || to === undefined ? null : { from: minutesOf(from), to: minutesOf(to) },
-  days: (days ?? []).map((day) => dayNumbers[day]),
+  days: (days ?? []).map((day) => (weekdays.indexOf(day) + 1) as Weekday),
   timeZone: time_zone,
   but,
 })

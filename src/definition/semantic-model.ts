@@ -176,15 +176,8 @@ const entityNames = (dimensions: Subject['dimensions']): string[] =>
 /** Folder of the semantic files that come with the program. */
 export const shippedSemantics = shipped('semantic')
 
-/** What could be understood, and every mistake of every file. */
-interface Semantics {
-  readonly model: SemanticModel
-  readonly problems: readonly Problem[]
-  readonly files: readonly string[]
-}
-
-/** Files of all folders; a later folder's entries replace earlier ones of the same name. */
-export const readSemantics = async (folders: readonly string[]): Promise<Semantics> => {
+/** What could be understood, and every mistake of every file: of all folders; a later folder's entries replace earlier ones of the same name. */
+export const readSemantics = async (folders: readonly string[]) => {
   const files: { file: string; text: string }[] = []
   for (const folder of new Set([shippedSemantics, ...folders])) {
     if (!existsSync(folder)) continue
@@ -195,7 +188,7 @@ export const readSemantics = async (folders: readonly string[]): Promise<Semanti
 }
 
 /** The same without a disk. */
-export const parseSemantics = (files: readonly { readonly file: string; readonly text: string }[]): Semantics => {
+export const parseSemantics = (files: readonly { readonly file: string; readonly text: string }[]) => {
   const problems: Problem[] = []
   const parts: Part[] = []
   for (const { file, text } of files) {

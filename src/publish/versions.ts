@@ -126,14 +126,10 @@ export const changesVersion = async (db: Db, definitions: readonly Definition[])
   return rows.length > 0
 }
 
-interface TableColumns {
-  readonly types: ReadonlyMap<string, string>
-  readonly wanted: ReadonlyMap<string, string>
-  readonly key: readonly string[]
-}
+type TableColumns = NonNullable<Awaited<ReturnType<typeof tableOf>>>
 
 /** null: it is gone. */
-const tableOf = async (trx: Db, { pipeline, version: published }: Definition, version: number): Promise<TableColumns | null> => {
+const tableOf = async (trx: Db, { pipeline, version: published }: Definition, version: number) => {
   const columnsOf = async (number: number): Promise<ReadonlyMap<string, string>> => {
     const { rows } = await sql<
       Texts<'name' | 'type'>

@@ -5,7 +5,7 @@ import { columnComment, dimensionWords, freshnessComments, grainOf, lineageComme
 import { historyColumns, viewColumns } from './views.ts'
 
 /** A table or view of bi in words. */
-interface DescribedView {
+export interface DescribedView {
   readonly name: string
   readonly about: string
   readonly columns: readonly DescribedColumn[]

@@ -3,7 +3,7 @@ import { pipeline, Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import { z } from 'zod'
 import type { Exchange } from './exchange.ts'
-import type { FaultKind } from './fault-kinds.ts'
+import { contentFaults } from './fault-kinds.ts'
 import { versionOf } from './keyword-endpoint.ts'
 import { addMonths, type Calendar } from './publication-calendar.ts'
 import { json, plainText, quotaExhausted, type Reply, refusal, retryAfter } from './reply.ts'
@@ -15,21 +15,6 @@ import type { Service } from './service.ts'
 import { granularities, shopperMetrics, vtables } from './vtables.ts'
 import { countries } from './words.ts'
 
-const contentFaults: readonly FaultKind[] = [
-  'empty-report',
-  'bad-number',
-  'short-row',
-  'unclosed-quote',
-  'nul-bytes',
-  'quoted-newline',
-  'duplicate-rows',
-  'conflicting-rows',
-  'half-report',
-  'missing-row',
-  'extra-row',
-  'cut-line-end',
-  'key-echo',
-]
 const linkLifeMs = 30 * 24 * 3_600_000
 
 export const checkSubmission = (service: Service, exchange: Exchange, kind: ReportQuery['kind']): Checked<ReportQuery> => {

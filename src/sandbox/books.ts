@@ -71,20 +71,14 @@ export interface Books {
   readonly faultsActed: readonly number[]
 }
 
-export interface Bookkeeper {
-  request(record: RequestRecord): void
-  read(): Pick<Books, 'requests' | 'counts' | 'keysAstray'>
-  clear(): void
-}
-
 const keptRequests = 100_000
 
-export const createBookkeeper = (): Bookkeeper => {
+export const createBookkeeper = () => {
   let requests: RequestRecord[] = []
   let counts: Record<string, number> = {}
   let keysAstray = 0
   return {
-    request: (record) => {
+    request: (record: RequestRecord): void => {
       requests.push(record)
       if (requests.length > 2 * keptRequests) requests = requests.slice(-keptRequests)
       const name = record.endpoint ?? 'unknown'
@@ -92,7 +86,7 @@ export const createBookkeeper = (): Bookkeeper => {
       if (record.keyAstray) keysAstray += 1
     },
     read: () => ({ requests: requests.slice(-keptRequests), counts: { ...counts }, keysAstray }),
-    clear: () => {
+    clear: (): void => {
       requests = []
       counts = {}
       keysAstray = 0

@@ -99,26 +99,14 @@ export const faultKinds = {
 export type FaultKind = keyof typeof faultKinds
 
 /** Faults of the exchange itself: they count requests as they arrive. The others count the times their place is reached. */
-export const exchangeFaults: ReadonlySet<FaultKind> = new Set<FaultKind>([
-  'slow',
-  'stall',
-  'status-429',
-  'status-500',
-  'status-502',
-  'status-503',
-  'any-status',
-  'drop-before',
-  'drop-reply',
-  'reset-mid-body',
-  'truncate-body',
-  'html-200',
-  'malformed-json',
-  'bad-gzip',
-  'key-refused',
-  'quota-exhausted',
-  'country-refused',
-])
+export const isExchangeFault = (kind: FaultKind): boolean => faultKinds[kind].on === 'any' || kind === 'country-refused'
+
 const kindNames = Object.keys(faultKinds) as [FaultKind, ...FaultKind[]]
+
+/** Faults of what a report holds. */
+export const contentFaults: readonly FaultKind[] = kindNames.filter(
+  (kind) => kind === 'key-echo' || (faultKinds[kind].on === 'submit' && !/^report-/.test(kind)),
+)
 
 export const faultSchema = z.strictObject({
   kind: z.enum(kindNames),

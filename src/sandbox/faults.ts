@@ -1,5 +1,5 @@
 // Decides which declared fault acts on a request. Counting is all the memory there is, so a list acts the same in every run.
-import { type Endpoint, exchangeFaults, type Fault, type FaultKind, faultKinds } from './fault-kinds.ts'
+import { type Endpoint, type Fault, type FaultKind, faultKinds, isExchangeFault } from './fault-kinds.ts'
 import { combine, hashText, unit } from './hash.ts'
 
 export interface FaultPoint {
@@ -11,22 +11,13 @@ export interface FaultPoint {
 /** The fault of this kind that acts on the request at hand, or null. */
 export type TakeFault = (kind: FaultKind) => Fault | null
 
-export interface Faults {
-  /** Counts a request. Faults of the exchange are decided now, whatever else happens to it; others when asked for. */
-  begin(point: FaultPoint): TakeFault
-  /** How often each declared fault has acted, in the order of the list. */
-  acted(): readonly number[]
-}
+type Counted = ReturnType<typeof uncounted>
+const uncounted = (fault: Fault, index: number) => ({ fault, index, seen: 0, acted: 0 })
 
-interface Counted {
-  readonly fault: Fault
-  readonly index: number
-  seen: number
-  acted: number
-}
+export type Faults = ReturnType<typeof createFaults>
 
-export const createFaults = (list: readonly Fault[], seed: number): Faults => {
-  const counted: Counted[] = list.map((fault, index) => ({ fault, index, seen: 0, acted: 0 }))
+export const createFaults = (list: readonly Fault[], seed: number) => {
+  const counted = list.map(uncounted)
   const dueNow = (point: FaultPoint, belongs: (kind: FaultKind) => boolean): Counted[] =>
     counted.filter((entry) => {
       if (!belongs(entry.fault.kind) || !isAt(entry.fault, point)) return false
@@ -34,10 +25,11 @@ export const createFaults = (list: readonly Fault[], seed: number): Faults => {
       return isDue(entry, seed)
     })
   return {
-    begin: (point) => {
-      const decided = dueNow(point, (kind) => exchangeFaults.has(kind))
+    /** Counts a request. Faults of the exchange are decided now, whatever else happens to it; others when asked for. */
+    begin: (point: FaultPoint): TakeFault => {
+      const decided = dueNow(point, isExchangeFault)
       return (kind) => {
-        const candidates = exchangeFaults.has(kind) ? decided : dueNow(point, (name) => name === kind)
+        const candidates = isExchangeFault(kind) ? decided : dueNow(point, (name) => name === kind)
         const found = candidates.find(
           ({ fault, acted }) => fault.kind === kind && acted < (fault.times ?? Number.POSITIVE_INFINITY),
         )
@@ -45,6 +37,7 @@ export const createFaults = (list: readonly Fault[], seed: number): Faults => {
         return found?.fault ?? null
       }
     },
+    /** How often each declared fault has acted, in the order of the list. */
     acted: () => counted.map(({ acted }) => acted),
   }
 }

@@ -32,11 +32,7 @@ export interface KeywordWorld {
   readonly hostile: boolean
 }
 
-export interface KeywordView {
-  readonly count: number
-  /** One record as JSON text; `index` from 0 in the order of the answer. */
-  record(index: number): string
-}
+export type KeywordView = ReturnType<typeof keywordView>
 
 const trafficScale = { All: 1, Organic: 0.8, Paid: 0.2 } as const
 const webScale = { Total: 1, Desktop: 0.42, MobileWeb: 0.58 } as const
@@ -49,7 +45,7 @@ const restatedPercent = 30
 const countryScale = (country: string): number => (country === 'world' ? 1 : 0.02 + 0.3 * unit(hashText(country)) ** 2)
 
 /** The keywords of one query; the same arguments give the same bytes. */
-export const keywordView = (query: KeywordQuery, world: KeywordWorld): KeywordView => {
+export const keywordView = (query: KeywordQuery, world: KeywordWorld) => {
   const period = query.from === query.to ? query.from : `${query.from}..${query.to}`
   const domainHash = hashText(query.domain, world.seed)
   const periodHash = hashText(`${query.domain}|${query.country}|${period}`, world.seed)
@@ -67,7 +63,8 @@ export const keywordView = (query: KeywordQuery, world: KeywordWorld): KeywordVi
   }
   return {
     count: query.trafficSource === 'Paid' ? Math.ceil(inClass / paidShare) : inClass,
-    record: (index) => recordAt(context, rankOf(index, query.brandedType)),
+    /** One record as JSON text; `index` from 0 in the order of the answer. */
+    record: (index: number): string => recordAt(context, rankOf(index, query.brandedType)),
   }
 }
 

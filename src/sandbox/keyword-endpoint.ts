@@ -43,13 +43,7 @@ export const viewOf = (service: Service, query: KeywordQuery): KeywordView => {
 }
 
 /** Which rows are sent, and what is said of them. */
-interface PageWindow {
-  readonly start: number
-  readonly end: number
-  readonly limit: number
-}
-
-const windowOf = ({ limit: asked, offset }: KeywordRequest, count: number, take: TakeFault): PageWindow => {
+const windowOf = ({ limit: asked, offset }: KeywordRequest, count: number, take: TakeFault) => {
   const clamped = take('clamped-limit')
   const limit = clamped === null ? asked : Math.min(asked, clamped.limit ?? 100)
   let [start, end] = [offset, offset + limit]

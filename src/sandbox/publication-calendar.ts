@@ -22,25 +22,7 @@ export type Methods = readonly { readonly from: string; readonly factor: number 
 export const factorOf = (methods: Methods, month: string): number =>
   methods.reduce((factor, one) => (one.from <= month ? factor * one.factor : factor), 1)
 
-export interface Calendar {
-  /** The service's date. */
-  today(): string
-  /** Milliseconds since the epoch. */
-  nowMs(): number
-  /** Newest month there is data for, `YYYY-MM`. */
-  latestMonth(): string
-  earliestMonth(): string
-  /** Whether volume and CPC of the month have their final values. */
-  isSettled(month: string): boolean
-  /** Date of the last change to any of the months, of the domain. */
-  lastUpdated(months: readonly string[], domain: string): string
-  generations(): Generations
-  methods(): Methods
-  /** @param domain of this domain alone; left out: of every domain. */
-  restate(month: string, domain?: string): void
-  /** Visits and clicks of the month and later ones are by another method: so much more, as a fraction. */
-  changeMethod(from: string, change: number): void
-}
+export type Calendar = ReturnType<typeof createCalendar>
 
 export const addMonths = (month: string, months: number): string => addWindows(`${month}-01`, 'month', months).slice(0, 7)
 
@@ -53,13 +35,17 @@ export const monthsBetween = (from: string, to: string): string[] => {
 const dayAfter = (date: string): string => addWindows(date, 'day', 1)
 
 /** @param lateDays by which the newest month appears late, as of now */
-export const createCalendar = (now: () => number, historyMonths: () => number, lateDays: () => number = () => 0): Calendar => {
+export const createCalendar = (now: () => number, historyMonths: () => number, lateDays: () => number = () => 0) => {
   let generations: Generations = new Map()
   let methods: Methods = []
   const restatedOn = new Map<string, string>()
+  /** The service's date. */
   const today = (): string => dateIn(now(), serviceZone)
+  /** Newest month there is data for, `YYYY-MM`. */
   const latestMonth = (): string => addMonths(today().slice(0, 7), Number(today().slice(8)) >= appearsOn + lateDays() ? -1 : -2)
+  /** Whether volume and CPC of the month have their final values. */
   const isSettled = (month: string): boolean => `${addMonths(month, 1)}-${settlesOn}` <= today()
+  /** Date of the last change to any of the months, of the domain. */
   const lastUpdated = (months: readonly string[], domain: string): string =>
     months
       .map((month) => updatedOn(month, domain))
@@ -83,12 +69,14 @@ export const createCalendar = (now: () => number, historyMonths: () => number, l
     lastUpdated,
     generations: () => generations,
     methods: () => methods,
-    restate: (month, domain) => {
+    /** @param domain of this domain alone; left out: of every domain. */
+    restate: (month: string, domain?: string): void => {
       const place = domain === undefined ? month : placeOf(month, domain)
       touch(place, updatedOn(month, domain ?? ''))
       generations = new Map(generations).set(place, (generations.get(place) ?? 0) + 1)
     },
-    changeMethod: (from, change) => {
+    /** Visits and clicks of the month and later ones are by another method: so much more, as a fraction. */
+    changeMethod: (from: string, change: number): void => {
       for (const month of monthsBetween(from, latestMonth())) touch(month, updatedOn(month, ''))
       methods = [...methods, { from, factor: 1 + change }]
     },

@@ -32,53 +32,22 @@ export interface Report {
   links: number
 }
 
-export interface NewReport {
-  readonly query: ReportQuery
-  readonly world: ReportWorld
-  readonly fate: Fate
-  readonly mends: boolean
-  readonly content: ContentFaults
-  readonly body: unknown
-  readonly key: Submission['key']
-  readonly caller: string | null
-  /** Milliseconds since the epoch, for the books. */
-  readonly nowMs: number
-}
+/** @param nowMs since the epoch, for the books */
+type NewReport = Pick<Report, 'query' | 'world' | 'fate' | 'mends' | 'content'> &
+  Pick<Submission, 'body' | 'key' | 'caller'> & { readonly nowMs: number }
 
-export interface ReportStore {
-  add(report: NewReport): Report
-  get(id: string): Report | null
-  list(): readonly Report[]
-  phase(report: Report): Phase
-  /** Data rows of the report. */
-  rows(report: Report): number
-  /** What `data_points_count` says of it. */
-  points(report: Report, counted: DataPoints): number
-  /** Reports that are not finished. */
-  open(): number
-  /** Credits charged so far, and those that unfinished reports may still cost. */
-  credits(): { readonly charged: number; readonly reserved: number }
-  retry(report: Report): void
-  /** Path and query of a fresh link, good until `expiresMs`. */
-  link(report: Report, expiresMs: number): string
-  /** The report a link leads to and the link's number; or the HTTP status it is refused with. */
-  follow(
-    path: string,
-    query: URLSearchParams,
-    nowMs: number,
-  ): { readonly report: Report; readonly link: number } | { readonly refused: number }
-  clear(): void
-}
+export type ReportStore = ReturnType<typeof createReports>
 
 const linkPath = /^\/downloads\/([0-9a-f-]{36})\.(?:csv|json)(?:\.gz)?$/
 
 /** @param elapsedMs a clock that never goes back. @param durationMs how long a report takes, as of now. */
-export const createReports = (elapsedMs: () => number, durationMs: () => number): ReportStore => {
+export const createReports = (elapsedMs: () => number, durationMs: () => number) => {
   const reports = new Map<string, Report>()
   const secret = randomBytes(16)
   const sign = (text: string): string => createHmac('sha256', secret).update(text).digest('hex')
   const phase = (report: Report): Phase => phaseOf(report, elapsedMs() - report.startedMs, durationMs())
 
+  /** What `data_points_count` says of it. */
   const points = (report: Report, counted: DataPoints): number => {
     const known = report.points.get(counted) ?? countPoints(report, rowsOf(report), counted)
     report.points.set(counted, known)
@@ -96,17 +65,19 @@ export const createReports = (elapsedMs: () => number, durationMs: () => number)
   }
 
   return {
-    add: (asked) => {
+    add: (asked: NewReport): Report => {
       const report = newReport(asked, elapsedMs())
       reports.set(report.id, report)
       return report
     },
-    get: (id) => reports.get(id) ?? null,
+    get: (id: string): Report | null => reports.get(id) ?? null,
     list,
     phase,
     rows: rowsOf,
     points,
+    /** Reports that are not finished. */
     open: () => [...reports.values()].filter((report) => ['pending', 'processing'].includes(phase(report))).length,
+    /** Credits charged so far, and those that unfinished reports may still cost. */
     credits: () => {
       let [charged, reserved] = [0, 0]
       for (const { submission } of list()) {
@@ -115,17 +86,19 @@ export const createReports = (elapsedMs: () => number, durationMs: () => number)
       }
       return { charged, reserved }
     },
-    retry: (report) => {
+    retry: (report: Report): void => {
       report.submission.retries += 1
       report.startedMs = elapsedMs()
       if (report.mends) report.fate = 'completes'
     },
-    link: (report, expiresMs) => {
+    /** Path and query of a fresh link, good until `expiresMs`. */
+    link: (report: Report, expiresMs: number): string => {
       report.links += 1
       const signed = `${report.id}.${report.links}.${expiresMs}`
       return `/downloads/${report.id}.${report.query.format}?link=${report.links}&expires=${expiresMs}&signature=${sign(signed)}`
     },
-    follow: (path, query, nowMs) => {
+    /** The report a link leads to and the link's number; or the HTTP status it is refused with. */
+    follow: (path: string, query: URLSearchParams, nowMs: number) => {
       const report = reports.get(linkPath.exec(path)?.[1] ?? '')
       const [link, expires] = [Number(query.get('link')), Number(query.get('expires'))]
       if (report === undefined || query.get('signature') !== sign(`${report.id}.${link}.${expires}`)) return { refused: 403 }
@@ -155,8 +128,9 @@ const rowsOf = (report: Report): number => {
   return report.rows
 }
 
-const newReport = ({ query, world, fate, mends, content, body, key, caller, nowMs }: NewReport, startedMs: number): Report => {
+const newReport = ({ body, key, caller, nowMs, ...asked }: NewReport, startedMs: number): Report => {
   const id = randomUUID()
+  const { query } = asked
   const submission: Submission = {
     id,
     kind: query.kind,
@@ -172,32 +146,14 @@ const newReport = ({ query, world, fate, mends, content, body, key, caller, nowM
     downloads: 0,
     retries: 0,
   }
-  return {
-    id,
-    query,
-    world,
-    content,
-    submission,
-    mends,
-    fate,
-    startedMs,
-    rows: null,
-    points: new Map(),
-    expiredThrough: 0,
-    expiredStatus: 403,
-    links: 0,
-  }
+  return { ...asked, id, submission, startedMs, rows: null, points: new Map(), expiredThrough: 0, expiredStatus: 403, links: 0 }
 }
 
 /** The fault that decides how a report ends, as its fate. */
 export const fateOf = (failed: Fault | null, rejected: Fault | null, stuck: Fault | null): Fate =>
   stuck !== null ? 'stuck' : rejected !== null ? 'rejected' : failed !== null ? 'fails' : 'completes'
 
-interface Counted {
-  readonly query: ReportQuery
-  readonly world: ReportWorld
-  readonly content: ContentFaults
-}
+type Counted = Pick<Report, 'query' | 'world' | 'content'>
 
 /** @param rows data rows of the report */
 const countPoints = (report: Counted, rows: number, counted: DataPoints): number => {

@@ -7,18 +7,12 @@ import { type MetricSpec, type Vtable, dimensionSize, dimensionValue, type shopp
 /** Text by column; null where there is no value. */
 export type ReportRow = readonly (string | null)[]
 
-export interface ReportShape {
-  /** Names of the key columns: domain, country or category_id, date, and those of dimensions. */
-  readonly keys: readonly string[]
-  readonly metrics: readonly string[]
-}
-
 const vtableOf = ({ vtable }: TableQuery): Vtable | null => (vtable === null ? null : (vtables.get(vtable) ?? null))
 
 const unique = (names: readonly string[]): string[] => [...new Set(names)]
 
 /** Columns of the file; tables asked for together share one file. */
-export const shapeOf = ({ kind, tables }: ReportQuery): ReportShape => ({
+export const shapeOf = ({ kind, tables }: ReportQuery) => ({
   keys: [
     'domain',
     kind === 'shopper' ? 'category_id' : 'country',
@@ -119,13 +113,9 @@ const monthlyVisits = ({ domain, place, date, includeSubdomains }: Cell, world: 
   return 10 ** (5.5 + 2.5 * unit(size)) * country * growth * season(Number(date.slice(5, 7))) * (includeSubdomains ? 1 : 0.87)
 }
 
-interface Traffic {
-  readonly desktop: number
-  readonly mobile: number
-  readonly hash: number
-}
+type Traffic = ReturnType<typeof trafficOf>
 
-const trafficOf = (cell: Cell, world: ReportWorld): Traffic => {
+const trafficOf = (cell: Cell, world: ReportWorld) => {
   const hash = hashOf(cell, world)
   const noise = 0.92 + 0.16 * unit(hash)
   const part = cell.part === 0 ? 1 : 1 / (cell.part + 1)

@@ -4,7 +4,7 @@ import { hashText } from './hash.ts'
 import type { Settings } from './sandbox-options.ts'
 import { allRows, bulkLines, isBulk } from './report-bulk.ts'
 import type { ReportQuery, ReportWorld } from './report-query.ts'
-import { type ReportRow, type ReportShape, shapeOf } from './report-rows.ts'
+import { type ReportRow, shapeOf } from './report-rows.ts'
 
 /** Faults of a report's content, by kind. */
 export type ContentFaults = ReadonlyMap<FaultKind, Fault>
@@ -77,14 +77,10 @@ function* rowsOf(report: ReportText): Generator<ReportRow> {
   }
 }
 
-interface Layout {
-  /** For each column of the file, its place in the row. */
-  readonly order: readonly number[]
-  readonly names: readonly string[]
-  readonly shape: ReportShape
-}
+type Layout = ReturnType<typeof layoutOf>
 
-const layoutOf = ({ query, csv, world }: ReportText): Layout => {
+/** `order`: for each column of the file, its place in the row. */
+const layoutOf = ({ query, csv, world }: ReportText) => {
   const shape = shapeOf(query)
   const names = [...shape.keys, ...shape.metrics]
   const order = names.map((_, index) => index)

@@ -51,7 +51,10 @@ export const optionsSchema = z.strictObject({
   history: z.enum(['ids', 'requests']).default('ids').describe('what the report history tells: ids, or also the requests'),
   webhookDates: z.enum(['iso', 'us']).default('iso').describe('dates in messages about releases: iso, us'),
   idempotent: off.describe('the same submission again gives the same report'),
-  extensions: z.boolean().default(true).describe('false: no endpoint, parameter, field or limit beyond the interface'),
+  extensions: z
+    .boolean()
+    .default(true)
+    .describe('exactly the interface where false: no endpoint, parameter, field or limit beyond it'),
   downloadHost: off.describe('serve downloads from a second port'),
   gzip: z.enum(['off', 'encoding', 'file']).default('off').describe('downloads: off, encoding (Content-Encoding), file (.gz)'),
   csv: csvSchema.prefault({}).describe('how CSV is written; months: date, month; nulls: empty, null, mixed'),
@@ -92,22 +95,24 @@ export const patched = (given: object, patch: object): object => {
 export const problems = (error: z.ZodError): string =>
   error.issues.map(({ path, message }) => `${path.join('.') || 'the body'}: ${message}`).join('; ')
 
-/** As commander reads it. */
-interface SandboxFlag {
-  readonly flags: string
-  readonly description: string
-}
+/** What a person types often, in the words of its option, and the default where that is another; `--options` takes the rest. */
+const typed = [
+  ['port <port>', 'port', ' (default 8080)'],
+  ['key <key>', 'apiKey', ' (default sandbox-key)'],
+  ['seed <number>', 'seed', ' (default 1)'],
+  ['keywords <rows>', 'keywordsPerDomain', ' (default 400)'],
+  ['now <date>', 'now', ''],
+  ['restate <months>', 'restate', ': 2026-01,2026-02'],
+  ['hostile', 'hostile', ''],
+  ['no-extensions', 'extensions', ''],
+] as const
 
-/** What a person types often; `--options` takes the rest. */
-export const sandboxFlags: readonly SandboxFlag[] = [
-  { flags: '--port <port>', description: 'port on 127.0.0.1; 0: any free one (default 8080)' },
-  { flags: '--key <key>', description: 'the API key it accepts (default sandbox-key)' },
-  { flags: '--seed <number>', description: 'another seed is another world of data (default 1)' },
-  { flags: '--keywords <rows>', description: 'keywords of a domain, country and month (default 400)' },
-  { flags: '--now <date>', description: 'the date it is, for publication (default: the real clock)' },
-  { flags: '--restate <months>', description: 'months whose values differ from those without this flag: 2026-01,2026-02' },
-  { flags: '--hostile', description: 'values at the edge: integers beyond 2^53, 40 digits, fractions for integers' },
-  { flags: '--no-extensions', description: 'exactly the interface: no endpoint, parameter, field or limit beyond it' },
+/** As commander reads them. */
+export const sandboxFlags: readonly { readonly flags: string; readonly description: string }[] = [
+  ...typed.map(([flag, option, more]) => ({
+    flags: `--${flag}`,
+    description: `${optionsSchema.shape[option].description}${more}`,
+  })),
   {
     flags: '--like <service>',
     description: "own: this sandbox (default); vendor: prices, limits and refusals as the service's documentation has them",
@@ -117,19 +122,13 @@ export const sandboxFlags: readonly SandboxFlag[] = [
 
 /** Commander's options as options of the sandbox. Throws USAGE where --options cannot be read. */
 export const sandboxOptionsFrom = (options: Readonly<Record<string, unknown>>): object => {
-  const { port = 8080, key, seed, keywords, now, restate, hostile, extensions } = options
-  const numeric = (value: unknown): number | undefined => (value === undefined ? undefined : Number(value))
-  const flags = {
-    apiKey: key,
-    seed: numeric(seed),
-    keywordsPerDomain: numeric(keywords),
-    now,
-    restate: typeof restate === 'string' ? restate.split(',') : undefined,
-    hostile,
-    extensions,
-  }
-  const typed = Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined))
-  return { ...typed, ...jsonOptions(options['options']), port: Number(port) }
+  const given = typed.flatMap(([flag, option]) => {
+    const value = options[flag.replace(/^no-/, '').split(' ')[0] ?? '']
+    if (value === undefined) return []
+    const isNumber = optionsSchema.shape[option].safeParse(0).success
+    return [[option, option === 'restate' ? String(value).split(',') : isNumber ? Number(value) : value]]
+  })
+  return { ...Object.fromEntries(given), ...jsonOptions(options['options']), port: Number(options['port'] ?? 8080) }
 }
 
 /** What --options holds. Throws USAGE. */

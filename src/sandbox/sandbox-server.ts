@@ -4,7 +4,6 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { z } from 'zod'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { worldOf } from './batch-endpoints.ts'
-import type { Books } from './books.ts'
 import { faultSchema } from './fault-kinds.ts'
 import { handle, type Listener } from './handle.ts'
 import type { KeywordQuery } from './keyword-data.ts'
@@ -21,31 +20,12 @@ export type { Books } from './books.ts'
 export type { Fault } from './fault-kinds.ts'
 export type { SandboxOptions } from './sandbox-options.ts'
 
-export interface Sandbox {
-  /** Base URL of the service, without a slash at the end. */
-  readonly url: string
-  readonly port: number
-  readonly apiKey: string
-  /** Where download links lead: another port with `downloadHost`, else the same address. */
-  readonly downloadUrl: string
-  /** A copy of what happened so far. */
-  books(): Books
-  /** Changes options while it runs; new faults begin to count anew. Throws CONFIGURATION. */
-  configure(patch: SandboxOptions): void
-  /** Changes the month's values once more, as the service does when it corrects itself. @param month `YYYY-MM` @param domain of this one alone. */
-  restate(month: string, domain?: string): void
-  /** From the month on visits and clicks are by another method: so much more, as a fraction. */
-  changeMethod(from: string, change: number): void
-  /** What is known beyond what was asked: for those who prove something about a client. */
-  readonly truth: Truth
-  /** Ends every connection at once. Safe to call twice. */
-  close(): Promise<void>
-}
+export type Sandbox = Awaited<ReturnType<typeof startSandbox>>
 
 const host = '127.0.0.1'
 
 /** Throws CONFIGURATION where an option is wrong or the port is taken. */
-export const startSandbox = async (options: SandboxOptions = {}): Promise<Sandbox> => {
+export const startSandbox = async (options: SandboxOptions = {}) => {
   const service = createService(options)
   const { port, downloadHost } = service.settings()
   const servers: Server[] = []
@@ -59,16 +39,23 @@ export const startSandbox = async (options: SandboxOptions = {}): Promise<Sandbo
   const url = `http://${host}:${mainPort}`
   linkBase = downloadHost ? `http://${host}:${await open(0, { api: false, downloads: true })}` : url
   return {
+    /** Base URL of the service, without a slash at the end. */
     url,
     port: mainPort,
     apiKey: service.settings().apiKey,
+    /** Where download links lead: another port with `downloadHost`, else the same address. */
     downloadUrl: linkBase,
-    books: () => service.books(),
-    configure: (patch) => service.configure(patch),
-    restate: (month, domain) => service.calendar.restate(month, domain),
-    changeMethod: (from, change) => service.calendar.changeMethod(from, change),
+    /** A copy of what happened so far. */
+    books: service.books,
+    /** Changes options while it runs; new faults begin to count anew. Throws CONFIGURATION. */
+    configure: (patch: SandboxOptions) => service.configure(patch),
+    /** Changes the month's values once more, as the service does when it corrects itself. */
+    restate: service.calendar.restate,
+    changeMethod: service.calendar.changeMethod,
+    /** What is known beyond what was asked: for those who prove something about a client. */
     truth: truthOf(service),
-    close: async () => {
+    /** Ends every connection at once. Safe to call twice. */
+    close: async (): Promise<void> => {
       service.webhooks.close()
       await Promise.all(servers.map(closeServer))
     },
@@ -148,24 +135,18 @@ export const closeServer = (server: Server): Promise<void> =>
 /** A report's row by column, spelled as in its file; null where there is no value. */
 export type SoldRow = Readonly<Record<string, string | null>>
 
-interface Truth {
+const truthOf = (service: Service) => ({
   /** Rows a report of this one table would hold if it were bought now. */
-  report(table: TableQuery): readonly SoldRow[]
-  /** Rows of a report that was bought, with the values it was made of; null: no such report. Faults of its content are left out. */
-  sold(reportId: string): readonly SoldRow[] | null
-  /** All records of a keyword query now, in the order of the answer. */
-  keywords(query: KeywordQuery): readonly Readonly<Record<string, unknown>>[]
-}
-
-const truthOf = (service: Service): Truth => ({
-  report: (table) =>
+  report: (table: TableQuery): readonly SoldRow[] =>
     rows({ kind: table.vtable === null ? 'shopper' : 'report', format: 'csv', tables: [table] }, worldOf(service)),
-  sold: (reportId) => {
+  /** Rows of a report that was bought, with the values it was made of; null: no such report. Faults of its content are left out. */
+  sold: (reportId: string): readonly SoldRow[] | null => {
     const report = service.reports.get(reportId)
     if (report === null) return null
     return report.content.has('empty-report') ? [] : rows(report.query, report.world)
   },
-  keywords: (query) => {
+  /** All records of a keyword query now, in the order of the answer. */
+  keywords: (query: KeywordQuery): readonly Readonly<Record<string, unknown>>[] => {
     if (rowsOf(service, query.domain) === 0) return []
     const view = viewOf(service, query)
     return Array.from({ length: view.count }, (_, index): Record<string, unknown> => JSON.parse(view.record(index)))

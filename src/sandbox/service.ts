@@ -2,31 +2,15 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { EtlError } from '../core/errors.ts'
 import { addWindows } from '../core/window.ts'
-import { type Bookkeeper, type Books, createBookkeeper, type SentMessage } from './books.ts'
-import { createFaults, type Faults } from './faults.ts'
+import { type Books, createBookkeeper, type SentMessage } from './books.ts'
+import { createFaults } from './faults.ts'
 import { addMonths, type Calendar, createCalendar } from './publication-calendar.ts'
-import { createReports, type Phase, type ReportStore } from './report-jobs.ts'
+import { createReports, type Phase } from './report-jobs.ts'
 import { patched, type Settings, settle } from './sandbox-options.ts'
 
-export interface Service {
-  settings(): Settings
-  readonly calendar: Calendar
-  faults(): Faults
-  readonly reports: ReportStore
-  readonly bookkeeper: Bookkeeper
-  readonly webhooks: Webhooks
-  readonly bucket: RateBucket
-  /** Credits left, unfinished reports taken off; null: unlimited. */
-  remaining(): number | null
-  /** Charges an answered keyword request. */
-  chargeHit(): void
-  books(): Books
-  clearBooks(): void
-  /** Throws CONFIGURATION naming every wrong option. */
-  configure(patch: object): void
-}
+export type Service = ReturnType<typeof createService>
 
-export const createService = (options: object): Service => {
+export const createService = (options: object) => {
   let given = options
   let settings = settle(given)
   let faults = createFaults(settings.faults, settings.seed)
@@ -57,14 +41,16 @@ export const createService = (options: object): Service => {
     bookkeeper,
     webhooks,
     bucket: createRateBucket(elapsedMs),
+    /** Credits left, unfinished reports taken off; null: unlimited. */
     remaining: () => {
       const { charged, reserved } = reports.credits()
       return settings.quota === null ? null : settings.quota - hits - charged - reserved
     },
-    chargeHit: () => {
+    /** Charges an answered keyword request. */
+    chargeHit: (): void => {
       hits += 1
     },
-    books: () => {
+    books: (): Books => {
       const submissions = reports.list().map(({ submission }) => ({ ...submission }))
       const quotaUsed = hits + reports.credits().charged
       const quotaRemaining = settings.quota === null ? null : settings.quota - quotaUsed
@@ -77,11 +63,12 @@ export const createService = (options: object): Service => {
         faultsActed: faults.acted(),
       }
     },
-    clearBooks: () => {
+    clearBooks: (): void => {
       bookkeeper.clear()
       webhooks.clear()
     },
-    configure: (patch) => {
+    /** Throws CONFIGURATION naming every wrong option. */
+    configure: (patch: object): void => {
       const wanted = patched(given, patch)
       const next = settle(wanted)
       if (next.port !== settings.port || next.downloadHost !== settings.downloadHost) throw fixed()
@@ -104,49 +91,25 @@ const momentOf = (now: Settings['now']): number => {
   return Date.parse(now.length === 10 ? `${now}T00:00:00-05:00` : now)
 }
 
-interface RateBucket {
-  /** Takes a token; otherwise the seconds until there is one. */
-  take(perSecond: number | null): { readonly ok: true } | { readonly ok: false; readonly waitSeconds: number }
-}
-
 /** @param nowMs a clock that never goes back. */
-export const createRateBucket = (nowMs: () => number): RateBucket => {
+export const createRateBucket = (nowMs: () => number) => {
   let tokens = Number.POSITIVE_INFINITY
   let filledAt = nowMs()
   return {
-    take: (perSecond) => {
-      if (perSecond === null) return { ok: true }
+    /** Takes a token; otherwise the seconds until there is one. */
+    take: (perSecond: number | null) => {
+      if (perSecond === null) return { ok: true } as const
       const now = nowMs()
       tokens = Math.min(Math.max(1, perSecond), tokens + ((now - filledAt) / 1000) * perSecond)
       filledAt = now
-      if (tokens < 1) return { ok: false, waitSeconds: (1 - tokens) / perSecond }
+      if (tokens < 1) return { ok: false, waitSeconds: (1 - tokens) / perSecond } as const
       tokens -= 1
-      return { ok: true }
+      return { ok: true } as const
     },
   }
 }
 
 type EventType = 'Monthly' | 'Daily'
-
-interface Webhooks {
-  /** One subscription an event type: another one takes its place. The id. */
-  subscribe(event: EventType, url: string): string
-  /** False: there is no such subscription. */
-  unsubscribe(event: EventType, id: string | null): boolean
-  /** What the service says of a proof: its own, too old, or none of its own. */
-  prove(proof: string): 'right' | 'expired' | 'wrong'
-  /** Sends a message about a release now; the date of the newest data unless another one is given. False: it has no subscriber. */
-  release(event: EventType, date?: string): Promise<boolean>
-  /** Sends what has been released since the last look. */
-  look(): void
-  /** Sends each change of the report's state to that address. null: to none. */
-  follow(reportId: string, url: string | null): void
-  /** Sends the test message; null: it was taken, else why not. */
-  test(url: string): Promise<string | null>
-  sent(): readonly SentMessage[]
-  clear(): void
-  close(): void
-}
 
 interface WebhookWorld {
   readonly calendar: Calendar
@@ -156,33 +119,19 @@ interface WebhookWorld {
   readonly phaseOf: (id: string) => Phase | null
 }
 
-interface Subscription {
-  readonly id: string
-  readonly url: string
-  /** Date the subscriber heard of last, or knew when it subscribed. */
-  told: string
-}
-
 const proofMs = 5 * 60_000
 const sendMs = 5_000
 const lookEveryMs = 100
 /** Days after which a day's data are out. */
 const dayLag = 3
 
-interface Sender {
-  /** The status the receiver answered; null: none. */
-  send(event: SentMessage['event'], url: string, body: unknown): Promise<number | null>
-  prove: Webhooks['prove']
-  sent(): readonly SentMessage[]
-  clear(): void
-}
-
 /** Each message bears a proof of its own. */
-const createSender = ({ calendar, elapsedMs }: WebhookWorld): Sender => {
+const createSender = ({ calendar, elapsedMs }: WebhookWorld) => {
   const proofs = new Map<string, number>()
   let sent: SentMessage[] = []
   return {
-    send: async (event, url, body) => {
+    /** The status the receiver answered; null: none. */
+    send: async (event: SentMessage['event'], url: string, body: unknown) => {
       const proof = randomBytes(24).toString('hex')
       proofs.set(proof, elapsedMs())
       const status = await fetch(url, {
@@ -200,20 +149,21 @@ const createSender = ({ calendar, elapsedMs }: WebhookWorld): Sender => {
       sent.push({ event, body, at: new Date(calendar.nowMs()).toISOString(), status })
       return status
     },
-    prove: (proof) => {
+    /** What the service says of a proof: its own, too old, or none of its own. */
+    prove: (proof: string) => {
       const at = proofs.get(proof)
       if (at === undefined) return 'wrong'
       return elapsedMs() - at > proofMs ? 'expired' : 'right'
     },
     sent: () => [...sent],
-    clear: () => {
+    clear: (): void => {
       sent = []
     },
   }
 }
 
 /** Reports whose state somebody is told of. `look` tells of each change since the last one. */
-const createFollower = ({ settings, phaseOf }: WebhookWorld, { send }: Sender) => {
+const createFollower = ({ settings, phaseOf }: WebhookWorld, { send }: ReturnType<typeof createSender>) => {
   const followed = new Map<string, { readonly url: string; told: Phase }>()
   return {
     add: (id: string, url: string) => void followed.set(id, { url, told: 'pending' }),
@@ -230,9 +180,10 @@ const createFollower = ({ settings, phaseOf }: WebhookWorld, { send }: Sender) =
   }
 }
 
-const createWebhooks = (world: WebhookWorld): Webhooks => {
+const createWebhooks = (world: WebhookWorld) => {
   const { calendar, settings } = world
-  const subscriptions = new Map<EventType, Subscription>()
+  // `told`: the date the subscriber heard of last, or knew when it subscribed.
+  const subscriptions = new Map<EventType, { readonly id: string; readonly url: string; told: string }>()
   const sender = createSender(world)
   const reports = createFollower(world, sender)
   let timer: NodeJS.Timeout | null = null
@@ -241,6 +192,7 @@ const createWebhooks = (world: WebhookWorld): Webhooks => {
     event === 'Monthly'
       ? addWindows(`${addMonths(calendar.latestMonth(), 1)}-01`, 'day', -1)
       : addWindows(calendar.today(), 'day', -dayLag)
+  /** Sends a message about a release now. False: it has no subscriber. */
   const release = async (event: EventType, date = newest(event)): Promise<boolean> => {
     const subscription = subscriptions.get(event)
     if (subscription === undefined) return false
@@ -249,6 +201,7 @@ const createWebhooks = (world: WebhookWorld): Webhooks => {
     await sender.send(event, subscription.url, body)
     return true
   }
+  /** Sends what has been released since the last look. */
   const look = (): void => {
     for (const [event, { told }] of subscriptions) if (newest(event) > told) void release(event)
     reports.look()
@@ -259,25 +212,29 @@ const createWebhooks = (world: WebhookWorld): Webhooks => {
   }
 
   return {
-    subscribe: (event, url) => {
+    /** One subscription an event type: another one takes its place. The id. */
+    subscribe: (event: EventType, url: string): string => {
       const subscription = { id: randomUUID(), url, told: newest(event) }
       subscriptions.set(event, subscription)
       begin()
       return subscription.id
     },
-    unsubscribe: (event, id) => {
+    /** False: there is no such subscription. */
+    unsubscribe: (event: EventType, id: string | null): boolean => {
       const found = subscriptions.get(event)
       if (found === undefined || (id !== null && found.id !== id)) return false
       return subscriptions.delete(event)
     },
     release,
     look,
-    follow: (id, url) => {
+    /** Sends each change of the report's state to that address. null: to none. */
+    follow: (id: string, url: string | null): void => {
       if (url === null) return
       reports.add(id, url)
       begin()
     },
-    test: async (url) => {
+    /** Sends the test message; null: it was taken, else why not. */
+    test: async (url: string): Promise<string | null> => {
       const body = { event_type: 'test_webhook_endpoint', payload: 'Webhook was triggered successfully.' }
       const status = await sender.send('test', url, body)
       if (status === null) return 'The address did not answer within 5 seconds'
@@ -286,7 +243,7 @@ const createWebhooks = (world: WebhookWorld): Webhooks => {
     prove: sender.prove,
     sent: sender.sent,
     clear: sender.clear,
-    close: () => {
+    close: (): void => {
       if (timer !== null) clearInterval(timer)
     },
   }

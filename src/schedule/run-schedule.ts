@@ -6,7 +6,7 @@ import { concurrencyOf } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { workLoop } from '../run/work-loop.ts'
 import { type Scheduled, scheduledOf } from '../plan/ticks.ts'
-import { createReleaseWatch, type ReleaseWatch } from './release-watch.ts'
+import { createReleaseWatch } from './release-watch.ts'
 import { createTicker } from './ticker.ts'
 
 const tellEveryMs = 60_000
@@ -15,17 +15,10 @@ const sweepEveryMs = 60_000
 const releaseEveryMs = 5_000
 
 /** A schedule that runs. */
-export interface Scheduler {
-  /** What services tell by themselves. */
-  readonly releases: ReleaseWatch
-  /** Pipelines whose tick came and was not taken: empty while time is kept. */
-  overdue(): Promise<readonly string[]>
-  /** Takes no more ticks and resolves when the runs in progress are done. */
-  stop(): Promise<void>
-}
+export type Scheduler = Awaited<ReturnType<typeof startScheduler>>
 
 /** Catches up missed ticks as each pipeline's `catch_up` says, then keeps time until stopped. Beside that it helps every run there is. */
-export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Promise<Scheduler> => {
+export const startScheduler = async (runtime: Runtime, signal: AbortSignal) => {
   // One loop does the work of all ticks, so that however many fall together, no more is worked on at once.
   const ticker = createTicker(runtime, signal, { concurrency: 0 })
   const helper = startHelper(runtime, signal)
@@ -44,6 +37,7 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Pro
     await ticker.released()
   })
   const tasks: ScheduledTask[] = []
+  /** Takes no more ticks and resolves when the runs in progress are done. */
   const stop = async (): Promise<void> => {
     clearInterval(tell)
     clearInterval(sweep)
@@ -59,6 +53,7 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Pro
     await stop()
     throw error
   }
+  // `releases`: what services tell by themselves. `overdue`: pipelines whose tick came and was not taken.
   return { releases: watch, overdue: ticker.overdue, stop }
 }
 

@@ -16,28 +16,7 @@ import type { Sql } from './statement.ts'
 export type Cell = string | number | boolean | null | readonly string[]
 
 /** Also what callers get, as it stands. */
-export interface Answer extends AnswerState {
-  readonly subject: string
-  readonly metrics: readonly { readonly name: string; readonly about: string; readonly unit: string; readonly format: string }[]
-  readonly columns: readonly string[]
-  readonly rows: readonly Readonly<Record<string, Cell>>[]
-  /** There are more rows than were asked for. */
-  readonly is_cut: boolean
-  readonly sql: string
-  readonly parameters: readonly unknown[]
-  /** ISO 8601: as_of, or the moment of the answer. */
-  readonly believed_at: string
-  /** Cells (a slice in one period) that a comparison has; null: nothing is compared. */
-  readonly compared: ComparedCells | null
-  readonly notes: readonly string[]
-}
-
-/** Change and growth are of those in both. */
-interface ComparedCells {
-  readonly in_both: number
-  readonly only_before: number
-  readonly only_now: number
-}
+export type Answer = Awaited<ReturnType<typeof answerOf>>
 
 /** @param input whatever a caller sent. Throws QueryRefusedError. */
 export const answerQuery = async (reader: Reader, model: SemanticModel, input: unknown): Promise<Answer> => {
@@ -51,12 +30,7 @@ export const answerQuery = async (reader: Reader, model: SemanticModel, input: u
   })
 }
 
-const answerOf = async (
-  reading: Reading,
-  model: SemanticModel,
-  compiled: CompiledQuery,
-  asOf: string | null,
-): Promise<Answer> => {
+const answerOf = async (reading: Reading, model: SemanticModel, compiled: CompiledQuery, asOf: string | null) => {
   const { sql, parameters, subject, metrics, rowOf } = compiled
   const [{ columns, rows }, compared, state, now] = [
     await reading.read({ sql, parameters }),
@@ -71,9 +45,11 @@ const answerOf = async (
     metrics: metrics.map(wordsOf),
     columns,
     rows: shown.map((row) => Object.fromEntries(columns.map((name, at) => [name, cellOf(row[at], !rowOf.includes(name))]))),
+    /** There are more rows than were asked for. */
     is_cut: rows.length > limit,
     sql,
     parameters,
+    /** ISO 8601: as_of, or the moment of the answer. */
     believed_at: asOf ?? now,
     compared,
     ...state,
@@ -107,13 +83,14 @@ const lastShown = ({ limit, tied }: CompiledQuery, columns: readonly string[], r
 const count = z.coerce.number()
 const countsRow = z.tuple([count, count, count])
 
-const comparedOf = async (reading: Reading, { compared }: CompiledQuery): Promise<ComparedCells | null> => {
+/** Cells (a slice in one period) that a comparison has; change and growth are of those in both. null: nothing is compared. */
+const comparedOf = async (reading: Reading, { compared }: CompiledQuery) => {
   if (compared === null) return null
   const [in_both, only_before, only_now] = countsRow.parse((await reading.read(compared)).rows[0])
   return { in_both, only_before, only_now }
 }
 
-const comparedNotes = (compared: ComparedCells | null): string[] => {
+const comparedNotes = (compared: Awaited<ReturnType<typeof comparedOf>>): string[] => {
   if (compared === null || compared.only_before + compared.only_now === 0) return []
   const { in_both, only_before, only_now } = compared
   return [

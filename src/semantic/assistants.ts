@@ -3,24 +3,11 @@ import { type SemanticModel, type Subject, windowOf } from '../definition/semant
 import { formulaWords } from './explain.ts'
 import { additivity } from './formula.ts'
 
-/** A command in words. */
-interface CommandWords {
-  readonly usage: string
-  readonly description: string
-}
-
-/** A pipeline in words. */
-export interface PipelineWords {
-  readonly pipeline: string
-  readonly description: string
-  readonly file: string
-}
-
 /** What the pages are made of. */
 interface AssistantWords {
   readonly model: SemanticModel
-  readonly commands: readonly CommandWords[]
-  readonly pipelines: readonly PipelineWords[]
+  readonly commands: readonly { readonly usage: string; readonly description: string }[]
+  readonly pipelines: readonly { readonly pipeline: string; readonly description: string; readonly file: string }[]
 }
 
 /** By this line a file is known as ours: others are not overwritten. */

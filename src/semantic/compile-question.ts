@@ -17,7 +17,6 @@ import { digits, formulaSql } from './formula.ts'
 import { earlier, intervalOf, isWhole, lengthOf, shiftOf, type Span, spanOf } from './period.ts'
 import { assertAdditive, defaultFilters } from './pins.ts'
 import { refuse, type SemanticQuery } from './query.ts'
-import type { Statement } from './reader.ts'
 import type { CellFilter } from './state.ts'
 import {
   type AnswerRows,
@@ -41,28 +40,10 @@ import {
 } from './statement.ts'
 
 /** What is sent to the database, and what a reader of the answer must know. */
-export interface CompiledQuery {
-  readonly sql: string
-  readonly parameters: readonly unknown[]
-  readonly subject: Subject
-  readonly metrics: readonly Metric[]
-  /** Names of the answer's columns that say what a row is of, in their order; `period` first where there is one. */
-  readonly rowOf: readonly string[]
-  /** Of the question and of its comparison; none: it names no period. */
-  readonly spans: readonly Span[]
-  /** Which cells of the pipeline the figures are made of. */
-  readonly cells: readonly CellFilter[]
-  /** Counts the cells that a comparison has on both sides, only before, only now; null: nothing is compared. */
-  readonly compared: Statement | null
-  readonly limit: number
-  /** Rows that are alike in these columns are not told apart by the limit. */
-  readonly tied: readonly string[]
-  /** Sentences: defaults that were taken, periods that are cut. */
-  readonly notes: readonly string[]
-}
+export type CompiledQuery = ReturnType<typeof compileQuery>
 
 /** Throws QueryRefusedError where there is no right answer. */
-export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery): CompiledQuery => {
+export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery) => {
   const { subject, metrics } = findMetrics(model, asked.metrics)
   const query = withTimeAsGrain(asked, subject)
   const by = [...new Set(query.by)].map((name) => findDimension(model, subject, name))
@@ -83,12 +64,18 @@ export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery)
     parameters,
     subject,
     metrics,
+    /** Names of the answer's columns that say what a row is of, in their order; `period` first where there is one. */
     rowOf,
+    /** Of the question and of its comparison; none: it names no period. */
     spans: spansOf(plan),
+    /** Which cells of the pipeline the figures are made of. */
     cells: cellsOf(plan),
+    /** Counts the cells that a comparison has on both sides, only before, only now; null: nothing is compared. */
     compared: sides === null ? null : comparedCells(plan, sides).compile(db),
     limit: query.limit,
+    /** Rows that are alike in these columns are not told apart by the limit. */
     tied: tiedBy(query, rowOf, [...rowOf, ...rows.figures]),
+    /** Sentences: defaults that were taken, periods that are cut. */
     notes: notesOf(plan),
   }
 }

@@ -3,24 +3,11 @@ import { type Formula, knowsThePast, type Metric, type SemanticModel, type Subje
 import { allMetrics, findMetric } from './find.ts'
 import { additivity, formulaSql, guardedSql } from './formula.ts'
 
-/** One line of a list. */
-interface MetricLine {
-  readonly metric: string
-  readonly subject: string
-  readonly about: string
-  readonly unit: string
-  readonly synonyms: readonly string[]
-  readonly by: readonly string[]
-  readonly grains: readonly string[]
-  /** What it does not add up over. */
-  readonly never_over: readonly string[]
-}
-
 /** @param search words of which the line must hold every one; empty: all */
 export const listMetrics = (
   model: SemanticModel,
   { subject, search }: { subject?: string | undefined; search?: string | undefined },
-): readonly MetricLine[] => {
+) => {
   const words = (search ?? '')
     .toLowerCase()
     .split(/\s+/)
@@ -33,7 +20,8 @@ export const listMetrics = (
     )
 }
 
-const lineOf = (metric: Metric, subject: Subject): MetricLine => ({
+/** One line of a list; `never_over`: what it does not add up over. */
+const lineOf = (metric: Metric, subject: Subject) => ({
   metric: metric.name,
   subject: subject.name,
   about: metric.about,

@@ -3,18 +3,12 @@ import { suggest } from '../definition/problem.ts'
 import type { Metric, SemanticDimension, SemanticModel, Subject } from '../definition/semantic.ts'
 import { refuse } from './query.ts'
 
-/** A metric beside the subject it belongs to. */
-interface FoundMetric {
-  readonly metric: Metric
-  readonly subject: Subject
-}
-
-/** Every metric of the model, in its order. */
-export const allMetrics = ({ subjects }: SemanticModel): readonly FoundMetric[] =>
+/** Every metric of the model beside the subject it belongs to, in its order. */
+export const allMetrics = ({ subjects }: SemanticModel) =>
   [...subjects.values()].flatMap((subject) => [...subject.metrics.values()].map((metric) => ({ metric, subject })))
 
 /** By name, or refused with the nearest names. */
-export const findMetric = (model: SemanticModel, name: string): FoundMetric => {
+export const findMetric = (model: SemanticModel, name: string) => {
   const all = allMetrics(model)
   const found = all.find(({ metric }) => metric.name === name)
   if (found !== undefined) return found

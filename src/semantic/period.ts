@@ -72,14 +72,10 @@ export const isOne = ({ from, to }: Span, grain: Grain): boolean =>
 export const isWhole = ({ from, to }: Span, grain: Grain): boolean =>
   !isFiscal(grain) && startOf(from, grain) === from && startOf(to, grain) === to
 
-/** How far back a comparison goes. `interval` is SQL's. */
-export interface Shift {
-  readonly interval: string
-  readonly before: Span
-}
+export type Shift = ReturnType<typeof shiftOf>
 
-/** A year; with a grain one period of it; else the length of the span. */
-export const shiftOf = (span: Span, compare: 'previous' | 'year', grain: Grain | null): Shift => {
+/** How far back a comparison goes; `interval` is SQL's. A year; with a grain one period of it; else the length of the span. */
+export const shiftOf = (span: Span, compare: 'previous' | 'year', grain: Grain | null) => {
   const step = compare === 'year' ? { months: 12 } : grain === null ? lengthOfSpan(span) : lengthOf[grain]
   const back = (date: string): string => Temporal.PlainDate.from(date).subtract(step).toString()
   return { interval: intervalOf(step), before: { from: back(span.from), to: back(span.to) } }

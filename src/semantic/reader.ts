@@ -42,20 +42,10 @@ export interface Reading {
 }
 
 /** The warehouse as a reader. */
-export interface Reader {
-  readonly db: Db
-  readonly display: string
-  answer<T>(work: (reading: Reading) => Promise<T>): Promise<T>
-  close(): Promise<void>
-}
+export type Reader = Awaited<ReturnType<typeof openReader>>
 
 /** Throws CONFIGURATION where the login may more than read bi. */
-export const openReader = async ({
-  readerUrl,
-  databaseUrl,
-  home,
-  timeoutMs = usualTimeoutMs,
-}: ReaderOptions): Promise<Reader> => {
+export const openReader = async ({ readerUrl, databaseUrl, home, timeoutMs = usualTimeoutMs }: ReaderOptions) => {
   const database = await openDatabase({
     databaseUrl: readerUrl ?? databaseUrl,
     home,
@@ -74,7 +64,7 @@ export const openReader = async ({
   return {
     db: database.kysely,
     display: database.display,
-    answer: (work) => inReading(database, role, timeoutMs, work),
+    answer: <T>(work: (reading: Reading) => Promise<T>): Promise<T> => inReading(database, role, timeoutMs, work),
     close: () => database.close(),
   }
 }

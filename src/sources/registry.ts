@@ -61,14 +61,8 @@ export const loadSourceFolders = async (folders: readonly string[] = []): Promis
 export const loadSources = async (folders: readonly string[] = []): Promise<ReadonlyMap<string, Source>> =>
   (await loadSourceFolders(folders)).sources
 
-interface LoadedFolder {
-  readonly file: string
-  readonly sources: readonly Source[]
-  readonly api: Api | null
-}
-
 /** null: no folder of sources. */
-const loadFolder = async (folder: string): Promise<LoadedFolder | null> => {
+const loadFolder = async (folder: string) => {
   const file = ['index.ts', 'index.js', 'index.mjs'].map((name) => join(folder, name)).find(existsSync)
   if (file === undefined) return null
   const loaded = await importFolder(folder, file)

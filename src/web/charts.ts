@@ -9,12 +9,8 @@ import type { QuotaDay } from './reads/read-quota.ts'
 
 const [barWidth, height] = [4, 28]
 
-/** One bar. */
-interface NightBar {
-  /** `YYYY-MM-DD` */
-  readonly day: string
-  readonly value: number
-}
+/** One bar: of the day `YYYY-MM-DD`. */
+type NightBar = Pick<QuotaDay, 'day'> & { readonly value: number }
 
 /** Nights in the order given. @param unit what is counted, `rows` @param colour a custom property of the style sheet */
 export const nightBars = (unit: string, bars: readonly NightBar[], colour: string): Html => {

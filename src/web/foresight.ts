@@ -2,6 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
 import { isEtlError } from '../core/errors.ts'
+import type { PreviewPipeline } from '../plan/dry-run.ts'
 
 /** Jobs of one pipeline for one reason; null: not known before they are asked for. */
 export interface PlannedReason {
@@ -19,18 +20,7 @@ export interface PlannedReason {
 }
 
 /** A pipeline as a whole. */
-export interface PlannedPipeline {
-  readonly pipeline: string
-  readonly done: number
-  readonly held: number
-  readonly notPublished: number
-  /** Least time that it takes. */
-  readonly seconds: number
-  readonly changes: {
-    readonly lists: readonly { readonly dimension: string; readonly came: number; readonly left: number }[]
-    readonly definition: readonly { readonly what: string; readonly from: string; readonly to: string }[]
-  }
-}
+export type PlannedPipeline = Pick<PreviewPipeline, 'pipeline' | 'done' | 'held' | 'notPublished' | 'seconds' | 'changes'>
 
 /** The plan of a run of all pipelines. */
 export interface NightPlan {
@@ -51,14 +41,7 @@ export interface Foreseen {
   readonly problem: string | null
 }
 
-export interface Foresight {
-  /** Begins where nothing is known or what is known is old, and waits a moment for it. */
-  look(): Promise<Foreseen>
-  /** Begins anew unless it is at work. */
-  renew(): void
-  /** Stops what is at work. */
-  close(): void
-}
+export type Foresight = ReturnType<typeof createForesight>
 
 /** A plan of that age is found out again when somebody asks. */
 const goodForMs = 10 * 60_000
@@ -71,7 +54,7 @@ export const createForesight = (
   plan: (signal: AbortSignal) => Promise<NightPlan>,
   clock: Clock,
   onError: (error: unknown) => void,
-): Foresight => {
+) => {
   const stop = new AbortController()
   let known: Foreseen = { plan: null, atMs: 0, busy: false, problem: null }
   let triedMs = Number.NEGATIVE_INFINITY
@@ -86,11 +69,13 @@ export const createForesight = (
       if (!isEtlError(error) && !stop.signal.aborted) onError(error)
     }
   }
+  /** Begins anew unless it is at work. */
   const renew = (): void => {
     if (!known.busy && !stop.signal.aborted) work = begin()
   }
   return {
-    look: async () => {
+    /** Begins where nothing is known or what is known is old, and waits a moment for it. */
+    look: async (): Promise<Foreseen> => {
       const [nowMs, isOld] = [clock.now(), known.plan === null || clock.now() - known.atMs > goodForMs]
       if (isOld && nowMs - triedMs > retryMs) renew()
       if (known.busy) await Promise.race([work, setTimeout(patienceMs, undefined, { ref: false })])

@@ -1,7 +1,8 @@
 // The frame of every page: title, navigation, skip link; no style or script but our own two files.
 import { html } from 'hono/html'
 import type { HtmlEscapedString } from 'hono/utils/html'
-import { aboutCredits } from '../core/counted.ts'
+import { aboutCredits, formatNumber } from '../core/counted.ts'
+import type { UnitLine } from './reads/unit-lines.ts'
 
 /** Escaped text: what goes into it was escaped, or is Html itself. */
 export type Html = HtmlEscapedString | Promise<HtmlEscapedString>
@@ -69,6 +70,15 @@ const searchForm = (find: string): Html =>
 /** By the heads of the columns, what each shows of a row: escaped where it holds markup. */
 type Columns<Row> = Readonly<Record<string, (row: Row) => Html | string | number>>
 
+/** Columns that are called as the fields they show: numbers in groups, a dash where one is unknown. */
+export const fields = <Name extends string>(...names: readonly Name[]) =>
+  Object.fromEntries(
+    names.map((name) => [`${name[0]?.toUpperCase()}${name.slice(1)}`, (row: Readonly<Record<Name, Field>>) => shown(row[name])]),
+  ) as { readonly [Of in Name as Capitalize<Of>]: (row: { readonly [One in Of]: Field }) => Html | string }
+
+type Field = Html | string | number | null
+const shown = (value: Field): Html | string => (value === null ? '–' : typeof value === 'number' ? formatNumber(value) : value)
+
 /** @param empty what stands in place of a table without rows */
 export const table = <Row>(caption: string, rows: readonly Row[], empty: string, columns: Columns<Row>): Html =>
   rows.length === 0
@@ -100,20 +110,15 @@ export const unitLink = (unitId: number, name: string): Html => html`<a href="/u
 /** A command to copy. */
 export const command = (text: string): Html => html`<code class="command">${text}</code>`
 
-/** As much of a unit as decides what can be done. */
-interface Troubled {
-  readonly unit_id: number
-  readonly pipeline: string
-  readonly state: string
-  readonly error_code: string | null
-}
-
 /** Leads to the question that is asked before anything is done, with what it would cost beside it. @param credits null: not known */
 export const actionButton = (name: string, href: string, credits: number | null): Html =>
   html`<a class="button" href="${href}">${name}…</a> <span class="soft">${aboutCredits(credits)}</span>`
 
 /** What a person can do about a unit that is not loaded: a command, and the same as a button. @param credits what trying again costs, unit by unit */
-export const nextStepOf = (unit: Troubled, credits: ReadonlyMap<number, number | null>): Html => {
+export const nextStepOf = (
+  unit: Pick<UnitLine, 'unit_id' | 'pipeline' | 'state' | 'error_code'>,
+  credits: ReadonlyMap<number, number | null>,
+): Html => {
   const button = (name: string): Html =>
     actionButton(name, `/units/${unit.unit_id}/${name.toLowerCase()}`, credits.get(unit.unit_id) ?? null)
   if (unit.state === 'held') {

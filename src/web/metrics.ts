@@ -12,17 +12,12 @@ import { pipelineCounts, readWindows } from './reads/read-windows.ts'
 
 const runStates = ['running', 'done', 'failed', 'cancelled', 'interrupted'] as const
 
-interface MetricsText {
-  readonly type: string
-  readonly text: string
-}
-
 const gauges =
   (registry: Registry) =>
   (name: string, help: string, labelNames: string[] = []) =>
     new Gauge({ name: `millrace_${name}`, help, labelNames, registers: [registry] })
 
-const written = async (registry: Registry, isReachable: boolean): Promise<MetricsText> => {
+const written = async (registry: Registry, isReachable: boolean) => {
   gauges(registry)('database_reachable', '0 while the database is away or hangs: then this is the only metric.').set(
     isReachable ? 1 : 0,
   )
@@ -38,10 +33,10 @@ const tellAlarms = (gauge: Make, alarms: readonly AlarmLine[], overdue: number):
 }
 
 /** While the ledger cannot be read. */
-export const metricsWithoutLedger = (): Promise<MetricsText> => written(new Registry(), false)
+export const metricsWithoutLedger = () => written(new Registry(), false)
 
 /** Text in Prometheus' exposition format. Rows and times are summed over a pipeline's units. */
-export const metricsText = async (context: WebContext): Promise<MetricsText> => {
+export const metricsText = async (context: WebContext) => {
   const registry = new Registry()
   const gauge = gauges(registry)
   const { kysely, clock } = context

@@ -109,7 +109,8 @@ export const nightPlan: NightPlan = {
     {
       ...{ pipeline: 'keywords', done: 4, held: 0, notPublished: 2, seconds: 3 },
       changes: {
-        lists: [{ dimension: 'domain', came: 1, left: 0 }],
+        isNew: false,
+        lists: [{ dimension: 'domain', came: 1, left: 0, cameValues: [], leftValues: [] }],
         definition: [{ what: 'limits.attempts', from: '5', to: '3' }],
       },
     },

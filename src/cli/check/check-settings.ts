@@ -2,7 +2,7 @@
 import type { Settings } from '../../core/env.ts'
 import { suggest } from '../../definition/problem.ts'
 import type { Api } from '../../extract/api.ts'
-import { type Notes, note } from './notes.ts'
+import type { Notes } from './notes.ts'
 
 const prefix = 'MILLRACE_'
 
@@ -73,5 +73,5 @@ export const checkUnread = (
   named: string,
   notes: Notes,
 ): void => {
-  for (const message of unreadSettings(settings, apis, named)) note(notes, 'configuration', 'warning', message)
+  for (const message of unreadSettings(settings, apis, named)) notes.warning('configuration', message)
 }

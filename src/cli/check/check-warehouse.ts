@@ -26,7 +26,7 @@ import { damagedReceipts, identityWarning } from '../../run/identity.ts'
 import { migrationFolders } from '../../run/open-runtime.ts'
 import type { SourceFolders } from '../../sources/registry.ts'
 import { dataPointReadings } from '../../web/reads/read-quota.ts'
-import { note, type Notes } from './notes.ts'
+import type { Note, Notes } from './notes.ts'
 import { columnNames, missingRelations } from '../../db/catalog.ts'
 import { isDatabaseError } from '../../db/database-error.ts'
 import type { Db } from '../../db/tables.ts'
@@ -51,20 +51,15 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
   const { pipelinesFolder, notes } = checking
   const folders = migrationFolders(pipelinesFolder)
   const state = await migrationState(database, { folders })
-  note(notes, 'database', 'proved', `${database.display} answers.`)
+  notes.proved('database', `${database.display} answers.`)
   for (const name of state.unknown)
-    note(
-      notes,
-      'migration',
-      'error',
-      `The warehouse has migration ${name}, which this program does not know; use the newer program.`,
-    )
+    notes.error('migration', `The warehouse has migration ${name}, which this program does not know; use the newer program.`)
   // The embedded database is ours: the first command that works on it migrates it.
   for (const name of database.embedded ? [] : state.pending)
-    note(notes, 'migration', 'error', `Migration ${name} is not applied; run \`millrace migrate\`.`)
-  if (state.unknown.length > 0) return note(notes, 'table', 'not asked', 'tables: the warehouse is newer than this program.')
+    notes.error('migration', `Migration ${name} is not applied; run \`millrace migrate\`.`)
+  if (state.unknown.length > 0) return notes.notAsked('table', 'tables: the warehouse is newer than this program.')
   if (state.pending.length === 0) {
-    note(notes, 'migration', 'proved', `${counted(state.applied.length, 'migration')} are applied, none is pending.`)
+    notes.proved('migration', `${counted(state.applied.length, 'migration')} are applied, none is pending.`)
     tell(
       checking,
       await compareTables(database.kysely, checking.definitions),
@@ -75,24 +70,24 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
     return checkReadings(database, checking)
   }
   const found = await compareAfter(database, folders, checking.definitions)
-  if (typeof found === 'string') note(notes, 'table', 'not asked', `tables of the definitions: ${found}.`)
+  if (typeof found === 'string') notes.notAsked('table', `tables of the definitions: ${found}.`)
   else tell(checking, found, 'its migration makes the columns, types and key of the definition (tried and taken back).')
-  note(notes, 'mart', 'not asked', 'queries of the marts: they need the migrated warehouse.')
+  notes.notAsked('mart', 'queries of the marts: they need the migrated warehouse.')
 }
 
 const tell = ({ definitions, notes }: Checking, differences: readonly Difference[], words: string): void => {
-  for (const { level, message } of differences) note(notes, 'table', level, message)
+  for (const { level, message } of differences) notes.add('table', level, message)
   for (const definition of definitions) {
     const dimensions = definition.dimensionTables.map(({ name }) => name)
     const own = [tableName(definition), `${tableName(definition)}_history`, ...dimensions]
     if (!differences.some(({ level, table }) => level === 'error' && own.includes(table)))
-      note(notes, 'table', 'proved', `${definition.file}: ${words}`)
+      notes.proved('table', `${definition.file}: ${words}`)
   }
 }
 
 /** A definition that is wrong explains no column: what its file names is not reported for each mart that reads it, only the mistake itself. */
 const wordsOfWrong = async (notes: Notes): Promise<ReadonlySet<string>> => {
-  const wrong = notes.filter(({ area, result }) => area === 'definition' && result === 'error')
+  const wrong = notes.all.filter(({ area, result }) => area === 'definition' && result === 'error')
   const files = wrong.flatMap(({ message }) => placeOf(message).file ?? [])
   const texts = await Promise.all([...new Set(files)].map((file) => readFile(file, 'utf8').catch(() => '')))
   return new Set(texts.flatMap((text) => text.match(/[a-z_][a-z0-9_]*/g) ?? []))
@@ -109,15 +104,13 @@ const checkQueries = async (database: Database, { marts, definitions, notes }: C
       await readFile(mart.file, 'utf8'),
     ))
       if (result === 'proved') good += 1
-      else if (unexplained === undefined || !wrong.has(unexplained)) note(notes, 'mart', result, message)
+      else if (unexplained === undefined || !wrong.has(unexplained)) notes.add('mart', result, message)
   for (const definition of definitions)
     for (const mart of await differingSummaries(database.kysely, definition, marts))
-      note(notes, 'mart', 'error', summaryDiffers(mart).message)
+      notes.error('mart', summaryDiffers(mart).message)
   if (good > 0)
-    note(
-      notes,
+    notes.proved(
       'mart',
-      'proved',
       `${counted(good, 'query').replace('querys', 'queries')} of marts run and give the columns their headers explain.`,
     )
 }
@@ -136,18 +129,13 @@ const checkRefused = async ({ kysely }: Database, { definitions, notes }: Checki
     .execute()
   for (const { pipeline, units, said, loads } of refused)
     if (definitions.some((definition) => definition.pipeline === pipeline))
-      note(
-        notes,
-        'service',
-        loads ? 'warning' : 'error',
-        `${counted(Number(units), 'unit')} of ${pipeline} were refused. ${said}`,
-      )
+      notes.add('service', loads ? 'warning' : 'error', `${counted(Number(units), 'unit')} of ${pipeline} were refused. ${said}`)
 }
 
 const checkReadings = async ({ kysely }: Database, { definitions, folders, notes }: Checking): Promise<void> => {
   const readings = await dataPointReadings(kysely)
   const say = (result: 'proved' | 'not asked', message: string): void => {
-    if (!notes.some((known) => known.message === message)) note(notes, 'data points', result, message)
+    if (!notes.isSaid(message)) notes.add('data points', result, message)
   }
   for (const definition of definitions) {
     const source = folders?.sources.get(definition.source)
@@ -168,15 +156,15 @@ const checkReadings = async ({ kysely }: Database, { definitions, folders, notes
 export const checkLanding = async ({ landing }: Settings, { offline, signal }: Asked, notes: Notes): Promise<void> => {
   if (landing.kind === 'folder') {
     await tryToWrite(landing.folder)
-    return note(notes, 'landing', 'proved', `the folder of landings (${landing.folder}) can be written.`)
+    return notes.proved('landing', `the folder of landings (${landing.folder}) can be written.`)
   }
-  if (offline) return note(notes, 'landing', 'not asked', 'the bucket of landings: --offline was given.')
+  if (offline) return notes.notAsked('landing', 'the bucket of landings: --offline was given.')
   const store = openLandingStore(landing)
   await store.ready(signal)
   const path = `${notesFolder}/check-${randomUUID()}`
   await store.notes.write(path, '')
   await store.notes.remove(path)
-  note(notes, 'landing', 'proved', 'the bucket of landings answers, can be listed and written.')
+  notes.proved('landing', 'the bucket of landings answers, can be listed and written.')
 }
 
 /** Of the newest and the oldest answers that rows come from; what the ledger needs is never removed by us. */
@@ -205,12 +193,10 @@ export const checkAnswers = async (
       gone += 1
     })
   if (rows.length > 0 && gone === 0)
-    note(notes, 'landing', 'proved', `${counted(rows.length, 'answer')} of the ledger ${rows.length === 1 ? 'is' : 'are'} there.`)
+    notes.proved('landing', `${counted(rows.length, 'answer')} of the ledger ${rows.length === 1 ? 'is' : 'are'} there.`)
   if (gone > 0)
-    note(
-      notes,
+    notes.warning(
       'landing',
-      'warning',
       `${gone} of ${rows.length} answers that were looked for are not in ${store.place}: their rows stay, and cannot be loaded again. ` +
         'Restore the place from its backup (docs/runbook.md), or ask the service for the months again: `millrace backfill … --force`.',
     )
@@ -242,10 +228,10 @@ export const checkIdentity = async (
   notes: Notes,
 ): Promise<void> => {
   const skew = skewWarning(await openDatabaseClock(database.kysely))
-  if (skew === null) note(notes, 'identity', 'proved', 'the clocks of this machine and of the database agree.')
-  else note(notes, 'identity', 'warning', skew)
+  if (skew === null) notes.proved('identity', 'the clocks of this machine and of the database agree.')
+  else notes.warning('identity', skew)
   if ((await migrationState(database, { folders: [] })).applied.length === 0)
-    return note(notes, 'identity', 'not asked', 'whose warehouse this is: it was never migrated.')
+    return notes.notAsked('identity', 'whose warehouse this is: it was never migrated.')
   const place = { database, landing: openLandingStore(settings.landing) }
   const warning =
     offline && settings.landing.kind === 'bucket'
@@ -255,9 +241,9 @@ export const checkIdentity = async (
           return identityWarning(place, { remote: false })
         })
   if (warning === null && !(offline && settings.landing.kind === 'bucket'))
-    for (const damaged of await damagedReceipts(place, signal).catch(noneIfAway)) note(notes, 'identity', 'warning', damaged)
-  if (warning !== null) note(notes, 'identity', 'error', warning)
-  else note(notes, 'identity', 'proved', 'the database is the warehouse that its landings name.')
+    for (const damaged of await damagedReceipts(place, signal).catch(noneIfAway)) notes.warning('identity', damaged)
+  if (warning !== null) notes.error('identity', warning)
+  else notes.proved('identity', 'the database is the warehouse that its landings name.')
 }
 
 /** @param isOffline a list that another database gives is not read then */
@@ -276,13 +262,13 @@ export const checkLists = async (
       : isOffline && settings.raw[readerSetting]
         ? `--offline was given, and ${readerSetting} may name another database`
         : null
-  if (reason !== null) return note(notes, 'definition', 'not asked', `lists from SQL: ${reason}.`)
+  if (reason !== null) return notes.notAsked('definition', `lists from SQL: ${reason}.`)
   for (const definition of asking)
     for (const { dimension, outcome, count, message } of await triedLists({ database, settings, ...folders }, definition)) {
       const about = `${definition.file}: the list of ${dimension}`
-      if (outcome === 'failed') note(notes, 'definition', 'error', `${about}: ${message}`)
-      else if (message !== null) note(notes, 'definition', 'warning', `${about}: ${message}`)
-      else note(notes, 'definition', 'proved', `${about}: its query gives ${counted(count, 'value')}.`)
+      if (outcome === 'failed') notes.error('definition', `${about}: ${message}`)
+      else if (message !== null) notes.warning('definition', `${about}: ${message}`)
+      else notes.proved('definition', `${about}: its query gives ${counted(count, 'value')}.`)
     }
 }
 
@@ -297,9 +283,7 @@ export const compareAfter = (
   )
 
 /** What was found of one mart; `message` names file, line and column where it is about a line. */
-interface MartFinding {
-  readonly result: 'error' | 'warning' | 'proved' | 'not asked'
-  readonly message: string
+interface MartFinding extends Omit<Note, 'area'> {
   /** The column that no definition and no header explains, where the finding is about that. */
   readonly unexplained?: string
 }

@@ -20,32 +20,10 @@ export interface VendorReport {
   downloads: number
 }
 
-export interface Charge {
-  readonly purse: Purse
-  readonly what: string
-  readonly size: Priced
-  readonly credits: number
-}
+export type VendorBooks = ReturnType<typeof openBooks>
 
-export interface VendorBooks {
-  readonly charges: Charge[]
-  readonly reports: Map<string, VendorReport>
-  /** Requests by endpoint, refusals included. */
-  readonly counts: Record<string, number>
-  /** How often each of `replies` was sent. */
-  readonly replaced: number[]
-  /** Requests with a key in their address. */
-  keysInUrls: number
-  left(purse: Purse): number | null
-  /** Null: the purse does not hold it, and nothing is charged. */
-  charge(purse: Purse, what: string, price: Price, size: Priced): number | null
-  take(report: Omit<VendorReport, 'id' | 'takenAtMs' | 'downloads'>): VendorReport
-  pending(): number
-  isDone(report: VendorReport): boolean
-}
-
-export const openBooks = (settings: () => VendorSettings): VendorBooks => {
-  const charges: Charge[] = []
+export const openBooks = (settings: () => VendorSettings) => {
+  const charges: { purse: Purse; what: string; size: Priced; credits: number }[] = []
   const reports = new Map<string, VendorReport>()
   const spent = (purse: Purse): number => charges.reduce((sum, one) => sum + (one.purse === purse ? one.credits : 0), 0)
   const left = (purse: Purse): number | null => {
@@ -57,18 +35,22 @@ export const openBooks = (settings: () => VendorSettings): VendorBooks => {
   return {
     charges,
     reports,
-    counts: {},
-    replaced: [],
+    /** Requests by endpoint, refusals included. */
+    counts: {} as Record<string, number>,
+    /** How often each of `replies` was sent. */
+    replaced: [] as number[],
+    /** Requests with a key in their address. */
     keysInUrls: 0,
     left,
-    charge: (purse, what, price, size) => {
+    /** Null: the purse does not hold it, and nothing is charged. */
+    charge: (purse: Purse, what: string, price: Price, size: Priced): number | null => {
       const credits = chargeFor(price, size)
       const rest = left(purse)
       if (rest !== null && credits > rest) return null
       charges.push({ purse, what, size, credits })
       return credits
     },
-    take: (report) => {
+    take: (report: Omit<VendorReport, 'id' | 'takenAtMs' | 'downloads'>): VendorReport => {
       const taken = { ...report, id: randomUUID(), takenAtMs: Date.now(), downloads: 0 }
       reports.set(taken.id, taken)
       return taken

@@ -126,14 +126,7 @@ const recordV5 = (record: Readonly<Record<string, unknown>>, asked: readonly str
       }),
   )
 
-export interface VendorSandbox {
-  readonly url: string
-  readonly apiKey: string
-  readonly books: VendorBooks
-  /** Changes options while it runs. Throws CONFIGURATION. */
-  configure(patch: VendorOptions): void
-  close(): Promise<void>
-}
+export type VendorSandbox = Awaited<ReturnType<typeof startVendorSandbox>>
 
 const routes: readonly Route[] = [
   route('GET', /^\/v4\/website-analysis\/keywords$/, 'keywords', inQuery, ({ settings, books }, { url }) =>
@@ -189,7 +182,7 @@ const merged = (reply: VendorReply, fields: Readonly<Record<string, unknown>>): 
 }
 
 /** Throws CONFIGURATION naming every wrong option. */
-export const startVendorSandbox = async (options: VendorOptions = {}): Promise<VendorSandbox> => {
+export const startVendorSandbox = async (options: VendorOptions = {}) => {
   let settings = readVendorOptions(options)
   let given: VendorOptions = options
   const books = openBooks(() => settings)
@@ -224,7 +217,8 @@ export const startVendorSandbox = async (options: VendorOptions = {}): Promise<V
     url: `http://127.0.0.1:${port}`,
     apiKey: settings.restKey,
     books,
-    configure: (patch) => {
+    /** Changes options while it runs. Throws CONFIGURATION. */
+    configure: (patch: VendorOptions): void => {
       given = { ...given, ...patch }
       settings = readVendorOptions(given)
       if (patch.replies !== undefined) books.replaced.length = 0

@@ -116,7 +116,7 @@ const accountBudget = (runtime: Runtime, [first]: readonly QuotaSpent[]): number
   return runtime.allowance(first).budget.perMonth
 }
 
-const creditsOf = (rows: readonly QuotaSpent[]): number => sum(rows, ({ spent }) => spent)
+const creditsOf = (rows: readonly QuotaSpent[]): number => sum(rows, 'spent')
 
 /** The first warning is not over when the second comes. */
 const levelsReached = (

@@ -36,15 +36,6 @@ interface MonthsRequest {
   readonly target: ExportTarget
 }
 
-/** Names of files, relative to the target. */
-interface MonthsResult {
-  readonly written: readonly string[]
-  readonly unchanged: number
-  readonly removed: readonly string[]
-  /** Rows of the files that were written. */
-  readonly rows: number
-}
-
 const listName = '_millrace_export.json'
 
 const listSchema = z.strictObject({
@@ -61,7 +52,7 @@ type FileList = z.infer<typeof listSchema>
 const fileOf = (month: string): string => `export_month=${month}/data.parquet`
 
 /** Throws USAGE when the view has no month, the place holds something else, or another export writes to it. All files show the same moment. */
-export const exportMonths = async (database: Database, request: MonthsRequest): Promise<MonthsResult> => {
+export const exportMonths = async (database: Database, request: MonthsRequest) => {
   const found = await viewRows(database.kysely, request.view, request.filter)
   if (found.period === null)
     throw new EtlError('USAGE', `bi.${request.view} has no month or date to make files by; leave --by out.`)
@@ -124,13 +115,14 @@ const jsonOf = (text: string): unknown => {
   }
 }
 
+/** `written` and `removed` months, and the rows of the files that were written. */
 const writeMonths = async (
   trx: Db,
   found: ViewRows,
   { target, sinceLast, view, filter }: MonthsRequest,
   known: FileList | null,
   file: string,
-): Promise<MonthsResult> => {
+) => {
   const rows = selectRows(found)
   const scales = grown(await scalesOf(trx, found.columns, rows), known)
   const columns = found.columns.map(({ name, type }) => ({ name, type }))

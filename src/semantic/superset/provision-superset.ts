@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Secret } from '../../core/redact.ts'
 import type { Definition } from '../../core/types.ts'
-import type { Dashboard } from '../../definition/dashboard.ts'
+import type { Dashboard } from '../../definition/dashboards.ts'
 import type { SemanticModel } from '../../definition/semantic.ts'
 import type { YamlMap } from '../yaml-text.ts'
 import { type Bundle, type BundleWork, supersetBundle } from './superset-bundle.ts'
@@ -178,16 +178,12 @@ const chartEntry = z.object({
   dashboards: z.array(idEntry),
 })
 
-interface Charts {
-  /** Of dashboards that are there, by slug. */
-  readonly ids: ReadonlyMap<string, number>
-  readonly charts: readonly z.infer<typeof chartEntry>[]
-}
+type Charts = Awaited<ReturnType<typeof chartsOn>>
 
-/** Charts on the bundle's dashboards, as Superset has them now. */
-const chartsOn = async (client: SupersetClient, { dashboards }: Bundle): Promise<Charts> => {
+/** Charts on the bundle's dashboards, as Superset has them now; `ids` of dashboards that are there, by slug. */
+const chartsOn = async (client: SupersetClient, { dashboards }: Bundle) => {
   const ids = new Map<string, number>()
-  const charts = []
+  const charts: z.infer<typeof chartEntry>[] = []
   for (const { slug } of dashboards) {
     const [entry] = await client.list('/api/v1/dashboard/', idEntry, ['slug', 'eq', slug])
     if (entry === undefined) continue

@@ -1,17 +1,19 @@
 // Everything Superset is given, as files of the bundle that its own commands import: connection, datasets with metrics, charts, dashboards and where their
 // charts stand.
 import type { Definition } from '../../core/types.ts'
-import type { Chart, Dashboard, DashboardFilter, ValueFilter } from '../../definition/dashboard.ts'
+import type { Chart, DashboardFilter } from '../../definition/dashboard.ts'
+import type { Dashboard } from '../../definition/dashboards.ts'
 import type { SemanticModel } from '../../definition/semantic.ts'
+import type { DescribedView } from '../../publish/view-columns.ts'
 import { type YamlMap, type YamlValue, yamlFile } from '../yaml-text.ts'
 import { type FixedColumn, supersetChart } from './superset-chart.ts'
-import { datasetOf, idOf, offered, subjectsOf, type ViewOfBi, version } from './superset-dataset.ts'
+import { datasetOf, idOf, offered, subjectsOf, version } from './superset-dataset.ts'
 
 /** What a bundle is made of. */
 export interface BundleWork {
   /** Name of the connection in Superset. */
   readonly connection: string
-  readonly views: readonly ViewOfBi[]
+  readonly views: readonly DescribedView[]
   readonly model: SemanticModel
   readonly definitions: readonly Definition[]
   readonly dashboards: readonly Dashboard[]
@@ -23,13 +25,8 @@ export interface BundleWork {
   readonly adapt?: (dataset: ReturnType<typeof datasetOf>) => YamlMap
 }
 
-export interface Bundle {
-  /** Files by their path in the bundle, without the connection. */
-  readonly files: ReadonlyMap<string, string>
-  readonly dashboards: readonly { readonly title: string; readonly slug: string; readonly charts: number }[]
-  /** Dashboards that were left out, and why. */
-  readonly skipped: readonly string[]
-}
+/** `files` by their path in the bundle, without the connection; `skipped`: dashboards that were left out, and why. */
+export type Bundle = ReturnType<typeof supersetBundle>
 
 /** Other connections have dashboards of their own, which say so in title and address. */
 export const defaultConnection = 'Millrace'
@@ -38,7 +35,7 @@ export const defaultConnection = 'Millrace'
 const metadata = { version, timestamp: '2026-01-01T00:00:00+00:00' }
 
 /** Pure: the same work gives the same files, and the same ids. */
-export const supersetBundle = (work: BundleWork): Bundle => {
+export const supersetBundle = (work: BundleWork) => {
   const { connection, model, adapt = (one) => one, datasetId = (view) => idOf(connection, view) } = work
   const databaseId = work.databaseId ?? idOf(connection, 'connection')
   const shown = work.dashboards.map((whole) => {
@@ -129,7 +126,7 @@ const addDashboard = (
   files: Map<string, string>,
   { connection, definitions, views, datasetId }: BundleWork & Pick<Required<BundleWork>, 'datasetId'>,
   asWritten: Dashboard,
-): Bundle['dashboards'][number] => {
+) => {
   const fixedOf = (pipeline: string | null): FixedColumn[] =>
     pipeline === null ? [] : fixedColumns(definitions.find((one) => one.pipeline === pipeline))
   const open = withoutFixed(
@@ -298,7 +295,10 @@ const nativeFilter = (
 
 const timeFilter = { filterType: 'filter_time', targets: [{}], controlValues: { enableEmptyFilter: false } }
 
-const valueFilter = ({ view, column, one }: ValueFilter, datasetId: (view: string) => string): YamlMap => ({
+const valueFilter = (
+  { view, column, one }: Extract<DashboardFilter, { kind: 'value' }>,
+  datasetId: (view: string) => string,
+): YamlMap => ({
   filterType: 'filter_select',
   // Charts wait for the first choice, else they would all be asked for before it.
   requiredFirst: one !== null,

@@ -1,23 +1,10 @@
 // A dataset of Superset, as its import takes it: columns of one view of bi and the metrics of the semantic files, guarded.
 import { createHash } from 'node:crypto'
-import type { Dashboard } from '../../definition/dashboard.ts'
+import type { Dashboard } from '../../definition/dashboards.ts'
 import { type FigureFormat, type Metric, type SemanticModel, type Subject, windowOf } from '../../definition/semantic.ts'
+import type { DescribedView } from '../../publish/view-columns.ts'
 import { guardedSql } from '../formula.ts'
 import type { YamlMap } from '../yaml-text.ts'
-
-/** A table or view of `bi`. */
-export interface ViewOfBi {
-  readonly name: string
-  readonly about: string
-  readonly columns: readonly ViewColumn[]
-}
-
-export interface ViewColumn {
-  readonly name: string
-  /** PostgreSQL's name of it; null: not known. */
-  readonly type: string | null
-  readonly about: string
-}
 
 /** Version of the format of each file. */
 export const version = '1.0.0'
@@ -36,7 +23,7 @@ export const idOf = (...words: readonly string[]): string => {
 }
 
 /** @param databaseId the connection's uuid in Superset */
-export const datasetOf = (view: ViewOfBi, id: string, databaseId: string, subjects: readonly Subject[]) => {
+export const datasetOf = (view: DescribedView, id: string, databaseId: string, subjects: readonly Subject[]) => {
   const time = subjects.find((subject) => subject.time !== null)?.time?.column ?? null
   const period = time ?? ['month', 'date'].find((name) => view.columns.some((column) => column.name === name)) ?? null
   const metrics = subjects.flatMap((subject) =>
@@ -55,7 +42,7 @@ export const datasetOf = (view: ViewOfBi, id: string, databaseId: string, subjec
   } satisfies YamlMap
 }
 
-const columnOf = ({ name, type, about }: ViewColumn) => ({
+const columnOf = ({ name, type, about }: DescribedView['columns'][number]) => ({
   column_name: name,
   description: about,
   type: type?.toUpperCase() ?? null,
@@ -81,7 +68,7 @@ export const subjectsOf = ({ subjects }: SemanticModel, view: string): Subject[]
 /**
  * Without figures that do not add up: a column that is there is offered for SUM. Those that a dashboard lists row by row stay.
  */
-export const offered = (view: ViewOfBi, { subjects }: SemanticModel, dashboards: readonly Dashboard[]): ViewOfBi => {
+export const offered = (view: DescribedView, { subjects }: SemanticModel, dashboards: readonly Dashboard[]): DescribedView => {
   const shows = (subject: Subject): boolean => [subject.view, `${subject.view}_history`, ...subject.shownBy].includes(view.name)
   const guarded = [...subjects.values()].filter(shows).flatMap(({ metrics }) => [...metrics.values()].flatMap(guardedColumn))
   const listed = dashboards.flatMap(({ charts }) => charts.flatMap((chart) => (chart.view === view.name ? chart.columns : [])))

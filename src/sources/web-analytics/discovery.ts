@@ -162,14 +162,8 @@ export const meter: NonNullable<Source['meter']> = async ({ http }) => {
   return left.requests === null && left.credits === null ? null : left
 }
 
-/** Credits of this user alone; null: no limit, or not given. */
-export interface UserAllowance {
-  readonly allowance: number | null
-  readonly remaining: number | null
-}
-
-/** What an administrator lets this user spend; null where the service has no such look. */
-export const userCapabilities = async (http: HttpClient): Promise<UserAllowance | null> => {
+/** What an administrator lets this user spend, null: no limit, or not given; null where the service has no such look. */
+export const userCapabilities = async (http: HttpClient) => {
   const parsed = shaped(objectOrNull, ok(await get(http, 'user_capabilities'), 'user_capabilities'), 'user_capabilities')
   if (parsed === null) return null
   return {

@@ -164,7 +164,7 @@ const askForPage = async (
     offset: numeric(meta?.query?.offset),
     order: orderOf(records),
     said: saidOrder(meta?.query ?? null),
-    keys: keysOf(records, fields['top_url'] ?? 'top_url'),
+    keys: keysOf(records, fields.top_url),
   }
 }
 

@@ -6,21 +6,7 @@ import type { Refusal } from './refusal-text.ts'
 export type Place = 'rest' | 'batch' | 'free'
 
 /** The three with a question mark are not told apart by what the service says; a free question decides (refused.ts). */
-export type Meaning =
-  | 'no data'
-  | 'not published'
-  | 'before history'
-  | 'span too long'
-  | 'plan lacks'
-  | 'no such table'
-  | 'key refused'
-  | 'out of credits'
-  | 'outage'
-  | 'wrong everywhere'
-  | 'bad request'
-  | 'dates?'
-  | 'key or credits?'
-  | 'key or data?'
+export type Meaning = keyof typeof consequences
 
 interface Row {
   readonly meaning: Meaning
@@ -120,15 +106,32 @@ interface Consequence {
   readonly parts: RefusedPart | null
 }
 
+const notPublished: Consequence = {
+  code: 'NOT_PUBLISHED',
+  next: 'The month is not published yet; the next run asks again.',
+  parts: 'dates',
+}
+const keyRefused: Consequence = {
+  code: 'KEY_REFUSED',
+  next: 'Check WEB_ANALYTICS_API_KEY (and WEB_ANALYTICS_BATCH_API_KEY), and that the account is active.',
+  parts: null,
+}
+const outOfCredits: Consequence = {
+  code: 'QUOTA_EXHAUSTED',
+  next: 'The credits are used up (see `millrace quota`); it resumes when they are refilled.',
+  parts: null,
+}
+const badRequest: Consequence = {
+  code: 'BAD_REQUEST',
+  next: 'Correct the parameters in the definition; `millrace check` and `millrace describe` show what is allowed.',
+  parts: 'values',
+}
+
 /** One consequence each. Until a free question has decided, the harmless reading holds. */
-export const consequences: Readonly<Record<Meaning, Consequence>> = {
+export const consequences = {
   'no data': { code: 'BAD_REQUEST', next: '', parts: null },
-  'not published': {
-    code: 'NOT_PUBLISHED',
-    next: 'The month is not published yet; the next run asks again.',
-    parts: 'dates',
-  },
-  'dates?': { code: 'NOT_PUBLISHED', next: 'The month is not published yet; the next run asks again.', parts: 'dates' },
+  'not published': notPublished,
+  'dates?': notPublished,
   'before history': {
     code: 'NO_CAPABILITY',
     next: 'It lies before what this key may ask; see `millrace capabilities`, then move window.from.',
@@ -149,35 +152,11 @@ export const consequences: Readonly<Record<Meaning, Consequence>> = {
     next: 'The service does not offer this dataset, or not any more; see `millrace describe`, then change the definition.',
     parts: null,
   },
-  'key refused': {
-    code: 'KEY_REFUSED',
-    next: 'Check WEB_ANALYTICS_API_KEY (and WEB_ANALYTICS_BATCH_API_KEY), and that the account is active.',
-    parts: null,
-  },
-  'key or data?': {
-    code: 'KEY_REFUSED',
-    next: 'Check WEB_ANALYTICS_API_KEY (and WEB_ANALYTICS_BATCH_API_KEY), and that the account is active.',
-    parts: null,
-  },
-  'out of credits': {
-    code: 'QUOTA_EXHAUSTED',
-    next: 'The credits are used up (see `millrace quota`); it resumes when they are refilled.',
-    parts: null,
-  },
-  'key or credits?': {
-    code: 'QUOTA_EXHAUSTED',
-    next: 'The credits are used up (see `millrace quota`); it resumes when they are refilled.',
-    parts: null,
-  },
+  'key refused': keyRefused,
+  'key or data?': keyRefused,
+  'out of credits': outOfCredits,
+  'key or credits?': outOfCredits,
   outage: { code: 'SERVICE_ERROR', next: 'If it lasts, ask the service.', parts: null },
-  'wrong everywhere': {
-    code: 'BAD_REQUEST',
-    next: 'Correct the parameters in the definition; `millrace check` and `millrace describe` show what is allowed.',
-    parts: null,
-  },
-  'bad request': {
-    code: 'BAD_REQUEST',
-    next: 'Correct the parameters in the definition; `millrace check` and `millrace describe` show what is allowed.',
-    parts: 'values',
-  },
-}
+  'wrong everywhere': { ...badRequest, parts: null },
+  'bad request': badRequest,
+} satisfies Readonly<Record<string, Consequence>>

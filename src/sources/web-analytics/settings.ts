@@ -72,7 +72,7 @@ export const connection = (environment: Environment, account: string): Connectio
   checkSettings(address, key, batchKey, hosts, dialect)
   const { name, paths, keyInQuery } = dialect()
   // Asked by the path that is on record.
-  const inQuery = new Set(keyInQuery.map((endpoint) => paths[endpoint]))
+  const inQuery: ReadonlySet<string | null> = new Set(keyInQuery.map((endpoint) => paths[endpoint]))
   const rest = key()
   const batch = batchKey() ?? rest
   return {

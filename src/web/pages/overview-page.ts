@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { counted, sum } from '../../core/counted.ts'
 import type { Definition, UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
-import type { Row } from '../../db/typed-row.ts'
+import type { Lists, Numbers, Texts } from '../../db/typed-row.ts'
 import { cappedUnits } from '../../ledger/loads.ts'
 import { barsOf, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
@@ -84,13 +84,7 @@ ${needsPerson({ held, failed, waiting, approved, accounts, credits: await repair
 </div><div class="rows">
 ${pipelineRows(context, { windows, counts, capped, wanted, nights, quota, forecasts: foretold, days, held, waiting })}
 </div><div class="now">
-${now(
-  runs,
-  counts,
-  reports.open,
-  sum(quarantine, ({ rows }) => rows),
-  nowMs,
-)}
+${now(runs, counts, reports.open, sum(quarantine, 'rows'), nowMs)}
 ${table('Last events', events, 'No event yet.', {
   When: ({ at }) => moment(at),
   Kind: ({ kind }) => kind,
@@ -153,7 +147,7 @@ const troubleNote = ({ account, code, message, since }: AccountTrouble): Html =>
 const verdict = (runs: readonly RunLine[], counts: readonly PipelineCounts[], waiting: readonly WaitingWord[]): Html => {
   if (counts.length === 0)
     return html`<p class="verdict">Nothing was planned yet. Begin with ${command('npx millrace run')} or ${command('npx millrace demo')}.</p>`
-  const unapproved = sum(waiting, ({ units }) => units)
+  const unapproved = sum(waiting, 'units')
   const failed = unitsOf(counts, 'failed')
   // What waits for approval is held, too.
   const held = Math.max(0, unitsOf(counts, 'held') - unapproved)
@@ -287,17 +281,10 @@ const listed = (months: readonly string[]): string =>
     ? months.join(', ')
     : `${months.slice(-mostListed).join(', ')} and ${months.length - mostListed} more`
 
-/** One run and pipeline. */
-interface PipelineNight extends Row<'etl.pipelines', 'pipeline'> {
-  readonly finished_at: string
-  /** The day (UTC) on which the run ended. */
-  readonly day: string
-  readonly inserted: number
-  readonly updated: number
-  readonly ended: number
-  /** Months, `2026-01`, in which rows of an earlier load changed or ended. */
-  readonly restated: readonly string[]
-}
+/** One run and pipeline: `day` (UTC) on which the run ended; `restated`: months, `2026-01`, in which rows of an earlier load changed or ended. */
+type PipelineNight = Texts<'pipeline' | 'finished_at' | 'day'> &
+  Numbers<'inserted' | 'updated' | 'ended'> &
+  Lists<Texts<'restated'>>
 
 /** Oldest first. A run at work is not in it. @param fromDay the first one, `YYYY-MM-DD` */
 export const pipelineNights = async (db: Db, fromDay: string): Promise<PipelineNight[]> => {

@@ -4,7 +4,7 @@ import { counted, sum } from '../../core/counted.ts'
 import type { WebContext } from '../context.ts'
 import type { Foreseen, NightPlan, PlannedPipeline, PlannedReason } from '../foresight.ts'
 import { age, count, coverageAddress, moment, span } from '../format.ts'
-import { actionButton, badge, command, type Html, optionalTable, page, table } from '../layout.ts'
+import { actionButton, badge, command, type Html, optionalTable, page, table, fields } from '../layout.ts'
 import { creditsOfAll, type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
 import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
 
@@ -43,23 +43,14 @@ ${plan === null ? '' : html`<p class="verdict">${totalWords(plan)}</p>`}
 const totalWords = ({ reasons, pipelines }: NightPlan): string => {
   const now = reasons.filter(({ held }) => !held)
   if (now.length === 0) return 'The next run has nothing to load.'
-  const [units, reports, requests] = [
-    sum(now, (one) => one.units),
-    sum(now, (one) => one.reports),
-    sum(now, (one) => one.requests),
-  ]
-  const least = span(
-    Math.max(
-      1,
-      sum(pipelines, ({ seconds }) => seconds),
-    ),
-  )
+  const [units, reports, requests] = [sum(now, 'units'), sum(now, 'reports'), sum(now, 'requests')]
+  const least = span(Math.max(1, sum(pipelines, 'seconds')))
   return `The next run loads ${counted(units, 'unit')}: ${counted(reports, 'report')}, ${counted(requests, 'request')}, ${creditWords(now)}. It takes ${least} or longer.`
 }
 
 /** An unknown price is not 0. */
 const creditWords = (reasons: readonly PlannedReason[]): string => {
-  const known = sum(reasons, ({ credits }) => credits)
+  const known = sum(reasons, 'credits')
   if (reasons.every(({ credits }) => credits !== null)) return `about ${counted(Math.round(known), 'credit')}`
   return known > 0 ? `about ${counted(Math.round(known), 'credit')} and what has no price yet` : 'price not known'
 }
@@ -69,9 +60,7 @@ const reasonTable = ({ reasons }: NightPlan): Html =>
     Pipeline: ({ pipeline }) => html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
     Why: ({ reason }) => reason,
     Months: ({ from, to }) => (from === to ? from : `${from} to ${to}`),
-    Units: ({ units }) => count(units),
-    Reports: ({ reports }) => count(reports),
-    Requests: ({ requests }) => count(requests),
+    ...fields('units', 'reports', 'requests'),
     Credits: ({ credits }) => (credits === null ? 'not known' : count(Math.round(credits))),
     When: ({ held }) => (held ? html`${badge('held')} waits for approval` : 'next run'),
   })
@@ -102,7 +91,7 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
 /** `246 so far, about 720 at its end, of 4,000` */
 const monthWords = (own: readonly Forecast[], budget: number | null): string => {
   const end = endWords(own, count)
-  return `${count(sum(own, ({ spent }) => spent))} so far${end === null ? '' : `, about ${end} at its end`}${budget === null ? '' : `, of ${count(budget)}`}`
+  return `${count(sum(own, 'spent'))} so far${end === null ? '' : `, about ${end} at its end`}${budget === null ? '' : `, of ${count(budget)}`}`
 }
 
 const changeTable = ({ pipelines }: NightPlan): Html => {
@@ -111,9 +100,7 @@ const changeTable = ({ pipelines }: NightPlan): Html => {
     ...definition.map(({ what, from, to }) => ({ pipeline, what, how: html`<code>${from}</code> to <code>${to}</code>` })),
   ])
   return optionalTable('Changed since the last run', changes, {
-    Pipeline: ({ pipeline }) => pipeline,
-    What: ({ what }) => what,
-    How: ({ how }) => how,
+    ...fields('pipeline', 'what', 'how'),
   })
 }
 
@@ -122,17 +109,14 @@ export const approvalTables = (waiting: readonly WaitingWord[], approved: readon
 ${optionalTable('Needs approval', waiting, {
   Pipeline: ({ pipeline }) => pipeline,
   Why: ({ reasons }) => Object.keys(reasons).join(', '),
-  Units: ({ units }) => count(units),
-  Reports: ({ reports }) => count(reports),
+  ...fields('units', 'reports'),
   Credits: ({ credits }) => (credits === null ? 'not known' : `about ${count(credits)}`),
   'A night may cost': ({ allowed }) => (allowed === null ? '-' : count(allowed)),
   'To allow it': ({ pipeline, approval_id }) =>
     html`${actionButton('Approve', `/approvals/${approval_id}/approve`, creditsOfAll(waiting, pipeline))} ${command(`npx millrace approve ${pipeline}`)}`,
 })}
 ${optionalTable('Approved, not bought yet', approved, {
-  Pipeline: ({ pipeline }) => pipeline,
-  Units: ({ units }) => count(units),
-  Reports: ({ reports }) => count(reports),
+  ...fields('pipeline', 'units', 'reports'),
   Credits: ({ credits }) => (credits === null ? 'not known' : `about ${count(credits)}`),
   By: ({ approved_by }) => approved_by ?? '-',
   'Done about': ({ done_on }) => done_on ?? 'next run',

@@ -5,7 +5,7 @@ import type { DataPointRule } from '../../core/data-point-counts.ts'
 import { barsOf, creditsByDay, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
 import { count, dayBefore, lastDays, moment } from '../format.ts'
-import { type Html, optionalTable, page, table } from '../layout.ts'
+import { type Html, optionalTable, page, table, fields } from '../layout.ts'
 import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
 import {
   dataPointReadings,
@@ -119,8 +119,8 @@ const sumCards = (
   foretold: readonly Forecast[],
   month: string,
 ): Html => html`<ul class="cards" aria-label="Credits of ${month}">
-<li><strong>${count(sum(rows, ({ used }) => used))}</strong> credits spent in ${month}</li>
-<li><strong>${count(sum(rows, ({ reserved }) => reserved))}</strong> reserved for reports under way</li>
+<li><strong>${count(sum(rows, 'used'))}</strong> credits spent in ${month}</li>
+<li><strong>${count(sum(rows, 'reserved'))}</strong> reserved for reports under way</li>
 <li><strong>${endOf(foretold)}</strong> at the end of the month, as foretold</li>
 </ul>`
 
@@ -130,10 +130,10 @@ const spark = ({ days, nights }: Shown, own: (day: QuotaDay) => boolean): Html =
 const accountTable = (shown: Shown, rows: readonly QuotaMonth[], month: string): Html =>
   table(`By account, ${month}`, [...Map.groupBy(rows, (row) => row.account)], 'Nothing was bought this month.', {
     Account: ([account]) => account,
-    Reports: ([, own]) => count(sum(own, ({ reports }) => reports)),
-    Requests: ([, own]) => count(sum(own, ({ requests }) => requests)),
-    Used: ([, own]) => count(sum(own, ({ used }) => used)),
-    Reserved: ([, own]) => count(sum(own, ({ reserved }) => reserved)),
+    Reports: ([, own]) => count(sum(own, 'reports')),
+    Requests: ([, own]) => count(sum(own, 'requests')),
+    Used: ([, own]) => count(sum(own, 'used')),
+    Reserved: ([, own]) => count(sum(own, 'reserved')),
     'At its end': ([account]) => endOf(shown.foretold.filter((one) => one.account === account)),
     [`Credits, ${nightsShown} nights`]: ([account]) => spark(shown, (day) => day.account === account),
   })
@@ -144,12 +144,7 @@ const pipelineTable = (shown: Shown, rows: readonly QuotaMonth[], month: string)
   const isOf = (row: QuotaMonth) => (one: Pick<QuotaMonth, 'pipeline' | 'account'>) =>
     one.pipeline === row.pipeline && one.account === row.account
   return table(`By pipeline, ${month}`, rows, 'Nothing was bought this month.', {
-    Pipeline: ({ pipeline }) => pipeline,
-    Account: ({ account }) => account,
-    Reports: ({ reports }) => count(reports),
-    Requests: ({ requests }) => count(requests),
-    Used: ({ used }) => count(used),
-    Reserved: ({ reserved }) => count(reserved),
+    ...fields('pipeline', 'account', 'reports', 'requests', 'used', 'reserved'),
     'At its end': (row) => endOf(shown.foretold.filter(isOf(row))),
     Budget: (row) => (budgetOf(row) === null ? 'none' : count(budgetOf(row))),
     Share: (row) => shareBadge(row.used + row.reserved, budgetOf(row)),
@@ -167,16 +162,13 @@ const tagTable = (tags: readonly TagSpending[]): Html =>
   optionalTable('By tag', tags, {
     Tag: ({ tag }) => tag,
     Value: ({ value }) => value ?? '(none)',
-    Used: ({ used }) => count(used),
-    Reserved: ({ reserved }) => count(reserved),
+    ...fields('used', 'reserved'),
     Pipelines: ({ pipelines }) => pipelines.join(', '),
   })
 
 const unwantedTable = (unwanted: readonly UnwantedSpending[]): Html =>
   optionalTable('Bought for values that no list holds any more', unwanted, {
-    Pipeline: ({ pipeline }) => pipeline,
-    Slices: ({ slices }) => count(slices),
-    Credits: ({ credits }) => count(credits),
+    ...fields('pipeline', 'slices', 'credits'),
     'For example': ({ examples }) => examples.join('; '),
   })
 

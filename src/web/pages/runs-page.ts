@@ -3,7 +3,7 @@ import { html } from 'hono/html'
 import { timeline } from '../charts.ts'
 import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
-import { actionButton, badge, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
+import { actionButton, badge, type Html, nextStepOf, page, table, unitLink, fields } from '../layout.ts'
 import { boxKey } from '../reads/boxes.ts'
 import { repairCredits } from '../reads/repair-credits.ts'
 import { lastRuns, oneRun, type RunJobLine, type RunLine, runJobs, runUnits } from '../reads/read-runs.ts'
@@ -33,12 +33,7 @@ ${table('Runs', runs, 'No run yet.', {
   State: (run) => badge(shownState(run)),
   Started: ({ started_at }) => moment(started_at),
   Took: (run) => took(run, context.clock.now()),
-  Planned: ({ planned }) => count(planned),
-  Loaded: ({ loaded }) => count(loaded),
-  Unchanged: ({ unchanged }) => count(unchanged),
-  Waiting: ({ waiting }) => count(waiting),
-  Held: ({ held }) => count(held),
-  Failed: ({ failed }) => count(failed),
+  ...fields('planned', 'loaded', 'unchanged', 'waiting', 'held', 'failed'),
 })}
 ${runs.length === shown && oldest !== undefined ? html`<p><a href="/runs?before=${oldest}">Earlier runs</a></p>` : ''}`
   return page({ title: 'Runs', place: '/runs', warehouse: context.warehouse, body })

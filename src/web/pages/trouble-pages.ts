@@ -2,7 +2,7 @@
 import { html } from 'hono/html'
 import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
-import { badge, command, type Html, page, table, unitLink } from '../layout.ts'
+import { badge, command, type Html, page, table, unitLink, fields } from '../layout.ts'
 import { boxKey } from '../reads/boxes.ts'
 import { type FailedTestLine, failedTests, testLines } from '../reads/read-data-tests.ts'
 import { countQuarantined, quarantined, type QuarantineLine } from '../reads/read-quarantine.ts'
@@ -79,13 +79,11 @@ export const testsPage = async (context: WebContext): Promise<Html> => {
   const [tests, failed] = await Promise.all([testLines(context.kysely), failedTests(context.kysely, shown)])
   const none = 'No definition has tests. `tests:` in a definition says what its rows must be.'
   const body = html`${table('Tests of the definitions', tests, none, {
-    Pipeline: ({ pipeline }) => pipeline,
-    Test: ({ test }) => test,
+    ...fields('pipeline', 'test'),
     'Expects that': ({ expects }) => expects,
     Otherwise: ({ on_failure }) => on_failure,
     'Units held': ({ held }) => count(held),
-    Warned: ({ warned }) => count(warned),
-    Released: ({ released }) => count(released),
+    ...fields('warned', 'released'),
     'Last failed': ({ tested_at }) => moment(tested_at),
   })}
 ${failedTestTable(failed.length === shown ? `The newest ${count(shown)} failures` : 'Units that fail a test', failed)}`

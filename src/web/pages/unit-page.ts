@@ -91,15 +91,6 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 </dl>`
 }
 
-/** One line of what happened to the unit. */
-interface Chapter {
-  readonly at: string
-  readonly what: string
-  readonly text: Html | string
-  readonly runId: number | null
-  readonly credits: string
-}
-
 interface Sources {
   readonly unit: UnitDetail
   readonly answers: readonly AnswerLine[]
@@ -119,7 +110,7 @@ const storyTable = (sources: Sources): Html =>
     Run: ({ runId }) => (runId === null ? '' : html`<a href="/runs/${runId}">#${runId}</a>`),
   })
 
-const chaptersOf = ({ unit, answers, jobs, reports, loads, requests }: Sources): Chapter[] =>
+const chaptersOf = ({ unit, answers, jobs, reports, loads, requests }: Sources) =>
   [
     ...jobs.map((job) => ({ at: job.created_at, what: 'planned', text: plannedWords(job), runId: job.run_id, credits: '' })),
     ...reports.map((report) => ({ at: report.asked_at, what: 'bought', text: boughtWords(report), runId: null, credits: creditWords(report) })), // biome-ignore format: one look

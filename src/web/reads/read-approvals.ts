@@ -2,25 +2,17 @@
 import { sql } from 'kysely'
 import { sum } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
+import type { Maybe, Numbers, Row, Texts } from '../../db/typed-row.ts'
 
-export interface WaitingWord {
-  readonly approval_id: number
-  readonly pipeline: string
-  readonly version: number
-  /** `night` or `backfill`. */
-  readonly kind: string
-  readonly units: number
-  readonly reports: number
-  /** What they are thought to cost; null: the price of some is not known. */
-  readonly credits: number | null
-  /** What the night might have cost; null: nothing bounded it. */
-  readonly allowed: number | null
-  /** Units by reason. */
-  readonly reasons: Readonly<Record<string, number>>
-  readonly from: string | null
-  readonly to: string | null
-  readonly asked_at: string
-}
+/** `credits`: what they are thought to cost, null: the price of some is not known; `allowed`: what the night might have cost, null: nothing bounded it. */
+export type WaitingWord = Row<'etl.pipelines', 'pipeline' | 'version'> &
+  Row<'etl.approvals', 'kind' | 'reports'> &
+  Numbers<'approval_id' | 'units'> &
+  Maybe<Numbers<'credits' | 'allowed'> & Texts<'from' | 'to'>> & {
+    /** Units by reason. */
+    readonly reasons: Readonly<Record<string, number>>
+    readonly asked_at: string
+  }
 
 /** Oldest first. @param pipelines only these; empty: all */
 export const waitingWords = async (db: Db, pipelines: readonly string[] = []): Promise<WaitingWord[]> => {
@@ -40,19 +32,13 @@ export const waitingWords = async (db: Db, pipelines: readonly string[] = []): P
 /** Of everything that waits of the pipeline: a word allows all of it. null: the price of some is not known. */
 export const creditsOfAll = (waiting: readonly WaitingWord[], pipeline: string): number | null => {
   const own = waiting.filter((one) => one.pipeline === pipeline)
-  return own.some(({ credits }) => credits === null) ? null : sum(own, ({ credits }) => credits)
+  return own.some(({ credits }) => credits === null) ? null : sum(own, 'credits')
 }
 
-export interface Standing {
-  readonly pipeline: string
-  readonly units: number
-  readonly reports: number
-  /** null: the price of some is not known. */
-  readonly credits: number | null
-  readonly approved_by: string | null
-  /** The day the last of it can be bought; null: with the next run, or not known. */
-  readonly done_on: string | null
-}
+/** `done_on`: the day the last of it can be bought; null: with the next run, or not known. */
+export type Standing = Texts<'pipeline'> &
+  Numbers<'units' | 'reports'> &
+  Maybe<Numbers<'credits'> & Texts<'approved_by' | 'done_on'>>
 
 /** Approved, or named by a person, and not bought yet: beyond a day's or a month's budget, or no run began since. */
 export const standingWords = async (db: Db, pipelines: readonly string[] = []): Promise<Standing[]> => {

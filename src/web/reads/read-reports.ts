@@ -1,9 +1,9 @@
 // Bought reports: those still open, those of given jobs, and those a person may want to know of.
-import { type Selectable, sql } from 'kysely'
+import { sql } from 'kysely'
 import { givenUpBy } from '../../core/report-shape.ts'
 import type { ReportState } from '../../core/types.ts'
-import type { Db, Tables } from '../../db/tables.ts'
-import type { Numbers } from '../../db/typed-row.ts'
+import type { Db } from '../../db/tables.ts'
+import type { Maybe, Numbers, Row, Texts } from '../../db/typed-row.ts'
 import { boxColumns } from './boxes.ts'
 import { wholesOrNull } from './whole-columns.ts'
 
@@ -47,30 +47,14 @@ export const countOpenReports = (db: Db): Promise<{ readonly open: number; reado
  * open: a job waits for it. uncertain: it is unknown whether the submission was taken. lost: bought, or perhaps bought, and nothing will come
  * by itself. given up: a person said so. unused: bought, and no unit was loaded from it.
  */
-const purchaseKinds = ['open', 'uncertain', 'lost', 'given up', 'unused'] as const
-type PurchaseKind = (typeof purchaseKinds)[number]
+type PurchaseKind = 'open' | 'uncertain' | 'lost' | 'given up' | 'unused'
 
-interface Purchase
-  extends Pick<
-    Selectable<Tables['etl.reports']>,
-    | 'account'
-    | 'pipeline'
-    | 'version'
-    | 'window_from'
-    | 'window_to'
-    | 'cells'
-    | 'state'
-    | 'report_id'
-    | 'status_word'
-    | 'submitted_at'
-  > {
-  readonly kind: PurchaseKind
-  readonly job_id: number
-  readonly job_state: string
-  /** Credits the service named, else those that were estimated. */
-  readonly quota: number | null
-  readonly message: string | null
-}
+/** `quota`: credits the service named, else those that were estimated. */
+type Purchase = Row<'etl.reports', 'account' | 'pipeline' | 'version' | 'window_from' | 'window_to' | 'cells' | 'state'> &
+  Row<'etl.reports', 'report_id' | 'status_word' | 'submitted_at'> &
+  Texts<'job_state'> &
+  Numbers<'job_id'> &
+  Maybe<Numbers<'quota'> & Texts<'message'>> & { readonly kind: PurchaseKind }
 
 /** Newest first. @param pipelines empty: all */
 export const listPurchases = async (

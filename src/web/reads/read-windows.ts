@@ -19,19 +19,9 @@ export interface WindowState {
   readonly units: number
 }
 
-interface WindowLoads {
-  readonly pipeline: string
-  readonly window_from: string
-  readonly rows: number
-  readonly last_loaded_at: string | null
-  /** When the service was last asked whether anything changed. */
-  readonly last_checked_at: string | null
-}
+type WindowLoads = ReturnType<typeof loadsOf>
 
-export interface Windows {
-  readonly states: readonly WindowState[]
-  readonly loads: readonly WindowLoads[]
-}
+export type Windows = Awaited<ReturnType<typeof readWindows>>
 
 /** Whose windows, and whether windows that look as they did are counted again. */
 export interface Looking {
@@ -42,7 +32,7 @@ export interface Looking {
 }
 
 /** Of closed windows what was counted when they were closed, of others what their units and loads are. */
-export const readWindows = async (db: Db, { pipelines = [], remembered = false }: Looking = {}): Promise<Windows> => {
+export const readWindows = async (db: Db, { pipelines = [], remembered = false }: Looking = {}) => {
   const [listed, open] = await Promise.all([listedWindows(db, pipelines), openStates(db, pipelines)])
   const openOf = Map.groupBy(open, windowKey)
   const windows = listed.map((window) => ({ ...window, ...openUnits(openOf.get(windowKey(window)) ?? []) }))
@@ -163,10 +153,11 @@ const settledStates = (
   return states.filter(({ units }) => units > 0)
 }
 
+/** `last_checked_at`: when the service was last asked whether anything changed. */
 const loadsOf = (
   { pipeline, window_from, loaded_at, unchanged_at, looked_at }: ListedWindow,
   { rows }: WindowTotals = noTotals,
-): WindowLoads => ({
+) => ({
   ...{ pipeline, window_from, rows, last_loaded_at: loaded_at },
   last_checked_at:
     [loaded_at, unchanged_at, looked_at]

@@ -1,19 +1,14 @@
 // What it costs to try a unit again: its job's price, as plan and guard have it; nothing where the report was bought or the answer is at hand.
 import { sql } from 'kysely'
 import type { PipelinePrice } from '../../core/learned-price.ts'
-import type { Db } from '../../db/tables.ts'
 import type { Flags, Maybe, Numbers, Row } from '../../db/typed-row.ts'
+import type { WebContext } from '../context.ts'
 
 type Price = Row<'etl.pipelines', 'pipeline'> & Numbers<'unit_id' | 'cells'> & Maybe<Numbers<'estimate'>> & Flags<'buys'>
 
-interface Pricing {
-  readonly kysely: Db
-  priceOf(pipeline: string): Promise<PipelinePrice>
-}
-
 /** By the unit's number, of held and failed units; null: not known. The job of a unit asks for all its units again. */
 export const repairCredits = async (
-  { kysely, priceOf }: Pricing,
+  { kysely, priceOf }: Pick<WebContext, 'kysely' | 'priceOf'>,
   units: readonly { readonly unit_id: number; readonly state: string }[],
 ): Promise<Map<number, number | null>> => {
   const troubled = units.filter(({ state }) => state === 'held' || state === 'failed').map(({ unit_id }) => String(unit_id))

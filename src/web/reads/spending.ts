@@ -2,28 +2,16 @@
 // what the service charged by its own books.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
+import type { Flags, Lists, Maybe, Numbers, Texts } from '../../db/typed-row.ts'
 
-export interface Spending {
-  /** `2026-01` */
-  readonly month: string
-  readonly account: string
-  readonly pipeline: string
-  /** What it is charged to, as it was when it was bought. */
-  readonly tags: Readonly<Record<string, string>>
-  readonly reports: number
-  /** Requests that are paid for one by one. */
-  readonly requests: number
-  /** Credits of reports, as the service named them. */
-  readonly report_credits: number
-  /** Credits of requests, as their bills said. */
-  readonly request_credits: number
-  /** Both. */
-  readonly used: number
-  /** Of reports under way, as estimated. */
-  readonly reserved: number
-  /** Reports and requests of unknown price. */
-  readonly unpriced: number
-}
+/**
+ * Credits of a month, by account, pipeline and the tags it was charged to when it was bought. `requests`: those that are paid for one by one; `used`: credits of
+ * reports, as the service named them, and of requests, as their bills said; `reserved`: of reports under way, as estimated; `unpriced`: reports and requests.
+ */
+export type Spending = Texts<'month' | 'account' | 'pipeline'> &
+  Numbers<'reports' | 'requests' | 'report_credits' | 'request_credits' | 'used' | 'reserved' | 'unpriced'> & {
+    readonly tags: Readonly<Record<string, string>>
+  }
 
 /** The newest month first, then by account, pipeline and tags. @param fromDay the first one, `YYYY-MM-DD` */
 export const spendingByMonth = async (db: Db, fromDay: string): Promise<Spending[]> => {
@@ -60,14 +48,8 @@ export const spendingByTag = (spending: readonly Spending[]) => {
   )
 }
 
-export interface ValueSpending {
-  readonly pipeline: string
-  readonly dimension: string
-  readonly value: string
-  /** Whether a list still holds it. */
-  readonly wanted: boolean
-  readonly credits: number
-}
+/** `wanted`: a list still holds it. */
+export type ValueSpending = Texts<'pipeline' | 'dimension' | 'value'> & Flags<'wanted'> & Numbers<'credits'>
 
 /**
  * What the credits of a month were spent on, by the values of each dimension's name: the price of a report is shared among its slices in equal parts, the
@@ -100,14 +82,8 @@ export const spendingByValue = async (db: Db, month: string, dimension: string):
   return rows
 }
 
-export interface UnwantedSpending {
-  readonly pipeline: string
-  /** Slices that left the lists and for which something was bought in the month. */
-  readonly slices: number
-  /** The first few. */
-  readonly examples: readonly string[]
-  readonly credits: number
-}
+/** Slices that left the lists and for which something was bought in the month, the first few as examples. */
+export type UnwantedSpending = Texts<'pipeline'> & Numbers<'slices' | 'credits'> & Lists<Texts<'examples'>>
 
 /** What was bought in a month for values that no list holds any more. @param month its first day */
 export const unwantedSpending = async (db: Db, month: string): Promise<UnwantedSpending[]> => {
@@ -120,18 +96,10 @@ export const unwantedSpending = async (db: Db, month: string): Promise<UnwantedS
   return rows
 }
 
-export interface MeterMonth {
-  readonly api: string
-  readonly account: string
-  /** `2026-01` */
-  readonly month: string
-  readonly readings: number
-  /** Credits charged beyond what is on record (below 0: less); null: there are not two readings to compare. */
-  readonly difference: number | null
-  readonly last_read_at: string
-  /** As it said then. */
-  readonly remaining: number | null
-}
+/** `difference`: credits charged beyond what is on record (below 0: less); null: there are not two readings. `remaining`: as it said at the last one. */
+export type MeterMonth = Texts<'api' | 'account' | 'month' | 'last_read_at'> &
+  Numbers<'readings'> &
+  Maybe<Numbers<'difference' | 'remaining'>>
 
 /** The newest month first. @param fromDay the first one, `YYYY-MM-DD` */
 export const meterMonths = async (db: Db, fromDay: string): Promise<MeterMonth[]> => {

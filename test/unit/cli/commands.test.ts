@@ -10,7 +10,7 @@ test('no two commands are done by the same file', () => {
 
 test('roles prints the SQL of its three roles', async () => {
   const lines: string[] = []
-  const output = { line: (text: string) => lines.push(text), event: () => undefined }
+  const output = { line: (text: string) => lines.push(text), summary: () => undefined }
   const handler = await commands.find(({ usage }) => usage === 'roles')?.load()
   const code = await handler?.({ output, options: {}, args: [], environment: {} } as unknown as Invocation)
   expect(code).toBe(0)
