@@ -192,10 +192,17 @@ const endAtOnce = (): void => {
 /** One key press reaches a process twice where npm or our launcher hands on what the terminal sent to all; a person takes longer. */
 const sameSignalMs = 500
 
-type Interruption = ReturnType<typeof interruption>
+interface Interruption {
+  /** Aborts at the first SIGINT or SIGTERM, or when the output lost its reader. */
+  readonly signal: AbortSignal
+  /** Whether it was a signal. */
+  readonly isSignalled: () => boolean
+  /** Asks for an orderly end without a word: the output has no reader. */
+  readonly stop: () => void
+}
 
 /** The first SIGINT or SIGTERM asks for an orderly end; the second ends the process at once. */
-const interruption = () => {
+const interruption = (): Interruption => {
   const controller = new AbortController()
   let firstAt = 0
   const onSignal = (): void => {
@@ -217,10 +224,8 @@ const interruption = () => {
   }
   controller.signal.addEventListener('abort', () => setTimeout(onLate, endsWithinMs).unref(), { once: true })
   return {
-    /** Aborts at the first SIGINT or SIGTERM, or when the output lost its reader. */
     signal: controller.signal,
     isSignalled: () => firstAt > 0,
-    /** Asks for an orderly end without a word: the output has no reader. */
     stop: () => controller.abort(new Error('nobody reads the output')),
   }
 }
