@@ -195,11 +195,16 @@ test('a second API: pages by cursor, a window a day, a dimension of its own', as
   ])
 })
 
-test('a dataset of the second API of which the source gives no example: the key is from its fields, and the list is left to fill in', async () => {
+test('a dataset of the second API takes the list of the definition beside it; where there is none, and the source gives no example, it is left to fill in', async () => {
   const { folder } = copied('second-api', { PAYMENTS_API_URL: 'http://127.0.0.1:9', PAYMENTS_API_KEY: 'k-0123456789' })
-  const written = await runWarm(['new', 'dataset', 'refunds', '--source', 'payments-api.charges'], {}, folder)
+  const dataset = (name: string) => runWarm(['new', 'dataset', name, '--source', 'payments-api.charges'], {}, folder)
+  const pipelines = join(folder, 'pipelines')
+  expect((await dataset('disputes')).code).toBe(0)
+  expect(readFileSync(join(pipelines, 'disputes.yaml'), 'utf8')).toContain('customer: [cus_north, cus_south]')
+  for (const name of ['charges', 'disputes']) rmSync(join(pipelines, `${name}.yaml`))
+  const written = await dataset('refunds')
   expect([written.code, written.stdout]).toEqual([0, expect.stringContaining('Next: fill in what is marked')])
-  const text = readFileSync(join(folder, 'pipelines', 'refunds.yaml'), 'utf8')
+  const text = readFileSync(join(pipelines, 'refunds.yaml'), 'utf8')
   expect(text).toContain('key: [date, customer, id]')
   expect(text).toContain('customer: ["FILL IN: cus_ and letters or digits"]')
   const checked = await runWarm(['plan', 'refunds'], {}, folder)
