@@ -95,7 +95,8 @@ export const beginLoad = async (
   scope: UnitScope,
   { runId, looks }: { readonly runId: number; readonly looks: boolean },
 ): Promise<boolean> => {
-  const isIn = (table: RawBuilder<unknown>) => sql`exists (select from ${table} t where ${amongValues(definition, scope, 't')})`
+  // Citus cannot read an empty list of columns from its nodes.
+  const isIn = (table: RawBuilder<unknown>) => sql`exists (select 1 from ${table} t where ${amongValues(definition, scope, 't')})`
   const rows = await executePrepared(
     kysely,
     sql<Flags<'found'>>`select set_config('millrace.run_id', ${String(runId)}, true),

@@ -139,7 +139,7 @@ const formerTotals = (tested: TestedRows): RawBuilder<unknown> => {
   const found = tested.former.map((former, place) => {
     const newer = names.slice(0, place).map((name) => sql`select unit_id from ${name}`)
     const isWanted =
-      place === 0 ? sql`true` : sql`exists (select from units where unit_id not in (${sql.join(newer, sql` union all `)}))`
+      place === 0 ? sql`true` : sql`exists (select 1 from units where unit_id not in (${sql.join(newer, sql` union all `)}))`
     return sql`, ${names[place]} as materialized (${totalsBefore(tested, former, isWanted)})`
   })
   const all = names.map((name, place) => sql`select ${sql.lit(place)} as back, * from ${name}`)
