@@ -1,7 +1,7 @@
 // The bodies that the benchmark's service sends, made beforehand: reports of any size as files, keyword pages in memory.
 import { closeSync, existsSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { lastDay, windowAt } from '../src/core/window.ts'
+import { addWindows, lastDay, windowAt } from '../src/core/window.ts'
 
 export const countries = Array.from(
   { length: 33 },
@@ -11,8 +11,9 @@ export const metrics = ['m_a', 'm_b', 'm_c', 'm_d', 'm_e', 'm_f'] as const
 export const domainName = (index: number): string => `domain-${String(index).padStart(5, '0')}.example.com`
 
 export interface ReportBody {
-  /** `2026-01` */
+  /** `2026-01`, or several in a row, which share the rows. */
   readonly month: string
+  readonly months?: number
   readonly rows: number
   /** Every n-th row has another value; 0: none. */
   readonly restated: number
@@ -20,21 +21,28 @@ export interface ReportBody {
 
 const daysIn = (month: string): number => Number(lastDay(windowAt(`${month}-01`, 'month')).slice(8))
 
+/** `2026-01`, `2026-02`, … */
+export const monthsFrom = (month: string, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => addWindows(`${month}-01`, 'month', index).slice(0, 7))
+
 /** Rows of one domain in a month: each country, each day. */
 export const rowsPerDomain = (month: string): number => countries.length * daysIn(month)
 
 /** The body as a file in `folder`, made at the first call: 9 columns, in the order of domain, country, date. */
 export const reportFile = (folder: string, body: ReportBody): string => {
-  const file = join(folder, `${body.month}-${body.rows}-${body.restated}.csv`)
+  const { month, months = 1, rows, restated } = body
+  const file = join(folder, `${month}-${months}-${rows}-${restated}.csv`)
   if (existsSync(file)) return file
   const handle = openSync(`${file}.tmp`, 'w')
   let text = `domain,country,date,${metrics.join()}\n`
-  const days = daysIn(body.month)
-  for (let row = 0; row < body.rows; row += 1) {
-    text += line(body, row, days)
-    if (text.length > 1 << 20) {
-      writeSync(handle, text)
-      text = ''
+  for (const at of monthsFrom(month, months)) {
+    const days = daysIn(at)
+    for (let row = 0; row < Math.floor(rows / months); row += 1) {
+      text += line({ month: at, restated }, row, days)
+      if (text.length > 1 << 20) {
+        writeSync(handle, text)
+        text = ''
+      }
     }
   }
   writeSync(handle, text)
@@ -43,7 +51,7 @@ export const reportFile = (folder: string, body: ReportBody): string => {
   return file
 }
 
-const line = ({ month, restated }: ReportBody, row: number, days: number): string => {
+const line = ({ month, restated }: Pick<ReportBody, 'month' | 'restated'>, row: number, days: number): string => {
   const seed = (row * 2_654_435_761) % 1_000_003
   const day = String((row % days) + 1).padStart(2, '0')
   const country = countries[Math.floor(row / days) % countries.length] ?? ''

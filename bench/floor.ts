@@ -3,6 +3,7 @@
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { copyInto, type DatabaseClient } from '../src/db/connect.ts'
+import { addWindows } from '../src/core/window.ts'
 import { metrics } from './bodies.ts'
 import { keywordColumns } from './project.ts'
 
@@ -10,6 +11,8 @@ export interface Floor {
   reset(): Promise<void>
   /** COPY straight into a table with nothing in it, the key afterwards. */
   intoEmpty(url: string): Promise<void>
+  /** COPY straight into a table that is made with a partition for each month, with the key and the index that ours has. */
+  intoMonths(url: string, months: readonly string[]): Promise<void>
   upsert(url: string): Promise<void>
   difference(url: string): Promise<void>
   restate(url: string): Promise<void>
@@ -45,6 +48,17 @@ export const createFloor = (client: DatabaseClient): Floor => {
     intoEmpty: async (url) => {
       await copy('public.floor_target', url)
       await client.query(`alter table public.floor_target add primary key (${key})`)
+    },
+    intoMonths: async (url, months) => {
+      await client.query('drop table if exists public.floor_months')
+      await client.query(
+        `create table public.floor_months (${columns}, unit_id bigint default 0, primary key (${key})) partition by range ("date")`,
+      )
+      await client.query('create index on public.floor_months using brin (unit_id)')
+      for (const month of months)
+        await client.query(`create table public.floor_months_${month.replace('-', '')} partition of public.floor_months
+          for values from ('${month}-01') to ('${addWindows(`${month}-01`, 'month', 1)}')`)
+      await copy(`public.floor_months (${list})`, url)
     },
     upsert: async (url) => {
       await stage(url)

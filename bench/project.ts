@@ -19,14 +19,17 @@ export interface Project {
 /** Requests a second nobody reaches; the service's own limit is measured by itself. */
 const unlimited = '100000'
 
-const reportYaml = (name: string, { domains, byCountry }: { domains: string; byCountry: boolean }): string => `pipeline: ${name}
+const reportYaml = (
+  name: string,
+  { domains, byCountry, shape }: { domains: string; byCountry: boolean; shape: string },
+): string => `pipeline: ${name}
 version: 1
 description: A report as large as the benchmark wants it.
-source: web-analytics.wide-report
+source: web-analytics.${shape}-report
 params: { vtable: ${name}, granularity: daily, include_subdomains: true }
 for_each:
   domain: { file: ${domains} }
-${byCountry ? `  country: [${countries.join(', ')}]\n` : ''}window: { every: month, from: 2025-01, look_back: 0 }
+${byCountry ? `  country: [${countries.join(', ')}]\n` : ''}window: { every: month, from: 2023-02, look_back: 0 }
 table:
   key: [domain, country, date]
   columns:
@@ -88,16 +91,17 @@ const keywordTable = `month date not null, domain text not null, country text no
   .join(', ')}`
 
 /**
- * How much each is for: a part of the benchmark's rows, in units of a domain and a country. Those of the growth are a domain each, so that ten
+ * How much each is for: a part of the benchmark's rows in a month, in units of a domain and a country. Those of the growth are a domain each, so that ten
  * times the rows are one report still. Its list holds every domain that has rows in the shortest of its months; in a longer one the last of
  * them have none.
  */
 export const reportPipelines = {
-  report: { share: 1, byCountry: true, shortest: '2026-01' },
-  report_fifth: { share: 1 / 5, byCountry: true, shortest: '2025-02' },
-  growth_tenth: { share: 1 / 10, byCountry: false, shortest: '2026-01' },
-  growth_once: { share: 1, byCountry: false, shortest: '2026-01' },
-  growth_tenfold: { share: 10, byCountry: false, shortest: '2026-01' },
+  report: { share: 1, byCountry: true, shortest: '2026-01', shape: 'wide' },
+  report_fifth: { share: 1 / 5, byCountry: true, shortest: '2025-02', shape: 'wide' },
+  report_long: { share: 1 / 36, byCountry: true, shortest: '2023-02', shape: 'long' },
+  growth_tenth: { share: 1 / 10, byCountry: false, shortest: '2026-01', shape: 'wide' },
+  growth_once: { share: 1, byCountry: false, shortest: '2026-01', shape: 'wide' },
+  growth_tenfold: { share: 10, byCountry: false, shortest: '2026-01', shape: 'wide' },
 } as const
 export const keywordPipelines = { pages: [1, 8], tiny_10: [10, 4], tiny_100: [100, 4], tiny_1000: [1000, 4] } as const
 
@@ -125,9 +129,9 @@ const writeProject = (folder: string, rows: number): void => {
     writeFileSync(join(pipelines, file), `${Array.from({ length: count }, (_, index) => domainName(index)).join('\n')}\n`)
     return file
   }
-  for (const [name, { share, byCountry, shortest }] of Object.entries(reportPipelines)) {
+  for (const [name, { share, byCountry, shortest, shape }] of Object.entries(reportPipelines)) {
     const domains = list(Math.ceil((rows * share) / rowsPerDomain(shortest)))
-    writeFileSync(join(pipelines, `${name}.yaml`), reportYaml(name, { domains, byCountry }))
+    writeFileSync(join(pipelines, `${name}.yaml`), reportYaml(name, { domains, byCountry, shape }))
   }
   writeSource(folder, wideSource)
   for (const [name, [domains, concurrency]] of Object.entries(keywordPipelines))

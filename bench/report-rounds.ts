@@ -1,10 +1,11 @@
 // Reports: first loads, the same again, restated rows, a backfill; floor and Millrace in turns.
 import type { DatabaseClient } from '../src/db/connect.ts'
-import { type ReportBody, reportFile } from './bodies.ts'
+import { monthsFrom, type ReportBody, reportFile } from './bodies.ts'
 import { createFloor, type Floor } from './floor.ts'
 import { type CommandRun, runMeasured } from './measured-command.ts'
 import { serverProcessor } from './processor.ts'
 import { forget, forgetLedger, owe, type Project } from './project.ts'
+import type { GoalId } from './goals.ts'
 import { median, type Results } from './results.ts'
 import type { Sizes } from './sizes.ts'
 
@@ -150,15 +151,42 @@ const twelveMonths = async (bench: Bench, rows: number): Promise<void> => {
   )
 }
 
-export const measureReports = async (project: Project, client: DatabaseClient, sizes: Sizes, results: Results): Promise<void> => {
+/** All in one report; none of them is there yet. */
+const manyMonths = async (bench: Bench, rows: number): Promise<void> => {
+  const { project, floor } = bench
+  const months = monthsFrom('2023-02', 36)
+  const [from = '', to = ''] = [months[0], months.at(-1)]
+  await forget(project, 'report_long')
+  const file = reportFile(project.bodies, { month: from, months: months.length, rows, restated: 0 })
+  await project.service.tell({ do: 'reports', files: { [`report_long-${from}`]: file } })
+  await inTurns(
+    bench,
+    'months',
+    () => floor.intoMonths(`${project.service.url}/body/report_long-${from}`, months),
+    () =>
+      runMeasured(project, ['backfill', 'report_long', '--from', from, '--to', to], {
+        reports_submitted: 1,
+        'rows.inserted': Math.floor(rows / months.length) * months.length,
+      }),
+  )
+}
+
+/** Interleaved rounds of what `measure` does in one; the rows of these goals are made of them. @returns peaks of memory */
+const measureRounds = async (
+  project: Project,
+  client: DatabaseClient,
+  { rounds }: Sizes,
+  results: Results,
+  goals: readonly GoalId[],
+  measure: (bench: Bench) => Promise<void>,
+): Promise<readonly number[]> => {
   const server = await serverProcessor(client)
   const bench: Bench = { project, client, server, floor: createFloor(client), timings: new Map(), peaks: [] }
-  for (let number = 1; number <= sizes.rounds; number += 1) {
-    process.stderr.write(`reports, round ${number} of ${sizes.rounds}\n`)
-    await round(bench, sizes.rows)
-    await twelveMonths(bench, sizes.rows / 5)
+  for (let number = 1; number <= rounds; number += 1) {
+    process.stderr.write(`round ${number} of ${rounds}\n`)
+    await measure(bench)
   }
-  for (const id of ['filled', 'empty', 'unchanged', 'same-body', 'restated', 'backfill'] as const) {
+  for (const id of goals) {
     const timing = bench.timings.get(id)
     if (timing === undefined) continue
     const [floor, ours] = [median(timing.floor), median(timing.ours)]
@@ -166,6 +194,18 @@ export const measureReports = async (project: Project, client: DatabaseClient, s
     const note = `processor ${used.join(' and ')}; ${(median(timing.wal) / 1e6).toFixed(0)} MB WAL`
     results.set(id, { value: ours / floor, floor, ours, note })
   }
-  if (bench.peaks.length > 0)
-    results.set('memory', { value: Math.max(...bench.peaks), note: 'the highest of all rounds and kinds of load' })
+  return bench.peaks
+}
+
+export const measureReports = async (project: Project, client: DatabaseClient, sizes: Sizes, results: Results): Promise<void> => {
+  const ids = ['filled', 'empty', 'unchanged', 'same-body', 'restated', 'backfill'] as const
+  const peaks = await measureRounds(project, client, sizes, results, ids, async (bench) => {
+    await round(bench, sizes.rows)
+    await twelveMonths(bench, sizes.rows / 5)
+  })
+  if (peaks.length > 0) results.set('memory', { value: Math.max(...peaks), note: 'the highest of all rounds and kinds of load' })
+}
+
+export const measureWindows = async (project: Project, client: DatabaseClient, sizes: Sizes, results: Results): Promise<void> => {
+  await measureRounds(project, client, sizes, results, ['months'], (bench) => manyMonths(bench, sizes.rows))
 }

@@ -7,7 +7,7 @@ import { measurePacked, measureWide } from './packed.ts'
 import { measurePlan } from './plan.ts'
 import { measureRate, measureStatus, measureTiny, measureWalks } from './page-rounds.ts'
 import type { Project } from './project.ts'
-import { measureReports } from './report-rounds.ts'
+import { measureReports, measureWindows } from './report-rounds.ts'
 import type { Results } from './results.ts'
 import type { Sizes } from './sizes.ts'
 
@@ -24,6 +24,7 @@ export const steps: readonly Step[] = [
     goals: ['filled', 'empty', 'unchanged', 'same-body', 'restated', 'backfill', 'memory'],
     measure: measureReports,
   },
+  { name: 'windows', goals: ['months'], measure: measureWindows },
   { name: 'pages', goals: ['keywords', 'keywords-50ms'], measure: measureWalks },
   { name: 'tiny', goals: ['tiny', 'cost-units'], measure: measureTiny },
   { name: 'growth', goals: ['memory-growth', 'cost-rows'], measure: measureGrowth },
