@@ -13,6 +13,7 @@ import { runWarm } from '../support/warm-command.ts'
 let folder: string
 let db: TestDatabase
 let sandbox: Sandbox
+let key: string
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-formats-'))
@@ -21,6 +22,7 @@ beforeEach(async () => {
   edit('traffic_and_engagement', 'poll_every: 5s', 'poll_every: 100ms')
   db = await createTestDatabase()
   sandbox = await startSandbox({ requestsPerSecond: null, reportDurationMs: 30, keywordsPerDomain: 40, now: '2026-03-20' })
+  key = sandbox.apiKey
 })
 afterEach(async () => {
   await sandbox.close()
@@ -34,17 +36,19 @@ const edit = (pipeline: string, from: string, to: string): void => {
   if (!text.includes(from)) throw new Error(`${file} lacks ${from}`)
   writeFileSync(file, text.replace(from, to))
 }
-const backfill = (pipeline: string, from = '2026-01', to = from): Promise<CommandResult> =>
+const millrace = (...args: string[]): Promise<CommandResult> =>
   runWarm(
-    ['backfill', pipeline, '--from', from, '--to', to, '--json'],
+    [...args, '--json'],
     {
       WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      WEB_ANALYTICS_API_KEY: key,
       DATABASE_URL: db.url,
       MILLRACE_HOME: join(folder, 'home'),
     },
     folder,
   )
+const backfill = (pipeline: string, from = '2026-01'): Promise<CommandResult> =>
+  millrace('backfill', pipeline, '--from', from, '--to', from)
 const faults = (...list: Fault[]): void => sandbox.configure({ faults: list })
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
@@ -105,6 +109,26 @@ test('a key that is sent back is in no landing, and said', async () => {
   }
   expect(landed()).toContain('[secret]')
   expect(landed()).not.toContain(sandbox.apiKey)
+})
+
+test('a key that is sent back in a value is in no row, current or ended, and the landing gives the same rows again', async () => {
+  const address = `${sandbox.url}/v4/website-analysis/keywords?api_key=${key}&URL=a.example&country=us&start_date=2026-01&end_date=2026-01`
+  const said = /"keyword":"([^"]+)"/.exec(await (await fetch(address)).text())?.[1] ?? ''
+  key = said
+  sandbox.configure({ apiKey: said })
+  expect((await backfill('keywords')).code).toBe(0)
+  sandbox.restate('2026-01')
+  const january = ['keywords', '--from', '2026-01', '--to', '2026-01']
+  expect(summaryOf(await millrace('backfill', ...january, '--force')).rows.updated).toBeGreaterThan(0)
+  const rows = () =>
+    query(`select keyword, clicks, _revision from data.keywords_v1
+      union all select keyword, clicks, _revision from data.keywords_v1_history order by 1, 2, 3`)
+  const loaded = await rows()
+  const masked = loaded.filter(({ keyword }) => String(keyword).includes('[secret]'))
+  expect(new Set(masked.map(({ _revision }) => _revision))).toEqual(new Set([1, 2]))
+  expect(JSON.stringify(loaded)).not.toContain(said)
+  expect(summaryOf(await millrace('replay', ...january)).rows).toMatchObject({ inserted: 0, updated: 0, ended: 0 })
+  expect(await rows()).toEqual(loaded)
 })
 
 test('sort and asc of an answer are kept with it', async () => {

@@ -78,6 +78,35 @@ test('hears of everything that is wrong from its own folder', async () => {
   ])
 })
 
+test('is loaded anew by force where code outside its folder, or a file beside it, has changed, although the bytes are the same', async () => {
+  const spell = (sign: string) => writeFileSync(join(folder, 'spell.ts'), `export const sign = '${sign}'\n`)
+  const call = (word: string) => writeFileSync(join(folder, 'sources/shop-api/words.json'), JSON.stringify(word))
+  spell('!')
+  call('one')
+  edit('sources/shop-api/index.ts', (code) =>
+    `import { sign } from '../../spell.ts'\nimport word from './words.json' with { type: 'json' }\n${code}`
+      .replace(
+        "name: 'shop-api.prices',",
+        '$& spellings: { loud: { write: (text) => text + sign + word, problem: () => null } },',
+      )
+      .replace("product: { type: 'text',", "$& normalize: 'loud',"),
+  )
+  expect((await millrace(['migrate'])).code).toBe(0)
+  const said = async (): Promise<unknown> => {
+    const loaded = await millrace(['backfill', 'prices', '--from', '2026-09', '--to', '2026-09', '--force', '--json'])
+    expect(loaded.code, loaded.stderr).toBe(0)
+    const found = await db.database.pool.query(
+      "select distinct regexp_replace(product, '^[a-z]+ [0-9]+', '') as said from data.prices_v1",
+    )
+    return found.rows.map((row) => row.said)
+  }
+  expect(await said()).toEqual(['!one'])
+  spell('?')
+  expect(await said()).toEqual(['?one'])
+  call('two')
+  expect(await said()).toEqual(['?two'])
+})
+
 test('is refused where its folder exports no `api`, or a source under another name', async () => {
   edit('sources/shop-api/index.ts', (code) => code.replace('export const api:', 'const hidden:'))
   const without = await millrace(['check', '--offline'])
