@@ -182,15 +182,17 @@ export type BreakLine = Texts<'pipeline' | 'startsOn' | 'seenBackTo' | 'noticedO
   Maybe<Texts<'oldest' | 'last' | 'dataVersion'>> &
   Counts<'olderUnits' | 'olderWindows'> & { readonly columns: readonly string[] }
 
-/** Of published versions. `olderUnits`: loaded ones of windows before it. @param within an interval of PostgreSQL: noticed so long ago at most */
+/** Of published versions. `olderUnits`: loaded ones of windows before it of which some were not asked for since. @param within an interval of PostgreSQL: noticed so long ago at most */
 export const breakLines = async (db: Db, within: string): Promise<readonly BreakLine[]> => {
   const rows = await query<BreakLine>(db)`
     select b.break_id::float8 as "breakId", p.pipeline, p.version, b.run_id::float8 as "runId", b.kind, b.starts_on::text as "startsOn",
       b.seen_back_to::text as "seenBackTo", b.noticed_at::date::text as "noticedOn", b.share, b.change, b.columns, b.data_version as "dataVersion",
-      o.oldest::text, o.last::text, o.units as "olderUnits", o.windows as "olderWindows"
+      o.oldest::text, o.last::text, n.units as "olderUnits", n.windows as "olderWindows"
     from etl.breaks b join etl.pipelines p using (pipeline_id)
-      cross join lateral (select min(u.window_from) as oldest, max(u.window_from) as last, count(*) as units, count(distinct u.window_from) as windows
-        from etl.units u where u.pipeline_id = b.pipeline_id and u.window_from < b.starts_on and u.answer_id is not null and u.ask_number < b.ask_number) o
+      cross join lateral (select min(u.window_from) as oldest, max(u.window_from) as last from etl.units u
+        where u.pipeline_id = b.pipeline_id and u.window_from < b.starts_on and u.answer_id is not null and u.ask_number < b.ask_number) o
+      cross join lateral (select count(*) as units, count(distinct u.window_from) as windows from etl.units u
+        where u.pipeline_id = b.pipeline_id and u.answer_id is not null and u.window_from between o.oldest and o.last) n
     where b.noticed_at > clock_timestamp() - ${within}::interval
       and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
     order by b.break_id`

@@ -185,6 +185,8 @@ describe('a service that changes its method', () => {
   test('a sample shows how far back it goes; months that are asked for whole follow the new method from then on', async () => {
     await night(['2026-07', '2026-08'], { of: domains.slice(0, 1), command: 'backfill' })
     expect(await breaks()).toMatchObject([{ starts_on: '2026-09-01', seen_back_to: '2026-07-01' }])
+    // Whole months are what the offered command buys, the sampled units with them.
+    expect(await breakLines(db.database.kysely, '1 day')).toMatchObject([{ olderUnits: '80', olderWindows: '2' }])
     await night(['2026-08'], { command: 'backfill' })
     expect(await breaks()).toMatchObject([{ starts_on: '2026-08-01', seen_back_to: '2026-07-01' }])
     await night(['2026-07'], { command: 'backfill' })
