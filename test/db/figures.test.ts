@@ -261,6 +261,16 @@ describe.each(seeds)('a world of gaps, seed %i', (seed) => {
       close(row?.['compared_share_of_voice'] ?? null, share(newest), domain)
       close(row?.['compared_share_of_voice_before'] ?? null, share(before), domain)
     }
+    const shown = await query<{ domain: string; now: string | null; before: string | null }>(
+      `select domain, share_of_voice as now, share_of_voice_before as before from bi.keyword_comparison where month = '${newest}' and months_back = 1 and country = 'us' and web_source = 'Total'`,
+    )
+    for (const domain of worldDomains) {
+      const share = (month: string) =>
+        compared.includes(domain) ? divided(clicksOf(month, domain), sum(compared.map((one) => clicksOf(month, one)))) : null
+      const row = shown.find((one) => one.domain === domain)
+      close(row?.now ?? null, share(newest), `${domain}, the view`)
+      close(row?.before ?? null, share(before), `${domain} before, the view`)
+    }
     const said = await query<{ n: string }>(
       `select distinct domains_compared as n from bi.keyword_comparison where month = '${newest}' and months_back = 1 and country = 'us' and web_source = 'Total'`,
     )
