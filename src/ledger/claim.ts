@@ -38,6 +38,8 @@ export interface ClaimedJob extends Claim {
   readonly orphan: boolean
   /** Number of this try, from 1. */
   readonly attempts: number
+  /** What was said of its report's answer in the try before; null: none had come. */
+  readonly formerError: string | null
   readonly forced: boolean
   readonly released: boolean
   /** null: a report that was not asked for yet. */
@@ -165,6 +167,7 @@ type ClaimedRow = Row<
   | 'account'
   | 'endpoint'
   | 'report_state'
+  | 'error_message'
 > &
   Row<'etl.pipelines', 'pipeline' | 'version' | 'window_every' | 'dimensions'> &
   Row<'etl.run_jobs', 'run_id' | 'priority'> &
@@ -196,10 +199,10 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
         updated_at = clock_timestamp()
       from picked p left join lateral (${servedAnswer}) h on true where j.job_id = p.job_id
       returning j.job_id, j.fence, j.kind, j.reason, j.pipeline_id, j.window_from, j.window_to, j.slice_ids, j.cells, j.attempts,
-        j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, j.report_state, p.run_id, p.orphan, p.priority
+        j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, j.report_state, j.error_message, p.run_id, p.orphan, p.priority
     )
     select c.job_id, c.fence, c.kind, c.reason, c.pipeline_id, c.window_from, c.window_to, c.slice_ids, c.cells, c.attempts, c.forced,
-      c.released, c.ask_number, c.answer_id, c.account, c.endpoint, c.report_state, c.run_id, c.orphan, c.priority, p.pipeline, p.version, p.window_every,
+      c.released, c.ask_number, c.answer_id, c.account, c.endpoint, c.report_state, c.error_message, c.run_id, c.orphan, c.priority, p.pipeline, p.version, p.window_every,
       p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, a.landing,
       l.answer_id as loaded_answer_id, l.sha256 as loaded_sha256, l.source_last_updated, l.source_count, l.data_version
     from claimed c join etl.pipelines p on p.pipeline_id = c.pipeline_id
@@ -229,6 +232,7 @@ const claimedJob = (row: ClaimedRow, holder: number): PlacedJob => {
     runId: Number(row.run_id),
     orphan: row.orphan,
     attempts: row.attempts,
+    formerError: row.report_state === 'ready' ? row.error_message : null,
     forced: row.forced,
     released: row.released,
     askNumber: row.ask_number,

@@ -42,12 +42,12 @@ export const asEtlError = (error: unknown): EtlError => {
 }
 
 /** What deciding needs of a claim. */
-export type Tried = Pick<ClaimedJob, 'attempts' | 'cells' | 'kind'> & Partial<Pick<ClaimedJob, 'sliceIds'>>
+export type Tried = Pick<ClaimedJob, 'attempts' | 'cells' | 'kind'> & Partial<Pick<ClaimedJob, 'sliceIds' | 'formerError'>>
 
 /** @param limits null: the definition is not here. */
 export const settle = (
   error: EtlError,
-  { attempts, cells, kind, sliceIds }: Tried,
+  { attempts, cells, kind, sliceIds, formerError }: Tried,
   limits: Limits | null,
   clock: Clock,
 ): Settlement => {
@@ -66,7 +66,9 @@ export const settle = (
   if (spec.state === 'held') return { kind: 'hold' }
   // The service is in trouble for all: that is no try of this job.
   if (follows?.next === 'wait for the service') return parked(error, clock)
-  const isLast = attempts >= (limits?.attempts ?? defaultAttempts)
+  // The same bytes twice are a fact: the next run downloads them again.
+  const isSame = error.code === 'BAD_RESPONSE' && formerError?.startsWith(redact(error.message)) === true
+  const isLast = isSame || attempts >= (limits?.attempts ?? defaultAttempts)
   if (follows?.next === 'count the try') return refusedAlone(error, follows.leftMs, { attempts, isLast }, clock)
   if (spec.retry === 'later') return parked(error, clock)
   if (spec.retry === 'now' && !isLast)

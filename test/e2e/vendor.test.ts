@@ -192,6 +192,21 @@ describe('the service as it really answers', () => {
     expect(service.books.counts['keywords']).toBe(2)
   })
 
+  test('a report of a shape that cannot be read is downloaded twice by each run, and bought once', async () => {
+    await start({ replies: [{ endpoint: 'download', status: 200, type: 'text/csv', body: 'name,sum\na.com,5\n' }] })
+    const asked = ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes']
+    for (const downloads of [2, 4]) {
+      const run = await millrace(...asked)
+      expect(run.code, run.stderr).toBe(1)
+      expect(run.stderr).toMatch(/CSV header.*BAD_RESPONSE/)
+      expect(service.books.counts['download'], run.stderr).toBe(downloads)
+    }
+    service.configure({ replies: [] })
+    const whole = await millrace(...asked)
+    expect(whole.code, whole.stderr).toBe(0)
+    expect(service.books.reports.size).toBe(1)
+  })
+
   test('a report that came short twice is held, and downloaded again by each later run until it is whole; it is bought once', async () => {
     const short = {
       endpoint: 'download',

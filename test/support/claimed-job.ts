@@ -19,6 +19,7 @@ export const claimedJob = (given: Partial<ClaimedJob> = {}): ClaimedJob => ({
   runId: 1,
   orphan: false,
   attempts: 1,
+  formerError: null,
   forced: false,
   released: false,
   askNumber: '81',
