@@ -63,7 +63,8 @@ export const adoptWork = async (
   if (work.report_id !== null && (await idOfKnownJob(trx, pipeline, sliceIds, work, work.report_id))) return 'taken up'
   if (work.report_id === null && work.answer === null && (await isAskedHere(trx, pipeline, work))) return 'known'
   const { askNumber, isNew } = await freeAskNumber(trx, work.ask_number)
-  const jobId = await insertFoundJob(trx, pipeline, sliceIds, { ...work, ask_number: askNumber })
+  const numbered = { ...work, ask_number: askNumber }
+  const jobId = await insertFoundJob(trx, pipeline, sliceIds, numbered, isNew ? 'renumbered' : 'restored')
   if (isNew && (await holdsAnswers(trx, jobId)))
     // On record and nothing more: a person may adopt its report.
     await setJob(trx, jobId, { state: 'replaced' })

@@ -59,6 +59,7 @@ export const insertFoundJob = async (
   { pipelineId, windowEvery }: KnownPipeline,
   sliceIds: readonly number[],
   work: LostWork,
+  reason: 'restored' | 'renumbered',
 ): Promise<string> => {
   const { answer } = work
   const isLost = work.kind === 'report' && work.report_id === null
@@ -67,7 +68,7 @@ export const insertFoundJob = async (
     .values({
       pipeline_id: pipelineId,
       kind: work.kind,
-      reason: 'restored',
+      reason,
       window_from: work.window.from,
       window_to: work.window.to,
       slice_ids: [...sliceIds],

@@ -109,7 +109,7 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
   const again = (allowed: boolean, otherwise: string): RawBuilder<unknown> => sql.lit(allowed ? 'ask' : otherwise)
   const mayBuy = force || resubmitFailed
   // A forced one that no run waits for any more is what an interrupted command had begun; another process may still work on what was asked for since.
-  const isRecent = taken === undefined ? sql`` : sql`or j.ask_number > ${taken.since}::bigint`
+  const isRecent = taken === undefined ? sql`` : sql`or j.ask_number > ${taken.since}::bigint and j.reason <> 'renumbered'`
   const open = force
     ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} ${isRecent} then 'join' else 'ask' end`
     : sql`'join'`
@@ -211,7 +211,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
     from etl.slices s
       left join lateral (select u.job_id, u.answer_id, u.ask_number, u.held_answer_id, u.held_code from etl.units u
         where u.pipeline_id = ${pipelineId} and u.window_from = ${window.from}::date and u.slice_id = s.slice_id limit 1) u on true
-      left join lateral (select j.job_id, j.state, j.ask_number, j.asked_at, j.answer_id, j.report_state, j.error_code, j.forced, j.wanted_by
+      left join lateral (select j.job_id, j.state, j.ask_number, j.asked_at, j.answer_id, j.report_state, j.reason, j.error_code, j.forced, j.wanted_by
         from etl.jobs j where j.job_id = u.job_id limit 1) j on true
       ${needsAnswer ? sql`left join lateral (select greatest(a.asked_at, a.stood_at) as stood_at from etl.answers a where a.answer_id = u.answer_id limit 1) a on true` : sql``}
       cross join lateral (select ${decision} as decision) o
@@ -227,9 +227,11 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
       ${sql.join(narrowed, sql` `)}`
 }
 
+// Of an answer that another ledger had bought, and whose number was taken here, the new number says nothing.
 const isTakenAnew = ({ since, asks, metrics }: TakenAnew): RawBuilder<boolean> =>
   sql<boolean>`u.ask_number > ${since}::bigint and exists (select from etl.answers t where t.answer_id = u.answer_id
-    and t.asks = ${asks} and t.metrics @> ${[...metrics]}::text[])`
+    and t.asks = ${asks} and t.metrics @> ${[...metrics]}::text[]
+    and not exists (select from etl.jobs f where f.job_id = t.job_id and f.reason = 'renumbered'))`
 
 /** Loaded unit `u`: another number of its first rows was asked for than is wanted now. */
 const hasOtherTop = ({ top }: CellScope): RawBuilder<boolean> =>

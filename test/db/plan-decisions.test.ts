@@ -4,7 +4,10 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { JobKind } from '../../src/core/types.ts'
 import * as candidates from '../../src/ledger/candidates.ts'
 import { jobsOf, loaded, pipelineIdOf } from '../support/plan-ledger.ts'
-import { setJob } from '../support/ledger-answers.ts'
+import { keyParameters } from '../../src/ledger/pipelines.ts'
+import { adoptWork, knownPipeline } from '../../src/ledger/adopt-work.ts'
+import { nextAskNumber } from '../support/ledger.ts'
+import { loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
 import { definitionFor, plan, range, sourceOf, withLists } from '../support/planning.ts'
 import { testDatabase } from '../support/postgres.ts'
 
@@ -271,4 +274,49 @@ describe.each([
     expect(await step(0, 1)).toEqual(asked.slice(0, 1))
     expect(await step(asked[0] ?? 0, 1000)).toEqual(asked.slice(1))
   })
+})
+
+test('what another ledger had bought under a number that is taken here is no forced run’s own: neither while it is open nor loaded', async () => {
+  const source = sourceOf({ kind: 'report', mostPerRequest: 1 })
+  const definition = definitionFor(source, { domains: ['a.com', 'b.com', 'c.com'] })
+  await plan(db, { source, definition }, range('2025-01', '2025-02'))
+  const [first] = await jobsOf(db, definition)
+  await loaded(db, first?.jobId ?? 0)
+  const since = String(await nextAskNumber(db))
+  const { pipeline, version } = definition
+  const takeUp = async (askNumber: string, domain: string): Promise<number> => {
+    await db.database.kysely.transaction().execute(async (trx) => {
+      const known = await knownPipeline(trx, { pipeline, pipeline_version: version, parameters: keyParameters(definition) })
+      if (known === null) expect.fail('no such pipeline')
+      const box = { window: { from: january, to: '2025-02-01' }, slice: { domain: [domain] }, asked_at: new Date().toISOString() }
+      const bought = { account: 'default', report_id: `of-${domain}`, endpoint: null, request: {}, request_hash: 'x' }
+      const work = { kind: 'report', ask_number: askNumber, estimated_quota: null, answer: null, ...box, ...bought } as const
+      expect(await adoptWork(trx, known, 'month', work)).toBe('taken up')
+    })
+    return (await jobsOf(db, definition)).at(-1)?.jobId ?? 0
+  }
+  const taken = (await jobsOf(db, definition)).find(({ jobId }) => jobId === first?.jobId)?.askNumber ?? ''
+  const renumbered = await takeUp(taken, 'b.com')
+  // Bought since the run began, as far as numbers can tell: by the run itself, before the backup.
+  const own = await takeUp(String(Number(since) + 1_000), 'c.com')
+  const { rows } = await db.database.pool.query<{ id: number; name: string }>(
+    'select slice_id as id, "values"[1] as name from etl.slices where pipeline_id = $1',
+    [await pipelineIdOf(db, definition)],
+  )
+  const ledger = {
+    pipelineId: await pipelineIdOf(db, definition),
+    jobOf: () => 0,
+    names: [],
+    idOf: new Map(rows.map(({ id, name }) => [name, id])),
+  }
+  const decisions = async (): Promise<(string | undefined)[]> => {
+    const found = await decided(ledger, policyOf('report', { force: true, taken: { since, asks: 'asks', metrics: [] } }))
+    return ['a.com', 'b.com', 'c.com'].map((name) => found.get(name)?.decision)
+  }
+  expect(await decisions()).toEqual(['ask', 'ask', 'join'])
+  for (const job of [renumbered, own]) {
+    const answer = await newAnswer(db, job)
+    await loadedAs(db, job, answer, answer)
+  }
+  expect(await decisions()).toEqual(['ask', 'ask', 'done'])
 })
