@@ -154,23 +154,25 @@ const waitingFor = (row: WaitingRow, job: MadeJob, every: WindowSize): Insertabl
   }
 }
 
-/** Halving comes to a single value after so many refusals, to two of them after twice as many. */
-const mostRefusals = (cells: number): number => 2 * Math.ceil(Math.log2(Math.max(cells, 2)))
+/** Halving comes to a single one after so many refusals, to two of them after twice as many. */
+const mostRefusals = (count: number): number => 2 * Math.ceil(Math.log2(Math.max(count, 2)))
 
 /** Several jobs go down to the bottom side by side: refusals of large parts alone do not show that every single cell is refused. */
 const singlesRefused = 3
 
 /**
  * How often parts of what was planned as one report were refused in these words, with none of them taken meanwhile and several single cells among
- * them; the job's own refusal is counted. null: not so often that cutting it further is useless.
+ * them; the job's own refusal is counted. A job of several values also waits for as many values that were refused by themselves: the windows of a
+ * few bad values are refused in a row too, and say nothing of the good ones beside them. null: not so often that cutting it further is useless.
  */
 export const refusedInARow = async (db: Db, claim: ClaimedJob, { code, message }: Reason): Promise<number | null> => {
-  const rows = await query<Numbers<'refused' | 'singles' | 'cells'>>(db)`
+  const rows = await query<Numbers<'refused' | 'singles' | 'cells' | 'alone' | 'values'>>(db)`
     with recursive whole as (
-      select job_id, former_job_id, cells from etl.jobs where job_id = ${claim.jobId}::bigint
-      union all select j.job_id, j.former_job_id, j.cells from etl.jobs j join whole w on j.job_id = w.former_job_id where j.error_code is not null
+      select job_id, former_job_id, cells, slice_ids from etl.jobs where job_id = ${claim.jobId}::bigint
+      union all
+      select j.job_id, j.former_job_id, j.cells, j.slice_ids from etl.jobs j join whole w on j.job_id = w.former_job_id where j.error_code is not null
     ), asked as (
-      select j.job_id, j.former_job_id, j.cells, j.error_code, j.error_message, j.updated_at, j.submitted_at
+      select j.job_id, j.former_job_id, j.cells, j.slice_ids, j.error_code, j.error_message, j.updated_at, j.submitted_at
       from etl.run_jobs w join etl.jobs j using (job_id)
       where w.run_id = ${claim.runId}::bigint and w.job_id >= (select min(job_id) from whole) and j.pipeline_id = ${claim.pipelineId}
     ), parts as (
@@ -178,8 +180,11 @@ export const refusedInARow = async (db: Db, claim: ClaimedJob, { code, message }
       union all select a.* from asked a join parts p on a.former_job_id = p.job_id
     )
     select count(*) filter (where error_message = ${message})::float8 + 1 as refused,
-      count(*) filter (where cells = 1 and error_code = ${code})::float8 as singles, (select max(cells) from whole)::float8 as cells
+      count(*) filter (where cells = 1 and error_code = ${code})::float8 as singles, (select max(cells) from whole)::float8 as cells,
+      count(distinct slice_ids) filter (where cardinality(slice_ids) = 1 and error_code = ${code})::float8 as alone,
+      (select max(cardinality(slice_ids)) from whole)::float8 as values
     from parts where updated_at > coalesce((select max(submitted_at) from parts), '-infinity'::timestamptz)`
-  const { refused = 0, singles = 0, cells = 0 } = rows[0] ?? {}
-  return refused > mostRefusals(cells) && singles >= singlesRefused ? refused : null
+  const { refused = 0, singles = 0, cells = 0, alone = 0, values = 0 } = rows[0] ?? {}
+  if (refused <= mostRefusals(cells) || singles < singlesRefused) return null
+  return claim.sliceIds.length > 1 && alone < mostRefusals(values) ? null : refused
 }

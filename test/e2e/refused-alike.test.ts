@@ -2,6 +2,7 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -16,6 +17,8 @@ let db: TestDatabase
 let service: StrictService
 /** Whether a report is refused. */
 let refuses: (asked: string) => boolean = () => true
+/** How long the service takes to refuse. */
+let delayMs: (asked: string) => number = () => 0
 let submissions: string[] = []
 
 beforeAll(async () => {
@@ -38,10 +41,11 @@ beforeAll(async () => {
       )
       return [['domain', 'country', 'date', ...table.metrics].join(','), ...lines, ''].join('\n')
     },
-    intercept: (request, response, body) => {
+    intercept: async (request, response, body) => {
       if (request.method !== 'POST') return false
       submissions.push(body)
       if (!refuses(body)) return false
+      await setTimeout(delayMs(body))
       response.writeHead(400, { 'content-type': 'application/json' })
       response.end(JSON.stringify({ message: 'The request cannot be served.' }))
       return true
@@ -54,6 +58,7 @@ const fresh = async (): Promise<void> => {
   db = await createTestDatabase()
   home = mkdtempSync(join(folder, 'home-'))
   submissions = []
+  delayMs = () => 0
 }
 afterEach(() => db.drop())
 afterAll(async () => {
@@ -110,11 +115,20 @@ test('a refusal of everything is asked about a few times and named; the same com
   expect(service.bought).toHaveLength(1)
 })
 
+const goodBesideBad = (asked: string): boolean => asked.includes('"d18.com"') && asked.includes('"d19.com"')
+
 test.each([
-  ['a value that is', ['d7.com']],
-  ['four values far apart that are', ['d0.com', 'd6.com', 'd11.com', 'd19.com']],
-])('%s refused: everything else is loaded', async (_, bad) => {
+  ['a value that is', ['d7.com'], () => 0],
+  ['four values far apart that are', ['d0.com', 'd6.com', 'd11.com', 'd19.com'], () => 0],
+  // The others go down to their last window before a good value is told from the bad one beside it.
+  [
+    'four values, one of them slowly,',
+    ['d0.com', 'd6.com', 'd11.com', 'd19.com'],
+    (asked: string) => (goodBesideBad(asked) ? 700 : 0),
+  ],
+])('%s refused: everything else is loaded', async (_, bad, delay) => {
   await fresh()
+  delayMs = delay
   refuses = (asked) => bad.some((domain) => asked.includes(`"${domain}"`))
   const run = await backfill()
   expect(run.code).toBe(1)
