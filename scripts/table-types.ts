@@ -105,7 +105,7 @@ export const tableTypes = async (pool: DatabasePool): Promise<string> => {
   const { rows } = await pool.query<Column>(catalog)
   const tables = [...Map.groupBy(rows, interfaceName)]
   const bodies = tables.map(([name, columns]) => {
-    const lines = columns.map((column) => `  /** ${column.comment} */\n  ${column.column}: ${typeOf(column)}\n`)
+    const lines = columns.map((column) => `  /** ${column.comment} */ ${column.column}: ${typeOf(column)}\n`)
     return `\n/** ${columns[0]?.about} */\nexport interface ${name} {\n${lines.join('')}}\n`
   })
   const index = tables.map(([name, columns]) => `  'etl.${columns[0]?.table}': ${name}\n`)
