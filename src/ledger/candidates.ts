@@ -227,11 +227,13 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
       ${sql.join(narrowed, sql` `)}`
 }
 
-// Of an answer that another ledger had bought, and whose number was taken here, the new number says nothing.
 const isTakenAnew = ({ since, asks, metrics }: TakenAnew): RawBuilder<boolean> =>
-  sql<boolean>`u.ask_number > ${since}::bigint and exists (select from etl.answers t where t.answer_id = u.answer_id
-    and t.asks = ${asks} and t.metrics @> ${[...metrics]}::text[]
-    and not exists (select from etl.jobs f where f.job_id = t.job_id and f.reason = 'renumbered'))`
+  sql<boolean>`exists (select from etl.answers t where t.answer_id = u.answer_id and ${isSince(since)}
+    and t.asks = ${asks} and t.metrics @> ${[...metrics]}::text[])`
+
+/** Answer `t`. Of one that another ledger had bought, and whose number was taken here, the new number says nothing. */
+const isSince = (since: string): RawBuilder<boolean> =>
+  sql<boolean>`t.ask_number > ${since}::bigint and not exists (select from etl.jobs f where f.job_id = t.job_id and f.reason = 'renumbered')`
 
 /** Loaded unit `u`: another number of its first rows was asked for than is wanted now. */
 const hasOtherTop = ({ top }: CellScope): RawBuilder<boolean> =>
@@ -251,7 +253,10 @@ const isOnTime = ({ force }: Policy, refresh: Refresh): RawBuilder<boolean> => {
 
 /** An answer for a loaded unit is one that was asked for after what may have changed; for who forces, since the force began. */
 const isNews = ({ force, taken }: Policy, refresh: Refresh): RawBuilder<unknown> => {
-  if (force) return taken === undefined ? sql`false` : sql`r.ask_number > ${taken.since}::bigint`
+  if (force)
+    return taken === undefined
+      ? sql`false`
+      : sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isSince(taken.since)})`
   const since = sinceOf(refresh)
   return since === null
     ? sql`u.answer_id is null`
