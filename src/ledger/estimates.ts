@@ -8,10 +8,8 @@ const newest = 2_000
 
 /** What a unit of the pipeline was like so far. */
 export interface PastUnits {
-  /** Mean rows of one unit; null where nothing was loaded yet. */
+  /** Mean rows of one unit, as the service announces them where only the first were asked for; null where nothing was loaded yet. */
   readonly rows: number | null
-  /** Mean rows that the service said there are of one unit, loaded or not; null where it said nothing. */
-  readonly announced: number | null
   /** Credits of one unit of a report, as the newest reports cost; null where none was bought or priced. */
   readonly quota: number | null
   /** Mean error of guessing one load by the one before it, as a fraction of what came; null where there were not two. */
@@ -34,12 +32,12 @@ export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> =>
         select j.job_id, j.used_quota::float8 / j.cells as quota from ours o join etl.jobs j on j.pipeline_id = o.pipeline_id
         where j.report_state is not null and j.used_quota is not null order by j.created_at desc limit ${newest}) x
     )
-    select (select avg(rows) from sizes) as rows,
-      (select avg(a.source_count)::float8 from (select x.source_count from ours o join etl.answers x on x.pipeline_id = o.pipeline_id
-        where x.source_count is not null order by x.answer_id desc limit 200) a) as announced,
+    select coalesce((select case when count(a.top_rows) > 0 then avg(a.source_count)::float8 end
+        from (select x.source_count, x.top_rows from ours o join etl.answers x on x.pipeline_id = o.pipeline_id
+          where x.source_count is not null order by x.answer_id desc limit 200) a), (select avg(rows) from sizes)) as rows,
       (select avg(abs(before - rows) / nullif(rows, 0)) from sizes) as "rowsError",
       (select avg(abs(before - quota) / nullif(quota, 0)) from prices) as "quotaError"`
-  return { rows: null, announced: null, rowsError: null, quotaError: null, ...rows[0], quota: await creditsOfUnit(db, pipeline) }
+  return { rows: null, rowsError: null, quotaError: null, ...rows[0], quota: await creditsOfUnit(db, pipeline) }
 }
 
 /** Milliseconds. */
@@ -68,10 +66,10 @@ export const pastTimes = async (db: Db, pipeline: string): Promise<PastTimes> =>
 
 /** Rows of a unit that are asked for, and how many at a time; null: unknown. @param top the first so many alone */
 export const rowsAsked = (
-  { rows, announced }: Pick<PastUnits, 'rows' | 'announced'>,
+  { rows }: Pick<PastUnits, 'rows'>,
   pageSize: number,
   top = Number.POSITIVE_INFINITY,
 ): { readonly rows: number | null; readonly pageSize: number } => ({
-  rows: Number.isFinite(top) ? Math.min(top, announced ?? top) : rows,
+  rows: Number.isFinite(top) ? Math.min(top, rows ?? top) : rows,
   pageSize: Math.min(pageSize, top),
 })

@@ -8,11 +8,10 @@ import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/win
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
 import { cappedUnits } from '../ledger/loads.ts'
-import type { PastTimes } from '../ledger/estimates.ts'
+import { type PastTimes, rowsAsked } from '../ledger/estimates.ts'
 import type { PlanChanges } from '../ledger/plan-changes.ts'
 import type { Scope } from './frames.ts'
 import { type NightVerdict, isDearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
-import { pagesOf } from './guard-night.ts'
 import { type HigherLimit, type OlderMonths, offerHigher, offerOlder } from './older-months.ts'
 import { doneWithin } from './pace-backfill.ts'
 import { sourceOf } from './plan-context.ts'
@@ -133,11 +132,11 @@ export const previewRun = async (
     const walk = await walkPrice(runtime, definition)
     const price = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? null
     const verdict = verdictOn(found.guard, unitsOf(found.jobs), price)
-    const of = { definition, found, prices, verdict, walk }
+    const { rows: limit, top } = sourceOf(runtime, definition).limitsOf?.(definition.params) ?? {}
+    const of = { definition, found, prices, verdict, walk, asked: rowsAsked(found.past, definition.limits.pageSize, top) }
     const mine = withLooks(of)
     jobs.push(...mine)
     const capped = cut.find(({ pipeline }) => pipeline === definition.pipeline)
-    const limit = sourceOf(runtime, definition).limitsOf?.(definition.params).rows
     pipelines.push({ ...aboutPipeline(runtime, of, mine), capped: offerHigher(definition, capped, limit, price) })
   }
   return { jobs, pipelines, asked, priced: said }
@@ -183,6 +182,7 @@ interface Previewed {
   readonly verdict: NightVerdict | null
   /** null: it is of reports. */
   readonly walk: WalkPrice | null
+  readonly asked: ReturnType<typeof rowsAsked>
 }
 
 const withLooks = (of: Previewed): PreviewJob[] => {
@@ -199,7 +199,7 @@ const withLooks = (of: Previewed): PreviewJob[] => {
 }
 
 const pricedJob = (
-  { definition, found: { past }, prices, walk }: Previewed,
+  { definition, found: { past }, prices, walk, asked }: Previewed,
   job: FoundJob,
   held: readonly WantedBy[],
 ): PreviewJob => {
@@ -209,11 +209,11 @@ const pricedJob = (
   // What an approval allows is bought once it is there.
   const isFree = isHere || (isNotYet === true && !isHeld)
   const shown = box === null ? showWindow(window) : showSpan(window)
-  const rows = past.rows === null ? null : Math.round(past.rows * units)
+  const rows = past.rows === null || asked.rows === null ? null : Math.round(asked.rows * units)
   const isPriced = isToBuy(job) && perUnit !== null
   const exact = isToBuy(job) ? said.get(job) : undefined
   const credits = exact ?? (isPriced ? perUnit * units : past.quota === null ? null : past.quota * units)
-  const pages = isHere ? 0 : pagesOf(definition, past) * units
+  const pages = isHere ? 0 : Math.max(1, Math.ceil((asked.rows ?? 0) / asked.pageSize)) * units
   return {
     job: box?.key ?? `${definition.pipeline}/v${definition.version}/${shown}`,
     ...{ pipeline: definition.pipeline, window: shown, reason, units, rows },

@@ -15,7 +15,6 @@ import {
 } from '../ledger/approvals.ts'
 import { trimApproved } from '../ledger/approved-jobs.ts'
 import type { AskReason } from '../ledger/candidates.ts'
-import type { PastUnits } from '../ledger/estimates.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import type { BoxToMake, Ruling } from '../ledger/register-jobs.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
@@ -171,10 +170,6 @@ export const pagePrice = (runtime: PlanRuntime, context: PlanContext): UnitPrice
   const past = async (): Promise<number | null> => (isFree ? 0 : ((await unit())?.likely ?? null))
   return { past, now: past }
 }
-
-/** Of a unit; an unknown one has a page at least. */
-export const pagesOf = ({ limits }: Pick<Definition, 'limits'>, { rows }: Pick<PastUnits, 'rows'>): number =>
-  Math.max(1, Math.ceil((rows ?? 0) / limits.pageSize))
 
 export const reportPrice = (
   runtime: PlanRuntime,

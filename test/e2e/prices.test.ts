@@ -57,6 +57,7 @@ const onRecord = async (): Promise<{ used: number; unpriced: number }> =>
 
 interface Planned {
   readonly quota: number | null
+  readonly rows: number | null
   readonly range: { readonly low: number; readonly high: number } | null
 }
 
@@ -175,8 +176,11 @@ test('the first N keywords are asked for and paid, complete by declaration; anot
 
   topped(50)
   const paid = charged()
-  const jobs = await planned(...month('2026-08'), ...us)
-  expect(jobs.reduce((sum, { quota }) => sum + (quota ?? 0), 0)).toBe(250)
+  const foreseen = async (): Promise<number[]> => {
+    const jobs = await planned(...month('2026-08'), ...us)
+    return [jobs.reduce((sum, { quota }) => sum + (quota ?? 0), 0), jobs.reduce((sum, { rows }) => sum + (rows ?? 0), 0)]
+  }
+  expect(await foreseen()).toEqual([250, 2_500])
   const fewer = await millrace(keywords(...month('2026-08'), ...us, '--yes'))
   expect(fewer.code, fewer.stderr).toBe(0)
   expect(charged() - paid).toBe(250)
@@ -189,6 +193,12 @@ test('the first N keywords are asked for and paid, complete by declaration; anot
     await one(`select count(*) filter (where movement = 'lost')::int as lost, count(*) filter (where movement = 'new')::int as new,
       count(*) filter (where movement = 'not in the top 50' and clicks is null)::int as cut from bi.keyword_month_over_month where month = '2026-08-01'`),
   ).toEqual({ lost: 0, new: 0, cut: 2_500 })
+
+  // What was cut off counts again where all are wanted.
+  writeFileSync(file, yaml)
+  const [credits, rows] = await foreseen()
+  expect(rows).toBe(20_000)
+  expect(credits).toBeGreaterThanOrEqual(2_000)
 })
 
 test('a bill that is below 0, or no number, is unknown and said once', async () => {
