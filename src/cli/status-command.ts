@@ -5,10 +5,18 @@ import { windowsBetween } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { damagedReceipts, identityWarning } from '../run/identity.ts'
+import { wrongDefinitions } from '../run/open-runtime.ts'
 import { readStatus, type Status } from '../web/reads/read-status.ts'
 import type { CoverageMonth } from '../web/reads/read-windows.ts'
 import { printWords } from './approve-command.ts'
-import { assertKnownPipelines, settingsOf, untilInterrupted, withDatabase, withRuntime } from './command-runtime.ts'
+import {
+  assertKnownPipelines,
+  pipelinesFolder,
+  settingsOf,
+  untilInterrupted,
+  withDatabase,
+  withRuntime,
+} from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { fields, formatSeconds, type Output } from './output.ts'
 import { columnsOf, paint, stateTone } from './terminal.ts'
@@ -24,10 +32,12 @@ export const status: Handler = async (invocation) => {
     if (unknown.length > 0)
       throw new EtlError('USAGE', `Nothing was planned yet for ${unknown.join(', ')}; run \`millrace run ${unknown.join(' ')}\`.`)
     const { warning, damaged } = await identityOf(invocation, database)
-    invocation.output.summary('status', { ...status, warehouse_warning: warning, damaged_receipts: damaged })
+    const wrong = await wrongDefinitions(pipelinesFolder(invocation))
+    const troubles = { warehouse_warning: warning, damaged_receipts: damaged, definition_problems: wrong }
+    invocation.output.summary('status', { ...status, ...troubles })
     if (invocation.output.json) return 0
     print(invocation.output, status, database.display, timesOf(invocation))
-    for (const problem of [warning, ...damaged]) if (problem !== null) invocation.output.line(`\n${problem}`)
+    for (const problem of [warning, ...damaged, ...wrong]) if (problem !== null) invocation.output.line(`\n${problem}`)
     return 0
   })
 }

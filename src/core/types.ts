@@ -64,6 +64,8 @@ export interface Dimension {
   readonly bucket: number | null
   /** File the values were read from; null when they stand in the YAML or the database. */
   readonly file: string | null
+  /** What is wrong with that file, where it cannot be taken in: `values` is empty, and what it lists is not known. */
+  readonly unread?: string
   /** Where they are read from the database: `values` is empty until a run has read them. Default: they are not. */
   readonly query?: ListQuery
 }

@@ -2,7 +2,7 @@
 import type { DimensionSpec, SourceSpec } from '../core/source-spec.ts'
 import type { Dimension } from '../core/types.ts'
 import { durationMs, share } from './definition-limits.ts'
-import { suggest } from './problem.ts'
+import { showProblem, suggest } from './problem.ts'
 import type { RawDimension } from './schema.ts'
 import { report, type Scope } from './scope.ts'
 import type { Path } from './yaml-file.ts'
@@ -57,7 +57,11 @@ const readDimension = (name: string, written: RawDimension, spec: DimensionSpec,
   const bucket = Array.isArray(written) ? null : (written.bucket ?? null)
   checkBucket(name, bucket, spec, scope)
   if (!Array.isArray(written) && 'file' in written) {
-    return { name, bucket, file: written.file, values: fromFile(written.file, [...path, 'file'], spec, scope) }
+    const { file } = written
+    const before = scope.lists.length
+    const values = fromFile(file, [...path, 'file'], spec, scope)
+    const wrong = scope.lists[before]
+    return { name, bucket, file, ...(wrong === undefined ? { values } : { values: [], unread: showProblem(wrong) }) }
   }
   if (!Array.isArray(written) && 'query' in written) {
     const query = { sql: written.query, shrink: share(written.shrink ?? '10%'), timeoutMs: durationMs(written.timeout ?? '30s') }
@@ -122,9 +126,11 @@ const withoutContent = (message: string): string =>
 
 const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): readonly string[] => {
   const list = scope.readList(file)
+  const wrong = (message: string): void => {
+    scope.lists.push({ file: scope.yaml.file, ...scope.yaml.place(path), message: `${path.join('.')}: ${message}` })
+  }
   if ('failure' in list) {
-    const message = `${path.join('.')}: the list file ${list.shown} ${list.failure}; create it (one value a line) or correct the path.`
-    report(scope, path, message)
+    wrong(`the list file ${list.shown} ${list.failure}; create it (one value a line) or correct the path.`)
     return []
   }
   const lines = list.text.replace(/^\uFEFF/, '').split(/\r?\n/)
@@ -135,14 +141,14 @@ const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): 
     return [
       {
         text,
-        wrong: (message) => scope.problems.push({ ...place, message: withoutContent(message) }),
+        wrong: (message) => scope.lists.push({ ...place, message: withoutContent(message) }),
         where: `in line ${index + 1}`,
       },
     ]
   })
-  if (all.length === 0) report(scope, path, `${path.join('.')}: the list file ${list.shown} holds no value; add one, one a line.`)
+  if (all.length === 0) wrong(`the list file ${list.shown} holds no value; add one, one a line.`)
   if (all.length <= mostValues) return collect(all, spec, scope.source)
-  report(scope, path, `${path.join('.')}: ${list.shown} holds ${all.length} values; at most ${mostValues} are allowed.`)
+  wrong(`${list.shown} holds ${all.length} values; at most ${mostValues} are allowed.`)
   return []
 }
 

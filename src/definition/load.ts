@@ -24,11 +24,20 @@ export const loadDefinitions = async ({ folder, sources, only }: LoadOptions): P
   const result = checkDefinitions({ folder, files, sources, only, readList: (path) => readList(folder, path) })
   if (files.length > 0) return result
   const message = 'the folder holds no *.yaml; `millrace new dataset NAME` writes one.'
-  return { definitions: [], problems: [{ file: folder, line: 1, column: 1, message }] }
+  const problems = [{ file: folder, line: 1, column: 1, message }]
+  return { definitions: [], problems, mistakes: problems }
 }
 
-/** Throws one DEFINITION error listing every problem; does nothing when there is none. */
-export const assertDefinitions = ({ problems }: Definitions): void => assertNoProblems(problems)
+/**
+ * Throws one DEFINITION error listing every problem; does nothing when there is none. A list that cannot be taken in stops its own pipelines alone,
+ * unless they were named or no other is left.
+ */
+export const assertDefinitions = ({ definitions, problems, mistakes }: Definitions, named: readonly string[] = []): void =>
+  assertNoProblems(named.length === 0 && definitions.some((one) => unreadList(one) === null) ? mistakes : problems)
+
+/** What is wrong with a list file of the definition; null: nothing. */
+export const unreadList = ({ dimensions }: Definition): string | null =>
+  dimensions.find(({ unread }) => unread !== undefined)?.unread ?? null
 
 const filesIn = async (folder: string): Promise<readonly string[]> => {
   try {
@@ -71,10 +80,12 @@ interface DefinitionFiles {
   readonly only?: readonly string[] | undefined
 }
 
-/** Those without a problem, frozen; problems in the order of file and line. */
+/** Those without a mistake, frozen; problems in the order of file and line. */
 export interface Definitions {
   readonly definitions: readonly Definition[]
   readonly problems: readonly Problem[]
+  /** The problems without those of list files, each of which stops its own pipelines alone: they have a list that is `unread`. */
+  readonly mistakes: readonly Problem[]
 }
 
 type Opened = ReturnType<typeof open>
@@ -90,8 +101,9 @@ export const checkDefinitions = (input: DefinitionFiles): Definitions => {
       left.pipeline < right.pipeline ? -1 : left.pipeline > right.pipeline ? 1 : left.version - right.version,
     )
   assertKnown(input, opened)
-  const problems = [...results.flatMap((result) => result.problems), ...duplicates(wanted), ...strayed(wanted, opened)]
-  return freeze({ definitions, problems: sortProblems(problems) })
+  const mistakes = [...results.flatMap((result) => result.problems), ...duplicates(wanted), ...strayed(wanted, opened)]
+  const lists = results.flatMap((result) => result.lists)
+  return freeze({ definitions, problems: sortProblems([...mistakes, ...lists]), mistakes: sortProblems(mistakes) })
 }
 
 const open = ({ file, text }: DefinitionFiles['files'][number]) => {
@@ -103,24 +115,25 @@ const open = ({ file, text }: DefinitionFiles['files'][number]) => {
 const define = (
   { yaml, problems }: Opened,
   input: DefinitionFiles,
-): { definition: Definition | null; problems: readonly Problem[] } => {
-  if (yaml === null) return { definition: null, problems }
+): { definition: Definition | null; problems: readonly Problem[]; lists: readonly Problem[] } => {
+  if (yaml === null) return { definition: null, problems, lists: [] }
   const raw = definitionSchema.safeParse(yaml.value)
   const form = raw.success ? [] : problemsOf(raw.error.issues, definitionSchema, yaml)
   const source = sourceOf(yaml, input.sources)
   if ('message' in source) {
     const unknown = { file: yaml.file, ...yaml.place(['source']), message: source.message }
-    return { definition: null, problems: [...problems, ...form, ...(yaml.written(['source']) === null ? [] : [unknown])] }
+    const all = [...problems, ...form, ...(yaml.written(['source']) === null ? [] : [unknown])]
+    return { definition: null, problems: all, lists: [] }
   }
   const written: { readonly params?: unknown; readonly for_each?: unknown } = recordOf(yaml.value)
   const spec = ofDataset(source.spec, recordOf(written.params), Object.keys(recordOf(written.for_each)))
-  const scope: Scope = { yaml, source: spec, readList: input.readList, problems: [...problems, ...form] }
+  const scope: Scope = { yaml, source: spec, readList: input.readList, problems: [...problems, ...form], lists: [] }
   if (!raw.success) {
     inspect(wellFormed(yaml.value), scope)
-    return { definition: null, problems: scope.problems }
+    return { definition: null, problems: scope.problems, lists: scope.lists }
   }
   const definition = compile(raw.data, scope)
-  return { definition: scope.problems.length === 0 ? definition : null, problems: scope.problems }
+  return { definition: scope.problems.length === 0 ? definition : null, problems: scope.problems, lists: scope.lists }
 }
 
 const recordOf = (value: unknown): Readonly<Record<string, unknown>> =>

@@ -15,6 +15,8 @@ export interface Scope {
   /** `path` is relative to the folder of definitions. `shown` is the path for messages. */
   readonly readList: (path: string) => ListText & { readonly shown: string }
   readonly problems: Problem[]
+  /** Those of list files. */
+  readonly lists: Problem[]
 }
 
 /** Notes a problem at `path`, which need not exist: then it stands at what is nearest around it. */

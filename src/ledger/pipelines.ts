@@ -91,7 +91,9 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
     .execute()
   const dimensions = isReshaped ? names : row.dimensions
   // A list that was not read is not known: what is wanted stays as it is.
-  const isKnown = definition.dimensions.every(({ query }) => query === undefined || query.isRead === true)
+  const isKnown = definition.dimensions.every(
+    ({ query, unread }) => unread === undefined && (query === undefined || query.isRead === true),
+  )
   if (!isKnown) return { pipelineId: row.pipeline_id, dimensions, generation: row.generation }
   const lists = dimensions.map((name) => ({
     name,

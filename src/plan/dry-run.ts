@@ -17,7 +17,7 @@ import { doneWithin } from './pace-backfill.ts'
 import { sourceOf } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 import { pagePrices, type Prices, priceReports, type ReportToPrice } from './price.ts'
-import { withLists } from './query-lists.ts'
+import { withLists, withReadFiles } from './query-lists.ts'
 import { type Found, type FoundJob, type IdleUnits, wouldPlan } from './would-plan.ts'
 
 /** A report, or the walks of one window. */
@@ -110,7 +110,7 @@ export const previewRun = async (
   const jobs: PreviewJob[] = []
   const pipelines: PreviewPipeline[] = []
   const read: Definition[] = []
-  for (const written of definitions) read.push(await withLists(runtime, written, null))
+  for (const written of withReadFiles(runtime, definitions)) read.push(await withLists(runtime, written, null))
   const plans = new Map<Definition, Found>()
   for (const group of Map.groupBy(read, questionOf).values())
     for (const [at, found] of (await wouldPlan(runtime, group, scope, signal)).entries()) {
@@ -122,7 +122,7 @@ export const previewRun = async (
     const found = plans.get(definition)
     if (found === undefined) continue
     // What one does not need is left for the next.
-    const most = Math.floor((mostPriced - said) / (definitions.length - index))
+    const most = Math.floor((mostPriced - said) / (read.length - index))
     const record = (): void => {
       asked += 1
     }

@@ -27,7 +27,7 @@ import {
   walksToBuy,
 } from './plan-reports.ts'
 import type { PlanCounts, PlanRuntime } from './plan-runtime.ts'
-import { withLists } from './query-lists.ts'
+import { withLists, withReadFiles } from './query-lists.ts'
 import { sampleWindows } from './sample-windows.ts'
 import { mostUnitsAStep, type Task } from './pack.ts'
 import { messageOf } from '../core/errors.ts'
@@ -56,7 +56,8 @@ export const planRun = async (
 ): Promise<PlannedRun> => {
   const idle = { done: 0, held: 0, notPublished: 0, requests: 0 }
   const unpublished = new Set<string>()
-  for (const written of definitions) {
+  const readable = withReadFiles(runtime, definitions)
+  for (const written of readable) {
     const definition = await withLists(runtime, written, runId)
     const context = await openPlan(runtime, runId, definition, scope, signal)
     const { counted, requests } = await planPipeline(runtime, context)
@@ -72,7 +73,7 @@ export const planRun = async (
     ...(await waitedFor(kysely, runId)),
     ...idle,
     unpublishedWindows,
-    listsNotObeyed: await listsNotObeyed(kysely, runId),
+    listsNotObeyed: (await listsNotObeyed(kysely, runId)) + definitions.length - readable.length,
   }
 }
 

@@ -54,6 +54,6 @@ export interface PlanCounts {
   readonly notPublished: number
   /** The windows of those units as people read them, in order: `2026-11`, `2026-12`. */
   readonly unpublishedWindows?: readonly string[]
-  /** Lists from SQL that are held for a person, or whose query failed. */
+  /** Lists that are held for a person, whose query failed, or whose file cannot be taken in. */
   readonly listsNotObeyed?: number
 }

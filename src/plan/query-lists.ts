@@ -7,7 +7,7 @@ import type { Definition, Dimension, ListQuery } from '../core/types.ts'
 import { type ListReading, readList } from '../db/read-list.ts'
 import type { Db } from '../db/tables.ts'
 import { checkValue } from '../definition/dimensions.ts'
-import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
+import { assertDefinitions, loadDefinitions, unreadList } from '../definition/load.ts'
 import type { Source } from '../extract/source.ts'
 import { dissolveHeldList, keepList, type KnownList, type ListOf, newestList, noteReading } from '../ledger/lists.ts'
 import { findPipeline, lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
@@ -83,6 +83,16 @@ export interface TriedList {
   /** Why it would not be obeyed, or what would be left out; null: nothing of that. */
   readonly message: string | null
 }
+
+/** The definitions whose list files were read; of each other one a word to people: it asks for nothing. */
+export const withReadFiles = ({ progress }: Pick<ListRuntime, 'progress'>, definitions: readonly Definition[]): Definition[] =>
+  definitions.filter((definition) => {
+    const wrong = unreadList(definition)
+    if (wrong === null) return true
+    const message = `${definition.pipeline} asks for nothing, since a list of it cannot be taken in: ${wrong}`
+    progress.emit({ event: 'notice', code: 'LIST', message })
+    return false
+  })
 
 /** Reads every list of the definition and says what would become of it; writes nothing. */
 export const triedLists = async (runtime: ListReader, definition: Definition): Promise<TriedList[]> => {
@@ -227,7 +237,7 @@ const readAgain = async (definition: Definition, sources: PlanRuntime['sources']
   })
   const now = found?.definitions.find((one) => one.pipeline === pipeline && one.version === version)
   if (found === null || (now === undefined && found.problems.every(({ file }) => file === folder))) return null
-  assertDefinitions(found)
+  assertDefinitions(found, [pipeline])
   if (now === undefined || namesOf(now) !== namesOf(definition))
     throw new EtlError('DEFINITION', `${definition.file} names other dimensions; restart this process.`)
   return now

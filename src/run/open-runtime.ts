@@ -1,4 +1,5 @@
 // Opens what a command needs, cheapest first: definitions and settings before the database, the database before any call. Keeps the process's lease.
+import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -17,6 +18,7 @@ import { defaultSilenceMs, stopsWith } from '../db/stoppable.ts'
 import type { Db } from '../db/tables.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
 import { loadNotifyFile } from '../definition/notify-file.ts'
+import { showProblem } from '../definition/problem.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import type { Source } from '../extract/source.ts'
 import { recordMarts } from '../ledger/known-marts-record.ts'
@@ -65,8 +67,15 @@ type OpenDefinitions = SourceFolders & { readonly definitions: readonly Definiti
 export const openDefinitions = async (folder: string, pipelines: readonly string[]): Promise<OpenDefinitions> => {
   const { sources, apis } = await sourceFolders(folder)
   const result = await loadDefinitions({ folder, sources, only: pipelines })
-  assertDefinitions(result)
+  assertDefinitions(result, pipelines)
   return { definitions: result.definitions, sources, apis }
+}
+
+/** Problems of definitions and their lists as lines; none where there is no such folder, as on a machine that only reads. */
+export const wrongDefinitions = async (folder: string): Promise<string[]> => {
+  if (!existsSync(folder)) return []
+  const { sources } = await sourceFolders(folder)
+  return (await loadDefinitions({ folder, sources, only: [] })).problems.map(showProblem)
 }
 
 /** The source of that name, or USAGE naming those there are. */

@@ -1,9 +1,10 @@
 // Files and folders that people name: what is no regular file of a sane size is refused before it is read, and a landing that cannot be written is found.
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type CommandResult, pipelinesOfRepository, startCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
@@ -71,3 +72,65 @@ test('no command goes round for ever in a folder that takes none: each says so a
   const { code, stderr } = await startCommand(['status'], { MILLRACE_HOME: '/proc/x' }, folder).result
   expect([code, stderr]).toEqual([1, expect.stringContaining('MILLRACE_HOME')])
 }, 60_000)
+
+test('a list that cannot be read stops its own pipeline alone; run, plan, status and check name it, and the next night loads what it had left', async () => {
+  const sandbox = await startSandbox({
+    apiKey: 'a-key-of-the-service',
+    requestsPerSecond: null,
+    keywordsPerDomain: 3,
+    now: '2026-11-20',
+  })
+  const environment = {
+    WEB_ANALYTICS_BASE_URL: sandbox.url,
+    WEB_ANALYTICS_API_KEY: 'a-key-of-the-service',
+    WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+    DATABASE_URL: db.url,
+    MILLRACE_HOME: join(folder, 'home'),
+  }
+  const shops = join(folder, 'pipelines', 'shop_domains.txt')
+  const broken = 'pipelines/shop_domains.txt cannot be read (it is no regular file)'
+  const say = (args: readonly string[]): Promise<CommandResult> => runWarm(args, environment, folder)
+  const rowsOf = async (pipeline: string): Promise<number> => {
+    const { rows } = await db.database.pool.query<{ rows: number }>(`select count(*)::int as rows from data.${pipeline}_v1`)
+    return rows[0]?.rows ?? 0
+  }
+  try {
+    expect((await say(['migrate'])).code).toBe(0)
+    for (const name of ['keywords', 'traffic_and_engagement', 'shopper_category_performance']) {
+      const file = join(folder, 'pipelines', `${name}.yaml`)
+      writeFileSync(file, readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2026-09'))
+    }
+    rmSync(shops)
+    mkdirSync(shops)
+    const plan = await say(['plan'])
+    expect([plan.code, plan.stderr]).toEqual([0, expect.stringContaining(broken)])
+    const night = await say(['run'])
+    expect([night.code, night.stderr]).toEqual([
+      1,
+      expect.stringContaining(`shopper_category_performance asks for nothing, since a list of it cannot be taken in`),
+    ])
+    expect(night.stderr).toContain(broken)
+    for (const pipeline of ['keywords', 'traffic_and_engagement']) expect(await rowsOf(pipeline), pipeline).toBeGreaterThan(0)
+    expect(await rowsOf('shopper_category_performance')).toBe(0)
+    const [status, checked, named] = [
+      await say(['status']),
+      await say(['check']),
+      await say(['run', 'shopper_category_performance']),
+    ]
+    expect([status.code, status.stdout]).toEqual([0, expect.stringContaining(broken)])
+    expect([checked.code, checked.stdout]).toEqual([2, expect.stringContaining(broken)])
+    expect([named.code, named.stderr]).toEqual([2, expect.stringContaining(broken)])
+    rmSync(shops, { recursive: true })
+    writeFileSync(shops, 'shop-a.com\nno domain at all\n')
+    expect((await say(['status', '--json'])).events.at(-1)).toMatchObject({
+      definition_problems: [expect.stringMatching(/shop_domains\.txt:2:1: .*no domain at all/)],
+    })
+    writeFileSync(shops, 'shop-a.com\n')
+    const next = await say(['run'])
+    expect(next.code, next.stderr).toBe(0)
+    expect(await rowsOf('shopper_category_performance')).toBeGreaterThan(0)
+    expect((await say(['status', '--json'])).events.at(-1)).toMatchObject({ definition_problems: [] })
+  } finally {
+    await sandbox.close()
+  }
+}, 120_000)
