@@ -178,7 +178,7 @@ export const becomeClone = (db: Db, here: string): Promise<void> =>
   })
 
 /**
- * In the transaction of a purchase: holds the standing until it ends. Throws WAREHOUSE_COPY where this database may be a copy of one that goes on.
+ * In the transaction of a report's purchase (holds the standing until it ends), and before the first paid page of a walk. Throws WAREHOUSE_COPY where this database may be a copy of one that goes on.
  */
 export const assertMayBuy = async (trx: Db, unitKey: string): Promise<void> => {
   const { standing, standing_reason } = await trx

@@ -12,6 +12,7 @@ import { type JobWork, withRequests } from './job-work.ts'
 import type { Payload } from '../core/types.ts'
 import type { Completeness } from '../core/completeness.ts'
 import { begunLanding, setBegun } from '../ledger/claim-fence.ts'
+import { assertMayBuy } from '../ledger/warehouse.ts'
 
 export interface PaidPages {
   readonly paying: NonNullable<UnitHttpOptions['paying']>
@@ -32,11 +33,14 @@ export const paidPages = (
   const purse = hasBudget(payer) ? purseOf(work, payer) : null
   const ends = new Set<() => void>()
   const bills: (number | null)[] = []
+  let mayBuy: Promise<void> | null = null
   return {
     paying: async (request, send) => {
       // Looks at one record are of no walk.
       const here = request.paidFor.rowsAsked === 1 ? null : await begun.page(request.part ?? 1)
       if (here !== null) return here
+      mayBuy ??= assertMayBuy(work.runtime.database.kysely, work.claim.box.key)
+      await mayBuy
       let alone = await beginAlone(work, context(), subject, request.paidFor)
       const end = (): void => {
         if (ends.delete(end)) alone?.end()

@@ -232,14 +232,16 @@ test('12 a copy of the warehouse knows that it is one, and buys nothing', async 
   const original = await copyDatabase(inject('postgresUrl'), inject('templateName'))
   await millrace(['backfill', traffic, ...month], { DATABASE_URL: original.url })
   const bought = sandbox.books().submissions.length
+  const spent = sandbox.books().quotaUsed
   const copy = await original.copy()
-  const asked = await millrace(['backfill', traffic, ...month, '--force'], { DATABASE_URL: copy.url })
+  const asked = await millrace(['backfill', traffic, 'keywords', ...month, '--force'], { DATABASE_URL: copy.url })
   await copy.drop()
   await original.drop()
   expect(bought).toBe(1)
   expect(asked.code).not.toBe(0)
   expect(`${asked.stdout}${asked.stderr}`).toContain('migrate --as')
   expect(sandbox.books().submissions).toHaveLength(bought)
+  expect(sandbox.books().quotaUsed).toBe(spent)
 })
 
 test('13 nothing is bought beyond the usual without approval', async () => {
