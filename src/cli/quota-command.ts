@@ -124,8 +124,13 @@ const printQuota = (output: Output, quota: QuotaOf, answers: readonly Answer<Cre
 
 const creditsLeft = ({ api, said }: Answer<Credits>, isOneOfSeveral: boolean): string => {
   const whose = isOneOfSeveral ? `The service ${api}` : 'The service'
-  const remaining = said?.remaining ?? null
-  return remaining === null ? `${whose} does not tell the credits left.` : `${whose} has ${formatNumber(remaining)} credits left.`
+  const { remaining = null, requests = null, userAllowance = null, userRemaining = null } = said ?? {}
+  if (remaining === null) return `${whose} does not tell the credits left.`
+  const isOnePurse = requests === null || requests === remaining
+  const both = isOnePurse ? '' : ` for reports, ${formatNumber(requests)} for requests`
+  const of = userAllowance === null ? '' : ` of ${formatNumber(userAllowance)}`
+  const user = userRemaining === null ? '' : ` This user may spend ${formatNumber(userRemaining)}${of} on reports.`
+  return `${whose} has ${formatNumber(remaining)} credits left${both}.${user}`
 }
 
 const printPipelines = (output: Output, quota: QuotaOf): void => {

@@ -51,6 +51,9 @@ export interface Capabilities {
 export interface Credits {
   /** Credits left for reports; null where the service does not say. */
   readonly remaining: number | null
+  /** Credits left for requests: the same number where both are one purse. */
+  readonly requests: number | null
+  /** What an administrator lets this user spend on reports, and what is left of it. */
   readonly userAllowance: number | null
   readonly userRemaining: number | null
 }

@@ -32,9 +32,13 @@ afterEach(async () => {
 
 const millrace = (...args: string[]) => millraceWith({}, ...args)
 
-const millraceWith = (more: Readonly<Record<string, string>>, ...args: string[]) =>
+const millraceWith = (more: Readonly<Record<string, string>>, ...args: string[]) => plainWith(more, ...args, '--json')
+
+const plain = (...args: string[]) => plainWith({}, ...args)
+
+const plainWith = (more: Readonly<Record<string, string>>, ...args: string[]) =>
   runWarm(
-    [...args, '--json'],
+    args,
     {
       WEB_ANALYTICS_BASE_URL: service.url,
       WEB_ANALYTICS_API_KEY: service.apiKey,
@@ -101,6 +105,23 @@ describe('the service as it really answers', () => {
     const check = await millrace('check')
     expect(check.stdout).toMatch(/keywords: .*answers 403 .*plan does not have this/)
     expect(check.stdout).not.toContain('the key is refused')
+  })
+
+  test('requests, reports and the user have a purse each, and quota names what is left of every one', async () => {
+    await start({ purses: { rest: 1_000, batch: 500 }, userCap: 50 })
+    expect((await millrace('quota')).events.at(-1)?.['service']).toEqual({
+      remaining: 50,
+      requests: 1_000,
+      userAllowance: 50,
+      userRemaining: 50,
+    })
+    expect((await plain('quota')).stdout).toMatch(
+      /has 50 credits left for reports, 1,000 for requests\. This user may spend 50 of 50/,
+    )
+    // A key for reports alone.
+    service.configure({ restKey: 'another', userCap: null })
+    const reports = await plain('quota')
+    expect(reports.stdout, reports.stderr).toMatch(/has 500 credits left\.\n/)
   })
 
   test('one domain that the plan lacks is left out of a report; the others load', async () => {

@@ -1,7 +1,7 @@
 // What the service says of itself for free: datasets, countries and dates, credits, the price of a report. All of it optional.
 import { z } from 'zod'
 import { readableBill } from '../../core/learned-price.ts'
-import { EtlError } from '../../core/errors.ts'
+import { EtlError, isEtlError } from '../../core/errors.ts'
 import type { Capabilities, Credits, Dataset } from '../../extract/api.ts'
 import { isAwayAt } from '../../extract/gate.ts'
 import type { Source } from '../../extract/source.ts'
@@ -144,13 +144,14 @@ const numberOrNull = (value: unknown): number | null => {
   return typeof number === 'number' && Number.isFinite(number) ? number : null
 }
 
-/** Credits left. null: the service has no such endpoint. */
+/** Credits left for reports. null: the service has no such endpoint. */
 export const credits = async (http: HttpClient): Promise<Credits | null> => {
   const body = ok(await get(http, 'credits'), 'credits')
   const parsed = shaped(objectOrNull, body, 'credits')
   if (parsed === null) return null
   return {
     remaining: numberOrNull(parsed['remaining_credits']) ?? numberOrNull(parsed['credits']),
+    requests: null,
     userAllowance: numberOrNull(parsed['user_allowance']) ?? numberOrNull(parsed['allowance']),
     userRemaining: numberOrNull(parsed['user_remaining']),
   }
@@ -162,13 +163,20 @@ export const meter: NonNullable<Source['meter']> = async ({ http }) => {
   return left.requests === null && left.credits === null ? null : left
 }
 
-/** What an administrator lets this user spend, null: no limit, or not given; null where the service has no such look. */
-export const userCapabilities = async (http: HttpClient) => {
-  const parsed = shaped(objectOrNull, ok(await get(http, 'user_capabilities'), 'user_capabilities'), 'user_capabilities')
-  if (parsed === null) return null
+/** Every purse by its own question (49, 50). null: the service has no word about reports. A key for reports alone leaves the other purse unknown. */
+export const purses = async (http: HttpClient): Promise<Credits | null> => {
+  const batch = await credits(http)
+  if (batch === null) return null
+  const user = shaped(objectOrNull, ok(await get(http, 'user_credits'), 'user_credits'), 'user_credits') ?? {}
+  const rest = await capabilities(http).catch((error: unknown) => {
+    if (isEtlError(error) && error.code === 'KEY_REFUSED') return null
+    throw error
+  })
   return {
-    allowance: numberOrNull(parsed['allowance']) ?? numberOrNull(parsed['user_allowance']),
-    remaining: numberOrNull(parsed['user_remaining']) ?? numberOrNull(parsed['remaining']),
+    ...batch,
+    requests: rest?.remainingHits ?? null,
+    userAllowance: numberOrNull(user['user_allowance']) ?? batch.userAllowance,
+    userRemaining: numberOrNull(user['user_remaining']) ?? batch.userRemaining,
   }
 }
 

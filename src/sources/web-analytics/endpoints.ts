@@ -9,8 +9,8 @@ export const endpoints = {
   // Named or implied by the interface, their paths not shown there (4.5): used where the service has them.
   describe: '/v3/batch/tables/describe',
   capabilities: '/capabilities',
-  user_capabilities: '/user-capabilities',
   credits: '/v3/batch/credits',
+  user_credits: '/v3/batch/user-credits',
   validate: '/batch/v4/request-validate',
   retry: '/v3/batch/retry/{report_id}',
   history: '/batch/v4/report-history',

@@ -10,7 +10,7 @@ export const dialectV4 = {
   name: 'v4',
   paths: endpoints,
   /** These take the key in the query; all others in a header. */
-  keyInQuery: ['keywords', 'capabilities', 'user_capabilities', 'subscribe', 'unsubscribe', 'authorize'],
+  keyInQuery: ['keywords', 'capabilities', 'subscribe', 'unsubscribe', 'authorize'],
   keywords: {
     parameters: { domain: 'URL', ...parameters },
     /** Where a page holds its records. */
@@ -38,7 +38,6 @@ export const dialectV5 = {
     status: '/batch/request-status/{report_id}',
     // These want the key in their address, and they were not seen in this version.
     capabilities: null,
-    user_capabilities: null,
     subscribe: null,
     unsubscribe: null,
     authorize: null,

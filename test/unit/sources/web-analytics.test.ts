@@ -37,7 +37,7 @@ const complaint = (work: () => unknown): string => {
 describe('the web-analytics service', () => {
   test('gets the key in the query of its free and keyword endpoints, and in a header of the batch endpoints', () => {
     const own = connection(environment, 'default')
-    for (const name of ['keywords', 'capabilities', 'user_capabilities'] as const)
+    for (const name of ['keywords', 'capabilities'] as const)
       expect(authentication(own, endpoints[name])).toEqual({ headers: {}, query: { api_key: 'rest-key-0123456789' } })
     const inHeader = { headers: { 'api-key': 'batch-key-0123456789', 'content-type': 'application/json' }, query: {} }
     for (const name of ['shopper', 'report', 'status', 'describe', 'credits', 'validate', 'retry'] as const)
