@@ -144,17 +144,10 @@ const numberOrNull = (value: unknown): number | null => {
   return typeof number === 'number' && Number.isFinite(number) ? number : null
 }
 
-/** Credits left for reports. null: the service has no such endpoint. */
-export const credits = async (http: HttpClient): Promise<Credits | null> => {
-  const body = ok(await get(http, 'credits'), 'credits')
-  const parsed = shaped(objectOrNull, body, 'credits')
-  if (parsed === null) return null
-  return {
-    remaining: numberOrNull(parsed['remaining_credits']) ?? numberOrNull(parsed['credits']),
-    requests: null,
-    userAllowance: numberOrNull(parsed['user_allowance']) ?? numberOrNull(parsed['allowance']),
-    userRemaining: numberOrNull(parsed['user_remaining']),
-  }
+/** Left for reports. null: the service has no such endpoint. */
+export const credits = async (http: HttpClient): Promise<Pick<Credits, 'remaining'> | null> => {
+  const parsed = shaped(objectOrNull, ok(await get(http, 'credits'), 'credits'), 'credits')
+  return parsed && { remaining: numberOrNull(parsed['remaining_credits']) ?? numberOrNull(parsed['credits']) }
 }
 
 /** What is left for requests and for reports; where both are one purse, both say the same (api-facts 17, 19). */
@@ -175,8 +168,8 @@ export const purses = async (http: HttpClient): Promise<Credits | null> => {
   return {
     ...batch,
     requests: rest?.remainingHits ?? null,
-    userAllowance: numberOrNull(user['user_allowance']) ?? batch.userAllowance,
-    userRemaining: numberOrNull(user['user_remaining']) ?? batch.userRemaining,
+    userAllowance: numberOrNull(user['user_allowance']),
+    userRemaining: numberOrNull(user['user_remaining']),
   }
 }
 
