@@ -42,7 +42,7 @@ export const approveCommand: Handler = (invocation) =>
   })
 
 const nothing = (pipelines: readonly string[]): string =>
-  `Nothing waits for approval${pipelines.length === 0 ? '' : ` of ${pipelines.join(', ')}`}.`
+  `Nothing${pipelines.length === 0 ? '' : ` of ${pipelines.join(', ')}`} waits for approval. What \`millrace plan\` marks with * waits after the next run.`
 
 const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[], held: readonly HeldList[]): number => {
   for (const one of waiting) output.event({ event: 'needs_approval', ...one })

@@ -59,7 +59,7 @@ export const withRuntime = async <T>(
 /** For commands that only ask or tell the ledger: no definitions, no service. */
 export const withDatabase = async <T>(invocation: Invocation, work: (database: Database) => Promise<T>): Promise<T> => {
   const { databaseUrl, home } = settingsOf(invocation)
-  const database = await openDatabase({ databaseUrl, home, maxConnections: 2 })
+  const database = await openDatabase({ databaseUrl, home, maxConnections: 2, mustExist: true })
   try {
     await assertMigrated(database, { folders: [], allowUnknown: true })
     return await work(database)

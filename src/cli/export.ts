@@ -1,4 +1,5 @@
 // `millrace export VIEW`: a view of bi as a CSV or Parquet file, or as one Parquet file a month in a folder or bucket.
+import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
@@ -64,6 +65,8 @@ export const formatOf = (asked: unknown, out: unknown): 'csv' | 'parquet' => {
 const writeFile = async ({ options, folder, output }: Invocation, { database, view, filter }: Asked): Promise<void> => {
   const format = formatOf(options['format'], options['out'])
   const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
+  if (options['out'] === '-' || statSync(file, { throwIfNoEntry: false })?.isDirectory() === true)
+    throw new EtlError('USAGE', `--out ${String(options['out'])} is no file; name one, for example --out ${view}.${format}.`)
   const rows = await exportView(database, { view, format, file, filter })
   output.summary('export', { view, format, file, rows })
   output.line(`wrote ${counted(rows, 'row')} to ${file}`)

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { relative } from 'node:path'
 import { EtlError } from '../core/errors.ts'
-import { type DescribedDataset, newDataset } from '../definition/dataset-files.ts'
+import { assertFree, type DescribedDataset, newDataset } from '../definition/dataset-files.ts'
 import { suggest } from '../definition/problem.ts'
 import { placeholder } from '../definition/scope.ts'
 import type { Source } from '../extract/source.ts'
@@ -30,6 +30,7 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
   const { output, options } = invocation
   const folder = pipelinesFolder(invocation)
   const source = await findSource(folder, typeof options['source'] === 'string' ? options['source'] : null)
+  await assertFree(name, folder)
   const table = typeof options['table'] === 'string' ? options['table'] : name
   const described =
     source.openFields === true && options['offline'] !== true ? await describedAs(invocation, source, table) : null
@@ -43,7 +44,7 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
   for (const one of files) output.line(`wrote ${one}`)
   output.line(
     isFilled
-      ? `Next: check both, then \`millrace migrate\`. After a change of the columns \`millrace new migration ${name}\` writes the difference.`
+      ? `Next: read these files, then \`millrace check\` and \`millrace migrate\`. After a change of the columns \`millrace new migration ${name}\` writes the difference.`
       : `Next: fill in what is marked, then \`millrace new migration ${name}\` and \`millrace migrate\`.`,
   )
   return 0
@@ -97,7 +98,7 @@ const writeMigration = async (invocation: Invocation, name: string): Promise<num
   output.line(
     file === null
       ? `The table of ${name} is as its definition says; there is nothing to write.`
-      : 'Next: check it, then `millrace migrate`.',
+      : 'Next: read it, then `millrace migrate`.',
   )
   return 0
 }

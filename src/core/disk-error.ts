@@ -8,8 +8,8 @@ const advice: Readonly<Record<string, string>> = {
   EPERM: 'No permission: give the user who runs Millrace the right to write there, or use another folder (MILLRACE_HOME).',
   EROFS: 'The file system is read-only: use another folder (MILLRACE_HOME).',
   ENOTDIR: 'A file is where a folder must be: remove it, or use another folder (MILLRACE_HOME).',
-  EISDIR: 'A folder is where a file must be: remove it.',
-  EEXIST: 'A file is where a folder must be: remove it, or set MILLRACE_HOME to a folder.',
+  EISDIR: 'A folder is where a file must be: use another name, or move the folder away.',
+  EEXIST: 'Something of that name is there already: remove it, or use another name or folder (MILLRACE_HOME).',
   ENOENT: 'Nothing can be made there: use another folder (the one you named, MILLRACE_HOME or MILLRACE_LANDING).',
   EIO: 'The disk does not answer as it should: see whether it is well, and a shared path mounted.',
   ESTALE: 'The shared path went away: mount it again, then run the same command again.',
@@ -22,8 +22,10 @@ const advice: Readonly<Record<string, string>> = {
  */
 export const diskError = (error: unknown, place?: string): unknown => {
   if (isEtlError(error) || !(error instanceof Error) || !('code' in error)) return error
-  const text = advice[String(error.code)]
-  if (text === undefined || (place === undefined && (!('path' in error) || /^E(NOENT|EXIST)$/.test(String(error.code)))))
-    return error
+  const code = String(error.code)
+  const text = advice[code]
+  // A write that a full disk refuses names no path.
+  const isDefect = place === undefined && !/^E(NOSPC|DQUOT)$/.test(code) && (!('path' in error) || /^E(NOENT|EXIST)$/.test(code))
+  if (text === undefined || isDefect) return error
   return new EtlError('DISK', `${place === undefined ? '' : `${place}: `}${messageOf(error)}. ${text}`, { cause: error })
 }

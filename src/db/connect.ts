@@ -40,6 +40,8 @@ export interface DatabaseOptions {
   readonly maxConnections?: number
   /** Only reads: a standby and a login that may not write will do. Default false. */
   readonly readsOnly?: boolean
+  /** Whether an embedded warehouse that nobody made yet is refused. Default false: it is made. */
+  readonly mustExist?: boolean
   /** How long a statement may bring nothing before its server is asked whether it still works on it. Default 30 s. */
   readonly silenceMs?: number
 }
@@ -69,7 +71,7 @@ const isoTimestamp = (value: string): string => {
 export const openDatabase = async (options: DatabaseOptions): Promise<Database> => {
   if (options.databaseUrl !== null) return connect(options, options.databaseUrl, null)
   for (let attempt = 1; ; attempt += 1) {
-    const server = await startEmbedded(options.home)
+    const server = await startEmbedded(options.home, options.mustExist)
     try {
       return await connect(options, server.url, server)
     } catch (error) {

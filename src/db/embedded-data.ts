@@ -102,7 +102,7 @@ export const ensureData = async (files: ServerFiles, user: ServerUser | null, pa
     if (failure !== null) {
       throw new EtlError(
         'DATABASE_UNREACHABLE',
-        `The embedded PostgreSQL could not be set up in ${files.folder}: ${failure}. Fix what it says, or set DATABASE_URL to a PostgreSQL of your own.`,
+        `The embedded PostgreSQL could not be set up in ${files.folder}: ${/(?:FATAL|PANIC|error): .*/.exec(failure)?.[0] ?? failure}. Fix what it says, or set DATABASE_URL to a PostgreSQL of your own.`,
       )
     }
     rmSync(files.data, { recursive: true, force: true })

@@ -43,8 +43,19 @@ const stoppedSeconds = '60'
 /** Whether a command has the server of `home` running. */
 export const isEmbeddedRunning = (home: string): boolean => runningServer(serverFiles(home)) !== null
 
-/** Adopts the server of `home`, or starts it; sets it up at the first call. Throws EtlError with the server's own words. */
-export const startEmbedded = async (home: string): Promise<EmbeddedServer> => {
+/** Throws CONFIGURATION where no command has made the warehouse of `home` yet. */
+const assertMade = (home: string): void => {
+  if (existsSync(serverFiles(home).data)) return
+  throw new EtlError(
+    'CONFIGURATION',
+    `There is no warehouse here yet: DATABASE_URL is not set, and ${home} holds none. Run \`millrace migrate\` in the folder with your pipelines; ` +
+      '`millrace init NAME` makes such a folder, `millrace demo` shows rows. Nothing was started.',
+  )
+}
+
+/** Adopts the server of `home`, or starts it; sets it up at the first call, unless `mustExist`. Throws EtlError with the server's own words. */
+export const startEmbedded = async (home: string, mustExist = false): Promise<EmbeddedServer> => {
+  if (mustExist) assertMade(home)
   const files = serverFiles(home)
   const user = serverUser()
   await makeFolders(home)

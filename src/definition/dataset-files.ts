@@ -1,6 +1,7 @@
 // `millrace new dataset`: the YAML as text, filled from what the service describes, or with placeholders that no check lets pass.
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { diskError } from '../core/disk-error.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { ColumnType } from '../core/column-types.ts'
@@ -220,8 +221,8 @@ type NewDataset = Pick<DatasetRequest, 'name' | 'source'> &
     readonly folder: string
   }
 
-/** Writes `<folder>/<name>.yaml` and returns its path. Throws USAGE, having written nothing, when the dataset is there. */
-export const newDataset = async ({ name, source, folder, table = name, described = null }: NewDataset): Promise<string> => {
+/** Throws USAGE when the dataset is there. @returns the files beside it, definitions with their text */
+export const assertFree = async (name: string, folder: string): Promise<ReadonlyMap<string, string>> => {
   checkName(name)
   const files = await filesIn(folder)
   const beside = new Map<string, string>()
@@ -230,6 +231,12 @@ export const newDataset = async ({ name, source, folder, table = name, described
   const taken = files.find((one) => [`${name}.yaml`, `${name}.yml`].includes(one) || defines.test(beside.get(one) ?? ''))
   const why = 'exists already, nothing was written; choose another name or remove the file first.'
   if (taken !== undefined) throw new EtlError('USAGE', `${join(folder, taken)} ${why}`)
+  return beside
+}
+
+/** Writes `<folder>/<name>.yaml` and returns its path. Throws USAGE, having written nothing, when the dataset is there. */
+export const newDataset = async ({ name, source, folder, table = name, described = null }: NewDataset): Promise<string> => {
+  const beside = await assertFree(name, folder)
   const file = join(folder, `${name}.yaml`)
   await writeNewFile(file, datasetYaml({ name, table, source, described, beside }))
   return file
@@ -240,7 +247,7 @@ export const writeNewFile = async (file: string, text: string): Promise<void> =>
   try {
     await writeFile(file, text, { flag: 'wx' })
   } catch (cause) {
-    throw new EtlError('DISK', `${file} cannot be written: ${messageOf(cause)}.`, { cause })
+    throw diskError(cause, file)
   }
 }
 

@@ -7,7 +7,7 @@ import { ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { compile, inspect } from './compile.ts'
 import { problemsOf } from './issues.ts'
-import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
+import { assertNoProblems, nearest, type Problem, sortProblems, suggest } from './problem.ts'
 import { definitionSchema, type RawDefinition } from './schema.ts'
 import type { ListText, Scope } from './scope.ts'
 import { readYaml, type YamlFile } from './yaml-file.ts'
@@ -172,7 +172,14 @@ const assertKnown = ({ only = [] }: DefinitionFiles, opened: readonly Opened[]):
   const names = [...new Set(opened.map(({ name }) => name))]
   const unknown = only.filter((name) => !names.includes(name))
   if (unknown.length > 0)
-    throw new EtlError('USAGE', unknown.map((name) => `There is no pipeline '${name}'.${suggest(name, names)}`).join('\n'))
+    throw new EtlError('USAGE', unknown.map((name) => `There is no pipeline '${name}'.${suggestAll(name, names)}`).join('\n'))
+}
+
+/** Several names in one word are set apart as the command takes them. */
+const suggestAll = (word: string, names: readonly string[]): string => {
+  const parts = word.split(/[,;]/).filter((part) => part !== '')
+  if (parts.length < 2) return suggest(word, names)
+  return ` Write names with a space between them: ${parts.map((part) => nearest(part, names) ?? part).join(' ')}.`
 }
 
 /** A successor without a definition. */

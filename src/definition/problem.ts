@@ -43,7 +43,7 @@ export const assertNoProblems = (problems: readonly Problem[]): void => {
 }
 
 /** The candidate nearest to `word`, or null when none is near enough to be what was meant. */
-const nearest = (word: string, candidates: readonly string[]): string | null => {
+export const nearest = (word: string, candidates: readonly string[]): string | null => {
   const lower = candidates.map((one) => one.toLowerCase())
   const found = lower.length === 0 ? undefined : candidates[lower.indexOf(closest(word.toLowerCase(), lower))]
   if (found === undefined) return null

@@ -52,6 +52,7 @@ export const openReader = async ({ readerUrl, databaseUrl, home, timeoutMs = usu
     applicationName: 'millrace reader',
     maxConnections: 4,
     readsOnly: true,
+    mustExist: true,
   })
   const role = readerUrl === null ? readerRole : null
   try {

@@ -1,9 +1,11 @@
 // A view of bi as one file for notebooks and spreadsheets: CSV with formulas made harmless, or Parquet; streamed, so that size costs no memory.
 import { createWriteStream } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../../core/errors.ts'
+import { makeFolders } from '../../core/make-folders.ts'
 import { type Database, copyOutOf } from '../../db/connect.ts'
 import { suggest } from '../../definition/problem.ts'
 import { withSession } from '../../db/session.ts'
@@ -28,6 +30,7 @@ export const exportView = async (
 ): Promise<number> => {
   const found = await viewRows(database.kysely, view, filter)
   const partial = `${file}.partial`
+  await makeFolders(dirname(file))
   try {
     const rows = format === 'csv' ? await exportCsv(database, found, partial) : await exportParquet(database, found, partial)
     await rename(partial, file)

@@ -8,4 +8,7 @@ test('what the file system refuses is named with its path; other errors are left
   expect(diskError(refused)).toMatchObject({ code: 'DISK', message: expect.stringContaining("mkdir '/srv/w'. No permission") })
   const other = new TypeError('x is undefined')
   expect(diskError(other)).toBe(other)
+  // What a write to a full disk throws.
+  const full = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+  expect(diskError(full)).toMatchObject({ code: 'DISK', message: expect.stringContaining('The disk is full: free space') })
 })
