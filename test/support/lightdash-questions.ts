@@ -41,7 +41,7 @@ export const lightdashSqlOf = (db: Db, model: SemanticModel, input: Record<strin
   const groups = columns.length === 0 ? '' : ` group by ${columns.map((_, at) => at + 1).join(', ')}`
   const held = where.length === 0 ? '' : ` where ${where.join(' and ')}`
   return `select ${shown.join(', ')} from ${sql_from} as "${subject.name}"${held}${groups}`.replaceAll(
-    '${TABLE}',
-    `"${subject.name}"`,
+    /\$\{TABLE\}/g,
+    () => `"${subject.name}"`,
   )
 }

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { Ajv } from 'ajv'
 import { parse } from 'yaml'
 import { z } from 'zod'
 
@@ -56,16 +57,38 @@ test('every setting is in .env.example, and without Superset only the password o
   expect([...new Set(settings.filter(([, , mark]) => mark === ':?').map(([, name]) => name))]).toEqual(['POSTGRES_PASSWORD'])
 })
 
-test.each(['docker-compose.yml', 'templates/warehouse/compose.yaml'])(
-  '%s: the scheduler starts once the warehouse is migrated',
+const files = ['docker-compose.yml', 'templates/warehouse/compose.yaml']
+
+/** What the Compose specification publishes as schema/compose-spec.json, at commit 170098b of June 2026; its licence is Apache-2.0. */
+const official = (): ((file: unknown) => readonly string[]) => {
+  const published = z.looseObject({}).parse(JSON.parse(readFileSync(join(root, 'test', 'support', 'compose-spec.json'), 'utf8')))
+  // Its own name of draft-07 has another scheme than the validator's.
+  const { $schema: _, ...schema } = published
+  const validate = new Ajv({ strict: false, allErrors: true, validateFormats: false }).compile(schema)
+  return (file) =>
+    validate(file) ? [] : (validate.errors ?? []).map((one) => `${one.instancePath}: ${JSON.stringify(one.params)}`)
+}
+
+test.each(files)(
+  '%s is valid by the official schema of Compose, which refuses a misspelt key and a condition that is none',
   (file) => {
-    const found = z
-      .object({
-        services: z.record(z.string(), service.partial({ image: true }).extend({ command: z.array(z.string()).optional() })),
-      })
-      .parse(parse(readFileSync(join(root, file), 'utf8'), { merge: true }))
-    expect(found.services['schedule']?.depends_on).toEqual({ migrate: { condition: 'service_completed_successfully' } })
-    expect(found.services['migrate']).toMatchObject({ command: ['migrate'], read_only: true, cap_drop: ['ALL'] })
-    expect(found.services['migrate']?.depends_on).toEqual({ postgres: { condition: 'service_healthy' } })
+    const problemsOf = official()
+    const text = readFileSync(join(root, file), 'utf8')
+    const wrong = text.replace('restart:', 'restrat:').replace('service_healthy', 'service_health')
+    expect(problemsOf(parse(text, { merge: true }))).toEqual([])
+    const problems = problemsOf(parse(wrong, { merge: true })).join('\n')
+    expect(problems).toContain('{"additionalProperty":"restrat"}')
+    expect(problems).toContain('/services/migrate/depends_on/postgres/condition')
   },
 )
+
+test.each(files)('%s: the scheduler starts once the warehouse is migrated', (file) => {
+  const found = z
+    .object({
+      services: z.record(z.string(), service.partial({ image: true }).extend({ command: z.array(z.string()).optional() })),
+    })
+    .parse(parse(readFileSync(join(root, file), 'utf8'), { merge: true }))
+  expect(found.services['schedule']?.depends_on).toEqual({ migrate: { condition: 'service_completed_successfully' } })
+  expect(found.services['migrate']).toMatchObject({ command: ['migrate'], read_only: true, cap_drop: ['ALL'] })
+  expect(found.services['migrate']?.depends_on).toEqual({ postgres: { condition: 'service_healthy' } })
+})
