@@ -30,6 +30,11 @@ export const avoided: readonly (readonly [RegExp, string])[] = [
   [/\bhangs together\b/i, 'relationships'],
   [/\bparts the\b/i, 'separates'],
   [/\b(?:purse|homeless)\b/i, 'budget, unassigned'],
+  [/\bnights? may cost\b/i, 'nightly limit'],
+  [/\bforetold\b|\bat its end\b/i, 'forecast, at month end'],
+  [/\b(?:is|are) at work\b/i, 'is in progress'],
+  [/\b(?:nothing|else|what) needs a person\b/i, 'no action needed; approval needed'],
+  [/\bvalues? of the lists\b/i, 'a domain, a country'],
 ]
 
 /** README and the pages for users; docs/internals tells how things were found and is left out. */

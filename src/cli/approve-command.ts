@@ -70,7 +70,7 @@ const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
     months: ({ from, to }) => (from === to ? from : `${from}..${to}`),
     ...fields('units', 'reports'),
     credits: ({ credits }) => credits ?? 'not known',
-    'a night may cost': ({ allowed }) => allowed,
+    'nightly limit': ({ allowed }) => allowed,
   })
 
 const totals = (all: readonly { readonly units: number; readonly reports: number; readonly credits: number | null }[]) => ({

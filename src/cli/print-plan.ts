@@ -171,9 +171,7 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
     const isKnown = waiting.priced && held.every(({ quota }) => quota !== null)
     const credits = isKnown ? `about ${counted(sum(held, 'quota') + waiting.credits, 'credit')}` : 'price not known'
     const allowed =
-      verdict === null || !Number.isFinite(verdict.allowed)
-        ? ''
-        : `; a night may cost ${formatNumber(Math.round(verdict.allowed))}`
+      verdict === null || !Number.isFinite(verdict.allowed) ? '' : `; nightly limit ${formatNumber(Math.round(verdict.allowed))}`
     const text = `* ${pipeline}: ${counted(units, 'unit')}, ${credits}`
     // A figure that is cut off would be another figure.
     return [{ pipeline, text: clipped(`${text}${text.length + allowed.length < width ? allowed : ''}.`) }]

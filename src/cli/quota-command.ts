@@ -159,7 +159,7 @@ const printPipelines = (output: Output, quota: QuotaOf): void => {
     account: ({ account }) => account,
     ...(isTagged ? { tags: ({ tags }: Pick<Spending, 'tags'>) => tagWords(tags) } : {}),
     ...fields('reports', 'requests', 'used', 'reserved'),
-    'at its end': ({ end }) => end,
+    'month end': ({ end }) => end,
   })
 }
 

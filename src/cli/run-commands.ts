@@ -206,6 +206,6 @@ const sayEnded = (
     )
   for (const { pipeline, units, reports, credits, allowed } of waiting)
     output.line(
-      `${pipeline}: ${counted(units, 'unit')} (${reports === 0 ? '' : `${counted(reports, 'report')}, `}${aboutCredits(credits)}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
+      `${pipeline}: ${counted(units, 'unit')} (${reports === 0 ? '' : `${counted(reports, 'report')}, `}${aboutCredits(credits)}) need approval${allowed === null ? '' : `; the nightly limit is ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
     )
 }

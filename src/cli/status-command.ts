@@ -84,9 +84,7 @@ const print = (output: Output, status: Status, display: string, times: Times): v
       )
   for (const { pipeline, breaks_noticed_from: from } of status.pipelines)
     if (from !== null)
-      output.line(
-        `A new method of the service is noticed in ${pipeline} from ${from} on: until then nothing is known to be usual.`,
-      )
+      output.line(`${pipeline}: too young for a change of the service's method to be noticed; that begins on ${from}.`)
   printWords(output, status)
   printTroubled(output, status)
   printReplays(output, status)

@@ -81,14 +81,14 @@ const guard = z
         credits_per_night: quota
           .optional()
           .describe(
-            'Credits a night may cost; all that is new beyond it waits for approval. Default: from what nights cost of late.',
+            'Nightly limit in credits; what is new beyond it waits for approval. Default: from the cost of recent nights.',
           ),
         factor: z
           .number({ error: 'a number from 1 on' })
           .min(1, { error: 'a number from 1 on' })
           .max(1000, { error: 'a number up to 1000' })
           .optional()
-          .describe('How many times the usual a night may cost. Default 2.'),
+          .describe('The nightly limit as a multiple of the usual cost. Default 2.'),
       }),
     ],
     { error: 'off, or a map such as { credits_per_night: 500 } or { factor: 3 }' },

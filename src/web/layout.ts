@@ -65,7 +65,7 @@ ${body}
 </html>`
 
 const searchForm = (find: string): Html =>
-  html`<form role="search" action="/search" class="search"><label for="find">Find</label> <input id="find" name="q" type="search" size="18" placeholder="a value of the lists" value="${find}" required> <button type="submit">Search</button></form>`
+  html`<form role="search" action="/search" class="search"><label for="find">Find</label> <input id="find" name="q" type="search" size="18" placeholder="first letters of a value" value="${find}" required> <button type="submit">Search</button></form>`
 
 /** By the heads of the columns, what each shows of a row: escaped where it holds markup. */
 type Columns<Row> = Readonly<Record<string, (row: Row) => Html | string | number>>

@@ -56,7 +56,7 @@ describe('the pages', () => {
     expect(overview).toContain('1 failed, 2 held')
   })
 
-  test('what waits for approval alone is no trouble: the overview says so, and that nothing else needs a person', async () => {
+  test('what waits for approval alone is no trouble: the overview says so, and that no other action is needed', async () => {
     await fillLedger(db, 'loaded')
     const { pool } = db.database
     await pool.query(`insert into etl.approvals (pipeline_id, kind, reasons, window_from, window_to, units, reports, credits, allowed)
@@ -67,7 +67,7 @@ describe('the pages', () => {
     const overview = await text(await serve())
     expect(overview).toContain('<p class="verdict warn">2 waiting for approval. Last run:')
     expect(overview).toContain('npx millrace approve keywords')
-    expect(overview).toContain('Nothing else needs a person.')
+    expect(overview).toContain('No other action needed.')
     // The rest of the month is as it was: N of M, no warning and nothing late.
     expect(overview).toContain('2026-08: loaded, restated since, 2 of 2 units')
     expect(overview).not.toMatch(/<li class="(held|failed)( year)?"/)
@@ -266,7 +266,7 @@ describe('the pages', () => {
       },
     })
     const shown = await Promise.all([text(`${page.url}/plan`), text(`${page.url}/plan`)])
-    for (const one of shown) expect(one).toContain('The dry run is at work')
+    for (const one of shown) expect(one).toContain('The dry run is in progress')
     expect(dryRuns).toBe(1)
     await page.close()
     expect([stopped, page.errors]).toEqual([true, []])

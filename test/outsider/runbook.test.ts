@@ -373,7 +373,7 @@ test('a night that spent too much: quota says on what; what is not bought yet is
   world.setLists({ domains: Array.from({ length: 400 }, (_, index) => `other${index}.example`) })
   const next = await millrace(['run', '--json'], on)
   expect(next.code).toBe(1)
-  expect(flat(await millrace(['plan'], on))).toContain('a night may cost 500')
+  expect(flat(await millrace(['plan'], on))).toContain('nightly limit 500')
   expect(bought()).toBe(spent)
   expect(summaryOf(next).reports_submitted).toBe(0)
 })

@@ -148,7 +148,7 @@ const checkReadings = async ({ kysely }: Database, { definitions, folders, notes
     else if (rule !== 'learn') say('proved', `${name}: data_points_count counts ${rule}, says the definition.`)
     else if (known === undefined) say('not asked', `${name}: no report that gives a count has been loaded yet.`)
     else
-      say('proved', `${name}: data_points_count counts ${known.readings.join(' or ')}, learnt up to answer ${known.answer_id}.`)
+      say('proved', `${name}: data_points_count counts ${known.readings.join(' or ')}, learned up to answer ${known.answer_id}.`)
   }
 }
 

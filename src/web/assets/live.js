@@ -40,14 +40,14 @@ const refresh = async () => {
   const open = main.contains(document.activeElement) && /^(INPUT|SELECT|BUTTON)$/.test(document.activeElement.tagName)
   if (fresh && !open) main.replaceChildren(...fresh.childNodes)
   localise()
-  state.textContent = `followed live, last change ${new Date().toLocaleTimeString([], { timeZoneName: 'short' })}`
+  state.textContent = `live, last change ${new Date().toLocaleTimeString([], { timeZoneName: 'short' })}`
 }
 const follow = async () => {
   try {
     const answer = await fetch(main.dataset.live, { redirect: 'error' })
     if (!answer.ok) throw new Error(String(answer.status))
     const newest = await answer.text()
-    if (mark === null) state.textContent = 'followed live'
+    if (mark === null) state.textContent = 'live'
     else if (newest !== mark) await refresh()
     mark = newest
   } catch {

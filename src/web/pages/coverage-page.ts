@@ -146,7 +146,7 @@ export const searchPage = async (context: WebContext, text: string): Promise<Htm
     wanted === '' ? 'Nothing to search for' : `Slices that begin with ${wanted}`,
     found,
     wanted === ''
-      ? 'Type the beginning of a value of the lists.'
+      ? 'Type the first letters of a value.'
       : 'No slice begins with it. Check the spelling; the first value of a slice is searched.',
     {
       Slice: ({ values, wanted: listed }) =>

@@ -113,7 +113,7 @@ const needsPerson = (
 ${verdict(runs, counts, waiting)}
 ${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
 ${approvalTables(waiting, approved)}
-${table('What to do', [...held, ...failed], waiting.length === 0 ? 'Nothing needs a person.' : 'Nothing else needs a person.', {
+${table('What to do', [...held, ...failed], waiting.length === 0 ? 'No action needed.' : 'No other action needed.', {
   State: ({ state }) => badge(state),
   Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
   Why: ({ error_message, error_code }) => error_message ?? error_code ?? '',
@@ -130,7 +130,7 @@ const now = (
 ): Html => {
   const working = runs.filter((run) => run.state === 'running')
   return html`<section><h2>Now</h2>
-${working.length === 0 ? html`<p class="empty">No run is at work.</p>` : working.map((run) => runningRun(run, nowMs))}
+${working.length === 0 ? html`<p class="empty">No run in progress.</p>` : working.map((run) => runningRun(run, nowMs))}
 <ul class="cards">
 <li><strong>${count(unitsOf(counts, 'loaded'))}</strong> <a href="/units?state=loaded">units loaded</a></li>
 <li><strong>${count(unitsOf(counts, 'held'))}</strong> <a href="/units?state=held">held</a></li>
@@ -164,7 +164,7 @@ const verdict = (runs: readonly RunLine[], counts: readonly PipelineCounts[], wa
   if (failed > 0 || held > 0) return html`<p class="verdict bad">${said}: see what to do below.${when}</p>`
   if (unapproved > 0) return html`<p class="verdict warn">${said}.${when}</p>`
   if (last !== undefined && !['done', 'held'].includes(shownState(last)))
-    return html`<p class="verdict warn">The last run did not end by itself.${when}</p>`
+    return html`<p class="verdict warn">The last run was interrupted.${when}</p>`
   return html`<p class="verdict good">All is well.${when}</p>`
 }
 
@@ -209,7 +209,7 @@ const pipelineRows = (context: WebContext, facts: PipelineFacts): Html => {
       return tick === undefined ? html`<span class="soft">no schedule</span>` : moment(new Date(tick).toISOString())
     },
   })}
-<details><summary>What the letters mean</summary>${legend}</details></div>`
+<details><summary>Legend</summary>${legend}</details></div>`
 }
 
 /** What the facts say of one of them. */
@@ -271,7 +271,7 @@ const forecastWords = (definition: Definition | undefined, own: readonly Forecas
   const spent = own.reduce((sum, one) => sum + one.spent, 0)
   const budget = definition?.limits.quotaPerMonth ?? null
   const end = endWords(own, count)
-  return html`${count(spent)} so far<br>${end === null ? html`<span class="soft">no forecast</span>` : html`about ${end} at its end`}${budget === null ? '' : html`<br><span class="soft">of ${count(budget)}</span>`}`
+  return html`${count(spent)} so far<br>${end === null ? html`<span class="soft">no forecast</span>` : html`about ${end} at month end`}${budget === null ? '' : html`<br><span class="soft">of ${count(budget)}</span>`}`
 }
 
 const mostListed = 3

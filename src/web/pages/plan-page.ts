@@ -34,9 +34,9 @@ ${plan === null ? '' : html`<p class="verdict">${totalWords(plan)}</p>`}
 <p class="soft">${
     plan === null
       ? busy
-        ? 'The dry run is at work; its plan is shown here when it is ready.'
+        ? 'The dry run is in progress; its plan is shown here when it is ready.'
         : 'No dry run has ended yet.'
-      : html`Found out ${moment(at)}, ${age(at, clock.now())} ago, with ${counted(plan.asked, 'free request')}; nothing was bought or written.${busy ? ' A new one is at work.' : ''}`
+      : html`As of ${moment(at)}, ${age(at, clock.now())} ago, with ${counted(plan.asked, 'free request')}; nothing was bought or written.${busy ? ' A new one is in progress.' : ''}`
   } ${busy ? html`<a class="button" href="/plan">Show it</a>` : planAgain}</p>`
 }
 
@@ -88,10 +88,10 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
   })
 }
 
-/** `246 so far, about 720 at its end, of 4,000` */
+/** `246 so far, about 720 at month end, of 4,000` */
 const monthWords = (own: readonly Forecast[], budget: number | null): string => {
   const end = endWords(own, count)
-  return `${count(sum(own, 'spent'))} so far${end === null ? '' : `, about ${end} at its end`}${budget === null ? '' : `, of ${count(budget)}`}`
+  return `${count(sum(own, 'spent'))} so far${end === null ? '' : `, about ${end} at month end`}${budget === null ? '' : `, of ${count(budget)}`}`
 }
 
 const changeTable = ({ pipelines }: NightPlan): Html => {
@@ -110,9 +110,8 @@ ${optionalTable('Needs approval', waiting, {
   Pipeline: ({ pipeline }) => pipeline,
   Why: ({ reasons }) => Object.keys(reasons).join(', '),
   ...fields('units', 'reports'),
-  Credits: ({ credits }) => (credits === null ? 'not known' : `about ${count(credits)}`),
-  'A night may cost': ({ allowed }) => (allowed === null ? '-' : count(allowed)),
-  'To allow it': ({ pipeline, approval_id }) =>
+  'Nightly limit': ({ allowed }) => (allowed === null ? '-' : count(allowed)),
+  'To approve': ({ pipeline, approval_id }) =>
     html`${actionButton('Approve', `/approvals/${approval_id}/approve`, creditsOfAll(waiting, pipeline))} ${command(`npx millrace approve ${pipeline}`)}`,
 })}
 ${optionalTable('Approved, not bought yet', approved, {

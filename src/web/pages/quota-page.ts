@@ -94,7 +94,7 @@ const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): H
       dataPoints === 'learn' ? [] : [{ of: pipeline, account, are: ruleWords[dataPoints], from: 'its definition' }],
     ),
   ]
-  const caption = 'What data_points_count counts: learnt from reports that agree, or said by a definition'
+  const caption = 'What data_points_count counts: learned from reports, or set in a definition'
   return table(caption, known, 'No report that gives a count was loaded yet.', {
     'Dataset or pipeline': ({ of }) => of,
     Account: ({ account }) => account,
@@ -121,7 +121,7 @@ const sumCards = (
 ): Html => html`<ul class="cards" aria-label="Credits of ${month}">
 <li><strong>${count(sum(rows, 'used'))}</strong> credits spent in ${month}</li>
 <li><strong>${count(sum(rows, 'reserved'))}</strong> reserved for reports under way</li>
-<li><strong>${endOf(foretold)}</strong> at the end of the month, as foretold</li>
+<li><strong>${endOf(foretold)}</strong> forecast for the month end</li>
 </ul>`
 
 const spark = ({ days, nights }: Shown, own: (day: QuotaDay) => boolean): Html =>
@@ -134,7 +134,7 @@ const accountTable = (shown: Shown, rows: readonly QuotaMonth[], month: string):
     Requests: ([, own]) => count(sum(own, 'requests')),
     Used: ([, own]) => count(sum(own, 'used')),
     Reserved: ([, own]) => count(sum(own, 'reserved')),
-    'At its end': ([account]) => endOf(shown.foretold.filter((one) => one.account === account)),
+    'Month end': ([account]) => endOf(shown.foretold.filter((one) => one.account === account)),
     [`Credits, ${nightsShown} nights`]: ([account]) => spark(shown, (day) => day.account === account),
   })
 
@@ -145,7 +145,7 @@ const pipelineTable = (shown: Shown, rows: readonly QuotaMonth[], month: string)
     one.pipeline === row.pipeline && one.account === row.account
   return table(`By pipeline, ${month}`, rows, 'Nothing was bought this month.', {
     ...fields('pipeline', 'account', 'reports', 'requests', 'used', 'reserved'),
-    'At its end': (row) => endOf(shown.foretold.filter(isOf(row))),
+    'Month end': (row) => endOf(shown.foretold.filter(isOf(row))),
     Budget: (row) => (budgetOf(row) === null ? 'none' : count(budgetOf(row))),
     Share: (row) => shareBadge(row.used + row.reserved, budgetOf(row)),
     [`Credits, ${nightsShown} nights`]: (row) => spark(shown, isOf(row)),
@@ -173,10 +173,9 @@ const unwantedTable = (unwanted: readonly UnwantedSpending[]): Html =>
   })
 
 const booksTable = (meters: readonly MeterMonth[]): Html =>
-  optionalTable("Beside the service's own books", meters, {
+  optionalTable("Compared with the service's own figures", meters, {
     Account: ({ account }) => account,
-    'Left there': ({ remaining }) => count(remaining),
-    'Charged beyond what is on record': ({ difference }) =>
-      difference === null ? 'compared with the next reading' : count(difference),
+    'Left at the service': ({ remaining }) => count(remaining),
+    'Charged, not on record': ({ difference }) => (difference === null ? 'compared with the next reading' : count(difference)),
     'Last read': ({ last_read_at }) => moment(last_read_at),
   })

@@ -53,7 +53,7 @@ export const runningRun = (run: RunLine, nowMs: number): Html => {
   const finished = finishedOf(run)
   const seconds = (nowMs - Date.parse(run.started_at)) / 1000
   const left = finished === 0 ? null : (seconds / finished) * (run.planned - finished)
-  return html`<section aria-label="Run ${run.run_id} at work"><p><a href="/runs/${run.run_id}">${run.command} #${run.run_id}</a> at work:
+  return html`<section aria-label="Run ${run.run_id} in progress"><p><a href="/runs/${run.run_id}">${run.command} #${run.run_id}</a> in progress:
 ${count(finished)} of ${count(run.planned)} units, ${finished === 0 ? 'none finished yet' : `${(finished / Math.max(1, seconds / 60)).toFixed(1)} a minute`}${left === null ? '' : `, about ${span(left)} left`}.
 ${actionButton('Cancel', `/runs/${run.run_id}/cancel`, 0)}</p>
 <progress max="${Math.max(1, run.planned)}" value="${finished}" aria-label="Units finished in run ${run.run_id}">${finished}</progress></section>`

@@ -21,7 +21,7 @@ export const schedulePage = async (context: WebContext): Promise<Html> => {
   const since = dayBefore(context.clock.now(), daysShown)
   const [changed, drifts] = await Promise.all([restatements(context.kysely, since, 100), lastDrifts(context.kysely, since)])
   const drifted = 'Schema drift: fields the service sends or lacks against the definition'
-  const body = html`${table('The next five ticks', context.nextTicks(5), 'No pipeline has a schedule.', {
+  const body = html`${table('The next five runs', context.nextTicks(5), 'No pipeline has a schedule.', {
     Pipeline: ({ pipeline }) => html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
     'Time zone': ({ timeZone }) => timeZone,
     'Next runs': ({ at }) =>
@@ -36,7 +36,7 @@ ${table(`Restatements of the last ${daysShown} days, the largest first`, changed
   'Share changed': ({ rows_read, rows_updated, rows_ended }) =>
     rows_read === 0 ? '–' : `${Math.round(((rows_updated + rows_ended) / rows_read) * 100)} %`,
 })}
-${table(drifted, drifts, 'The answers look as the definitions say.', {
+${table(drifted, drifts, 'All answers match their definitions.', {
   Pipeline: ({ pipeline }) => pipeline,
   Seen: ({ loaded_at }) => moment(loaded_at),
   'Answer for': boxKey,

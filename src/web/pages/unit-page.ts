@@ -1,4 +1,5 @@
 // One unit: its state and how to fix it, where its rows come from, and what happened to it, step by step; then its rejected rows and failed tests.
+import { showWindow } from '../../core/window.ts'
 import { html } from 'hono/html'
 import { counted } from '../../core/counted.ts'
 import { unitStates } from '../../core/types.ts'
@@ -76,7 +77,7 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dt>State</dt><dd>${badge(unit.state)}</dd>
 <dt>How to fix</dt><dd>${nextStepOf(unit, credits)}</dd>
 <dt>Pipeline</dt><dd><a href="${coverageAddress(unit.pipeline)}">${unit.pipeline}</a></dd>
-<dt>Window</dt><dd>${unit.window_from} up to ${unit.window_to}</dd>
+<dt>Window</dt><dd>${showWindow({ from: unit.window_from, to: unit.window_to })}</dd>
 <dt>Slice</dt><dd>${sliceLabel(unit.slice)}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is asked for)'}</dd>
 <dt>Rows</dt><dd>${count(unit.rows)}${unit.capped ? ', capped at the limit: there may be more' : ''}</dd>
 <dt>Loaded</dt><dd>${moment(unit.loaded_at)}</dd>
