@@ -42,6 +42,8 @@ const show = (path: Path): string => (path.length === 0 ? 'the file' : path.join
 const expectedOf = (issue: Issue): string => {
   if (issue.code === 'invalid_value') return `one of ${issue.values.map(String).join(', ')}`
   if (issue.code === 'invalid_type' && issue.message.startsWith('Invalid input')) return `a ${issue.expected}`
+  if (issue.code === 'too_small' && issue.message.startsWith('Too small')) return `a ${issue.origin} from ${issue.minimum}`
+  if (issue.code === 'too_big' && issue.message.startsWith('Too big')) return `a ${issue.origin} to ${issue.maximum}`
   return issue.message
 }
 

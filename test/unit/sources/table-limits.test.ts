@@ -5,6 +5,8 @@ import { limitsOf } from '../../../src/plan/plan-context.ts'
 import { generalReport } from '../../../src/sources/web-analytics/batch-reports.ts'
 import { holdCodeOf } from '../../../src/run/hold-units.ts'
 import { filtersOf, pagingOf, tableLimits, tableProblems, withDefaults } from '../../../src/sources/web-analytics/known-tables.ts'
+import { loadSources } from '../../../src/sources/registry.ts'
+import { change, problemsIn, reportExample } from '../definition/checking.ts'
 import { definitionOf, dimension } from '../plan/definition.ts'
 
 const limits = (vtable: string, bucket: number | null = null, every: 'month' | 'week' = 'month') => {
@@ -49,6 +51,24 @@ describe('a report', () => {
       'params.most_months: the table website_keywords takes 3 months a report; write a number from 1 to 3.',
     ])
     expect(problems({ vtable: 'a_new_table', most_values: 5_000, most_months: 12 }), 'nobody knows better').toEqual([])
+  })
+
+  test.each([
+    [
+      'vtable: geography, most_values: 101',
+      '5:43: the table geography takes 100 domains a report; write a number from 1 to 100.',
+    ],
+    [
+      'vtable: website_keywords, most_months: 4',
+      '5:50: the table website_keywords takes 3 months a report; write a number from 1 to 3.',
+    ],
+    ['vtable: referrals, limit: many', "5:37: params.limit is 'many'; expected a number."],
+    ['vtable: referrals, limit: -5', "5:37: params.limit is '-5'; expected a number from 1."],
+    ['vtable: referrals, limit: 1000001', "5:37: params.limit is '1000001'; expected a number to 1000000."],
+  ])('with %s is refused by file and line, with what is allowed', async (params, problem) => {
+    const sources = await loadSources()
+    const problems = problemsIn(change(reportExample, 'vtable: traffic_and_engagement', params), { sources })
+    expect(problems).toContain(`pipelines/p.yaml:${problem}`)
   })
 
   test('names the rows it wants of a table that has many, and may be told another number', () => {
