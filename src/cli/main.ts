@@ -100,6 +100,8 @@ export const buildProgram = (specs: readonly CommandSpec[], ending: Interruption
 /** Which commands take an option that this one refused. */
 const ownersOf = (refusal: string, specs: readonly CommandSpec[]): string => {
   const flag = /^error: unknown option '(--[a-z-]+)/.exec(refusal)?.[1]
+  if (sharedOptions.some(({ flags }) => flags === flag))
+    return `(write ${flag} after the command, for example: millrace status ${flag})\n`
   const owners = specs.filter(({ options }) => options.some(({ flags }) => flags.split(/[ ,]+/).includes(flag ?? '')))
   return owners.length === 0 ? '' : `(${flag} is an option of ${owners.map(({ usage }) => usage.split(' ')[0]).join(', ')})\n`
 }

@@ -95,6 +95,7 @@ describe('errors for machines', () => {
       /unknown option '--from'\n\(--from is an option of backfill, plan, replay[^)]*\)\n/,
     )
     expect(await said('run', '--bogus')).not.toContain('is an option of')
+    expect(await said('--json', 'status')).toContain('(write --json after the command, for example: millrace status --json)')
     expect(await said('run', '--pipelines', 'nowhere')).toContain('millrace init')
   })
 
