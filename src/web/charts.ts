@@ -54,7 +54,7 @@ const figure = (title: string, series: readonly string[], role: 'img' | 'group',
     .replace(/<style>.*?<\/style>/gs, '')
     // The whole has a label; Plot's labels on groups inside it are ones that no screen reader may use.
     .replaceAll(/(<g[^>]*) aria-label="[^"]*"/g, '$1')
-  return html`<figure>
+  return html`<figure tabindex="0">
 <figcaption>${title}${[...new Set(series)].map((name) => html` <span class="key"><svg aria-hidden="true" width="10" height="10"><rect width="10" height="10" fill="${fillOf(name)}"></rect></svg> ${name}</span>`)}</figcaption>
 <svg role="${role}" aria-label="${title}" ${raw(svg.slice('<svg '.length))}</figure>`
 }

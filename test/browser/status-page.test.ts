@@ -3,7 +3,18 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, /** Runs in the page: labels without a value, words of charts that cannot be read, headers that are scrolled away. */
+const troublesOfPhone = `(() => {
+  const shown = (selector) => [...document.querySelectorAll(selector)].filter((one) => one.getClientRects().length > 0)
+  const leftOf = (one) => one.getBoundingClientRect().left
+  return [
+    ...shown('.stack td').filter((cell) => cell.textContent === '').map((cell) => cell.dataset.label + ' has no value'),
+    ...shown('figure text').filter((text) => text.getBoundingClientRect().height < 8).map((text) => text.textContent + ' is too small'),
+    ...shown('.newest').filter((region) => leftOf(region.querySelector('thead th')) < leftOf(region)).map(() => 'the first header is cut'),
+  ]
+})()`
+
+describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import type { NightPlan } from '../../src/web/foresight.ts'
 import { addUnits, fillLedger, nightPlan, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
@@ -117,6 +128,20 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
       await page.setViewportSize({ width, height: 900 })
       await page.screenshot({ path: `${pictures}/overview-${name}.png`, fullPage: name !== 'phone' })
     }
+  })
+
+  test('on a phone no header is cut, no label is alone, and the words of charts can be read', async () => {
+    await fillLedger(db, 'failing')
+    served = await servePage(db)
+    const page = await open({ viewport: { width: 390, height: 844 } })
+    const wrong: string[] = []
+    for (const place of places) {
+      await page.goto(served.url + place)
+      const found = await page.evaluate<string[]>(troublesOfPhone)
+      wrong.push(...found.map((one) => `${place}: ${one}`))
+      if (place === '/quota' || place === '/runs') expect(await findings(page), place).toEqual([])
+    }
+    expect(wrong).toEqual([])
   })
 
   test('a held unit is found, questioned and released with the keyboard alone', async () => {

@@ -176,6 +176,6 @@ const booksTable = (meters: readonly MeterMonth[]): Html =>
   optionalTable("Compared with the service's own figures", meters, {
     Account: ({ account }) => account,
     'Left at the service': ({ remaining }) => count(remaining),
-    'Charged, not on record': ({ difference }) => (difference === null ? 'compared with the next reading' : count(difference)),
+    'Not on record': ({ difference }) => (difference === null ? 'compared with the next reading' : count(difference)),
     'Last read': ({ last_read_at }) => moment(last_read_at),
   })
