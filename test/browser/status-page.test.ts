@@ -3,7 +3,12 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, beforeEach, /** Runs in the page: labels without a value, words of charts that cannot be read, headers that are scrolled away. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import type { NightPlan } from '../../src/web/foresight.ts'
+import { addUnits, fillLedger, nightPlan, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
+
+/** Runs in the page: labels without a value, words of charts that cannot be read, headers that are scrolled away. */
 const troublesOfPhone = `(() => {
   const shown = (selector) => [...document.querySelectorAll(selector)].filter((one) => one.getClientRects().length > 0)
   const leftOf = (one) => one.getBoundingClientRect().left
@@ -13,11 +18,6 @@ const troublesOfPhone = `(() => {
     ...shown('.newest').filter((region) => leftOf(region.querySelector('thead th')) < leftOf(region)).map(() => 'the first header is cut'),
   ]
 })()`
-
-describe, expect, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import type { NightPlan } from '../../src/web/foresight.ts'
-import { addUnits, fillLedger, nightPlan, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
 
 const executable = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
