@@ -73,6 +73,8 @@ export interface AnswerDialect {
 export interface AnswerForm {
   /** The list of a JSON page that holds the records. Default: the only list of objects. */
   readonly recordsIn?: string
+  /** Fields in which a JSON record may say which table it is of, where an answer has several. Default: none. */
+  readonly tableIn?: readonly string[]
   /** Answers that were asked for in another dialect than the source's own names are in, by its name. Default: there is one. */
   readonly dialects?: Readonly<Record<string, AnswerDialect>>
   /** By the name that columns, fields and dimensions put into `normalize`, beside `period_start`, which every source has. Default: none. */

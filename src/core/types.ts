@@ -255,6 +255,8 @@ export interface Payload {
   readonly body: AsyncIterable<Uint8Array>
   /** The service said that there is nothing in it, so that no bytes are no damage. Default false. */
   readonly mayBeEmpty?: boolean
+  /** Where the service answers in several files: the name of this one, and of all. */
+  readonly file?: { readonly name: string; readonly of: readonly string[] }
 }
 
 /** A record that could not become a row. */

@@ -318,10 +318,10 @@ const report = z.strictObject(
         'Whether the last line of a report ends as the others do. Default required: one that does not is taken for cut off. optional: for a service that never ends it.',
       ),
     section: z
-      .union([whole('the place of a table in the file, at least 1', 1, 1_000), z.string().min(1).max(200)])
+      .union([whole('the place of a table in the answer, at least 1', 1, 1_000), z.string().min(1).max(200)])
       .optional()
       .describe(
-        'Which table is read where an answer holds several: its place in the file (1 is the first), or in JSON the name of its list. Default: an answer of several tables is held.',
+        'Which table is read where an answer holds several: its place (1 is the first), or the name of its file, of its JSON list, or the one its JSON records say in vtable. Default: an answer of several tables is held.',
       ),
   },
   { error: 'a map with resubmit_uncertain, resubmit_failed, data_points, final_newline, section' },

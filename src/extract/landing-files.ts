@@ -74,6 +74,8 @@ export const manifestFile = 'manifest.json'
 const partSchema = z.object({
   part: z.number().int().positive(),
   format: z.enum(['json', 'csv']),
+  /** Where the answer is several files. */
+  file: z.string().optional(),
   /** Place of the part's gzip member in the data file, in bytes. */
   offset: z.number().int().nonnegative(),
   length: z.number().int().nonnegative(),

@@ -32,7 +32,11 @@ export const readLanding = async (shelf: LandingShelf): Promise<Landing> => {
       if (last === undefined) return
       const data = openData(shelf.readBytes(0, last.offset + last.length))
       try {
-        for (const part of manifest.parts) yield { part: part.part, format: part.format, body: readPart(shelf, data, part) }
+        const of = manifest.parts.flatMap(({ file }) => file ?? [])
+        for (const part of manifest.parts) {
+          const file = part.file === undefined ? {} : { file: { name: part.file, of } }
+          yield { part: part.part, format: part.format, ...file, body: readPart(shelf, data, part) }
+        }
       } finally {
         data.close()
       }

@@ -140,8 +140,17 @@ async function* landPart(payload: Payload, { sink, total, hash, line, done, mome
   let waiting: Uint8Array[] = []
   let waitingBytes = 0
   let stream: GzipStream | null = null
+  const { part, format, file } = payload
   const landed = (length: number, sha256: string): void =>
-    done({ part: payload.part, format: payload.format, length, raw_length: rawLength, sha256, landed_at: moment() })
+    done({
+      part,
+      format,
+      ...(file === undefined ? {} : { file: file.name }),
+      length,
+      raw_length: rawLength,
+      sha256,
+      landed_at: moment(),
+    })
   try {
     for await (const chunk of payload.body) {
       total.update(chunk)

@@ -8,6 +8,8 @@ import type { SourceContext } from './source.ts'
 export interface ReportStatus {
   readonly word: string
   readonly downloadUrl: string | null
+  /** Where the report is several files: all of them, in the service's order. */
+  readonly files?: readonly ReportFile[]
   readonly usedQuota: number | null
   readonly dataPoints: number | null
   /** Version of the data or of their method; null: the service names none. */
@@ -15,6 +17,15 @@ export interface ReportStatus {
   /** Why it failed, where the service says so. */
   readonly detail: string | null
 }
+
+export interface ReportFile {
+  readonly name: string
+  readonly url: string
+}
+
+/** Of a report that is made; empty: it has no link yet. */
+export const filesOf = ({ files, downloadUrl }: ReportStatus): readonly ReportFile[] =>
+  files ?? (downloadUrl === null ? [] : [{ name: '', url: downloadUrl }])
 
 /** One dataset's way to buy a report. */
 export interface ReportApi {
@@ -53,6 +64,9 @@ export interface Buying {
 /** `dataPoints`: `data_points_count`, `usedQuota`: `used_quota` (interface 4.4), NaN for what is no number; null: the service gives none. */
 export interface FinishedReport {
   readonly stream: HttpStream
+  /** Names of all its files, where there are several; `open` opens another than the first. */
+  readonly names: readonly string[]
+  open(place: number): Promise<HttpStream>
   readonly dataPoints: number | null
   readonly usedQuota: number | null
   readonly dataVersion: string | null

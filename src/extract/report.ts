@@ -5,6 +5,7 @@ import { notFound, type ReportRecord } from '../core/report-shape.ts'
 import type { HttpStream } from './http-types.ts'
 import {
   type Buying,
+  filesOf,
   type FinishedReport,
   foldStatus,
   isKnownStatus,
@@ -71,14 +72,15 @@ const follow = async (buying: Buying, record: ReportRecord): Promise<FinishedRep
   const phase = status === null ? 'open' : foldStatus(status.word)
   if (status === null || phase === 'open') return stillOpen(buying, record, status)
   if (phase !== 'done') return notMade(buying, record, status, phase)
-  if (status.downloadUrl === null) return stillOpen(buying, record, status)
+  const files = filesOf(status)
+  if (files.length === 0) return stillOpen(buying, record, status)
   const { dataPoints, dataVersion } = status
   const usedQuota = readableBill(status.usedQuota)
   if (status.usedQuota !== null && usedQuota === null && record.state !== 'ready')
     context.notice('BILL_UNREADABLE', unreadableBill(`${options.unitKey}, report ${reportId}`, status.usedQuota))
   await context.report.ready({ statusWord: status.word, usedQuota, dataPoints })
-  const stream = await openDownload(buying, { record, reportId, word: status.word, link: status.downloadUrl })
-  return { stream, dataPoints, usedQuota, dataVersion }
+  const open = (place: number): Promise<HttpStream> => openDownload(buying, { record, reportId, status, place })
+  return { stream: await open(0), names: files.map(({ name }) => name), open, dataPoints, usedQuota, dataVersion }
 }
 
 const isOverdue = ({ deadlineInMs }: ReportRecord): boolean => deadlineInMs !== null && deadlineInMs < 0
@@ -155,25 +157,25 @@ const unmade = {
 interface Finished {
   readonly record: ReportRecord
   readonly reportId: string
-  readonly word: string
-  readonly link: string
+  readonly status: ReportStatus
+  /** Of the file. */
+  readonly place: number
 }
 
 /**
  * Links expire, hosts refuse for a while: a download that is refused, in whichever way, is asked for with a fresh link, once at once and then as
  * often as an open report is. The report was paid for, so that nothing but the service's own word ends it.
  */
-const openDownload = async (buying: Buying, { record, reportId, word, link }: Finished): Promise<HttpStream> => {
+const openDownload = async (buying: Buying, { record, reportId, status: before, place }: Finished): Promise<HttpStream> => {
   const { api, context } = buying
-  const first = await context.http.download(link)
+  const first = await context.http.download(filesOf(before)[place]?.url ?? '')
   if (first.status === 200) return first
   const status = await api.status(reportId)
   // What became of it meanwhile is said by the next poll.
-  const isDone = status !== null && foldStatus(status.word) === 'done'
-  const fresh = isDone ? status.downloadUrl : null
-  const second = fresh === null ? null : await context.http.download(fresh)
+  const fresh = status !== null && foldStatus(status.word) === 'done' ? filesOf(status)[place] : undefined
+  const second = fresh === undefined ? null : await context.http.download(fresh.url)
   if (second?.status === 200) return second
-  return refused(buying, record, status?.word ?? word, second?.status ?? first.status)
+  return refused(buying, record, status?.word ?? before.word, second?.status ?? first.status)
 }
 
 /** Puts it off. */

@@ -6,10 +6,11 @@ import { CellError, excerpt, isNullWord } from '../core/cast-cell.ts'
 import { afterBreak, cellTextOf, countBreaks, createRecord, type CsvRecord, readRecord } from './csv-record.ts'
 import { maxColumns, maxRecordBytes, maxRecordLines } from './parse-limits.ts'
 import { fieldName, type ParsePlan, RowError } from './parse-plan.ts'
-import { addUnknown, type ParseReport } from './parse-report.ts'
+import { addUnknown } from './parse-report.ts'
 import { rawText } from './raw-text.ts'
 import { createCells } from './row-cells.ts'
 import { isRow, rejectRow, type RowSink, takeRow } from './row-sink.ts'
+import { beginTable, ifRenamed, isWanted, leaveTable } from './tables-of-answer.ts'
 
 /** One part of an answer, as its bytes come. */
 export interface Reader {
@@ -30,9 +31,6 @@ interface State {
   /** Line on which the next record begins. */
   line: number
   header: Header | null
-  /** Its cells, and how many tables began so far. */
-  names: readonly string[]
-  section: number
   /** The last byte of the header's line end; null where nothing ended it. */
   lineEnd: number | null
   /** The last byte of the body so far. */
@@ -57,8 +55,6 @@ export const createCsvReader = (sink: RowSink): Reader => {
     bomSeen: false,
     line: 1,
     header: null,
-    names: [],
-    section: 0,
     lineEnd: null,
     last: undefined,
     take: null,
@@ -80,7 +76,6 @@ export const createCsvReader = (sink: RowSink): Reader => {
       const used = readLines(sink, state, carryOf(state), true)
       if (used < state.filled) throw openQuote(sink.part, state.line)
       if (state.header === null && !state.saidEmpty) throw noHeader(sink.part)
-      if (state.header !== null && state.section < wantedOf(sink)) throw fewTables(sink, state.section)
       if (state.header !== null && !isWhole(state, state.header)) sink.report.unended ??= { part: sink.part, line: state.line }
     },
   }
@@ -162,13 +157,13 @@ const openTable = (sink: RowSink, state: State, found: Found): void => {
     return
   }
   // One table in pieces.
-  if (cells.join() === state.names.join()) return
-  state.section += 1
-  if (state.section > 1 && typeof sink.plan.section !== 'number') throw severalTables(sink.part, found.line, cells, state.names)
-  ;[state.names, state.saidEmpty, state.hasRecord] = [cells, false, false]
+  const isSame = cells.join() === sink.tables.names.join()
+  if (isSame && state.header !== null) return
+  if (!isSame) beginTable(sink, found.line, cells, null)
+  ;[state.saidEmpty, state.hasRecord] = [false, false]
   state.lineEnd ??= record.next > record.end ? (lines[record.next - 1] ?? null) : null
-  if (state.section === wantedOf(sink)) {
-    state.header = readHeader(cells, sink.part, sink.plan, sink.report)
+  if (isWanted(sink, sink.tables.count, null)) {
+    state.header = readHeader(cells, sink)
     for (const [place, at] of state.header.places.entries()) sink.seen[place] = (sink.seen[place] ?? 0) | (at === -1 ? 6 : 1)
     state.take = createRows(sink, state.header)
   } else {
@@ -177,15 +172,10 @@ const openTable = (sink: RowSink, state: State, found: Found): void => {
   }
 }
 
-const wantedOf = ({ plan: { section } }: RowSink): number => (typeof section === 'number' ? section : 1)
-
-/** Rows of another table; the service counts them with the others. */
 const passOver =
-  ({ report }: RowSink) =>
-  ({ record }: Found): void => {
-    report.passedOver += 1
-    report.cellsLeftOut.most += record.count
-  }
+  (sink: RowSink) =>
+  ({ record }: Found): void =>
+    leaveTable(sink, record.count)
 
 /** Where the data begins; -1 where the bytes are too few to tell. */
 const skipBom = (state: State, bytes: Buffer, isLast: boolean): number => {
@@ -243,19 +233,6 @@ const noHeader = (part: number): EtlError =>
 
 const badHeader = (part: number): EtlError =>
   new EtlError('BAD_RESPONSE', `The CSV header of part ${part} has a misplaced quote. Nothing was loaded; check the landed file.`)
-
-const severalTables = (part: number, line: number, names: readonly string[], before: readonly string[]): EtlError =>
-  new EtlError(
-    'BAD_RESPONSE',
-    `Part ${part}, line ${line}: a second table begins (${excerpt(names.join(', '))}) under that of ${excerpt(before.join(', '))}. Nothing was loaded. ` +
-      'To read the first of them write `report: { section: 1 }` into the definition, or the place of another; the next run reads the landed file so.',
-  )
-
-const fewTables = ({ part, plan }: RowSink, found: number): EtlError =>
-  new EtlError(
-    'BAD_RESPONSE',
-    `Part ${part} holds ${found} table${found === 1 ? '' : 's'}; \`report.section\` of the definition names table ${plan.section}. Nothing was loaded.`,
-  )
 
 const rowsAfterNone = (part: number, line: number): EtlError =>
   new EtlError(
@@ -393,16 +370,17 @@ export const isHeader = (cells: readonly string[], { columns, keyPlaces }: Parse
   keyPlaces.some((place) => cells.some((cell) => columns[place]?.names.includes(fieldName(cell))))
 
 /** Maps the header by name. Throws BAD_RESPONSE where a name stands twice or a key column is missing. */
-export const readHeader = (cells: readonly string[], part: number, plan: ParsePlan, report: ParseReport): Header => {
-  if (cells.length > maxColumns) throw bad(part, `has ${cells.length} columns, at most ${maxColumns} are read`)
+export const readHeader = (cells: readonly string[], sink: RowSink): Header => {
+  const { plan, report } = sink
+  if (cells.length > maxColumns) throw bad(sink, `has ${cells.length} columns, at most ${maxColumns} are read`)
   const found = cells.map(fieldName)
   const twice = found.find((name, index) => name !== '' && found.indexOf(name) !== index)
-  if (twice !== undefined) throw bad(part, `names '${excerpt(twice)}' twice, so its cells mean nothing`)
+  if (twice !== undefined) throw bad(sink, `names '${excerpt(twice)}' twice, so its cells mean nothing`)
   const places = plan.columns.map(({ names }) => names.map((name) => found.indexOf(name)).find((place) => place >= 0) ?? -1)
   for (const [index, { column, names }] of plan.columns.entries()) {
     if (places[index] === -1 && column.isKey) {
       const expected = `expected ${names.map((name) => `'${name}'`).join(' or ')} for key column '${column.name}'`
-      throw bad(part, `lacks part of the key: found ${shown(cells)}; ${expected}`)
+      throw bad(sink, `lacks part of the key: found ${shown(cells)}; ${expected}`)
     }
   }
   for (const [index, name] of found.entries()) {
@@ -413,9 +391,5 @@ export const readHeader = (cells: readonly string[], part: number, plan: ParsePl
 
 const shown = (cells: readonly string[]): string => excerpt(cells.slice(0, 30).join(', '), 300)
 
-const bad = (part: number, what: string): EtlError =>
-  new EtlError(
-    'BAD_RESPONSE',
-    `The CSV header of part ${part} ${what}. Nothing was loaded. ` +
-      'If the service renamed a column, name it in `from` of the column; if the file holds several tables, write the place of yours: `report: { section: 2 }`; otherwise check the landed file.',
-  )
+const bad = (sink: RowSink, what: string): EtlError =>
+  new EtlError('BAD_RESPONSE', `The CSV header of part ${sink.part} ${what}. ${ifRenamed('column', sink)}`)

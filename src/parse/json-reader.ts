@@ -8,6 +8,7 @@ import { maxPageBytes, maxRecordBytes } from './parse-limits.ts'
 import { fieldName, type ParsePlan } from './parse-plan.ts'
 import { rawText } from './raw-text.ts'
 import type { RowSink } from './row-sink.ts'
+import { ifRenamed } from './tables-of-answer.ts'
 
 /** What comes next: the body's first value, a list's element or what stands behind it, a record of a sequence, nothing. */
 type Stage = 'first' | 'element' | 'separator' | 'record' | 'done'
@@ -28,6 +29,7 @@ interface State {
   last: number | undefined
 }
 
+const manyRejects = 10_000
 const lf = 10
 const openBrace = 123
 const openBracket = 91
@@ -70,6 +72,8 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
       const given = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
       state.last = given.at(-1) ?? state.last
       const bytes = state.carry.length === 0 ? given : Buffer.concat([state.carry, given])
+      // Beyond so many rejects the answer would fail without its reason.
+      if (sink.report.rejected.length > manyRejects) checkKey(sink)
       if (bytes.length >= state.lookAgainAt) read(bytes, false)
       else state.carry = bytes === given ? Buffer.from(given) : bytes
     },
@@ -77,9 +81,23 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
       read(state.carry, true)
       const isWhole = state.stage === 'done' || (state.stage === 'record' && state.carry.length === 0)
       if (!isWhole) throw truncated(sink.part, state)
+      checkKey(sink)
       if (state.hasLines && state.last !== lf) sink.report.unended ??= { part: sink.part, line: state.line }
     },
   }
+}
+
+/** Throws BAD_RESPONSE where no record so far has a field of the key: what is there would be rejected one by one. */
+const checkKey = (sink: RowSink): void => {
+  const { part, plan, report, seen } = sink
+  const place = plan.columns.findIndex(({ column }, at) => column.isKey && column.ifAbsent === null && seen[at] === 2)
+  const lacking = plan.columns[place]
+  if (lacking === undefined) return
+  const expected = lacking.names.map((name) => `'${name}'`).join(' or ')
+  throw new EtlError(
+    'BAD_RESPONSE',
+    `No record of part ${part} has ${expected} for key column '${lacking.column.name}'; fields that no column has: ${excerpt(report.unknownColumns.join(', ') || 'none', 300)}. ${ifRenamed('field', sink)}`,
+  )
 }
 
 /** Reads what is whole; returns how many bytes that was. Throws JsonError. */
@@ -125,11 +143,11 @@ const step = (reading: Reading, at: number): number => {
     return element(reading, at)
   }
   if (byte !== openBrace) throw new JsonError(at, 'no object or list begins here')
-  return state.stage === 'first' ? firstObject(reading, at) : lane.read(bytes, at, lineAt(at))
+  return state.stage === 'first' ? firstObject(reading, at) : lane.read(bytes, at, lineAt(at), false)
 }
 
 const element = ({ state, lane, bytes }: Reading, at: number): number => {
-  const end = lane.read(bytes, at, state.index + 1)
+  const end = lane.read(bytes, at, state.index + 1, false)
   if (end === cut) return cut
   state.index += 1
   state.stage = 'separator'
@@ -138,14 +156,14 @@ const element = ({ state, lane, bytes }: Reading, at: number): number => {
 
 /** The first object is a page when it holds a list of records, the first of many records when it has their key, else neither. */
 const firstObject = ({ sink, state, lane, bytes, isLast, lineAt }: Reading, at: number): number => {
-  const page = findList(sink.plan, bytes, at)
+  const page = findList(sink.file === null ? sink.plan : { ...sink.plan, section: null }, bytes, at)
   if (page === null) return cut
   const { end, listAt } = page
   if (listAt !== null) {
     let index = 0
     eachElement(bytes, listAt, 1, (_, recordAt) => {
       index += 1
-      return lane.read(bytes, recordAt, index)
+      return lane.read(bytes, recordAt, index, sink.file === null)
     })
     state.stage = 'done'
     return end
@@ -155,7 +173,7 @@ const firstObject = ({ sink, state, lane, bytes, isLast, lineAt }: Reading, at: 
   if (follows >= bytes.length && !isLast) return cut
   if (follows >= bytes.length && !page.hasKey) throw noList(sink, page.names)
   state.stage = 'record'
-  return lane.read(bytes, at, lineAt(at))
+  return lane.read(bytes, at, lineAt(at), false)
 }
 
 /** Lines of the body, asked for with places that only grow. */

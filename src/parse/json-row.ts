@@ -5,14 +5,17 @@ import { CellError, isNullWord } from '../core/cast-cell.ts'
 import { cut, eachField, skipValue } from './json-scan.ts'
 import { fieldName, type PlannedColumn, RowError } from './parse-plan.ts'
 import { rawText } from './raw-text.ts'
-import { addUnknown } from './parse-report.ts'
+import { createTold } from './tables-of-answer.ts'
 import { createCells, isSame } from './row-cells.ts'
 import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
 /** One record after the other becomes a row or a reject. */
 export interface RecordLane {
-  /** Takes the record that begins at `at`; returns its end, or `cut` (and takes nothing). Throws JsonError. @param line see `RecordPlace` */
-  read(bytes: Buffer, at: number, line: number): number
+  /**
+   * Takes the record that begins at `at`; returns its end, or `cut` (and takes nothing). Throws JsonError, and BAD_RESPONSE where several tables come and
+   * none is named. @param line see `RecordPlace` @param isOwn it is known to be of the definition's table
+   */
+  read(bytes: Buffer, at: number, line: number, isOwn: boolean): number
 }
 
 /** What a field's name means: a column's place and how good the name is for it. */
@@ -33,17 +36,16 @@ const openBrace = 123
 
 export const createRecordLane = (sink: RowSink): RecordLane => {
   const { plan } = sink
-  const meaningOf = fieldMeanings(sink)
-  const valueStarts = new Int32Array(plan.columns.length)
-  const valueEnds = new Int32Array(plan.columns.length)
+  const { length } = plan.columns
+  const [valueStarts, valueEnds, ranks] = [new Int32Array(length), new Int32Array(length), new Int32Array(length)]
   const isList = plan.columns.map(({ column }) => columnTypes[column.type].isList)
-  const ranks = new Int32Array(plan.columns.length)
-  let isCleanText = false
   let twice: string | null = null
-  let fields = 0
+  let [isCleanText, fields] = [false, 0]
+  const [meaningOf, told] = [fieldMeanings(sink), createTold(sink, (place) => ranks[place] !== absent)]
   const onField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number): void => {
-    const meanings = meaningOf(cells.bytes, nameAt, nameEnd, fields)
+    const { meanings, stranger } = meaningOf(cells.bytes, nameAt, nameEnd, fields)
     fields += 1
+    if (stranger !== null) told.add(stranger, () => stringText(cells.bytes.toString('utf8', valueAt, valueEnd)))
     for (let index = 0; index < meanings.length; index += 1) {
       const { place, rank } = meanings[index] ?? nowhere
       const before = ranks[place] ?? absent
@@ -56,8 +58,7 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
   }
   const cells = createCells(plan, (place) => {
     const planned = plan.columns[place]
-    if (planned === undefined) return null
-    if (ranks[place] === absent) return planned.column.ifAbsent
+    if (planned === undefined || ranks[place] === absent) return planned?.column.ifAbsent ?? null
     return fieldText(planned, cells.bytes.toString('utf8', valueStarts[place], valueEnds[place]))
   })
   const begin = (bytes: Buffer): void => {
@@ -68,6 +69,7 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
     }
     twice = null
     fields = 0
+    told.begin()
     ranks.fill(absent)
   }
   /** A string's inside, a number or a list; other words are no cells. What has escapes is never copied. */
@@ -80,8 +82,9 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
     cells.starts[place] = isString ? start + 1 : isToken ? start : -1
     cells.ends[place] = isString ? end - 1 : end
   }
-  const finish = (at: number, end: number, line: number): void => {
+  const finish = (at: number, end: number, line: number, isOwn: boolean): void => {
     const { bytes } = cells
+    if (bytes[at] === openBrace && told.isOther(isOwn, line, fields)) return
     const record = { line, raw: () => rawText(bytes.subarray(at, end)) }
     for (let place = 0; place < ranks.length; place += 1) {
       const bit = ranks[place] === absent ? 2 : 1
@@ -93,10 +96,10 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
     else takeRow(sink, cells, record)
   }
   return {
-    read: (bytes, at, line) => {
+    read: (bytes, at, line, isOwn) => {
       begin(bytes)
       const end = bytes[at] === openBrace ? eachField(bytes, at, 0, onField) : skipValue(bytes, at)
-      if (end !== cut) finish(at, end, line)
+      if (end !== cut) finish(at, end, line, isOwn)
       return end
     },
   }
@@ -112,27 +115,38 @@ const notUtf8 = new RowError(null, 'the record has bytes that are not UTF-8')
 const notObject = new RowError(null, 'the record is not an object')
 
 /** Finds a field's meaning by its name: records repeat their fields in the same order. */
-const fieldMeanings = ({ plan, report }: RowSink) => {
+const fieldMeanings = ({ plan }: RowSink) => {
   const byName = new Map<string, Meaning[]>()
   for (const [place, { names }] of plan.columns.entries()) {
     for (const [rank, name] of names.entries()) byName.set(name, [...(byName.get(name) ?? []), { place, rank }])
   }
-  const inOrder: { written: Buffer; meanings: readonly Meaning[] }[] = []
-  return (bytes: Buffer, start: number, end: number, index: number): readonly Meaning[] => {
+  const inOrder: Field[] = []
+  return (bytes: Buffer, start: number, end: number, index: number): Field => {
     const before = inOrder[index]
-    if (before !== undefined && isSame(bytes, start, end, before.written)) return before.meanings
+    if (before !== undefined && isSame(bytes, start, end, before.written)) return before
     const name = stringText(bytes.toString('utf8', start, end))
     const meanings = byName.get(fieldName(name)) ?? []
-    if (meanings.length === 0 && !plan.knownElsewhere.has(fieldName(name))) addUnknown(report, name.slice(0, 100).toWellFormed())
-    if (index < maxRemembered) inOrder[index] = { written: Buffer.from(bytes.subarray(start, end)), meanings }
-    return meanings
+    const isStrange = meanings.length === 0 && !plan.knownElsewhere.has(fieldName(name))
+    const stranger = isStrange ? name.slice(0, 100).toWellFormed() : null
+    const field = { written: Buffer.from(bytes.subarray(start, end)), meanings, stranger }
+    if (index < maxRemembered) inOrder[index] = field
+    return field
   }
+}
+
+/** A field by its name. */
+interface Field {
+  readonly written: Buffer
+  readonly meanings: readonly Meaning[]
+  /** Its name, where no column has it. */
+  readonly stranger: string | null
 }
 
 const maxRemembered = 200
 
 /** The text of a JSON string. */
-const stringText = (token: string): string => (token.includes('\\') ? String(JSON.parse(token)) : token.slice(1, -1))
+const stringText = (token: string): string =>
+  token.includes('\\') ? String(JSON.parse(token)) : token.startsWith('"') ? token.slice(1, -1) : token
 
 /** A field's value as its column's cast wants it; null for NULL. Throws CellError. @param token as JSON writes it */
 const fieldText = ({ column: { type } }: PlannedColumn, token: string): string | null => {

@@ -31,6 +31,8 @@ export interface ParsePlan {
   readonly knownElsewhere: ReadonlySet<string>
   /** The list of a JSON page that holds the records; null: the only list of objects. */
   readonly recordsIn: string | null
+  /** Fields in which a JSON record may say the name of its table. */
+  readonly tableIn: readonly string[]
   /** Which of several tables in a body is read: its place from 1, or the name of its list; null: there is one. */
   readonly section: number | string | null
   /** Bytes of a part once inflated. */
@@ -60,6 +62,7 @@ export const compileParsePlan = (definition: Definition, box: Box, form: AnswerF
     keyPlaces: definition.key.map((name) => staged.findIndex((column) => column.name === name)).filter((place) => place >= 0),
     knownElsewhere: new Set(others.map((column) => fieldName(column.name))),
     recordsIn: other?.recordsIn ?? form.recordsIn ?? null,
+    tableIn: form.tableIn ?? [],
     section: definition.report.section ?? null,
     maxBytes: definition.limits.maxBodyBytes,
   }

@@ -8,6 +8,7 @@ import { createJsonReader } from './json-reader.ts'
 import { createRecordLane, type RecordLane } from './json-row.ts'
 import type { ParsePlan } from './parse-plan.ts'
 import { createParseReport, type ParseReport } from './parse-report.ts'
+import { checkTables } from './tables-of-answer.ts'
 import { createRowSink, reportFields, type RowSink } from './row-sink.ts'
 
 /** Bytes a reader gets at once, so that its output stays small however large the chunks that arrive. */
@@ -16,8 +17,9 @@ const stepBytes = 128 * 1024
 /** What one part needs is made anew for it; what all parts of an answer can share is made once. */
 const readersOf = (sink: RowSink): ((payload: Payload) => Reader) => {
   let lane: RecordLane | null = null
-  return ({ part, format, mayBeEmpty }) => {
+  return ({ part, file, format, mayBeEmpty }) => {
     sink.part = part
+    sink.file = file ?? null
     const laneOf = (): RecordLane => (lane ??= createRecordLane(sink))
     return byFirstByte({ format, mayBeEmpty: mayBeEmpty === true }, (found) =>
       found === 'json' ? createJsonReader(sink, laneOf()) : createCsvReader(sink),
@@ -32,13 +34,17 @@ export interface AnswerParser {
    * TRUNCATED, BAD_RESPONSE or TOO_LARGE for the part as a whole: then nothing of the answer may be loaded.
    */
   parse(payload: Payload): AsyncGenerator<ParsedChunk, void, void>
-  /** The rows not handed out yet; null where there are none. */
+  /** Called behind the last part: the rows not handed out yet; null where there are none. Throws BAD_RESPONSE where the table of `report.section` did not come. */
   rest(): ParsedChunk | null
 }
 
-/** What was rejected, missing or unknown goes to `report`. */
-export const createAnswerParser = (plan: ParsePlan, report: ParseReport): AnswerParser => {
-  const sink = createRowSink(plan, report)
+/** What was rejected, missing or unknown goes to `report`. @param onAccepted see `RowSink` */
+export const createAnswerParser = (
+  plan: ParsePlan,
+  report: ParseReport,
+  onAccepted: RowSink['onAccepted'] = null,
+): AnswerParser => {
+  const sink = createRowSink(plan, report, onAccepted)
   const readerOf = readersOf(sink)
   return {
     parse: async function* (payload) {
@@ -54,41 +60,38 @@ export const createAnswerParser = (plan: ParsePlan, report: ParseReport): Answer
       reportFields(sink)
       report.empty = report.read === 0
     },
-    rest: () => takeChunk(sink.writer, true),
+    rest: () => {
+      checkTables(sink)
+      return takeChunk(sink.writer, true)
+    },
   }
 }
 
 /** A record as it came, for quarantine. */
 export interface RawRecord {
-  /** Number of the accepted row within the part, from 1. */
+  /** Number of the accepted row within the answer, from 1. */
   readonly ordinal: number
+  readonly part: number
   readonly line: number
   readonly raw: string
 }
 
-/** Raw records of accepted rows of the part, by their number from 1; returns how many rows of the part are accepted. */
+/** Raw records of accepted rows of an answer, by their number from 1. */
 export async function* readRecords(
-  payload: Payload,
+  parts: AsyncIterable<Payload>,
   plan: ParsePlan,
   ordinals: ReadonlySet<number>,
-): AsyncGenerator<RawRecord, number, void> {
+): AsyncGenerator<RawRecord, void, void> {
   const found: RawRecord[] = []
   let ordinal = 0
-  const sink = createRowSink(plan, createParseReport(), ({ line, raw }) => {
+  const parser = createAnswerParser(plan, createParseReport(), ({ line, raw }, part) => {
     ordinal += 1
-    if (ordinals.has(ordinal)) found.push({ ordinal, line, raw: raw() })
+    if (ordinals.has(ordinal)) found.push({ ordinal, part, line, raw: raw() })
   })
-  const reader = readersOf(sink)(payload)
-  for await (const bytes of inflated(payload.body, plan.maxBytes)) {
-    for (let at = 0; at < bytes.length; at += stepBytes) {
-      reader.write(bytes.subarray(at, at + stepBytes))
-      takeChunk(sink.writer, false)
-      yield* found.splice(0)
-    }
+  for await (const part of parts) {
+    for await (const _ of parser.parse(part)) yield* found.splice(0)
+    yield* found.splice(0)
   }
-  reader.end()
-  yield* found.splice(0)
-  return ordinal
 }
 
 type Format = Payload['format']

@@ -1,4 +1,5 @@
 // Where readers put what they read: accepted rows into COPY text, the others into the report.
+import type { Payload } from '../core/types.ts'
 import { type CopyWriter, createCopyWriter, writeBytes } from './copy-text.ts'
 import { maxKeyBytes } from './parse-limits.ts'
 import { type CellOf, filledCells, keyOf, keyProblem, measurePlaces, type ParsePlan, RowError } from './parse-plan.ts'
@@ -13,10 +14,24 @@ export interface RecordPlace {
   readonly raw: () => string
 }
 
+/** Tables of an answer, over all its parts. */
+interface Tables {
+  /** Tables that began so far, and the fields of the last one. */
+  count: number
+  names: readonly string[]
+  /** Of the answer, in which the last one began. */
+  part: number
+  /** Whether the one that the definition names was among them. */
+  found: boolean
+}
+
 /** Where rows go, whatever format they come in. */
 export interface RowSink {
   /** The part at hand; one sink serves all parts of an answer, one after the other. */
   part: number
+  /** Where the answer is several files: that of the part. */
+  file: NonNullable<Payload['file']> | null
+  readonly tables: Tables
   readonly plan: ParsePlan
   readonly report: ParseReport
   readonly writer: CopyWriter
@@ -27,13 +42,15 @@ export interface RowSink {
   suffixBytes: Buffer
   /** By planned column: the sum of 1, a record had its field; 2, one lacked it; 4, a header lacked it. */
   readonly seen: Uint8Array
-  /** Called with each accepted row; null: not asked for. */
-  readonly onAccepted: ((record: RecordPlace) => void) | null
+  /** Called with each accepted row and its part; null: not asked for. */
+  readonly onAccepted: ((record: RecordPlace, part: number) => void) | null
 }
 
 /** @param onAccepted called with the place of each accepted record; null: not asked for */
 export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: RowSink['onAccepted'] = null): RowSink => ({
   part: 0,
+  file: null,
+  tables: { count: 0, names: [], part: 0, found: false },
   plan,
   report,
   writer: createCopyWriter(),
@@ -116,7 +133,7 @@ export const takeRow = (sink: RowSink, cells: Cells, record: RecordPlace): boole
   }
   report.rows += 1
   endRow(sink, suffix)
-  sink.onAccepted?.(record)
+  sink.onAccepted?.(record, sink.part)
   return false
 }
 

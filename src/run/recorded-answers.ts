@@ -11,7 +11,8 @@ import { query, type Row } from '../db/typed-row.ts'
 import { slicesSchema } from '../extract/landing-files.ts'
 import { answerBox } from '../ledger/answers.ts'
 import { constantColumns, copiedColumns, stagedColumns } from '../load/table-columns.ts'
-import { compileParsePlan } from '../parse/parse-plan.ts'
+import { isHeader } from '../parse/csv-reader.ts'
+import { compileParsePlan, type ParsePlan } from '../parse/parse-plan.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
 import { createAnswerParser } from '../parse/parse.ts'
 import { openAnswer } from './open-answer.ts'
@@ -42,6 +43,8 @@ const recordedSchema = z.strictObject({
   dialect: z.string().nullable(),
   /** Texts as they came, one a part. */
   parts: z.array(z.string()),
+  /** Their names, where the answer is several files. */
+  files: z.array(z.string()).optional(),
   expected: outcomeSchema,
 })
 
@@ -84,13 +87,14 @@ const parsed = async (
   definition: Definition,
   source: SourceSpec,
   box: Box,
-  { parts, format, dialect }: Pick<Recorded, 'parts' | 'format' | 'dialect'>,
+  { parts, files, format, dialect }: Pick<Recorded, 'parts' | 'files' | 'format' | 'dialect'>,
   report: ParseReport,
 ): Promise<(string | null)[][]> => {
   const parser = createAnswerParser(compileParsePlan(definition, box, source, dialect), report)
   let copy = ''
   for (const [index, text] of parts.entries()) {
-    const payload: Payload = { format, part: index + 1, mayBeEmpty: true, body: once(Buffer.from(text)) }
+    const file = files === undefined ? {} : { file: { name: files[index] ?? '', of: files } }
+    const payload: Payload = { format, part: index + 1, mayBeEmpty: true, body: once(Buffer.from(text)), ...file }
     for await (const chunk of parser.parse(payload)) copy += chunk.copy.toString('utf8')
   }
   copy += parser.rest()?.copy.toString('utf8') ?? ''
@@ -198,15 +202,18 @@ export const recordAnswer = async (
   const answerId = Number(row.answer_id)
   const box = await answerBox(kysely, answerId, definition)
   const { manifest, parts } = await openAnswer(runtime, { answerId, landing: row.landing })
-  const lists = [source.recordsIn ?? [], ...Object.values(source.dialects ?? {}).map(({ recordsIn }) => recordsIn ?? [])].flat()
+  const plan = compileParsePlan(definition, box, source, manifest.completeness.dialect)
   const texts: string[] = []
+  const files: string[] = []
   let format: Recorded['format'] = 'json'
   for await (const part of parts()) {
     format = part.format
-    if (texts.length > 0) continue
+    // The first page of a walk, all files of a report.
+    if (texts.length > files.length) continue
+    if (part.file !== undefined) files.push(part.file.name)
     const chunks: Uint8Array[] = []
     for await (const chunk of part.body) chunks.push(chunk)
-    texts.push(cut(Buffer.concat(chunks).toString('utf8'), cutting.records, lists))
+    texts.push(cut(Buffer.concat(chunks).toString('utf8'), cutting.records, plan))
   }
   const plain = {
     name: box.key,
@@ -215,28 +222,60 @@ export const recordAnswer = async (
     format,
     dialect: manifest.completeness.dialect ?? null,
     parts: texts,
+    ...(files.length > 0 ? { files } : {}),
   }
   const recorded = cutting.isAnonymous ? anonymous(plain) : plain
   return { definition, recorded: { ...recorded, expected: await outcomeOf(definition, source, recorded) } }
 }
 
-/** The first records: lines of a CSV behind its header, lines of JSON, or elements of a page's list. */
-const cut = (text: string, records: number, lists: readonly string[]): string => {
-  const page = objectIn(text)
-  const found = page === null ? undefined : lists.find((name) => Array.isArray(page[name]))
-  if (page !== null && found !== undefined)
-    return JSON.stringify({ ...page, [found]: (page[found] as readonly unknown[]).slice(0, records) }, null, 1)
-  const lines = text.split('\n')
-  return `${lines
-    .slice(0, text.startsWith('{') ? records : records + 1)
-    .join('\n')
-    .replace(/\n$/, '')}\n`
+/** The first records of each table: lines of a CSV behind its header, records of JSON, or elements of a page's lists. */
+const cut = (text: string, records: number, plan: ParsePlan): string => {
+  const value = jsonIn(text)
+  if (Array.isArray(value))
+    return JSON.stringify(
+      firstOfEach(value, records, (one) => shapeOf(one, plan)),
+      null,
+      1,
+    )
+  const isList = (one: unknown): one is unknown[] => Array.isArray(one) && one.every(isObject)
+  const lists = isObject(value) ? Object.entries(value).filter(([, one]) => isList(one)) : []
+  if (isObject(value) && lists.length > 0) {
+    const shorter = Object.fromEntries(lists.map(([name, one]) => [name, isList(one) ? one.slice(0, records) : one]))
+    return JSON.stringify({ ...value, ...shorter }, null, 1)
+  }
+  const lines = text.split('\n').filter((line) => line !== '')
+  let table = ''
+  const tableOf = (line: string, index: number): string | null => {
+    if (text.startsWith('{')) return shapeOf(jsonIn(line), plan)
+    const cells = line.split(',').map((cell) => cell.replaceAll('"', '').trim())
+    if (index > 0 && !isHeader(cells, plan)) return table
+    table = line
+    return null
+  }
+  return `${firstOfEach(lines, records, tableOf).join('\n')}\n`
 }
 
-const objectIn = (text: string): Readonly<Record<string, unknown>> | null => {
+/** @param kindOf null: it is kept */
+const firstOfEach = <T>(list: readonly T[], most: number, kindOf: (one: T, index: number) => string | null): T[] => {
+  const counts = new Map<string, number>()
+  return list.filter((one, index) => {
+    const kind = kindOf(one, index)
+    if (kind === null) return true
+    counts.set(kind, (counts.get(kind) ?? 0) + 1)
+    return (counts.get(kind) ?? 0) <= most
+  })
+}
+
+/** Records of one table have the same, unless some lack a field. */
+const shapeOf = (record: unknown, { tableIn }: ParsePlan): string =>
+  isObject(record) ? String(tableIn.map((name) => record[name]).find((name) => name !== undefined) ?? Object.keys(record)) : ''
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const jsonIn = (text: string): unknown => {
   try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : null
+    return JSON.parse(text)
   } catch {
     // CSV, or one record a line.
     return null

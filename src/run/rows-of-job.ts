@@ -103,16 +103,7 @@ export const conflictRecords = async (loading: Loading, ordinals: ReadonlySet<nu
   const { plan } = planRows(loading, false)
   const most = ordinals.size > few ? shortRaw : longestRaw
   const entries: ConflictRecord[] = []
-  let before = 0
-  for await (const part of loading.answer.parts()) {
-    const wanted = new Set([...ordinals].map((ordinal) => ordinal - before))
-    const records = readRecords(part, plan, wanted)
-    let next = await records.next()
-    for (; next.done !== true; next = await records.next()) {
-      const { ordinal, line, raw } = next.value
-      entries.push({ ordinal: before + ordinal, part: part.part, line, column: null, reason, raw: cutRaw(raw, most) })
-    }
-    before += next.value
-  }
+  for await (const { raw, ...record } of readRecords(loading.answer.parts(), plan, ordinals))
+    entries.push({ ...record, column: null, reason, raw: cutRaw(raw, most) })
   return entries
 }

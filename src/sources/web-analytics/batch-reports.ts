@@ -30,6 +30,7 @@ const batchReport = (dataset: BatchDataset) =>
     dimensionTables,
     spanOf: spanOfReport,
     openFields: true,
+    tableIn: ['vtable', 'table'],
     spellings,
     extract: (request, context) => extractReport(dataset, request, context),
     listReports,

@@ -7,7 +7,7 @@ import type { Box, Definition } from '../../core/types.ts'
 import { addWindows } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { runReport } from '../../extract/report.ts'
-import type { ReportApi, ReportStatus } from '../../extract/report-api.ts'
+import type { ReportApi, ReportFile, ReportStatus } from '../../extract/report-api.ts'
 import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
 import { askOptional } from './absent.ts'
 import { creditsIn } from './credits-in.ts'
@@ -37,7 +37,6 @@ const text = z
   .catch(null)
 const statusBody = z.looseObject({
   status: z.string(),
-  download_url: z.string().nullish().catch(null),
   used_quota: z.unknown().optional(),
   data_points_count: count,
   errors: text,
@@ -157,16 +156,36 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
       `${box.key}: ${endpoint} answered without a status word (${parsed.error.issues[0]?.message ?? ''}).`,
     )
   }
-  const { status, download_url, used_quota, data_points_count, errors, error_message, message } = parsed.data
+  const { status, used_quota, data_points_count, errors, error_message, message } = parsed.data
+  const files = linkFields.map((name) => filesIn(parsed.data[name])).find(({ length }) => length > 0) ?? []
   return {
     word: shownWord(status),
-    downloadUrl: download_url || null,
+    downloadUrl: files[0]?.url ?? null,
+    ...(files.length > 1 ? { files } : {}),
     usedQuota: creditsIn(used_quota),
     dataPoints: data_points_count ?? null,
     dataVersion: dataVersionIn(parsed.data),
     detail: redact(errors || error_message || message || '').slice(0, longestDetail) || null,
   }
 }
+
+/** One link is what the interface has (4.4); a report of several files was not seen, so that every plain way to list them is read. */
+const linkFields = ['download_url', 'download_urls', 'files']
+const urlFields = ['download_url', 'url', 'link']
+const fileNames = ['vtable', 'table', 'name', 'file_name']
+
+/** Of a text, a list, an object that names files, or one that describes one. */
+const filesIn = (value: unknown, name?: string): readonly ReportFile[] => {
+  if (typeof value === 'string') return value === '' ? [] : [{ name: shownWord(name ?? fileNameIn(value)), url: value }]
+  if (Array.isArray(value)) return value.flatMap((one) => filesIn(one, name))
+  if (!isRecord(value)) return []
+  const field = urlFields.find((one) => typeof value[one] === 'string')
+  if (field === undefined) return Object.entries(value).flatMap(([own, one]) => filesIn(one, own))
+  return filesIn(value[field], fileNames.map((one) => value[one]).find((one) => typeof one === 'string') ?? name)
+}
+
+/** `https://host/reports/website.csv.gz?sign=1` is `website`. */
+const fileNameIn = (url: string): string => (/([^/?#]*?)(\.(csv|json|ndjson|jsonl|gz))*([?#].*)?$/i.exec(url) ?? [])[1] ?? ''
 
 const freeRetry = async (http: HttpClient, reportId: string): Promise<boolean> => {
   const url = http.url('retry', endpoints.retry)
@@ -192,8 +211,11 @@ export async function* extractReport(
     resubmitUncertain: context.resubmitUncertain,
   })
   const format = definition.params['response_format'] === 'json' ? 'json' : 'csv'
-  yield { format, part: 1, body: finished.stream.body, mayBeEmpty: finished.dataPoints === 0 }
-  const { dataPoints, usedQuota, dataVersion } = finished
+  const { dataPoints, usedQuota, dataVersion, names: of } = finished
+  for (const [index, name] of of.entries()) {
+    const { body } = index === 0 ? finished.stream : await finished.open(index)
+    yield { format, part: index + 1, body, mayBeEmpty: dataPoints === 0, ...(of.length > 1 ? { file: { name, of } } : {}) }
+  }
   return { fingerprint: { lastUpdated: null, count: null, dataVersion }, expectedRows: null, dataPoints, usedQuota }
 }
 

@@ -699,3 +699,19 @@ describe('words for a state', () => {
     expect(isKnownStatus('composting')).toBe(false)
   })
 })
+
+test('a report of several files opens each with its own link, and with a fresh one where that is refused', async () => {
+  const files = (round: number) => ['one', 'two'].map((name) => ({ name, url: `https://files/${name}/${round}` }))
+  const several = (round: number) => ({ ...finished, files: files(round) })
+  const { calls, outcome } = play({
+    record: { state: 'ready', polls: 4 },
+    statuses: [several(1), several(2)],
+    downloads: [200, 410, 200],
+  })
+  const { report } = await outcome
+  expect(report?.names).toEqual(['one', 'two'])
+  expect((await report?.open(1))?.status).toBe(200)
+  expect(calls.filter((call) => call.startsWith('download'))).toEqual(
+    ['one/1', 'two/1', 'two/2'].map((path) => `download https://files/${path}`),
+  )
+})

@@ -6,36 +6,30 @@ import { column, parseBody, payloadOf, planOf, parsePayload } from './parsing.ts
 const plan = planOf([column('keyword', 'text', { isKey: true }), column('clicks', 'bigint')])
 
 const recordsOf = async (format: 'csv' | 'json', body: string, ordinals: number[]) => {
-  const reader = readRecords(payloadOf(format, body, 7), plan, new Set(ordinals))
-  const found: unknown[] = []
-  for (;;) {
-    const next = await reader.next()
-    if (next.done === true) return { found, accepted: next.value }
-    found.push(next.value)
+  async function* parts() {
+    yield payloadOf(format, body, 7)
   }
+  return Array.fromAsync(readRecords(parts(), plan, new Set(ordinals)))
 }
 
 describe('raw records of accepted rows', () => {
   test('are found by their number among the accepted rows of a CSV', async () => {
     const body = 'keyword,clicks\na,1\nb,bad\n\n"c\nd",2\r\ne,3'
-    expect(await recordsOf('csv', body, [1, 2, 3, 9])).toEqual({
-      found: [
-        { ordinal: 1, line: 2, raw: 'a,1' },
-        { ordinal: 2, line: 5, raw: '"c\nd",2' },
-        { ordinal: 3, line: 7, raw: 'e,3' },
-      ],
-      accepted: 3,
-    })
+    expect(await recordsOf('csv', body, [1, 2, 3, 9])).toEqual([
+      { ordinal: 1, part: 1, line: 2, raw: 'a,1' },
+      { ordinal: 2, part: 1, line: 5, raw: '"c\nd",2' },
+      { ordinal: 3, part: 1, line: 7, raw: 'e,3' },
+    ])
     expect((await parseBody(plan, payloadOf('csv', body))).rows[1]).toEqual(['c\nd', '2'])
   })
 
   test('are found in JSON, as they were written', async () => {
     const body = '{"keywords":[{"keyword":"a", "clicks":1.0},{"clicks":1},{"keyword":"b"}]}'
-    expect(await recordsOf('json', body, [2])).toEqual({ found: [{ ordinal: 2, line: 3, raw: '{"keyword":"b"}' }], accepted: 2 })
+    expect(await recordsOf('json', body, [2])).toEqual([{ ordinal: 2, part: 1, line: 3, raw: '{"keyword":"b"}' }])
   })
 
-  test('leave the count alone when none is asked for', async () => {
-    expect(await recordsOf('csv', 'keyword,clicks\na,1\n', [])).toEqual({ found: [], accepted: 1 })
+  test('are none when none is asked for', async () => {
+    expect(await recordsOf('csv', 'keyword,clicks\na,1\n', [])).toEqual([])
   })
 })
 

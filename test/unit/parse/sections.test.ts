@@ -1,6 +1,8 @@
 // A report whose file holds several tables: the definition names the one it reads; without a name nothing is guessed.
 import { describe, expect, test } from 'vitest'
-import { column, definitionOf, failureOf, parseBody, payloadOf } from './parsing.ts'
+import { column, decodeCopy, definitionOf, failureOf, parseBody, payloadOf } from './parsing.ts'
+import { createAnswerParser } from '../../../src/parse/parse.ts'
+import { createParseReport } from '../../../src/parse/parse-report.ts'
 import { compileParsePlan } from '../../../src/parse/parse-plan.ts'
 import { generalReport } from '../../../src/sources/web-analytics/batch-reports.ts'
 
@@ -85,4 +87,128 @@ describe('a JSON page of several lists', () => {
     )
     expect(await failure('geography', 'json', page)).toMatch(/holds no list of records.*expected `geography`/)
   })
+})
+
+/** Files of one answer, by name, through one parser. */
+const parseFiles = async (section: number | string | undefined, format: 'csv' | 'json', files: Record<string, string>) => {
+  const report = createParseReport()
+  const parser = createAnswerParser(planOf(section), report)
+  const of = Object.keys(files)
+  let copy = ''
+  for (const [index, [name, body]] of Object.entries(files).entries())
+    for await (const chunk of parser.parse({ ...payloadOf(format, body, 7), part: index + 1, file: { name, of } }))
+      copy += chunk.copy
+  return { rows: decodeCopy(copy + (parser.rest()?.copy ?? '')), report }
+}
+
+const lines = (...records: readonly object[]): string => records.map((record) => `${JSON.stringify(record)}\n`).join('')
+const ownRecords = [
+  { domain: 'a.com', date: '2026-01', visits: 1 },
+  { domain: 'b.com', date: '2026-01', visits: 2 },
+]
+const ranks = [
+  { domain: 'a.com', date: '2026-01', rank: 7 },
+  { domain: 'b.com', date: '2026-01', rank: 8 },
+]
+const channels = [{ country: 'US', date: '2026-01', channel: 'mail', channel_visits: 3 }]
+
+describe('an answer of several files', () => {
+  const inCsv = { website: others[0] ?? '', channels: others[1] ?? '', traffic: own }
+  const inJson = { website: lines(...ranks), channels: JSON.stringify({ data: channels }), traffic: JSON.stringify(ownRecords) }
+
+  test.each([
+    ['csv', inCsv, 4],
+    ['json', inJson, 3],
+  ] as const)(
+    'gives the rows of the %s file that the definition names, by its name or its place',
+    async (format, files, other) => {
+      for (const section of ['traffic', 3]) {
+        const { rows: found, report } = await parseFiles(section, format, files)
+        expect(found).toEqual(rows)
+        expect(report).toMatchObject({ read: 2, rejects: 0, passedOver: other, unknownColumns: [], missingColumns: [] })
+      }
+    },
+  )
+
+  test.each([
+    ['csv', inCsv],
+    ['json', inJson],
+  ] as const)('in %s is refused where none is named, or one that is not there, with the names of all', async (format, files) => {
+    expect(await failureOf(parseFiles(undefined, format, files))).toMatch(
+      /^BAD_RESPONSE: Part 2, line 1: a second table begins .*report: \{ section: 1 \}.* or name of another \(files: website, channels, traffic\)/s,
+    )
+    expect(await failureOf(parseFiles('geography', format, files))).toMatch(
+      /^BAD_RESPONSE: .* 3 tables \(files: website, channels, traffic\); .*names 'geography'/s,
+    )
+  })
+
+  test('is one table where all have the same fields: a large report in pieces loads whole', async () => {
+    for (const [format, body] of [
+      ['csv', own],
+      ['json', lines(...ownRecords)],
+    ] as const) {
+      const { rows: found, report } = await parseFiles(undefined, format, { 'part-1': body, 'part-2': body })
+      expect(found).toEqual([...rows, ...rows])
+      expect(report).toMatchObject({ read: 4, passedOver: 0 })
+    }
+  })
+})
+
+describe('JSON records of several tables, one after the other', () => {
+  test.each([
+    ['the second', 2, lines(...ranks, ...ownRecords, ...channels)],
+    ['the first, whatever comes between its records', 1, lines(ownRecords[0] ?? {}, ...ranks, ownRecords[1] ?? {})],
+    ['the third, in one list', 3, JSON.stringify([...channels, ...ranks, ...ownRecords])],
+  ])('give those of the table that the definition names by its place: %s', async (_, section, body) => {
+    for (const size of [1, 7, 1_000]) {
+      const { rows: found, report } = await parse(section, 'json', body, size)
+      expect(found).toEqual(rows)
+      expect(report).toMatchObject({ read: 2, rejects: 0, unknownColumns: [], missingColumns: [] })
+      expect(report.passedOver).toBeGreaterThan(1)
+    }
+  })
+
+  test('that say the name of their table are told apart by it, even with the same fields', async () => {
+    const body = lines(
+      ...ownRecords.map((one) => ({ vtable: 'mobile', ...one, visits: 9 })),
+      ...ownRecords.map((one) => ({ vtable: 'all', ...one })),
+    )
+    for (const section of ['all', 2]) expect((await parse(section, 'json', body)).rows).toEqual(rows)
+    expect(await failure(undefined, 'json', body)).toMatch(
+      /^BAD_RESPONSE: Part 1, line 3: a second table begins .*such as 'all'/s,
+    )
+    expect(await failure('desktop', 'json', body)).toMatch(/holds 2 tables; .*names 'desktop'/s)
+  })
+
+  test('are refused where none is named, with the fields of both and what to write', async () => {
+    expect(await failure(undefined, 'json', lines(...ownRecords, ...channels))).toMatch(
+      /^BAD_RESPONSE: Part 1, line 3: a second table begins \(country, channel, channel_visits\) under that of .*visits.*report: \{ section: 1 \}/s,
+    )
+  })
+
+  test('are one table where records lack what each may lack, and a new field is no table', async () => {
+    const body = lines(
+      { domain: 'a.com', date: '2026-01', note: 'x' },
+      { ...ownRecords[1], note: 'y' },
+      { domain: 'a.com', date: '2026-01' },
+    )
+    expect((await parse(undefined, 'json', body)).rows).toHaveLength(3)
+    const first = lines({ domain: 'a.com', date: '2026-01' }, ...ownRecords)
+    expect((await parse(undefined, 'json', first)).rows).toEqual([['a.com', '2026-01-01', null], ...rows])
+    expect((await parse(undefined, 'json', lines(...ranks))).report).toMatchObject({ read: 2, missingColumns: ['visits'] })
+  })
+})
+
+test('JSON whose records all lack a part of the key is refused by the name of the column, not record by record', async () => {
+  const renamed = ownRecords.map(({ domain, ...rest }) => ({ site: domain, ...rest }))
+  for (const body of [lines(...renamed), JSON.stringify(renamed), JSON.stringify({ data: renamed })])
+    expect(await failure(undefined, 'json', body)).toMatch(
+      /^BAD_RESPONSE: No record of part 1 has 'domain' for key column 'domain'; .*: site\. Nothing was loaded/s,
+    )
+  const { report } = await parse(undefined, 'json', lines(...renamed, ...ownRecords))
+  expect(report).toMatchObject({ read: 4, rejects: 2 })
+  // More than are kept before the answer fails for their number.
+  expect(await failure(undefined, 'json', lines(...Array.from({ length: 101_000 }, () => renamed[0] ?? {})))).toMatch(
+    /^BAD_RESPONSE: No record/,
+  )
 })

@@ -1,0 +1,140 @@
+// The tables of one answer, one below the other or in files of their own: which of them the definition reads (`report.section`), by place or by name.
+import { excerpt } from '../core/cast-cell.ts'
+import { counted } from '../core/counted.ts'
+import { EtlError } from '../core/errors.ts'
+import { measurePlaces } from './parse-plan.ts'
+import { addUnknown } from './parse-report.ts'
+import type { RowSink } from './row-sink.ts'
+
+/** Takes note of another table. Throws BAD_RESPONSE where the definition does not tell them apart. @param label its name in the answer; null: it has none */
+export const beginTable = (sink: RowSink, line: number, names: readonly string[], label: string | null): void => {
+  const { tables, plan, file, part } = sink
+  tables.count += 1
+  const hasName = label !== null || (file !== null && tables.part !== part)
+  const isNamed = typeof plan.section === 'number' || (plan.section !== null && hasName)
+  if (tables.count > 1 && !isNamed)
+    throw new EtlError(
+      'BAD_RESPONSE',
+      `Part ${part}, line ${line}: a second table begins (${excerpt(names.join(', '))}) under that of ${excerpt(tables.names.join(', '))}. Nothing was loaded. ` +
+        `To read the first of them write \`report: { section: 1 }\` into the definition, or the place${hasName ? ' or name' : ''} of another${label === null ? offered(sink) : `, such as '${excerpt(label)}'`}; the next run reads it so.`,
+    )
+  ;[tables.names, tables.part] = [names, part]
+}
+
+/** Whether the table is the definition's. @param place among the tables, from 1 */
+export const isWanted = ({ tables, plan: { section }, file }: RowSink, place: number, label: string | null): boolean => {
+  const name = label ?? file?.name ?? null
+  const isIt = typeof section === 'number' ? section === place : section === null || name === null || section === name
+  tables.found ||= isIt
+  return isIt
+}
+
+/** A record of another table; the service counts it with the others. */
+export const leaveTable = ({ report }: RowSink, cells: number): void => {
+  report.passedOver += 1
+  report.cellsLeftOut.most += cells
+}
+
+/** At the end of the answer. Throws BAD_RESPONSE where it has tables, and not the one that the definition names. */
+export const checkTables = (sink: RowSink): void => {
+  const { tables, plan, part } = sink
+  if (tables.count === 0 || tables.found) return
+  const wanted = typeof plan.section === 'number' ? `table ${plan.section}` : `'${plan.section}'`
+  throw new EtlError(
+    'BAD_RESPONSE',
+    `Part ${part} holds ${counted(tables.count, 'table')}${offered(sink)}; \`report.section\` of the definition names ${wanted}. Nothing was loaded.`,
+  )
+}
+
+const offered = ({ file }: RowSink): string => (file === null ? '' : ` (files: ${excerpt(file.of.join(', '), 300)})`)
+
+/** What to do where a table lacks part of the key. @param what the service calls by another name now */
+export const ifRenamed = (what: 'column' | 'field', sink: RowSink): string =>
+  `Nothing was loaded. If the service renamed a ${what}, name it in \`from\` of the column; if the answer holds several tables${offered(sink)}, ` +
+  'write the place or name of yours: `report: { section: 2 }`; otherwise check the landed file.'
+
+/** What the JSON record at hand tells of its table. */
+export interface Told {
+  begin(): void
+  /** A field that no column has. @param text its value */
+  add(name: string, text: () => string): void
+  /** Whether it is of another table, and left; if not, what no column has is news. Throws BAD_RESPONSE. @param isOwn see `RecordLane` */
+  isOther(isOwn: boolean, line: number, fields: number): boolean
+}
+
+/** A table of records without a name. */
+interface Unnamed {
+  readonly place: number
+  readonly strangers: Set<string>
+  hasMeasure: boolean
+}
+
+/**
+ * Records that say the name of their table are told apart by it. Without a name, those of one table share a field that no column has, or have one of the
+ * definition's measures: fields that some of them lack make no other table of them.
+ * @param has whether the record at hand has a field of that column
+ */
+export const createTold = (sink: RowSink, has: (place: number) => boolean): Told => {
+  const { plan, tables, report } = sink
+  const named = new Map<string, number>()
+  const unnamed: Unnamed[] = []
+  const known = new Set<string>()
+  const own = plan.columns.map(({ column }) => column.name)
+  const measures = measurePlaces(plan)
+  let strangers: string[] = []
+  let label: string | null = null
+  /** The part whose records with a measure are the definition's. */
+  let ownPart = 0
+  const begin = (line: number, from: readonly string[] = []): number => {
+    beginTable(sink, line, [...strangers, ...from], label)
+    return tables.count
+  }
+  const placeOf = (hasMeasure: boolean, line: number): number => {
+    if (label !== null) {
+      const place = named.get(label) ?? begin(line)
+      named.set(label, place)
+      return place
+    }
+    const isPlain = strangers.length === 0 && !hasMeasure
+    const isOf = (one: Unnamed): boolean =>
+      (one.hasMeasure && (hasMeasure || isPlain)) ||
+      (one.strangers.size === 0 && !one.hasMeasure) ||
+      strangers.some((name) => one.strangers.has(name))
+    let found = (measures.length > 0 ? unnamed.find(isOf) : unnamed[0]) ?? (isPlain ? unnamed[0] : undefined)
+    if (found === undefined) {
+      found = { place: begin(line, hasMeasure ? own : []), strangers: new Set(), hasMeasure }
+      unnamed.push(found)
+    }
+    found.hasMeasure ||= hasMeasure
+    for (const name of strangers) found.strangers.add(name)
+    return found.place
+  }
+  const isTaken = (line: number): boolean => {
+    const hasMeasure = measures.some(has)
+    // The next record of the same table.
+    if (ownPart === sink.part && hasMeasure && label === null && strangers.every((name) => known.has(name))) return true
+    const isIt = isWanted(sink, placeOf(hasMeasure, line), label)
+    if (isIt && hasMeasure && label === null) ownPart = sink.part
+    return isIt
+  }
+  return {
+    begin: () => {
+      ;[label, strangers] = [null, []]
+    },
+    add: (name, text) => {
+      strangers.push(name)
+      if (plan.tableIn.includes(name)) label ??= text()
+    },
+    isOther: (isOwn, line, fields) => {
+      if (!isOwn && !isTaken(line)) {
+        leaveTable(sink, fields)
+        return true
+      }
+      for (const name of strangers) {
+        if (!known.has(name)) addUnknown(report, name)
+        known.add(name)
+      }
+      return false
+    },
+  }
+}
