@@ -1,7 +1,7 @@
 // One job's answer from the service to the landing: parts pass through while they are written, and are whole and durable at the end.
 import { randomBytes } from 'node:crypto'
 import type { Completeness } from '../core/completeness.ts'
-import { EtlError, isEtlError } from '../core/errors.ts'
+import { type ErrorCode, EtlError, isEtlError } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import type { Manifest } from '../extract/landing.ts'
 import type { LandingWriter } from '../extract/landing-store.ts'
@@ -40,17 +40,27 @@ export interface Kept extends Omit<Payload, 'body'> {
   readonly chunks: readonly Uint8Array[]
 }
 
+/** What ends a walk though its pages are as good as before: no more money, a stop, an outage. */
+const goesOnLater: ReadonlySet<ErrorCode> = new Set([
+  'QUOTA_EXHAUSTED',
+  'INTERRUPTED',
+  'RATE_LIMITED',
+  'SERVICE_UNREACHABLE',
+  'SERVICE_ERROR',
+  'SERVICE_TIMEOUT',
+])
+
 /** So many bytes of an answer are kept. */
 const keptBytes = 256 * 1024
 
 /**
  * Asks the source and writes all it answers. Nothing is opened before the first part has begun to arrive: a report that is still being made throws
- * REPORT_PENDING here. After any error nothing of the landing is left, but for pages that a budget cut off. @param loaded SHA-256 of the answer that the units
+ * REPORT_PENDING here. After any error nothing of the landing is left, but for paid pages of a walk that goes on later. @param loaded SHA-256 of the answer that the units
  * hold, where it may stand: the same bytes are not landed again
  */
 export const land = async (
   work: LandWork,
-  context: SourceContext & Partial<Pick<OpenContext, 'billed'>>,
+  context: SourceContext & Partial<Pick<OpenContext, 'billed' | 'paidPages'>>,
   askNumber: () => Promise<string>,
   keepBegun: (locator: string) => Promise<void> = async () => undefined,
   loaded: string | null = null,
@@ -58,11 +68,11 @@ export const land = async (
   const { runtime, claim, definition, source } = work
   const parts = source.extract({ definition, box: claim.box }, context)
   const say = sayOnce(work, context)
-  const { billed = () => null } = context
+  const { billed = () => null, paidPages = () => 0 } = context
   let writer: LandingWriter | null = null
   let kept: Kept[] | null = []
   let room = keptBytes
-  let pages = 0
+  let isBetweenParts = false
   try {
     let next = await parts.next()
     writer = await openWriter(work, await askNumber())
@@ -70,6 +80,7 @@ export const land = async (
       if (context.signal.aborted)
         throw new EtlError('INTERRUPTED', `Stopped while reading ${claim.box.key}; run the same command again to resume.`)
       runtime.progress.counters.pages += 1
+      isBetweenParts = false
       const { body, ...part } = writer.part(masked(next.value, definition.limits.maxBodyBytes, say))
       const chunks: Uint8Array[] = []
       for await (const chunk of body) {
@@ -78,7 +89,7 @@ export const land = async (
         else kept = null
       }
       kept?.push({ ...part, chunks })
-      pages += 1
+      isBetweenParts = true
     }
     const { dialect } = context.http
     const paid = billed()
@@ -94,7 +105,7 @@ export const land = async (
     return { locator, manifest, completeness, kept }
   } catch (error) {
     // Pages that were paid for are kept: the walk goes on from there.
-    if (writer !== null && pages > 0 && isEtlError(error) && error.code === 'QUOTA_EXHAUSTED') {
+    if (writer !== null && isBetweenParts && paidPages() > 0 && isEtlError(error) && goesOnLater.has(error.code)) {
       await writer.finish({ completeness: begunOnly })
       await keepBegun(writer.locator)
       writer = null

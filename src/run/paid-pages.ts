@@ -1,4 +1,4 @@
-// Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read; those of a walk that a budget stopped are kept.
+// Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read; those of a walk that was stopped are kept.
 import { createTurns } from '../core/clock.ts'
 import { type EtlError, isEtlError } from '../core/errors.ts'
 import { creditsFor, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
@@ -18,6 +18,8 @@ export interface PaidPages {
   readonly paying: NonNullable<UnitHttpOptions['paying']>
   /** What their bills said together; null: none was paid for, or not all have said. */
   billed(): number | null
+  /** How many were paid for. */
+  paidPages(): number
   /** Runs that wait for this job's page or its money wait no longer. */
   end(): Promise<void>
 }
@@ -83,6 +85,7 @@ export const paidPages = (
       }
     },
     billed: () => bills.reduce((sum, bill) => (sum === null || bill === null ? null : sum + bill), bills.length > 0 ? 0 : null),
+    paidPages: () => bills.length,
     end: async () => {
       for (const end of ends) end()
       await purse?.end()

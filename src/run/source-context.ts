@@ -14,6 +14,7 @@ import { withReceipts } from './leave-receipts.ts'
 export interface OpenContext extends SourceContext {
   end(): Promise<void>
   readonly billed: PaidPages['billed']
+  readonly paidPages: PaidPages['paidPages']
   readonly begun: BegunWalk
 }
 
@@ -42,6 +43,7 @@ export const contextOf = (work: JobWork): OpenContext => {
     http: httpOf(work, log, subject, pages.paying),
     end: pages.end,
     billed: pages.billed,
+    paidPages: pages.paidPages,
     begun,
     report: withReceipts(memo, work),
     log,

@@ -2,12 +2,13 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { hashText, pick, unit } from '../../src/sandbox/hash.ts'
 import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
 import { type Price, priceBases } from '../../src/sandbox/vendor/vendor-prices.ts'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
-import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
 
@@ -32,19 +33,16 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
+const environment = () => ({
+  WEB_ANALYTICS_BASE_URL: service.url,
+  WEB_ANALYTICS_API_KEY: service.apiKey,
+  DATABASE_URL: db.url,
+  MILLRACE_HOME: join(folder, 'home'),
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+})
+
 const millrace = (args: readonly string[], more: Readonly<Record<string, string>> = {}) =>
-  runWarm(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: service.url,
-      WEB_ANALYTICS_API_KEY: service.apiKey,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-      ...more,
-    },
-    folder,
-  )
+  runWarm([...args, '--json'], { ...environment(), ...more }, folder)
 
 const month = (name: string): string[] => ['--from', name, '--to', name]
 const keywords = (...args: string[]): string[] => ['backfill', 'keywords', ...args]
@@ -149,6 +147,46 @@ test('a walk that would pass the budget stops between pages and goes on from the
   expect(summaryOf(again).units).toMatchObject({ loaded: 1 })
   expect(charged()).toBe(500)
   within((await onRecord()).used, charged())
+})
+
+/** The fifth of five pages is not answered. */
+const stalled = async (times: number, headers: Record<string, string>): Promise<void> => {
+  await start({
+    keywords: 5_000,
+    prices: { keywords: { by: 'rows-returned', credits: 0.1 } },
+    replies: [{ endpoint: 'keywords', match: ['offset=4000'], times, status: 503, headers }],
+  })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+}
+const stalledWalk = [...keywords(...month('2026-08'), '--only', 'country=us', '--yes')]
+const goesOn = async (): Promise<void> => {
+  const again = await millrace(stalledWalk)
+  expect(again.code, again.stderr).toBe(0)
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
+  expect(charged()).toBe(500)
+  within((await onRecord()).used, charged())
+  expect((await millrace(['replay', 'keywords', ...month('2026-08')])).code).toBe(0)
+}
+
+test('a walk that an outage broke off goes on from the pages it paid for', async () => {
+  await stalled(1, {})
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('attempts: 5', 'attempts: 1'))
+  const first = await millrace(stalledWalk)
+  expect(first.code, first.stderr).toBe(1)
+  expect(charged()).toBe(400)
+  await goesOn()
+})
+
+test('a walk that was stopped goes on from the pages it paid for', async () => {
+  await stalled(1, { 'retry-after': '60' })
+  const first = startCommand([...stalledWalk, '--json'], environment(), folder)
+  while (charged() < 400) await setTimeout(20)
+  await setTimeout(300)
+  first.child.kill('SIGINT')
+  expect((await first.result).code).toBe(130)
+  expect(charged()).toBe(400)
+  await goesOn()
 })
 
 test('the first N keywords are asked for and paid, complete by declaration; another N is a plan with a price', async () => {
