@@ -5,6 +5,7 @@ import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { bucketSetting } from '../core/landing-setting.ts'
 import { withPackages } from '../core/optional-package.ts'
+import { alignDown, parsePeriod } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
 import { bucketClient } from '../extract/landing.ts'
 import { type ExportTarget, exportMonths, folderTarget } from '../semantic/export/export-months.ts'
@@ -29,14 +30,9 @@ export const exportFiles: Handler = async (invocation) => {
   })
 }
 
-/** First day of a month written as YYYY-MM. */
-const monthOf = (option: string, value: unknown): string | null => {
-  if (value === undefined) return null
-  const text = String(value)
-  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(text))
-    throw new EtlError('USAGE', `${option} is '${text}', expected a month such as 2026-01.`)
-  return `${text}-01`
-}
+/** First day of the month. */
+const monthOf = (option: string, value: unknown): string | null =>
+  value === undefined ? null : alignDown(parsePeriod(String(value), option), 'month')
 
 const byMonthOf = ({ options }: Invocation): boolean => {
   const { by, since } = options
