@@ -82,9 +82,11 @@ const print = (output: Output, status: Status, display: string, times: Times): v
       output.line(
         `${pipeline}: ${counted(capped, 'unit')} capped at the limit, so there may be more rows; \`millrace plan\` prices a higher one.`,
       )
-  for (const { pipeline, breaks_noticed_from: from } of status.pipelines)
-    if (from !== null)
-      output.line(`${pipeline}: too young for a change of the service's method to be noticed; that begins on ${from}.`)
+  const young = status.pipelines.filter(({ breaks_noticed_from: from }) => from !== null)
+  if (young.length > 0)
+    output.line(
+      `Too young for a change of the service's method to be noticed: ${young.map(({ pipeline, breaks_noticed_from: from }) => `${pipeline} (until ${from})`).join(', ')}.`,
+    )
   printWords(output, status)
   printTroubled(output, status)
   printReplays(output, status)
