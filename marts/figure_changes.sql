@@ -6,12 +6,19 @@
 -- column pipeline: The pipeline.
 -- column month: First day of the month whose figures it is about.
 -- column changed_at: When it happened; NULL where something is not loaded.
--- column why: restated, dialect (asked for in another way), method (the service counts otherwise), came (first loaded), went (no rows any more), not loaded, or version (another was published).
+-- column why: restated, dialect (asked for in another way), method (the service counts otherwise), came (first loaded), went (no rows any more), not loaded, version (another was published), or table (another pipeline continues it).
 -- column slice: What it is about: a value or a list of values for each dimension, as JSON text; NULL: all of them.
 -- column rows_changed: Rows with another value than before. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column rows_ended: Rows that vanished. Unit: rows.
--- column detail: The version, or why it is not loaded.
+-- column detail: The version, or why it is not loaded; the pipeline that continues this one, where it is of that one's rows.
+with recursive ends as (
+  select p.pipeline, p.definition ->> 'successor' as next, (p.definition #>> '{window,publication,until}')::date as ends_on, p.updated_at
+  from etl.pipelines p where p.definition ->> 'successor' is not null and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
+), series as (
+  select pipeline, next, ends_on from ends
+  union select s.pipeline, e.next, greatest(s.ends_on, e.ends_on) from series s join ends e on e.pipeline = s.next
+), changes as not materialized (
 select r.pipeline, date_trunc('month', r.window_from::timestamp)::date as month, r.seen_at as changed_at,
   case r.cause when 'service' then 'restated' else r.cause end as why, r.slice, r.rows_changed, r.rows_new, r.rows_ended, null as detail
 from bi.restatements r
@@ -40,3 +47,14 @@ select v.pipeline, w.month, v.published_at, 'version', null, null, null, null, '
 from etl.published_versions v join (select distinct pipeline, version, date_trunc('month', window_from::timestamp)::date as month from etl.window_list) w
   on w.pipeline = v.pipeline and w.version = v.version
 where isfinite(v.published_at)
+)
+select pipeline, month, changed_at, why, slice, rows_changed, rows_new, rows_ended, detail from changes
+union all
+-- What a pipeline shows after its end are the rows of the one that continues it.
+select s.pipeline, c.month, c.changed_at, c.why, c.slice, c.rows_changed, c.rows_new, c.rows_ended, concat_ws(': ', c.pipeline, c.detail)
+from series s join changes c on c.pipeline = s.next and c.month >= date_trunc('month', s.ends_on::timestamp)
+union all
+select s.pipeline, w.month, e.updated_at, 'table', null, null, null, null, s.next
+from series s join ends e on e.next = s.next join (select distinct pipeline, date_trunc('month', window_from::timestamp)::date as month from etl.window_list) w
+  on w.pipeline in (s.pipeline, s.next) and w.month >= date_trunc('month', s.ends_on::timestamp)
+group by 1, 2, 3, 9

@@ -14,6 +14,8 @@ export interface Policy {
   readonly force: boolean
   /** With force: what such a run has asked for since, before it was stopped, is not asked for once more. Default: nothing. */
   readonly taken?: TakenAnew | undefined
+  /** With force: the ask number at which the run began; what another version asked for since serves this one. null: it is only previewed. */
+  readonly begunAt?: string | null
   /** Submissions whose answer was lost may be sent again. */
   readonly resubmitUncertain: boolean
   /** Reports that the service could not make may be bought again; so does force. */
@@ -252,11 +254,12 @@ const isOnTime = ({ force }: Policy, refresh: Refresh): RawBuilder<boolean> => {
 }
 
 /** An answer for a loaded unit is one that was asked for after what may have changed; for who forces, since the force began. */
-const isNews = ({ force, taken }: Policy, refresh: Refresh): RawBuilder<unknown> => {
+const isNews = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): RawBuilder<unknown> => {
+  const begun = taken?.since ?? begunAt
   if (force)
-    return taken === undefined
+    return begun === null
       ? sql`false`
-      : sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isSince(taken.since)})`
+      : sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isSince(begun)}) and r.ask_number > coalesce(u.ask_number, 0)`
   const since = sinceOf(refresh)
   return since === null
     ? sql`u.answer_id is null`

@@ -75,6 +75,12 @@ export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unk
     : { runId: Number(row.run_id), startedAt: row.started_at, since: row.begun_at_ask }
 }
 
+/** The ask number at which the run began; null: there is no such run. */
+export const begunAtAsk = async (db: Db, runId: number): Promise<string | null> => {
+  const row = await db.selectFrom('etl.runs').select('begun_at_ask').where('run_id', '=', String(runId)).executeTakeFirst()
+  return row?.begun_at_ask ?? null
+}
+
 export const runState = async (db: Db, runId: number): Promise<RunState | null> => {
   const row = await db.selectFrom('etl.runs').select('state').where('run_id', '=', String(runId)).executeTakeFirst()
   return row?.state ?? null

@@ -13,6 +13,7 @@ import { type UsualRule, usualRule } from '../ledger/guard-usual.ts'
 import { everAskedForTop, type RegisteredPipeline } from '../ledger/pipelines.ts'
 import type { JobFrame } from '../ledger/register-jobs.ts'
 import { newestRelease } from '../ledger/releases.ts'
+import { begunAtAsk } from '../ledger/runs.ts'
 import { datasetOf } from '../ledger/data-points.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
 import type { RequestRecord } from '../ledger/requests.ts'
@@ -157,6 +158,7 @@ const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
       kind: source.kind,
       force: isForced(scope),
       taken: scope.takenSince == null ? undefined : { since: scope.takenSince, ...asks },
+      begunAt: isForced(scope) ? await begunAtAsk(db, input.runId) : null,
       resubmitUncertain: maySendAgain && (runtime.consent.resubmitUncertain || definition.report.resubmitUncertain),
       resubmitFailed: definition.report.resubmitFailed,
     },

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { asksOf } from '../../src/core/asks.ts'
+import type { Definition } from '../../src/core/types.ts'
 import { allLoaded, died, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
 import {
   definitionFor,
@@ -19,6 +20,20 @@ import {
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
+
+const isAnswerTo = async (definition: Definition, answer: number): Promise<void> => {
+  await sql`update etl.answer_rows set shape_id = etl.shape_of(${asksOf(definition)}, '{}', null, null, null, null, null, null) where answer_id = ${answer}`.execute(
+    db.database.kysely,
+  )
+}
+
+/** Every open job is loaded; the answers of all jobs. */
+const loadedAsAsked = async (definition: Definition): Promise<number[]> => {
+  await allLoaded(db, definition)
+  const answers = (await jobsOf(db, definition)).flatMap(({ answerId }) => answerId ?? [])
+  for (const answer of answers) await isAnswerTo(definition, answer)
+  return answers
+}
 
 describe('definitions and lists', () => {
   test('reordering a list or naming the dimensions in another order changes nothing', async () => {
@@ -105,15 +120,32 @@ describe('definitions and lists', () => {
     const planning = report('a.com', 'b.com')
     await plan(db, planning, range('2025-01', '2025-02'))
     const answer = await loaded(db, await onlyJob(db, planning))
-    await sql`update etl.answer_rows set shape_id = etl.shape_of(${asksOf(planning.definition)}, '{}', null, null, null, null, null, null) where answer_id = ${answer}`.execute(
-      db.database.kysely,
-    )
+    await isAnswerTo(planning.definition, answer)
     const next = { ...withLists(planning.definition, { domains: ['b.com', 'c.com'] }), version: 2 }
     await plan(db, { ...planning, definition: next }, range('2025-01', '2025-02'))
     expect((await jobsOf(db, next)).map(({ answerId, cells }) => [answerId, cells])).toEqual([
       [answer, ['2025-01 b.com', '2025-02 b.com']],
       [null, ['2025-01 c.com', '2025-02 c.com']],
     ])
+  })
+
+  test('by force an answer that another worker loaded for the one version since the run began serves the other, and none from before does', async () => {
+    const planning = report('a.com', 'b.com')
+    const next = { source: reports, definition: { ...planning.definition, version: 2 } }
+    const forced = range('2025-01', '2025-01', { force: true })
+    for (const { definition } of [planning, next]) {
+      await plan(db, { source: reports, definition }, january)
+      await loadedAsAsked(definition)
+    }
+    const { runId } = await plan(db, planning, forced)
+    const [, again = 0] = await loadedAsAsked(planning.definition)
+    await plan(db, next, forced, runId)
+    const served = async () => (await jobsOf(db, next.definition)).map(({ answerId, forced: by }) => [by, answerId]).slice(1)
+    expect(await served()).toEqual([[true, again]])
+    await loadedAsAsked(next.definition)
+    // Whoever forces once more wants newer ones of both.
+    await plan(db, next, forced)
+    expect((await served()).at(-1)).toEqual([true, null])
   })
 
   test.each(['report', 'walk'] as const)(

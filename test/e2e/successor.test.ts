@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { openDbtProject } from '../support/dbt-project.ts'
+import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 let folder: string
@@ -103,4 +104,66 @@ test('continues in the views and marts of the shipped one: each month once, from
     { pipeline: 'traffic_and_engagement', last: '2026-07-01', ends: '2026-06-01' },
     { pipeline: 'visits_and_pages', last: '2026-08-01', ends: null },
   ])
+  // Why a figure changed is told of what the series shows: rows of the other pipeline from the end on, and that it continues.
+  const told = (pipeline: string): string =>
+    `select to_char(month, 'YYYY-MM') as month, array_agg(distinct why || coalesce(' ' || detail, '') order by why || coalesce(' ' || detail, '')) as why
+      from bi.figure_changes where pipeline = '${pipeline}' and changed_at is not null group by 1 order by 1`
+  expect(await query(told('traffic_and_engagement'))).toEqual([
+    { month: '2026-05', why: ['came'] },
+    { month: '2026-06', why: ['came'] },
+    { month: '2026-07', why: ['came', 'came visits_and_pages', 'table visits_and_pages'] },
+    { month: '2026-08', why: ['came visits_and_pages', 'table visits_and_pages'] },
+  ])
+  expect((await query(told('visits_and_pages'))).length).toBe(3)
 })
+
+const dbtBin = process.env['MILLRACE_DBT_BIN'] ?? ''
+test.skipIf(dbtBin === '')(
+  'an incremental dbt model of the pipeline that ended follows loads of the one that continues it',
+  async () => {
+    const own = `dbt_successor_${process.pid}`
+    await query(`create role ${own} login password '${own}' in role bi_reader`)
+    await query(`alter role ${own} set default_transaction_read_only = off`)
+    await query(`create schema analytics authorization ${own}`)
+    const url = new URL(db.url)
+    ;[url.username, url.password] = [own, own]
+    const project = openDbtProject(dbtBin, url.href)
+    try {
+      project.write(
+        'models/visit_totals.sql',
+        `{{ config(materialized='incremental', schema='analytics', incremental_strategy='delete+insert', unique_key='month',
+          post_hook="{{ delete_ended_months(source('millrace', 'traffic_and_engagement'), 'date') }}") }}
+        select date as month, domain, sum(all_traffic_visits) as visits, now() as built_at
+        from {{ source('millrace', 'traffic_and_engagement') }} where {{ in_changed_months('traffic_and_engagement', 'date') }} group by date, domain`,
+      )
+      const made = () => query('select month::text, domain, visits from analytics.visit_totals order by 1, 2')
+      const wanted = () =>
+        query(
+          'select date::text as month, domain, sum(all_traffic_visits) as visits from bi.traffic_and_engagement group by 1, 2 order by 1, 2',
+        )
+      const run = () => project.run('run', '--select', 'visit_totals')
+      run()
+      expect(await made()).toEqual(await wanted())
+      // Days before the next loads, so that no overlap brings what did not change.
+      await query(`update analytics.visit_totals set built_at = now() + interval '3 days'`)
+      await query(`update data.visits_and_pages_v1 set all_traffic_visits = all_traffic_visits + 7 where date = '2026-06-01'`)
+      await query(`update data.visits_and_pages_v1 set all_traffic_visits = all_traffic_visits + 7 where date = '2026-08-01'`)
+      await query(`update etl.load_rows set loaded_at = now() + interval '5 days'
+        where window_from in ('2026-06-01', '2026-08-01') and pipeline_id = (select pipeline_id from etl.pipelines where pipeline = 'visits_and_pages')`)
+      await millrace('backfill', 'visits_and_pages', '--from', '2026-09', '--to', '2026-09', '--yes')
+      await query(`update etl.load_rows set loaded_at = now() + interval '5 days' where window_from = '2026-09-01'`)
+      run()
+      expect(await made()).toEqual(await wanted())
+      // June is the former table's, which did not change.
+      const { rows } = await db.database.pool.query<{ month: string }>(
+        `select month::text from analytics.visit_totals group by 1 having max(built_at) < now() + interval '1 day' order by 1`,
+      )
+      expect(rows.map(({ month }) => month)).toEqual(['2026-08-01', '2026-09-01'])
+    } finally {
+      project.remove()
+      await query('drop schema analytics cascade')
+      await dropRole(own)
+    }
+  },
+  900_000,
+)

@@ -4,11 +4,11 @@
   {{ return({'relations': [this]}) }}
 {% endmaterialization %}
 {# Of an incremental model with columns month and built_at: all rows at first, then those of months that changed since it was made, a day of overlap included. #}
-{% macro in_changed_months(pipeline) %}
-  {%- if is_incremental() %}month = any(array(select month from bi.figure_changes where pipeline = '{{ pipeline }}'
+{% macro in_changed_months(pipeline, column='month') %}
+  {%- if is_incremental() %}{{ column }} = any(array(select month from bi.figure_changes where pipeline = '{{ pipeline }}'
     and changed_at > (select coalesce(max(built_at), '-infinity') - interval '1 day' from {{ this }}))){% else %}true{% endif %}
 {%- endmacro %}
 {# As a post_hook: months that the source has no row of any more. #}
-{% macro delete_ended_months(source) %}delete from {{ this }} where month in (select month from (select distinct month from {{ this }}) made
-  where (select true from {{ source }} rows_there where rows_there.month = made.month limit 1) is null){% endmacro %}
+{% macro delete_ended_months(source, column='month') %}delete from {{ this }} where month in (select made from (select distinct month as made from {{ this }}) m
+  where (select true from {{ source }} where {{ column }} = made limit 1) is null){% endmacro %}
 {% macro generate_schema_name(custom_schema_name, node) %}{{ custom_schema_name or target.schema }}{% endmacro %}
