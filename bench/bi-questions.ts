@@ -31,10 +31,10 @@ export const questionsOver = (loaded: readonly string[]): Readonly<Record<string
     'intent mix of a domain over two years': (round) =>
       `select month, intent, share_of_clicks from bi.keyword_intent_mix where domain = '${domain(round)}' and country = 'us'`,
     'month over month of a domain, 50 largest changes': (round) =>
-      `select keyword, movement, clicks, clicks_change from bi.keyword_month_over_month where month = '${month(round)}'
+      `select keyword, movement, clicks, clicks_change from bi.keyword_movements where period = 'month' and months_back = 1 and starts_on = '${month(round)}'
         and domain = '${domain(round)}' and country = 'us' order by abs(clicks_change) desc limit 50`,
     'month over month of a domain, keywords by movement': (round) =>
-      `select movement, count(*), sum(clicks_change) from bi.keyword_month_over_month where month = '${month(round)}'
+      `select movement, count(*), sum(clicks_change) from bi.keyword_movements where period = 'month' and months_back = 1 and starts_on = '${month(round)}'
         and domain = '${domain(round)}' and country = 'us' group by 1`,
     'share of voice, 500 keywords, all domains, a month': (round) =>
       `select domain, sum(clicks) as clicks, sum(clicks_all) as clicks_all from bi.keyword_share_of_voice where month = '${month(round)}'
@@ -56,7 +56,7 @@ export const questionsOver = (loaded: readonly string[]): Readonly<Record<string
     'what is loaded, month by month': () =>
       `select month, completeness, is_complete from bi.coverage_months where pipeline = 'keywords'`,
     'lost keywords of the newest month, one domain, 25 largest': (round) =>
-      `select keyword, clicks_before, clicks_change from bi.keyword_month_over_month where is_newest and domain = '${domain(round)}' and country = 'us'
+      `select keyword, clicks_before, clicks_change from bi.keyword_movements where is_newest and period = 'month' and months_back = 1 and domain = '${domain(round)}' and country = 'us'
         order by clicks_change limit 25`,
     'gap in the newest month, 25 largest': (round) =>
       `select keyword, clicks_of_other from bi.keyword_gap where is_newest and country = 'us' and domain = '${domain(round)}'

@@ -1,5 +1,5 @@
 -- kind: summary of keywords
--- purpose: What the searchers of a domain want, refreshed with each load.
+-- purpose: What the searchers of a domain want, refreshed with each load: the table that keyword_intent_mix reads, which adds shares and groups as they are now.
 -- grain: One row a month, domain, country, traffic_source, web_source, branded_type and intent.
 -- question: How many keywords and clicks does each intent bring, over fifty domains and two years?
 -- topic: What search brings

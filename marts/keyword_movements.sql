@@ -1,6 +1,6 @@
 -- purpose: What became of each keyword against an earlier month or quarter: new, lost, up, down or same, and by how many clicks.
 -- grain: One row a period, starts_on, months_back, domain, country, traffic_source, web_source, branded_type and keyword. Always choose one period and one months_back.
--- question: Which keywords brought us clicks in the second quarter of last year and none in this one's?
+-- question: Which keywords did example.com lose in October, or in a quarter against last year's, and what did they bring before?
 -- topic: What changed in search
 -- reads: keywords, keyword_months, cut_units, breaks
 -- column period: month or quarter.
@@ -14,6 +14,7 @@
 -- column best_position: Best position in the period; NULL for a lost keyword. Unit: rank in the results.
 -- column best_position_before: Best position in the earlier period. Unit: rank in the results.
 -- column movement: new, lost, up, down or same, by clicks; first: no earlier period; in part: not all months of both; not in the top 500 (before): only so many were asked for; not known.
+-- column is_newest: Whether it is the newest period of which a month is loaded.
 
 -- Each period that is loaded looks up its own keywords and those of the earlier one by the key: nothing else is read, whatever is asked for.
 select m.period, m.starts_on, b.months_back, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, pair.keyword,
@@ -23,7 +24,8 @@ select m.period, m.starts_on, b.months_back, m.domain, m.country, m.traffic_sour
   pair.best_position, pair.best_position_before,
   case when earlier.months = 0 then 'first' when not loaded.is_so then 'in part' when not pair.is_now then coalesce('not in the top ' || cut.top_now, 'lost')
     when not pair.was_before then coalesce('not in the top ' || cut.top_before || ' before', 'new') when pair.clicks > pair.clicks_before then 'up' when pair.clicks < pair.clicks_before then 'down'
-    when pair.clicks = pair.clicks_before then 'same' else 'not known' end as movement
+    when pair.clicks = pair.clicks_before then 'same' else 'not known' end as movement,
+  m.starts_on = date_trunc(m.period, (select max(newest.month) from bi.keyword_months newest)::timestamp)::date as is_newest
 from (select p.period, p.span, p.starts_on, s.domain, s.country, s.traffic_source, s.web_source, s.branded_type, count(*) as months
   from bi.keyword_months s cross join lateral (values ('month', 1, s.month), ('quarter', 3, date_trunc('quarter', s.month::timestamp)::date)) as p (period, span, starts_on)
   group by 1, 2, 3, 4, 5, 6, 7, 8) m

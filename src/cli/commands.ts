@@ -212,7 +212,7 @@ export const commands: readonly CommandSpec[] = [
       option('--to <month>', 'last month'),
     ],
     examples: [
-      'millrace export keyword_month_over_month --out changes.csv',
+      'millrace export keyword_comparison --out growth.csv',
       'millrace export keywords --format parquet --only domain=a.com --from 2026-01',
       'millrace export keywords --by month --since last --out s3://lake/keywords',
     ],

@@ -209,8 +209,6 @@ describe.each(seeds)('a world of gaps, seed %i', (seed) => {
       const period = { from: short(month), to: short(month) }
       const { rows } = await ask({ metrics: ['clicks_change', 'moved_domains'], period, where })
       close(rows[0]?.['clicks_change'] ?? null, won, month)
-      const several = await ask({ metrics: ['movement_clicks_change'], period, where })
-      close(several.rows[0]?.['movement_clicks_change'] ?? null, won, `${month} of keyword_movements`)
       const domains = worldDomains.filter((domain) => loaded(month, domain) && loaded(monthOf(at - 1), domain)).length
       expect(Number(rows[0]?.['moved_domains'] ?? 0), month).toBe(domains)
     }

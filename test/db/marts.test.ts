@@ -111,10 +111,10 @@ describe('marts, on rows worked out by hand', () => {
     ]) // biome-ignore format: a table
   })
 
-  test('keyword_month_over_month tells new, lost, up, down and first', async () => {
+  test('keyword_movements tells new, lost, up, down and first', async () => {
     const rows =
-      await query(`select month::text, keyword, clicks::int, clicks_before::int, clicks_change::int, best_position::int, movement
-      from bi.keyword_month_over_month where domain = 'shop.com' and month = '2026-09-01' order by keyword`)
+      await query(`select starts_on::text as month, keyword, clicks::int, clicks_before::int, clicks_change::int, best_position::int, movement
+      from bi.keyword_movements where period = 'month' and months_back = 1 and domain = 'shop.com' and starts_on = '2026-09-01' order by keyword`)
     expect(rows).toEqual([
       { month: '2026-09-01', keyword: 'brand new', clicks: 10, clicks_before: null, clicks_change: 10, best_position: 8, movement: 'new' },
       { month: '2026-09-01', keyword: 'gone', clicks: 0, clicks_before: 30, clicks_change: -30, best_position: null, movement: 'lost' },
@@ -122,11 +122,13 @@ describe('marts, on rows worked out by hand', () => {
       { month: '2026-09-01', keyword: 'shoes', clicks: 150, clicks_before: 120, clicks_change: 30, best_position: 1, movement: 'up' },
       { month: '2026-09-01', keyword: 'the shop', clicks: 40, clicks_before: 50, clicks_change: -10, best_position: 1, movement: 'down' },
     ]) // biome-ignore format: a table
-    expect(await query(`select distinct movement from bi.keyword_month_over_month where month = '2026-08-01'`)).toEqual([
-      { movement: 'first' },
-    ])
+    expect(
+      await query(
+        `select distinct movement from bi.keyword_movements where period = 'month' and months_back = 1 and starts_on = '2026-08-01'`,
+      ),
+    ).toEqual([{ movement: 'first' }])
     // October is not loaded: nothing is lost there.
-    expect(await query(`select 1 from bi.keyword_month_over_month where month > '2026-09-01'`)).toEqual([])
+    expect(await query(`select 1 from bi.keyword_movements where period = 'month' and starts_on > '2026-09-01'`)).toEqual([])
   })
 
   test('positions, brand, intent and zero-click shares add up to the month', async () => {
@@ -430,7 +432,7 @@ describe('what stands in bi', () => {
 
   test('month over month and share of voice read the months they are asked about, and no other', async () => {
     for (const question of [
-      `select * from bi.keyword_month_over_month where month = '2026-08-01' and domain = 'shop.com'`,
+      `select * from bi.keyword_movements where period = 'month' and months_back = 1 and starts_on = '2026-08-01' and domain = 'shop.com'`,
       `select * from bi.keyword_share_of_voice where month = '2026-08-01' and keyword in ('shoes', 'sandals')`,
     ]) {
       const plan = await query<{ 'QUERY PLAN': string }>(`explain (analyze, costs off) ${question}`)

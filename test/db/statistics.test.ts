@@ -80,7 +80,6 @@ describe('any other mart', () => {
   const keywords = `month = '2026-01-01' and country = 'us'`
   const traffic = `date = '2026-01-01' and country = 'us'`
   const questions: Readonly<Record<string, string>> = {
-    keyword_month_over_month: `${keywords} and domain = 'a.com'`,
     keyword_movements: `starts_on = '2026-01-01' and period = 'quarter' and months_back = 3 and domain = 'a.com'`,
     keyword_share_of_voice: keywords,
     landing_pages: keywords,

@@ -229,7 +229,8 @@ test('the first N keywords are asked for and paid, complete by declaration; anot
   expect(await one(coverage)).toEqual({ rows_loaded: 'top 50 of 400', share_of_clicks: share })
   expect(
     await one(`select count(*) filter (where movement = 'lost')::int as lost, count(*) filter (where movement = 'new')::int as new,
-      count(*) filter (where movement = 'not in the top 50' and clicks is null)::int as cut from bi.keyword_month_over_month where month = '2026-08-01'`),
+      count(*) filter (where movement = 'not in the top 50' and clicks is null)::int as cut from bi.keyword_movements
+      where period = 'month' and months_back = 1 and starts_on = '2026-08-01'`),
   ).toEqual({ lost: 0, new: 0, cut: 2_500 })
 
   // What was cut off counts again where all are wanted.

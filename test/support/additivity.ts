@@ -93,7 +93,6 @@ export const claims: readonly Claim[] = [
     of: ['f.clicks'],
     where: `${sameMonth} and f.keyword in (select k.keyword from bi.keywords k where k.month = v.month and k.country = v.country and k.domain = v.domain)`,
   }),
-  keywordClaim({ view: 'keyword_month_over_month', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
   keywordClaim({
     view: 'keyword_movements',
     measures: ['clicks'],
@@ -215,7 +214,6 @@ export const claims: readonly Claim[] = [
 export const notClaimed: Readonly<Record<string, string>> = {
   'keyword_brand_terms.clicks_brand': 'that hold a brand term',
   'keyword_brand_terms.clicks_other': 'All other clicks',
-  'keyword_month_over_month.clicks_before': 'the month before',
   'keyword_comparison.clicks_followed': 'Does not add up over domains',
   'keyword_comparison.clicks_followed_before': 'Does not add up over domains',
   'shopper_funnel.revenue_per_unit': 'divided by',

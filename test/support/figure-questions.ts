@@ -421,7 +421,7 @@ const clicksWon: Maker = (world, pick) => {
   return {
     about: `clicks won and lost in ${month}, ${country}`,
     trap: 'a first month, and one after a gap, win nothing',
-    sql: `select sum(clicks_change) as figure from bi.keyword_month_over_month where month = '${month}' and country = '${country}' and web_source = 'Total'`,
+    sql: `select sum(clicks_change) as figure from bi.keyword_movements where period = 'month' and months_back = 1 and starts_on = '${month}' and country = '${country}' and web_source = 'Total'`,
     tool: { metrics: ['clicks_change'], period: inMonth(month), where: [is('country', country)] },
     column: 'clicks_change',
     row: {},

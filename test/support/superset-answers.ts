@@ -5,8 +5,8 @@ const date = 'date::timestamp as date'
 const us = `country = 'us'`
 const changes = (
   order: string,
-): string => `select month::timestamp, domain, country, keyword, movement, clicks_before, clicks, clicks_change, best_position
-  from bi.keyword_month_over_month where ${us} and month = (select max(month) from bi.keywords) order by ${order}, keyword, domain limit 25`
+): string => `select starts_on::timestamp, domain, country, keyword, movement, clicks_before, clicks, clicks_change, best_position
+  from bi.keyword_movements where ${us} and period = 'month' and months_back = 1 and starts_on = (select max(month) from bi.keywords) order by ${order}, keyword, domain limit 25`
 /**
  * A tile's texts from rows of month, domain, n and d: of sums of n, or of n divided by d, over domains that both months have.
  * @param all rows that say which domains there are at all and which are compared; default the same

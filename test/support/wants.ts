@@ -26,7 +26,7 @@ export const wants: readonly Want[] = [
   },
   { file: /e2e\/analysts/, name: /Superset/, lacks: 'Superset', get: '`bash test/clients/superset.sh`' },
   { file: /e2e\/analysts/, lacks: 'other database clients', get: clients },
-  { file: /e2e\/semantic/, lacks: 'dbt', get: '`bash test/clients/dbt.sh`' },
+  { file: /e2e\/(?:semantic|successor)/, lacks: 'dbt', get: '`bash test/clients/dbt.sh`' },
   { file: /e2e\/guard-word/, lacks: 'the program script', get: '`apt-get install bsdutils`, on Linux' },
   { file: /e2e\/terminal/, name: /zsh/, lacks: 'zsh', get: '`apt-get install zsh`' },
   { file: /e2e\/terminal/, name: /fish/, lacks: 'fish', get: '`apt-get install fish`' },

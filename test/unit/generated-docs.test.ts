@@ -44,7 +44,7 @@ test('the dbt sources are YAML that names every fact with its tests', async () =
   const keywords = parsed.sources[0].tables.find(({ name }) => name === 'keywords')
   expect(keywords?.freshness).toBeDefined()
   expect(keywords?.columns.find(({ name }) => name === 'domain')?.data_tests).toMatchObject([{ not_null: {} }])
-  expect(parsed.exposures.map(({ name }) => name)).toContain('keyword_month_over_month')
+  expect(parsed.exposures.map(({ name }) => name)).toContain('keyword_movements')
 })
 
 const dataTests = (definitions: readonly Definition[]): ReadonlyMap<string, string> =>
