@@ -16,11 +16,12 @@
 -- column seen_back_to: First day of the oldest period in which a cell that was asked for again changed in the same way.
 -- column noticed_at: When a run noticed it; NULL for the end of a table.
 -- column run_id: The run; NULL for the end of a table.
+-- column continued_by: The pipeline whose rows continue it from then on; NULL for other kinds.
 select p.pipeline, b.break_id, b.starts_on, date_trunc('month', b.starts_on::timestamp)::date as month, b.kind, b.data_version, b.columns, round(b.change::numeric, 4) as change,
-  round(b.share::numeric, 4) as share_changed, round(b.usual_share::numeric, 4) as usual_share, b.seen_back_to, b.noticed_at, b.run_id
+  round(b.share::numeric, 4) as share_changed, round(b.usual_share::numeric, 4) as usual_share, b.seen_back_to, b.noticed_at, b.run_id, null as continued_by
 from etl.breaks b join etl.pipelines p on p.pipeline_id = b.pipeline_id
 where not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
-union all select p.pipeline, 0, e.ends_on, e.ends_on, 'table', null, null, null, null, null, null, null, null
+union all select p.pipeline, 0, e.ends_on, e.ends_on, 'table', null, null, null, null, null, null, null, null, p.definition ->> 'successor'
 from etl.pipelines p cross join lateral (select (p.definition #>> '{window,publication,until}')::date as ends_on) e
 where p.definition ->> 'successor' is not null and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
   and not exists (select from etl.pipelines l where l.pipeline = p.pipeline and l.version = p.version and l.pipeline_id > p.pipeline_id)

@@ -9,7 +9,7 @@ import { type CompiledQuery, compileQuery } from './compile-question.ts'
 import { spanOf } from './period.ts'
 import { mostRows, type QueryFilter, querySchema, refuse } from './query.ts'
 import type { Reader, Reading, Rows } from './reader.ts'
-import { type AnswerState, stateOf } from './state.ts'
+import { type AnswerState, type MethodBreak, stateOf } from './state.ts'
 import type { Sql } from './statement.ts'
 
 /** A figure as JSON holds it exactly, else as text. */
@@ -54,6 +54,7 @@ const answerOf = async (reading: Reading, model: SemanticModel, compiled: Compil
     compared,
     ...state,
     notes: [
+      ...cutNotes(state.cells_cut, compared !== null),
       ...turnedNotes(columns, rows),
       ...comparedNotes(compared),
       ...state.method_breaks.map(breakNote),
@@ -98,6 +99,14 @@ const comparedNotes = (compared: Awaited<ReturnType<typeof comparedOf>>): string
   ]
 }
 
+/** Sums of the first rows are no sums of all. */
+const cutNotes = ([cut]: AnswerState['cells_cut'], isCompared: boolean): string[] =>
+  cut === undefined
+    ? []
+    : [
+        `Only the first rows are loaded of some cells (cells_cut), ${cut.rows} of ${cut.cell} in ${cut.period.slice(0, 7)} for example: what is beyond is in no figure${isCompared ? ', and change and growth against a period that is loaded whole are not like with like' : ''}.`,
+      ]
+
 /** Where the sums of everything go one way and what both periods have goes the other: the one must not be read for the other. */
 const turnedNotes = (columns: readonly string[], rows: readonly (readonly unknown[])[]): string[] => {
   const [row] = rows
@@ -114,8 +123,14 @@ const turnedNotes = (columns: readonly string[], rows: readonly (readonly unknow
   })
 }
 
-const breakNote = ({ starts_on, columns, change }: AnswerState['method_breaks'][number]): string =>
-  `From ${starts_on} on the service counts by another method${columns[0] === undefined ? '' : ` (${columns[0]} ${change < 0 ? '-' : '+'}${Math.abs(change * 100).toFixed(0)} % on average)`}: figures before and after are not comparable (bi.breaks).`
+const breakNote = ({ starts_on, columns, change }: MethodBreak): string => {
+  const of =
+    columns[0] === undefined || change === null
+      ? ''
+      : ` (${columns[0]} ${change < 0 ? '-' : '+'}${Math.abs(change * 100).toFixed(0)} % on average)`
+  const what = change === null ? 'the figures are of another table' : `the service counts by another method${of}`
+  return `From ${starts_on} on ${what}: figures before and after are not comparable (bi.breaks).`
+}
 
 const wordsOf = ({ name, about, unit, format }: Metric) => ({ name, about, unit, format })
 

@@ -7,6 +7,13 @@ import { knowsThePast, type SemanticModel, type Subject } from '../definition/se
 import type { Span } from './period.ts'
 import type { Reading } from './reader.ts'
 
+export interface MethodBreak {
+  readonly starts_on: string
+  readonly columns: readonly string[]
+  /** Of what was before; null where another table continues from then on. */
+  readonly change: number | null
+}
+
 /** What a reader must know before believing a figure. */
 export interface AnswerState {
   /** Whether every month is behind the look-back, so that no change is expected; null: not known. */
@@ -19,8 +26,10 @@ export interface AnswerState {
   readonly months_incomplete: readonly { readonly month: string; readonly cells: number; readonly cells_with_rows: number }[]
   /** The first cells without rows of what was asked for, with the reason. */
   readonly cells_missing: readonly { readonly period: string; readonly cell: string; readonly reason: string }[]
+  /** The first cells of which only so many rows are loaded: what is beyond is in no figure. */
+  readonly cells_cut: readonly { readonly period: string; readonly cell: string; readonly rows: number }[]
   /** Days, within the period and its comparison, from which on the service counts by another method; the change is a fraction of what was before. */
-  readonly method_breaks: readonly { readonly starts_on: string; readonly columns: readonly string[]; readonly change: number }[]
+  readonly method_breaks: readonly MethodBreak[]
 }
 
 /** What of the cells was asked for: by the name of a column of bi.coverage. */
@@ -36,11 +45,14 @@ const unknown: AnswerState = {
   months_missing: [],
   months_incomplete: [],
   cells_missing: [],
+  cells_cut: [],
   method_breaks: [],
 }
 const monthRow = z.tuple([z.string(), z.coerce.number(), z.coerce.number(), z.boolean().nullable()])
-const breakRow = z.tuple([z.string(), z.array(z.string()), z.coerce.number()])
+const breakRow = z.tuple([z.string(), z.array(z.string()).nullable(), z.coerce.number().nullable()])
+const partRow = z.tuple([z.string(), z.string()])
 const cellRow = z.tuple([z.string(), z.string(), z.string()])
+const cutRow = z.tuple([z.string(), z.string(), z.coerce.number()])
 /** Cells that are named one by one. */
 const mostCells = 20
 /** Ten years. */
@@ -58,7 +70,8 @@ export const stateOf = async (
   const columns = await columnNames(reading.db, 'bi.coverage_months')
   if (!['pipeline', 'month', 'cells', 'cells_with_rows'].every((name) => columns.includes(name))) return unknown
   const facts = [...model.subjects.values()].find((one) => one.pipeline === pipeline && knowsThePast(one))
-  const statement = monthsOf(pipeline, facts, spans).compile(reading.db)
+  const parts = await partsOf(reading, pipeline)
+  const statement = monthsOf(parts, facts, spans).compile(reading.db)
   const months = (await reading.read(statement)).rows.map((row) => monthRow.parse(row))
   const there = new Set(months.map(([month]) => month))
   const not_final = months.flatMap(([month, , , isFinal]) => (isFinal === false ? [month] : []))
@@ -68,24 +81,55 @@ export const stateOf = async (
     not_final,
     months_missing: [...new Set(spans.flatMap(monthsIn))].filter((month) => !there.has(month)),
     months_incomplete: incomplete.map(([month, expected, found]) => ({ month, cells: expected, cells_with_rows: found })),
-    cells_missing: incomplete.length === 0 ? [] : await missingCells(reading, pipeline, spans, cells),
-    method_breaks: await breaksWithin(reading, pipeline, spans),
+    cells_missing: incomplete.length === 0 ? [] : await missingCells(reading, parts, spans, cells),
+    cells_cut: await cutCells(reading, parts, spans, cells),
+    method_breaks: await breaksWithin(reading, parts, spans),
   }
 }
 
-/** Those that have days of the spans before and after them. */
+/** A pipeline, and from which day to which its rows are shown; null: from the first, to the last. */
+interface Part {
+  readonly pipeline: string
+  readonly from: string | null
+  readonly to: string | null
+}
+
+/** The pipelines whose rows a view shows, one after the other: what ended, and what continues it. */
+const partsOf = async (reading: Reading, pipeline: string, before: readonly Part[] = []): Promise<Part[]> => {
+  const hasEnds = (await columnNames(reading.db, 'bi.breaks')).includes('continued_by')
+  const statement = sql`select continued_by, starts_on::text from bi.breaks where pipeline = ${pipeline} and kind = 'table'`
+  const row = hasEnds ? (await reading.read(statement.compile(reading.db))).rows[0] : undefined
+  const [next, to] = row === undefined ? [null, null] : partRow.parse(row)
+  const parts = [...before, { pipeline, from: before.at(-1)?.to ?? null, to }]
+  return next === null || parts.some((part) => part.pipeline === next) ? parts : partsOf(reading, next, parts)
+}
+
+/** Rows of `column` (a day) that the parts show. */
+const inParts = (column: string, parts: readonly Part[]) =>
+  sql`(${sql.join(
+    parts.map(
+      ({ pipeline, from, to }) =>
+        sql`pipeline = ${pipeline}${from === null ? sql`` : sql` and ${sql.ref(column)} >= ${from}::date`}${to === null ? sql`` : sql` and ${sql.ref(column)} < ${to}::date`}`,
+    ),
+    sql` or `,
+  )})`
+
+/** Those that have days of the spans before and after them; also the day from which on another table continues. */
 const breaksWithin = async (
   reading: Reading,
-  pipeline: string,
+  parts: readonly Part[],
   spans: readonly Span[],
 ): Promise<AnswerState['method_breaks']> => {
   if ((await columnNames(reading.db, 'bi.breaks')).length === 0) return []
   const [first, last] = [spans.map(({ from }) => from).sort()[0], spans.map(({ to }) => to).sort().at(-1)] // biome-ignore format: one look
   const within =
     first === undefined || last === undefined ? sql`` : sql` and starts_on > ${first}::date and starts_on < ${last}::date`
-  const statement = sql`select starts_on::text, columns, change from bi.breaks where pipeline = ${pipeline}${within} order by starts_on limit ${sql.lit(mostCells)}`
+  const names = sql.join(parts.map(({ pipeline }) => sql`${pipeline}`))
+  const statement = sql`select starts_on::text, columns, change from bi.breaks where pipeline in (${names})${within} order by starts_on limit ${sql.lit(mostCells)}`
   const { rows } = await reading.read(statement.compile(reading.db))
-  return rows.map((row) => breakRow.parse(row)).map(([starts_on, columns, change]) => ({ starts_on, columns, change }))
+  return rows
+    .map((row) => breakRow.parse(row))
+    .map(([starts_on, columns, change]) => ({ starts_on, columns: columns ?? [], change }))
 }
 
 const withinSpans = (column: string, spans: readonly Span[]) =>
@@ -101,34 +145,54 @@ const withinSpans = (column: string, spans: readonly Span[]) =>
 /** Newest first: of all that is missing, what was asked for. */
 const missingCells = async (
   reading: Reading,
-  pipeline: string,
+  parts: readonly Part[],
   spans: readonly Span[],
   cells: readonly CellFilter[],
 ): Promise<AnswerState['cells_missing']> => {
   const columns = await columnNames(reading.db, 'bi.coverage')
   if (!['pipeline', 'period', 'slice', 'has_data', 'reason'].every((name) => columns.includes(name))) return []
+  const asked = among(cells, columns)
+  const statement = sql`select period::text, slice, reason from bi.coverage
+    where ${inParts('period', parts)} and not has_data${withinSpans('period', spans)}${asked} order by period desc, slice limit ${sql.lit(mostCells)}`
+  const { rows } = await reading.read(statement.compile(reading.db))
+  return rows.map((row) => cellRow.parse(row)).map(([period, cell, reason]) => ({ period, cell, reason }))
+}
+
+/** Newest first, as above. */
+const cutCells = async (
+  reading: Reading,
+  parts: readonly Part[],
+  spans: readonly Span[],
+  cells: readonly CellFilter[],
+): Promise<AnswerState['cells_cut']> => {
+  const columns = await columnNames(reading.db, 'bi.cut_units')
+  if (!['pipeline', 'period', 'slice', 'top'].every((name) => columns.includes(name))) return []
+  const statement = sql`select period::text, slice, top from bi.cut_units
+    where ${inParts('period', parts)}${withinSpans('period', spans)}${among(cells, columns)} order by period desc, slice limit ${sql.lit(mostCells)}`
+  const { rows } = await reading.read(statement.compile(reading.db))
+  return rows.map((row) => cutRow.parse(row)).map(([period, cell, count]) => ({ period, cell, rows: count }))
+}
+
+/** @param columns those of the view that cells are looked for in */
+const among = (cells: readonly CellFilter[], columns: readonly string[]) => {
   const conditions = cells
     .filter(({ column }) => columns.includes(column))
     .map(({ column, isNot, values }) => {
       const list = sql.join(values.map((value) => sql`${value}`))
       return isNot ? sql` and ${sql.ref(column)}::text not in (${list})` : sql` and ${sql.ref(column)}::text in (${list})`
     })
-  const asked = conditions.length === 0 ? sql`` : sql.join(conditions, sql``)
-  const statement = sql`select period::text, slice, reason from bi.coverage
-    where pipeline = ${pipeline} and not has_data${withinSpans('period', spans)}${asked} order by period desc, slice limit ${sql.lit(mostCells)}`
-  const { rows } = await reading.read(statement.compile(reading.db))
-  return rows.map((row) => cellRow.parse(row)).map(([period, cell, reason]) => ({ period, cell, reason }))
+  return conditions.length === 0 ? sql`` : sql.join(conditions, sql``)
 }
 
 /** Rows of one window are final together, so one of them tells. */
-const monthsOf = (pipeline: string, facts: Subject | undefined, spans: readonly Span[]) => {
+const monthsOf = (parts: readonly Part[], facts: Subject | undefined, spans: readonly Span[]) => {
   const time = sql.ref(`f.${facts?.time?.column ?? 'month'}`)
   const isFinal =
     facts === undefined
       ? sql`null::boolean`
       : sql`(select f.is_final from ${sql.table(`bi.${facts.view}`)} f where ${time} >= c.month and ${time} < c.month + interval '1 month' limit 1)`
   return sql`select to_char(c.month, 'YYYY-MM'), c.cells, c.there, ${isFinal} from (select month, sum(cells) as cells, sum(cells_with_rows) as there
-    from bi.coverage_months where pipeline = ${pipeline}${withinSpans('month', spans)} group by month having sum(cells_with_rows) > 0
+    from bi.coverage_months where ${inParts('month', parts)}${withinSpans('month', spans)} group by month having sum(cells_with_rows) > 0
     order by month desc limit ${sql.lit(mostMonths)}) as c order by c.month`
 }
 

@@ -93,6 +93,7 @@ export const nightly = [
   'test/e2e/notifications.test.ts',
   'test/e2e/method-changes.test.ts',
   'test/e2e/dialect-switches.test.ts',
+  'test/e2e/landed-figures.test.ts',
 ] as const
 
 /** Unit tests that read megabytes or try thousands of cases: `npm test` runs them, `npm run check` before each commit does not. */
