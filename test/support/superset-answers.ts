@@ -112,7 +112,7 @@ export const answers: Readonly<Record<string, Readonly<Record<string, string>>>>
     'Clicks against the same month last year': growthLines(year('bi.keywords', 'month', 'clicks'), 'bi.keyword_comparison'),
     'Keywords that lost most clicks': changes('clicks_change'),
     'Keywords that won most clicks': changes('clicks_change desc'),
-    'Keywords that another domain has': `select m.month::timestamp, d.domain, k.domain, k.keyword, sum(k.clicks), min(k.position), max(k.volume)
+    'Keywords that another domain has': `select m.month::timestamp, d.domain, k.domain, k.keyword, sum(k.clicks), min(k.position), max(k.volume), null::integer
       from (select max(month) as month from bi.keywords) m join bi.keywords k on k.month = m.month and k.${us} and k.clicks > 0 join bi.dim_domain d on d.domain <> k.domain
       where not exists (select from bi.keywords o where o.month = m.month and o.${us} and o.domain = d.domain and o.keyword = k.keyword and o.clicks > 0)
       group by 1, 2, 3, 4 order by 5 desc, 4 limit 25`,
