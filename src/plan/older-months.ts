@@ -56,6 +56,12 @@ export const offerHigher = (
 /** Values of the first dimension; of others the first value. */
 const mostSampled = 3
 
+/** Values that `--only` can name, where there are any. */
+const nameable = (values: readonly string[]): readonly string[] => {
+  const left = values.filter((value) => !/[,;=]/.test(value))
+  return left.length > 0 ? left : values
+}
+
 /** @param perUnit credits; null: unknown */
 export const offerOlder = (
   definition: Definition,
@@ -65,7 +71,7 @@ export const offerOlder = (
   if (oldest === null || last === null) return null
   const [from, to] = [oldest.slice(0, 7), lastDay({ from: last, to: addWindows(last, definition.window.every, 1) }).slice(0, 7)]
   const range = `millrace backfill ${definition.pipeline} --from ${from} --to ${to} --force`
-  const [first, ...others] = definition.dimensions
+  const [first, ...others] = definition.dimensions.map(({ name, values }) => ({ name, values: nameable(values) }))
   const some =
     first === undefined ? [] : first.values.slice(0, Math.min(mostSampled, Math.max(1, Math.floor(first.values.length / 100))))
   const only = [
@@ -83,7 +89,10 @@ export const offerOlder = (
     column: columns[0] ?? '',
     change,
     ...{ from, to },
-    sample: offer(only === '' ? range : `${range} --only '${only}'`, Number(olderWindows) * Math.max(1, some.length)),
+    sample: offer(
+      only === '' ? range : `${range} --only '${only.replaceAll("'", "'\\''")}'`,
+      Number(olderWindows) * Math.max(1, some.length),
+    ),
     all: offer(range, Number(olderUnits)),
   }
 }
