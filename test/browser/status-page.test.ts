@@ -117,17 +117,6 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
       ).toEqual([])
     }
     expect(problems).toEqual([])
-    await page.goto(served.url)
-    if (pictures === undefined) return
-    for (const [name, width] of [
-      ['phone', 360],
-      ['tablet', 820],
-      ['wide', 1900],
-    ] as const) {
-      // biome-ignore format: one look
-      await page.setViewportSize({ width, height: 900 })
-      await page.screenshot({ path: `${pictures}/overview-${name}.png`, fullPage: name !== 'phone' })
-    }
   })
 
   test('on a phone no header is cut, no label is alone, and the words of charts can be read', async () => {

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
-import { mayMount, mountSmallDisk } from '../support/small-disk.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
 
@@ -95,38 +94,6 @@ describe('what is unknown', () => {
     expect(stderr).not.toMatch(/Correct these lines|:1:1:/)
   })
 
-  test.each(['keyword,traffic_and_engagement', 'keywords,trafic_and_engagement'])(
-    'names with a comma between them are written as the command takes them: %s',
-    async (names) => {
-      const { code, stderr } = await millrace('run', names)
-      expect([code, stderr]).toEqual([
-        2,
-        expect.stringContaining(
-          `There is no pipeline '${names}'. Write names with a space between them: keywords traffic_and_engagement.`,
-        ),
-      ])
-    },
-  )
-
-  test('a new dataset whose name is taken is refused before the service is asked, and its file is named', async () => {
-    const { code, stderr } = await millrace('new', 'dataset', 'keywords')
-    expect([code, stderr]).toEqual([2, expect.stringMatching(/keywords\.yaml exists already, nothing was written/)])
-  })
-
-  test.each([['-'], ['.']])('an export into what is no file says how to name one: --out %s', async (out) => {
-    const { code, stderr } = await millrace('export', 'keyword_months', '--out', out)
-    expect([code, stderr]).toEqual([
-      2,
-      expect.stringContaining(`--out ${out} is no file; name one, for example --out keyword_months.csv.`),
-    ])
-    expect(readdirSync(folder).filter((name) => /^-|\.partial$/.test(name))).toEqual([])
-  })
-
-  test('an export makes the folder of its file', async () => {
-    const { code, stderr } = await millrace('export', 'keyword_months', '--out', join('not', 'there', 'months.csv'))
-    expect([code, stderr, readdirSync(join(folder, 'not', 'there'))]).toEqual([0, '', ['months.csv']])
-  })
-
   test('the nearest view is named', async () => {
     const { code, stderr } = await millrace('export', 'keyword_month')
     expect([code, stderr]).toEqual([2, expect.stringContaining("There is no bi.keyword_month. Did you mean 'keyword_months'?")])
@@ -139,52 +106,6 @@ describe('what is unknown', () => {
     }
   })
 })
-
-describe('a folder without a warehouse', () => {
-  test.each([['status'], ['quota'], ['approve'], ['export', 'keywords'], ['reports', 'list'], ['mcp']])(
-    'is told what comes first, and nothing is started or made there: %s',
-    async (...command: readonly string[]) => {
-      const empty = mkdtempSync(join(tmpdir(), 'millrace-empty-'))
-      const { code, stdout, stderr } = await runWarm(command, {}, empty)
-      expect([code, stdout, stderr]).toEqual([
-        2,
-        '',
-        expect.stringMatching(
-          /There is no warehouse here yet:.*`millrace migrate`.*`millrace init NAME`.*`millrace demo`.*CONFIGURATION/s,
-        ),
-      ])
-      expect(readdirSync(empty)).toEqual([])
-      rmSync(empty, { recursive: true })
-    },
-  )
-})
-
-test.runIf(mayMount())(
-  'a full disk is named as such by whatever command meets it, in one line that says what to do',
-  async () => {
-    const small = mountSmallDisk(1)
-    try {
-      cpSync(pipelinesOfRepository, join(small.folder, 'pipelines'), { recursive: true })
-      const said = async (...args: string[]): Promise<unknown> => {
-        const { code, stdout, stderr } = await runWarm(args, {}, small.folder)
-        return [
-          code,
-          stdout,
-          stderr.trim().split('\n').length,
-          /No space left|The disk is full: free space/.test(stderr) || stderr,
-        ]
-      }
-      expect(await said('migrate')).toEqual([1, '', 1, true])
-      small.fill()
-      expect(await said('init', 'sub')).toEqual([1, '', 1, true])
-      expect(await said('new', 'dataset', 'own_visits', '--offline')).toEqual([1, '', 1, true])
-      const exported = await millrace('export', 'keyword_months', '--out', join(small.folder, 'months.csv'))
-      expect([exported.code, exported.stderr]).toEqual([1, expect.stringContaining('The disk is full: free space')])
-    } finally {
-      small.remove()
-    }
-  },
-)
 
 describe('what people read', () => {
   test('`migrate` says what it changed, and in one line that it changed nothing', async () => {

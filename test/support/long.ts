@@ -20,6 +20,7 @@ export const long = [
   'test/e2e/concurrency.test.ts',
   'test/e2e/answers.test.ts',
   'test/e2e/examples.test.ts',
+  'test/e2e/clumsy-mistakes.test.ts',
   'test/e2e/refusals.test.ts',
   'test/db/breaks.test.ts',
   'test/db/status-page.test.ts',

@@ -1,0 +1,109 @@
+// Clumsy mistakes at the terminal: names run together, files that are none, folders without a warehouse, full disks. Each ends with what to do next.
+import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { pipelinesOfRepository } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { mayMount, mountSmallDisk } from '../support/small-disk.ts'
+import { runWarm } from '../support/warm-command.ts'
+
+let folder: string
+let db: TestDatabase
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-clumsy-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  db = await createTestDatabase({ published: true })
+})
+afterAll(async () => {
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+// Nothing answers there: each of these is told before anything is asked.
+const environment = (): Record<string, string> => ({
+  WEB_ANALYTICS_BASE_URL: 'http://127.0.0.1:1',
+  WEB_ANALYTICS_API_KEY: 'a-key-of-nobody',
+  DATABASE_URL: db.url,
+  MILLRACE_HOME: join(folder, 'home'),
+})
+const millrace = (...args: string[]) => runWarm(args, environment(), folder)
+
+test.each(['keyword,traffic_and_engagement', 'keywords,trafic_and_engagement'])(
+  'names with a comma between them are written as the command takes them: %s',
+  async (names) => {
+    const { code, stderr } = await millrace('run', names)
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining(
+        `There is no pipeline '${names}'. Write names with a space between them: keywords traffic_and_engagement.`,
+      ),
+    ])
+  },
+)
+
+test('a new dataset whose name is taken is refused before the service is asked, and its file is named', async () => {
+  const { code, stderr } = await millrace('new', 'dataset', 'keywords')
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/keywords\.yaml exists already, nothing was written/)])
+})
+
+test.each([['-'], ['.']])('an export into what is no file says how to name one: --out %s', async (out) => {
+  const { code, stderr } = await millrace('export', 'keyword_months', '--out', out)
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringContaining(`--out ${out} is no file; name one, for example --out keyword_months.csv.`),
+  ])
+  expect(readdirSync(folder).filter((name) => /^-|\.partial$/.test(name))).toEqual([])
+})
+
+test('an export makes the folder of its file', async () => {
+  const { code, stderr } = await millrace('export', 'keyword_months', '--out', join('not', 'there', 'months.csv'))
+  expect([code, stderr, readdirSync(join(folder, 'not', 'there'))]).toEqual([0, '', ['months.csv']])
+})
+
+describe('a folder without a warehouse', () => {
+  test.each([['status'], ['quota'], ['approve'], ['export', 'keywords'], ['reports', 'list'], ['mcp']])(
+    'is told what comes first, and nothing is started or made there: %s',
+    async (...command: readonly string[]) => {
+      const empty = mkdtempSync(join(tmpdir(), 'millrace-empty-'))
+      const { code, stdout, stderr } = await runWarm(command, {}, empty)
+      expect([code, stdout, stderr]).toEqual([
+        2,
+        '',
+        expect.stringMatching(
+          /There is no warehouse here yet:.*`millrace migrate`.*`millrace init NAME`.*`millrace demo`.*CONFIGURATION/s,
+        ),
+      ])
+      expect(readdirSync(empty)).toEqual([])
+      rmSync(empty, { recursive: true })
+    },
+  )
+})
+
+test.runIf(mayMount())(
+  'a full disk is named as such by whatever command meets it, in one line that says what to do',
+  async () => {
+    const small = mountSmallDisk(1)
+    try {
+      cpSync(pipelinesOfRepository, join(small.folder, 'pipelines'), { recursive: true })
+      const said = async (...args: string[]): Promise<unknown> => {
+        const { code, stdout, stderr } = await runWarm(args, {}, small.folder)
+        return [
+          code,
+          stdout,
+          stderr.trim().split('\n').length,
+          /No space left|The disk is full: free space/.test(stderr) || stderr,
+        ]
+      }
+      expect(await said('migrate')).toEqual([1, '', 1, true])
+      small.fill()
+      expect(await said('init', 'sub')).toEqual([1, '', 1, true])
+      expect(await said('new', 'dataset', 'own_visits', '--offline')).toEqual([1, '', 1, true])
+      const exported = await millrace('export', 'keyword_months', '--out', join(small.folder, 'months.csv'))
+      expect([exported.code, exported.stderr]).toEqual([1, expect.stringContaining('The disk is full: free space')])
+    } finally {
+      small.remove()
+    }
+  },
+)
