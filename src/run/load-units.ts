@@ -56,7 +56,6 @@ interface Shared {
   readonly held: readonly Held[]
 }
 
-/** Of a first load. */
 const nothingLoaded: Loaded = { byUnit: new Map(), rows: 0, newest: null }
 
 /** In the load's transaction. The way to start over with, where another load came between or a key comes twice. Throws FENCED. */

@@ -58,14 +58,13 @@ test('a run that joins a job while it is settled is told what became of it', asy
 })
 
 /** For a lock. */
-const untilSomebodyWaits = async (): Promise<void> => {
-  for (let look = 0; look < 200; look += 1) {
-    const { rows } = await sql`select 1 from pg_locks where not granted`.execute(k())
-    if (rows.length > 0) return
-    await new Promise((resolve) => setTimeout(resolve, 10))
-  }
-  throw new Error('nobody waits')
-}
+const untilSomebodyWaits = async (): Promise<void> =>
+  expect
+    .poll(async () => (await sql`select 1 from pg_locks where not granted`.execute(k())).rows.length, {
+      interval: 10,
+      timeout: 5_000,
+    })
+    .toBeGreaterThan(0)
 
 describe('a job is', () => {
   test('put off: free again at its time, with what was wrong; its runs go on waiting', async () => {
