@@ -1,6 +1,7 @@
 // One request as the ledger keeps it: where, how long, how much, with what outcome.
 import { hash } from 'node:crypto'
 import type { ErrorCode } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
 import type { SentRequest } from '../core/sent-request.ts'
 import type { HttpAnswer, HttpRequest, UnitHttpOptions } from './http-types.ts'
 
@@ -58,7 +59,8 @@ export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt
       method: request.method,
       endpoint: request.endpoint,
       parameters: {
-        ...Object.fromEntries(request.url.searchParams),
+        // An address that the service redirected to may hold the key, under whatever name.
+        ...Object.fromEntries([...request.url.searchParams].map(([name, value]) => [redact(name), redact(value)])),
         ...(request.body === undefined ? {} : { body: request.body }),
       },
       part: request.part ?? null,

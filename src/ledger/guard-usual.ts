@@ -55,7 +55,7 @@ export interface PastNights {
   readonly account: Unasked
   /** Credits of ranges of the pipeline that people named in the last 24 hours. */
   readonly named: number
-  /** Mean credits of the newest reports; null: none was bought. */
+  /** Mean credits of the newest reports that nights wanted by themselves, 0 where only others were bought; null: none was. */
   readonly report: number | null
 }
 
@@ -102,9 +102,10 @@ export const pastNights = async (db: Db, { pipeline, account }: { pipeline: stri
     )
     select ${unasked(sql`is_own`)} as pipeline, ${unasked(sql`true`)} as account,
       (select coalesce(sum(credits), 0) from counted where is_new and is_own and wanted_by in ('range', 'force')) as named,
-      (select avg(credits) from (select (${creditsOf})::float8 as credits from etl.jobs j join etl.pipelines p using (pipeline_id)
+      (select coalesce(avg(credits) filter (where wanted_by = 'night'), case when count(*) > 0 then 0 end) from (
+        select j.wanted_by, (${creditsOf})::float8 as credits from etl.jobs j join etl.pipelines p using (pipeline_id)
         where ${isOwn} and j.report_state is not null and (${creditsOf}) > 0 and j.asked_at > clock_timestamp() - interval '400 days'
-        order by j.asked_at desc limit 50) x) as report`
+        order by j.wanted_by = 'night' desc, j.asked_at desc limit 50) x) as report`
   const nothing = { dearest: 0, usual: 0, beyond: 0 }
   return rows[0] ?? { pipeline: nothing, account: nothing, named: 0, report: null }
 }

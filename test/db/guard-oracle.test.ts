@@ -283,7 +283,8 @@ const night = async (pipes: readonly Pipe[], pipe: Pipe, fails: boolean): Promis
     if (wish === undefined) pipe.wishes.set(cell, usualNow(pipe, cell) ? 'usual' : 'beyond')
   }
   const before = new Set(pipe.bought.map(({ report }) => report))
-  const mean = sum(pipe.bought, () => true) / Math.max(1, before.size)
+  const usualReports = new Set(pipe.bought.flatMap(({ wish, report }) => (wish === 'usual' ? [report] : [])))
+  const mean = sum(pipe.bought, ({ wish }) => wish === 'usual') / Math.max(1, usualReports.size)
   const bought = await end(pipe, runId, fails)
   const nowMs = Date.now()
   const all = pipes.flatMap((one) => one.bought)

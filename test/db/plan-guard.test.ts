@@ -277,11 +277,24 @@ describe('a night on which 300 values came to a list', () => {
 })
 
 describe('what a night may cost by itself', () => {
-  test('a value more costs no more than a report did so far, and goes on', async () => {
-    const planning = await settled(domains(10))
-    const next = { ...planning, definition: withLists(planning.definition, { domains: domains(11) }) }
+  test('a value more costs no more than a report of a night did so far, and goes on, long after that', async () => {
+    const planning = await settled(domains(20))
+    await bought(planning, (await plan(db, planning, due)).runId)
+    const id = await pipelineIdOf(db, planning.definition)
+    await db.database.pool.query(`update etl.jobs set asked_at = asked_at - interval '40 days' where pipeline_id = $1`, [id])
+    const next = { ...planning, definition: withLists(planning.definition, { domains: domains(21) }) }
     await plan(db, next, due)
-    expect(await plans(next)).toEqual(['10 new: open, usual', '13 new value: open, usual'])
+    expect(await plans(next)).toEqual(['13 new value: open, usual'])
+  })
+
+  test('a large range that a person named makes no later night dearer', async () => {
+    const planning = await settled(domains(10))
+    const first = await plan(db, planning, due)
+    await bought(planning, first.runId)
+    const next = { ...planning, definition: withLists(planning.definition, { domains: domains(15) }) }
+    await plan(db, next, due)
+    expect(await plans(next)).toEqual(['65 new value: held, needs approval'])
+    expect(await waiting(next)).toMatchObject([{ credits: 195, allowed: 60 }])
   })
 
   test('older months after a backfill of one are held', async () => {
@@ -448,7 +461,7 @@ describe('what was bought within 24 hours', () => {
     )
 
   test('counts together, whatever runs bought it', async () => {
-    const planning = await settled(domains(10))
+    const planning = await settled(domains(40))
     await later(planning, 100)
     const night = async (count: number): Promise<string[]> => {
       const next = { ...planning, definition: withLists(planning.definition, { domains: domains(count) }) }
@@ -458,15 +471,15 @@ describe('what was bought within 24 hours', () => {
       await finished(runId)
       return planned
     }
-    expect(await night(15)).toEqual(['10 new: open, usual', '65 new value: open, usual'])
-    expect(await night(20)).toEqual(['65 new value: held, needs approval'])
+    expect(await night(43)).toEqual(['40 new: open, usual', '39 new value: open, usual'])
+    expect(await night(46)).toEqual(['39 new value: held, needs approval'])
     await later(planning, 24)
-    expect(await night(16)).toEqual(['13 new value: open, usual'])
+    expect(await night(44)).toEqual(['13 new value: open, usual'])
   })
 
   test('counts over the pipelines of an account', async () => {
-    const one = await settled(domains(10))
-    const other = await settled(domains(10), { account: one.definition.account })
+    const one = await settled(domains(40))
+    const other = await settled(domains(40), { account: one.definition.account })
     await later(one, 100)
     const night = async ({ definition, source: by }: Planning, count: number): Promise<string[]> => {
       const next = { source: by, definition: withLists(definition, { domains: domains(count) }) }
@@ -476,8 +489,13 @@ describe('what was bought within 24 hours', () => {
       await finished(runId)
       return planned
     }
-    expect(await night(one, 18)).toEqual(['10 new: open, usual', '104 new value: open, usual'])
-    expect(await night(other, 18)).toEqual(['10 new: open, usual', '104 new value: held, needs approval'])
+    // The most expensive day of each is another day, so that the account's is no more than theirs.
+    for (const each of [one, other]) {
+      expect(await night(each, 40)).toEqual(['40 new: open, usual'])
+      await later(one, 25)
+    }
+    expect(await night(one, 45)).toEqual(['65 new value: open, usual'])
+    expect(await night(other, 45)).toEqual(['65 new value: held, needs approval'])
   })
 
   test('counts against the figure of a definition, the usual included', async () => {

@@ -512,6 +512,17 @@ describe('the key', () => {
     expect(JSON.stringify(recorded)).not.toContain(testKey)
   })
 
+  test('is in no record of an address that the service redirects to, whatever it is called there', async () => {
+    const server = await serve((request, response, hit) => {
+      const spelled = encodeURIComponent(testKey)
+      if (hit === 1) response.writeHead(302, { location: `/next/?token=${spelled}&${spelled}=b` })
+      json(request, response, hit)
+    })
+    const { http, recorded } = testClient(server.url)
+    expect((await http.read(get(http))).status).toBe(200)
+    expect(recorded[1]?.parameters).toEqual({ token: '[secret]', '[secret]': 'b' })
+  })
+
   test('stands in no error, whatever the service does with it', async () => {
     const server = await serve((request, response) => {
       response.writeHead(200, { 'content-type': 'text/html' })
