@@ -28,6 +28,8 @@ export interface ColumnTypeEntry {
   readonly takesWords: boolean
   /** What may stand for a field that is absent; null: nothing. definition/columns.ts. */
   readonly ifAbsent: RegExp | null
+  /** No value is longer than an index entry may be: definition/compile.ts. */
+  readonly fitsIndex: boolean
   /** Whether a test can list its values: definition/data-tests.ts. */
   readonly isListable: boolean
   /** A cell's text as PostgreSQL reads it: parse/cast.ts. */
@@ -45,6 +47,7 @@ const rest = {
   takesWords: false,
   ifAbsent: null,
   isListable: false,
+  fitsIndex: true,
   copiedAs: null,
 } as const
 
@@ -60,7 +63,15 @@ const whole = { isNumber: true, isListable: true, isWhole: true, copiedAs: 'whol
 /** By its name in definitions, which SQL understands as well. */
 export const columnTypes = {
   text: type('text', 'text', 'string', {
-    ...{ takesWords: true, ifAbsent: /^/, isListable: true, copiedAs: 'text', cast: castText, example: () => 'example' },
+    ...{
+      takesWords: true,
+      ifAbsent: /^/,
+      isListable: true,
+      fitsIndex: false,
+      copiedAs: 'text',
+      cast: castText,
+      example: () => 'example',
+    },
   }),
   bigint: type('bigint', 'long', 'integer', { ...whole, ifAbsent: /^-?\d{1,18}$/, cast: castInteger('bigint') }),
   integer: type('integer', 'int', 'integer', { ...whole, ifAbsent: /^-?\d{1,9}$/, cast: castInteger('integer') }),
@@ -77,7 +88,7 @@ export const columnTypes = {
     ...{ cast: castTimestamp, example: (day) => `${day}T00:00:00Z` },
   }),
   'text[]': type('text[]', 'list', 'array', {
-    ...{ isList: true, isListable: true, cast: castTextArray, example: () => '"[""example""]"' },
+    ...{ isList: true, isListable: true, fitsIndex: false, cast: castTextArray, example: () => '"[""example""]"' },
   }),
 }
 

@@ -1,5 +1,6 @@
 // A file's checked form becomes a Definition: defaults filled in, every reference followed, indexes on columns that the table has.
 import { validateDetailed } from 'node-cron'
+import { columnTypes } from '../core/column-types.ts'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
@@ -274,7 +275,7 @@ const columnProblem = (name: string, columns: readonly Column[]): string | null 
   const known = columns.map((one) => one.name)
   if (column === undefined) return `the table has no column '${name}' to index.${suggest(name, known)}`
   // The key's length is checked row by row; another text could be longer than an index entry may be, and fail its whole unit.
-  if (column.isKey || !['text', 'text[]'].includes(column.type)) return null
+  if (column.isKey || columnTypes[column.type].fitsIndex) return null
   const fix = 'Take it out; of columns outside the key only numbers, boolean, date and timestamptz fit.'
   return `'${name}' is ${column.type} and may be longer than an index entry. ${fix}`
 }

@@ -1,4 +1,4 @@
-// Answers on record: what came for a job, immutable, and what was found of it as a whole.
+// Answers on record: what came for a job, immutable, and what was found of it as a whole. An answer's id is the number of its question (ask_number).
 import { type RawBuilder, sql } from 'kysely'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'

@@ -51,7 +51,7 @@ export const unitsOfReport = (definition: Definition, source: Source): number =>
   return Math.max(1, Math.min(full, limits.cells))
 }
 
-/** By the bills on record: what plan, guard and budgets count with. Of a pipeline without a definition here only reports have a price. */
+/** By the bills on record, for forecasts, the pace of a backfill and `quota`; plan, guard and budgets ask the two above. Of a pipeline without a definition here only reports have a price. */
 export const pricesOf =
   (runtime: Pick<PlanRuntime, 'allowance' | 'database' | 'sources'>, definitions: readonly Definition[]) =>
   async (pipeline: string): Promise<PipelinePrice> => {

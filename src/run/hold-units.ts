@@ -140,7 +140,7 @@ type Fields = Pick<ParseReport, 'read' | 'missingColumns' | 'partlyMissing'>
 /** Loads before, of which the newest are asked. */
 const formerLoads = 50
 /** A field that some records lack may by chance be lacked by all of fewer than these. */
-const enoughRecords = 100
+const enoughForSparse = 100
 
 /** Names of columns. Empty: nothing vanished, or the definition allows it. */
 const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Fields): Promise<readonly string[]> => {
@@ -162,7 +162,7 @@ const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Fields)
     const [newest] = asked
     // What was loaded without it, in its time, may be so again.
     const had = newest !== undefined && !newest.missing_columns?.includes(name)
-    return had && (!isSparse || found.read >= enoughRecords) ? [name] : []
+    return had && (!isSparse || found.read >= enoughForSparse) ? [name] : []
   })
 }
 

@@ -9,7 +9,7 @@ import type { Runtime } from './runtime.ts'
 
 const landingSetting = { name: 'MILLRACE_LANDING_DAYS', fallback: 400, least: 0 }
 const ledgerSetting = { name: 'MILLRACE_LEDGER_DAYS', fallback: 400, least: 1 }
-/** No upload that is still going on is as old as this. */
+/** No upload that is still going on is as old as this; those that were broken off stay as long as landings do, if that is longer. */
 const unfinishedDays = 2
 /** A backup that is older than this is restored without the receipts of what came after it. */
 const receiptDays = 400

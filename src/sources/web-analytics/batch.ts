@@ -2,7 +2,6 @@
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import { redact, type Secret } from '../../core/redact.ts'
-import type { ListedReport } from '../../core/report-shape.ts'
 import type { Box, Definition } from '../../core/types.ts'
 import { addWindows } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
@@ -16,6 +15,7 @@ import { endpoints, withReportId } from './endpoints.ts'
 import { dataVersionIn, jsonOf } from './json-answer.ts'
 import { refusalError } from './refusal-meanings.ts'
 import { type Refusal, readRefusal } from './refusal-text.ts'
+import { reportHistory } from './report-history.ts'
 import { type RefusedAt, refusedWith, wasTaken } from './refused-request.ts'
 import { pathOf } from './service-dialect.ts'
 
@@ -219,9 +219,6 @@ export async function* extractReport(
   return { fingerprint: { lastUpdated: null, count: null, dataVersion }, expectedRows: null, dataPoints, usedQuota }
 }
 
-/** The service's own list, searched for submissions whose answer was lost. */
-export const listReports: NonNullable<Source['listReports']> = ({ http }, sinceMs) => reportHistory(http, sinceMs)
-
 /** Credits by the service's own validation, which costs nothing; null where it has none. */
 export const estimateReport = async (
   dataset: BatchDataset,
@@ -254,67 +251,4 @@ export const reportIdIn = (body: unknown): string | null => {
   const below = new Set(Object.values(body).flatMap((value) => idAt(value) ?? []))
   const [only] = below
   return below.size === 1 && only !== undefined ? only : null
-}
-
-const listedText = z.string().nullish().catch(null)
-const entry = z.looseObject({
-  report_id: z.union([z.string(), z.number()]).optional(),
-  id: z.union([z.string(), z.number()]).optional(),
-  request_id: z.union([z.string(), z.number()]).optional(),
-  created_at: listedText,
-  created: listedText,
-  submitted_at: listedText,
-})
-const list = z.array(entry.catch({}))
-const body = z.union([list, z.looseObject({ reports: list }).transform(({ reports }) => reports)])
-
-type Entry = z.infer<typeof entry>
-
-const pageSize = 100
-const mostPages = 20
-
-/** Reports made since then, as far back as the list goes; null: the service has none, or one in an unknown shape. */
-const reportHistory = async (http: HttpClient, sinceMs: number): Promise<readonly ListedReport[] | null> => {
-  const found = new Map<string, ListedReport>()
-  for (let page = 0; page < mostPages; page += 1) {
-    const entries = await fetchPage(http, page * pageSize)
-    if (entries === null) return page === 0 ? null : [...found.values()]
-    const before = found.size
-    for (const one of entries.flatMap(listedOf)) found.set(one.reportId, one)
-    const oldest = Math.min(...[...found.values()].map(({ createdMs }) => createdMs ?? Number.POSITIVE_INFINITY))
-    // A service that knows no pages sends the same again.
-    if (entries.length === 0 || found.size === before || oldest < sinceMs) break
-  }
-  return [...found.values()].filter(({ createdMs }) => createdMs === null || createdMs >= sinceMs)
-}
-
-const fetchPage = async (http: HttpClient, offset: number): Promise<readonly Entry[] | null> => {
-  const url = http.url('history', endpoints.history)
-  url.searchParams.set('limit', String(pageSize))
-  url.searchParams.set('offset', String(offset))
-  const answer = await askOptional(http, 'history', () =>
-    http.read({ method: 'GET', endpoint: endpoints.history, url, idempotent: true, optional: true }),
-  )
-  if (answer === null) return null
-  if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoints.history, 'report history')
-  const parsed = body.safeParse(jsonOf(answer, endpoints.history))
-  return parsed.success ? parsed.data : null
-}
-
-const listedOf = (one: Entry): ListedReport[] => {
-  const id = one.report_id ?? one.id ?? one.request_id
-  if (id === undefined) return []
-  const created = Date.parse(one.created_at ?? one.created ?? one.submitted_at ?? '')
-  return [{ reportId: String(id), createdMs: Number.isNaN(created) ? null : created, request: requestOf(one) }]
-}
-
-/** What was asked for, whether it stands in a field of its own or beside the id. */
-const requestOf = (one: Entry): unknown => {
-  const given = one['request'] ?? one['body'] ?? one['query']
-  if (typeof given !== 'string') return given ?? one
-  try {
-    return JSON.parse(given)
-  } catch {
-    return one
-  }
 }
