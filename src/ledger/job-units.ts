@@ -206,12 +206,8 @@ export const unitsOfWindows = async (
     .where((eb) => eb('window_from', '=', eb.fn.any(sql<IsoDate[]>`${[...windows]}::date[]`)))
     .where((eb) => eb('slice_id', '=', eb.fn.any(eb.val([...sliceIds]))))
     .execute()
-  const byWindow = new Map<IsoDate, Map<number, number>>()
-  for (const { window_from, slice_id, unit_id } of rows) {
-    const found = byWindow.get(window_from) ?? new Map<number, number>()
-    byWindow.set(window_from, found.set(slice_id, Number(unit_id)))
-  }
-  return byWindow
+  const byWindow = [...Map.groupBy(rows, (row) => row.window_from)]
+  return new Map(byWindow.map(([from, units]) => [from, new Map(units.map((unit) => [unit.slice_id, Number(unit.unit_id)]))]))
 }
 
 /** The answer that every unit of the job has its rows from; null: there is none that is all of theirs, or some wait for a person with another. */

@@ -34,8 +34,8 @@ export const windowStates = async (db: Db, pipelineId: number): Promise<Readonly
 }
 
 /**
- * CTE `whole`: those of the windows whose every wanted unit is loaded, with as many first rows as are wanted now, while none is asked for or held. One scan of the units, and of the slices
- * only those that are wanted no more: a join of all would take many times as long.
+ * CTE `whole`: those of the windows whose every wanted unit is loaded, with as many first rows as are wanted now, while none is asked for or held. One scan of the units; lateral
+ * offsets have the units of slices that are wanted no more, and answers, read only where there are any: a plan made without statistics would join them all.
  */
 const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unknown> => {
   const these = sql`u.pipeline_id = ${pipelineId} and u.window_from = any(${[...windows]}::date[])`
@@ -44,16 +44,18 @@ const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unkn
       select u.window_from, count(u.answer_id) as loaded, bool_or(u.job_id is not null or u.held_answer_id is not null) as busy
       from etl.units u where ${these} group by 1
     ), left_over as materialized (
-      select u.window_from, count(u.answer_id) as loaded
-      from etl.slices s join etl.units u on u.slice_id = s.slice_id and ${these}
+      select u.window_from, count(u.answer_id) as loaded from etl.slices s
+        cross join lateral (select u.window_from, u.answer_id from etl.units u where ${these} and u.slice_id = s.slice_id offset 0) u
       where s.pipeline_id = ${pipelineId} and s.wanted_until is not null group by 1
     ), wanted as (
       select count(*) as slices from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null
+    ), now as materialized (
+      select (definition -> 'params' ->> 'top')::integer as top_rows from etl.pipelines where pipeline_id = ${pipelineId}
+        and (definition -> 'params' ->> 'top' is not null or exists (select from etl.answer_shapes where top_rows is not null))
     ), other_top as materialized (
-      select distinct u.window_from from etl.units u join etl.slices s using (slice_id) join etl.answers t using (answer_id)
-        cross join (select (definition -> 'params' ->> 'top')::integer as top_rows from etl.pipelines where pipeline_id = ${pipelineId}) now
-      where ${these} and s.wanted_until is null and t.top_rows is distinct from now.top_rows
-        and (now.top_rows is not null or exists (select from etl.answer_shapes where top_rows is not null))
+      select distinct o.window_from from now cross join lateral (
+        select u.window_from from etl.units u join etl.slices s using (slice_id) join etl.answers t using (answer_id)
+        where ${these} and s.wanted_until is null and t.top_rows is distinct from now.top_rows offset 0) o
     ), whole as materialized (
       select seen.window_from, wanted.slices as units from seen left join left_over using (window_from) cross join wanted
       where not seen.busy and seen.loaded - coalesce(left_over.loaded, 0) = wanted.slices

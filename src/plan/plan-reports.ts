@@ -22,19 +22,23 @@ export interface ReportSteps {
   readonly steps: readonly Task[][]
   /** Units to be bought. */
   readonly units: readonly UnitsToBuy[]
+  /** Jobs that units of the only step have now; of several steps each finds its own. */
+  readonly left: string[]
 }
 
 /** What needs a report now; what needs none is counted. Reads only. */
 export const reportSteps = async (db: Db, context: PlanContext, counted: CountedWindows): Promise<ReportSteps> => {
   const needs = collectNeeds()
   const units: UnitsToBuy[] = []
+  const left = new Set<string>()
   for (const window of context.windows) {
     context.signal.throwIfAborted()
     const refresh = refreshOf(context, window)
     if (await counted.skip(db, window, refresh, false)) continue
     const { counts, needed } = await neededCells(db, context.cells, askOf(context, window, refresh), null)
     counted.add(window, counts, false)
-    for (const { sliceIds, ...group } of needed) {
+    for (const { sliceIds, leftJobIds, ...group } of needed) {
+      for (const id of leftJobIds) left.add(id)
       needs.add(window.place, groupKey(group), sliceIds)
       if (group.answerId === null && group.servedBy === null)
         units.push({ reason: group.reason, wantedBy: group.wantedBy, units: sliceIds.length })
@@ -43,7 +47,7 @@ export const reportSteps = async (db: Db, context: PlanContext, counted: Counted
   const groups = needs.groups()
   // What fits into one step is cut where it is packed.
   if (groups.reduce((cells, { run, sliceIds }) => cells + run.count * sliceIds.length, 0) <= mostUnitsAStep)
-    return { steps: groups.length === 0 ? [] : [groups], units }
+    return { steps: groups.length === 0 ? [] : [groups], units, left: [...left] }
   const tasks: Task[] = []
   for (const { run, sliceIds } of groups) {
     const limits = fittingLimits(context.limits, listLengths(context), run.count)
@@ -51,7 +55,7 @@ export const reportSteps = async (db: Db, context: PlanContext, counted: Counted
   }
   const sign = context.frame.order === 'oldest-first' ? 1 : -1
   const steps = stepsOf(tasks.sort((left, right) => sign * (left.run.first + left.run.count - right.run.first - right.run.count)))
-  return { steps, units }
+  return { steps, units, left: [] }
 }
 
 type Group = Pick<BoxToMake, 'reason' | 'wantedBy' | 'formerJobId' | 'answerId' | 'servedBy'>
@@ -80,11 +84,12 @@ interface NeedsOfGroup {
   readonly places: Map<number, number[]>
 }
 
-const stepNeeds = async (
-  db: Db,
-  context: PlanContext,
-  tasks: readonly Task[],
-): Promise<{ readonly groups: readonly NeedsOfGroup[]; readonly leftJobIds: readonly string[] }> => {
+interface StepNeeds {
+  readonly groups: readonly NeedsOfGroup[]
+  readonly leftJobIds: readonly string[]
+}
+
+const stepNeeds = async (db: Db, context: PlanContext, tasks: readonly Task[]): Promise<StepNeeds> => {
   const groups = new Map<string, NeedsOfGroup>()
   const left = new Set<string>()
   for (const { window, sliceIds } of windowsOf(context, tasks)) {
@@ -150,14 +155,11 @@ const ruled = (box: BoxToMake, { held, approvalId, allowed, credits }: Ruling): 
   return held.includes(box.wantedBy) ? { ...box, approvalId, credits: price } : { ...box, credits: price }
 }
 
-/** Makes the step's jobs. What was read before may be old by now: under the lock it is read again. */
-export const askForReports = (context: PlanContext, tasks: readonly Task[], guard: NightGuard): Promise<number> =>
+/** Makes the step's jobs. What was read before may be old by now: it is read again under the locks of the pipeline and of `left`, jobs that others may settle. */
+export const askForReports = (context: PlanContext, tasks: readonly Task[], guard: NightGuard, left: string[]): Promise<number> =>
   context.step(async (trx) => {
     await lockPipeline(trx, context.frame.pipelineId)
-    const seen = await stepNeeds(trx, context, tasks)
-    await lockJobs(trx, seen.leftJobIds)
-    // Another process may have settled one of these jobs before the lock.
-    const { groups, leftJobIds } = seen.leftJobIds.length === 0 ? seen : await stepNeeds(trx, context, tasks)
+    const { groups, leftJobIds } = await needsUnderLock(trx, context, tasks, left)
     const boxes = await packed(trx, context, groups)
     const ruling = await guard.rule(trx, unitsOf(boxes))
     const count = await insertBoxes(
@@ -168,6 +170,14 @@ export const askForReports = (context: PlanContext, tasks: readonly Task[], guar
     await retireJobs(trx, leftJobIds)
     return count
   })
+
+/** Read until it leaves no job that was not locked before it was read. */
+const needsUnderLock = async (trx: Db, context: PlanContext, tasks: readonly Task[], locked: string[]): Promise<StepNeeds> => {
+  await lockJobs(trx, locked)
+  const needs = await stepNeeds(trx, context, tasks)
+  const more = needs.leftJobIds.filter((id) => !locked.includes(id))
+  return more.length === 0 ? needs : needsUnderLock(trx, context, tasks, [...locked, ...more])
+}
 
 export interface NeededWalks {
   readonly window: PlanWindow

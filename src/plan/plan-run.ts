@@ -126,7 +126,7 @@ export const findNeeds = async (
   if (context.frame.kind === 'report') return { context, counted, walks: [], reports: await reportSteps(db, context, counted) }
   const refreshes = context.scope.mode === 'due' ? await refreshesOf(context) : new Map<IsoDate, Refresh>()
   const walks = await walksNeeded(db, context, counted, refreshes)
-  return { context, counted, walks, reports: { steps: [], units: [] } }
+  return { context, counted, walks, reports: { steps: [], units: [], left: [] } }
 }
 
 const planPipeline = async (
@@ -162,12 +162,12 @@ const askWalks = async (runtime: PlanRuntime, context: PlanContext, walks: reado
   await settleApproval(context, guard)
 }
 
-const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, units }: ReportSteps): Promise<void> => {
+const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, units, left }: ReportSteps): Promise<void> => {
   const packed = async (db: Db, tasks: readonly Task[]) => (await packStep(db, context, tasks)).boxes
   const guard = await guardPlan(runtime, context, units, reportPrice(runtime, context, steps, packed))
   for (const tasks of steps) {
     context.signal.throwIfAborted()
-    await askForReports(context, tasks, guard)
+    await askForReports(context, tasks, guard, left)
   }
   await settleApproval(context, guard)
 }

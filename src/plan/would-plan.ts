@@ -153,7 +153,7 @@ const wouldAsk = async (
   }
   if (!isLast) {
     for (const walks of needs.walks) await askForWalks(context, walks, noGuard)
-    for (const tasks of needs.reports.steps) await askForReports(context, tasks, noGuard)
+    for (const tasks of needs.reports.steps) await askForReports(context, tasks, noGuard, needs.reports.left)
   }
   return facts
 }

@@ -196,7 +196,7 @@ test('lists that another planner has changed since: what is asked for is packed 
   await kysely.transaction().execute((trx) => registerPipeline(trx, wide, source))
   const { steps } = await reportSteps(kysely, context, countWindows(context))
   const all = { holds: () => false, rule: async () => ({ held: [], approvalId: null, allowed: [], credits: null }) }
-  for (const tasks of steps) await askForReports(context, tasks, all)
+  for (const tasks of steps) await askForReports(context, tasks, all, [])
   // One job of both would ask the service for every combination of their values, also for those that are loaded.
   const open = (await jobsOf(db, wide)).filter(({ state }) => state === 'open')
   expect(open.map(({ cells }) => cells).sort()).toEqual([['2025-01 a.com gb'], ['2025-01 b.com us']])

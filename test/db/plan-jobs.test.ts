@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { keepPaced } from '../../src/ledger/approved-jobs.ts'
 import { setJob } from '../support/ledger-answers.ts'
-import { allLoaded, asked, cellsOf, died, jobsOf, onlyJob, submitted } from '../support/plan-ledger.ts'
+import { allLoaded, asked, cellsOf, died, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
 import {
   definitionFor,
   january,
@@ -278,6 +278,32 @@ describe('jobs there are', () => {
       ])
     },
   )
+})
+
+test('units whose failed job is loaded after all while a planner waits for it are not asked for again', async () => {
+  const planning = report('a.com', 'b.com')
+  await plan(db, planning, january)
+  const job = await onlyJob(db, planning)
+  await setJob(db, job, { state: 'failed', error_code: 'SERVICE_ERROR' })
+  const other = report('c.com')
+  await plan(db, other, january)
+  const answer = await loaded(db, await onlyJob(db, other))
+  const load = await db.database.pool.connect()
+  try {
+    await load.query('begin')
+    await load.query('select from etl.jobs where job_id = $1 for update', [job])
+    const planned = plan(db, planning, january)
+    const waiting = `select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    await expect.poll(async () => (await db.database.pool.query(waiting)).rows[0].n, { timeout: 30_000 }).toBe(1)
+    await load.query(`update etl.jobs set state = 'done', error_code = null where job_id = $1`, [job])
+    await load.query('update etl.units set job_id = null, answer_id = $2, ask_number = $2 where job_id = $1', [job, answer])
+    await load.query('commit')
+    expect(await planned).toMatchObject({ units: 0 })
+  } finally {
+    await load.query('rollback')
+    load.release()
+  }
+  expect((await jobsOf(db, planning.definition)).map(({ state }) => state)).toEqual(['done'])
 })
 
 describe.each([

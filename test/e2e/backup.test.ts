@@ -84,6 +84,72 @@ test.runIf(installedVersions().length > 0).each(installedVersions())(
   },
 )
 
+/** Of the database at that address: those that PostgreSQL does not make. */
+const schemasOf = async (url: string): Promise<string[]> => {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  const { rows } = await client.query<{ name: string }>(
+    `select nspname::text as name from pg_namespace where nspname !~ '^pg_' and nspname not in ('information_schema', 'public') order by 1`,
+  )
+  await client.end()
+  return rows.map(({ name }) => name)
+}
+
+/** Loads what is not there yet, and all of it again: by force from answers that are bought anew, and from the landing. */
+const expectLoads = async (millrace: Millrace): Promise<void> => {
+  for (const pipeline of ['keywords', ...reports]) {
+    const again = await millrace('backfill', pipeline, ...range(), '--force')
+    expectDone(again)
+    expect(summaryOf(again)).toMatchObject({ units: { failed: 0, held: 0, waiting: 0 } })
+    const { rows } = summaryOf(await millrace('replay', pipeline, ...range())) as { rows: Record<string, number> }
+    expect([pipeline, rows['unchanged'], rows['inserted'], rows['ended']]).toEqual([pipeline, rows['read'], 0, 0])
+    expect(rows['read']).toBeGreaterThan(0)
+  }
+  expectDone(await millrace('check', '--offline'))
+}
+
+test.runIf(installedVersions().length > 0).each(installedVersions())(
+  'a dump of PostgreSQL %s without the schema staging, which an earlier warehouse had, restores to a warehouse that loads',
+  async (version) => {
+    const server = await startInstalled(version)
+    try {
+      const original = await createOwnDatabase(server.url, 'original')
+      const millrace = on(original.url, 'original')
+      expectDone(await millrace('migrate'))
+      await original.pool.query('create schema staging; create unlogged table staging.left_behind (n integer)')
+      await original.close()
+      expectDone(await millrace('backfill', 'keywords', ...range()))
+      const dump = join(server.folder, 'dump')
+      server.run('pg_dump', '-Fc', '-f', dump, '--exclude-schema=staging', 'original')
+      server.run('createdb', 'restored')
+      server.run('pg_restore', '-d', 'restored', '--exit-on-error', dump)
+      const url = original.url.replace(/original$/, 'restored')
+      expect(await schemasOf(url)).toEqual(['bi', 'data', 'etl'])
+      const restored = on(url, 'restored')
+      expectDone(await restored('migrate', '--as', 'restored'))
+      expectDone(await restored('check', '--offline'))
+      await expectLoads(restored)
+    } finally {
+      server.remove()
+    }
+  },
+)
+
+test('a warehouse on the server that comes along is three schemas before loads and after them: a dump has no other to leave out', async () => {
+  const server = await startOwnServer()
+  try {
+    const own = await createOwnDatabase(server.url, 'own')
+    await own.close()
+    const millrace = on(own.url, 'own')
+    expectDone(await millrace('migrate'))
+    expect(await schemasOf(own.url)).toEqual(['bi', 'data', 'etl'])
+    await expectLoads(millrace)
+    expect(await schemasOf(own.url)).toEqual(['bi', 'data', 'etl'])
+  } finally {
+    await server.remove()
+  }
+})
+
 /** The page's commands that begin so, for a shell. */
 const ofPage = (program: string): string[] =>
   readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'restore.md'), 'utf8')
