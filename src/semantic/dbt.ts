@@ -87,10 +87,10 @@ const semanticYaml = (subjects: readonly Subject[], views: readonly string[]): Y
   metrics: subjects.flatMap(metricsOfSubject),
 })
 
-/** Rows of months that were loaded lately: all others were tested when they were. `dbt build --vars 'changed_days: 10000'` tests every row. */
+/** Rows of months that were loaded lately, also by what continues a pipeline: all others were tested when they were. `dbt build --vars 'changed_days: 10000'` tests every row. */
 const lately = `>= now() - interval '{{ var("changed_days", 3) }} days'`
 const changedMonths = (pipeline: string): string =>
-  `(select month from bi.coverage_months where pipeline = '${pipeline}' and last_loaded_at ${lately})`
+  `(select month from bi.coverage_months where (pipeline = '${pipeline}' or pipeline in (select continued_by from bi.breaks)) and last_loaded_at ${lately})`
 
 /** What a test of the view reads; undefined: every row. */
 const changedRows = ({ time, pipeline, view, dimensions }: Subject): Yaml | undefined => {

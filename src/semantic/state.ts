@@ -51,8 +51,7 @@ const unknown: AnswerState = {
 const monthRow = z.tuple([z.string(), z.coerce.number(), z.coerce.number(), z.boolean().nullable()])
 const breakRow = z.tuple([z.string(), z.array(z.string()).nullable(), z.coerce.number().nullable()])
 const partRow = z.tuple([z.string(), z.string()])
-const cellRow = z.tuple([z.string(), z.string(), z.string()])
-const cutRow = z.tuple([z.string(), z.string(), z.coerce.number()])
+const cellRow = z.tuple([z.string(), z.string(), z.coerce.string()])
 /** Cells that are named one by one. */
 const mostCells = 20
 /** Ten years. */
@@ -76,13 +75,16 @@ export const stateOf = async (
   const there = new Set(months.map(([month]) => month))
   const not_final = months.flatMap(([month, , , isFinal]) => (isFinal === false ? [month] : []))
   const incomplete = months.filter(([, expected, found]) => found < expected)
+  const asked = { parts, spans, cells }
+  const missing = incomplete.length === 0 ? [] : await cellsIn(reading, 'bi.coverage', 'reason', asked, sql` and not has_data`)
+  const cut = await cellsIn(reading, 'bi.cut_units', 'top', asked)
   return {
     is_final: months.length === 0 || facts === undefined ? null : not_final.length === 0,
     not_final,
     months_missing: [...new Set(spans.flatMap(monthsIn))].filter((month) => !there.has(month)),
     months_incomplete: incomplete.map(([month, expected, found]) => ({ month, cells: expected, cells_with_rows: found })),
-    cells_missing: incomplete.length === 0 ? [] : await missingCells(reading, parts, spans, cells),
-    cells_cut: await cutCells(reading, parts, spans, cells),
+    cells_missing: missing.map(([period, cell, reason]) => ({ period, cell, reason })),
+    cells_cut: cut.map(([period, cell, rows]) => ({ period, cell, rows: Number(rows) })),
     method_breaks: await breaksWithin(reading, parts, spans),
   }
 }
@@ -92,6 +94,12 @@ interface Part {
   readonly pipeline: string
   readonly from: string | null
   readonly to: string | null
+}
+
+interface Asked {
+  readonly parts: readonly Part[]
+  readonly spans: readonly Span[]
+  readonly cells: readonly CellFilter[]
 }
 
 /** The pipelines whose rows a view shows, one after the other: what ended, and what continues it. */
@@ -142,46 +150,26 @@ const withinSpans = (column: string, spans: readonly Span[]) =>
         sql` or `,
       )})`
 
-/** Newest first: of all that is missing, what was asked for. */
-const missingCells = async (
+/** Newest first: the first cells of the view that were asked for, with what it says of each. @param only a condition of that view */
+const cellsIn = async (
   reading: Reading,
-  parts: readonly Part[],
-  spans: readonly Span[],
-  cells: readonly CellFilter[],
-): Promise<AnswerState['cells_missing']> => {
-  const columns = await columnNames(reading.db, 'bi.coverage')
-  if (!['pipeline', 'period', 'slice', 'has_data', 'reason'].every((name) => columns.includes(name))) return []
-  const asked = among(cells, columns)
-  const statement = sql`select period::text, slice, reason from bi.coverage
-    where ${inParts('period', parts)} and not has_data${withinSpans('period', spans)}${asked} order by period desc, slice limit ${sql.lit(mostCells)}`
-  const { rows } = await reading.read(statement.compile(reading.db))
-  return rows.map((row) => cellRow.parse(row)).map(([period, cell, reason]) => ({ period, cell, reason }))
-}
-
-/** Newest first, as above. */
-const cutCells = async (
-  reading: Reading,
-  parts: readonly Part[],
-  spans: readonly Span[],
-  cells: readonly CellFilter[],
-): Promise<AnswerState['cells_cut']> => {
-  const columns = await columnNames(reading.db, 'bi.cut_units')
-  if (!['pipeline', 'period', 'slice', 'top'].every((name) => columns.includes(name))) return []
-  const statement = sql`select period::text, slice, top from bi.cut_units
-    where ${inParts('period', parts)}${withinSpans('period', spans)}${among(cells, columns)} order by period desc, slice limit ${sql.lit(mostCells)}`
-  const { rows } = await reading.read(statement.compile(reading.db))
-  return rows.map((row) => cutRow.parse(row)).map(([period, cell, count]) => ({ period, cell, rows: count }))
-}
-
-/** @param columns those of the view that cells are looked for in */
-const among = (cells: readonly CellFilter[], columns: readonly string[]) => {
+  view: 'bi.coverage' | 'bi.cut_units',
+  said: 'reason' | 'top',
+  { parts, spans, cells }: Asked,
+  only = sql``,
+): Promise<z.output<typeof cellRow>[]> => {
+  const columns = await columnNames(reading.db, view)
+  if (!['pipeline', 'period', 'slice', said].every((name) => columns.includes(name))) return []
   const conditions = cells
     .filter(({ column }) => columns.includes(column))
     .map(({ column, isNot, values }) => {
       const list = sql.join(values.map((value) => sql`${value}`))
       return isNot ? sql` and ${sql.ref(column)}::text not in (${list})` : sql` and ${sql.ref(column)}::text in (${list})`
     })
-  return conditions.length === 0 ? sql`` : sql.join(conditions, sql``)
+  const statement = sql`select period::text, slice, ${sql.ref(said)} from ${sql.table(view)} where ${inParts('period', parts)}${only}
+    ${withinSpans('period', spans)}${sql.join(conditions, sql``)} order by period desc, slice limit ${sql.lit(mostCells)}`
+  const { rows } = await reading.read(statement.compile(reading.db))
+  return rows.map((row) => cellRow.parse(row))
 }
 
 /** Rows of one window are final together, so one of them tells. */

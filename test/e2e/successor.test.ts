@@ -115,6 +115,11 @@ test('continues in the views and marts of the shipped one: each month once, from
     { month: '2026-08', why: ['came visits_and_pages', 'table visits_and_pages'] },
   ])
   expect((await query(told('visits_and_pages'))).length).toBe(3)
+  // Tests of the dbt project read what was loaded lately, by either.
+  const project = readFileSync(join(pipelinesOfRepository, '..', 'docs', 'dbt', 'models', 'semantic.yml'), 'utf8')
+  const [, months = ''] = /(select month from bi\.coverage_months where \(pipeline = 'traffic_and_engagement'.*?'\{\{ var.*? days')\)/.exec(project.replaceAll(/\s+/g, ' ')) ?? [] // biome-ignore format: one look
+  const lately = await query(months.replace(/\{\{.*\}\}/, '3'))
+  expect(lately).toContainEqual({ month: expect.stringContaining('2026-08') })
 })
 
 const dbtBin = process.env['MILLRACE_DBT_BIN'] ?? ''
