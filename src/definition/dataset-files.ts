@@ -86,7 +86,8 @@ interface Grain {
 const descriptionOf = (name: string, grain: Grain, source: SourceSpec, described: DescribedDataset | null): string => {
   if (source.openFields && described === null) return `${placeholder} say what one row is`
   const about = (described?.about || wordsOf(name)).replace(/\.$/, '')
-  return `${about}; one row a ${grain.things.join(', ').replaceAll('_', ' ')} and ${grain.every}.`
+  const things = grain.things.length === 0 ? '' : `${grain.things.join(', ').replaceAll('_', ' ')} and `
+  return `${about}; one row a ${things}${grain.every}.`
 }
 
 const wordsOf = (name: string): string => {

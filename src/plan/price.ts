@@ -125,7 +125,10 @@ export const priceReports = async (
 /** What the service would reject is said as it is; a service that is away, or answers nonsense, only leaves the price unknown. */
 const withoutPrice = ({ log, signal }: LookContext, { pipeline }: Definition, error: unknown, isStrict: boolean): null => {
   signal.throwIfAborted()
-  if (isStrict && isEtlError(error) && ['BAD_REQUEST', 'NO_CAPABILITY', 'KEY_REFUSED'].includes(error.code)) throw error
+  // Asked for apart, as the run will, it is taken.
+  const isForLess = isEtlError(error) && error.follows?.next === 'split' && error.follows.about === 'size'
+  if (isStrict && !isForLess && isEtlError(error) && ['BAD_REQUEST', 'NO_CAPABILITY', 'KEY_REFUSED'].includes(error.code))
+    throw error
   log.warn({ pipeline, error: messageOf(error) }, 'the service named no price')
   return null
 }

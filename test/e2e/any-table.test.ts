@@ -71,6 +71,7 @@ test('each is written with its key, checked and migrated', async () => {
     expect(key.filter((column) => column !== 'date' && column !== 'granularity').sort(), name).toEqual(
       [...(tables[name]?.key ?? [])].sort(),
     )
+    expect(text).toMatch(/one row a (\S.*\S and )?month\."/)
     writeFileSync(fileOf(name), text.replace('poll_every: 5s', 'poll_every: 1s'))
   }
   const migrated = await millrace('migrate')
@@ -109,6 +110,12 @@ test('each is planned, loaded, held where it was cut at its limit, and restated'
     expect(await count(`select count(*) as n from data.${name}_v1_history`), name).toBeGreaterThan(0)
   }
 }, 120_000)
+
+test('a plan says its price also where the service takes its months only apart, as the newest is not there yet', async () => {
+  const planned = await millrace('plan', 'website', '--from', '2026-09', '--to', '2026-10')
+  expect(planned.code, planned.stdout + planned.stderr).toBe(0)
+  expect(planned.events.find(({ event }) => event === 'pipeline')).toMatchObject({ pipeline: 'website' })
+})
 
 test('a wrong filter, granularity or metric is an error with the list of the table', async () => {
   const change = async (name: string, from: string | RegExp, to: string, ...args: string[]): Promise<string> => {
