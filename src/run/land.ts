@@ -43,11 +43,13 @@ export interface Kept extends Omit<Payload, 'body'> {
 /** What ends a walk though its pages are as good as before: no more money, a stop, an outage. */
 const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'QUOTA_EXHAUSTED',
+  'KEY_REFUSED',
   'INTERRUPTED',
   'RATE_LIMITED',
   'SERVICE_UNREACHABLE',
   'SERVICE_ERROR',
   'SERVICE_TIMEOUT',
+  'TRUNCATED',
 ])
 
 /** So many bytes of an answer are kept. */

@@ -189,6 +189,25 @@ test('a walk that was stopped goes on from the pages it paid for', async () => {
   await goesOn()
 })
 
+test.each([
+  ['a proxy in front', { status: 502, type: 'text/html', body: '<HTML>502 ERROR</HTML>' }],
+  ['a key that is refused', { status: 401, type: 'text/plain', body: 'invalid API key' }],
+])('a walk that ends with %s between its pages goes on from those it has paid for', async (_, reply) => {
+  const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
+  await start({ keywords: 5_000, prices, replies: [{ endpoint: 'keywords', match: ['offset=4000'], ...reply }] })
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('attempts: 5', 'attempts: 2'))
+  const one = keywords(...month('2026-08'), '--only', 'domain=a.com;country=us', '--yes')
+  const first = await millrace(one)
+  expect(first.code, first.stderr).toBe(1)
+  expect(charged(), first.stderr).toBe(400)
+  service.configure({ replies: [] })
+  const again = await millrace(one)
+  expect(summaryOf(again).units, again.stderr).toMatchObject({ loaded: 1 })
+  expect(charged()).toBe(500)
+  within((await onRecord()).used, charged())
+})
+
 test('the first N keywords are asked for and paid, complete by declaration; another N is a plan with a price', async () => {
   await start({ keywords: 400, prices: { keywords: { by: 'rows-asked', credits: 0.1 } } })
   const domains = Array.from({ length: 50 }, (_, index) => `d${index}.com`)
