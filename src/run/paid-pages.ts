@@ -72,6 +72,8 @@ export const paidPages = (
             if (credits !== null && said === null)
               context().notice('BILL_UNREADABLE', unreadableBill(`${work.claim.box.key}, a page`, credits))
             const byBalance = said === null ? ((await alone?.bill()) ?? null) : null
+            if (credits === null && byBalance === null && purse?.isBlind() === true)
+              context().notice('BILL_UNREADABLE', unseenBill(work.claim.box.key))
             bills.push(said ?? byBalance)
             await answer.billed(rows, said, byBalance)
             if (alone !== null || purse !== null) await book(work)
@@ -93,6 +95,9 @@ export const paidPages = (
   }
 }
 
+const unseenBill = (unitKey: string): string =>
+  `${unitKey}, a page: neither the answer nor the balance says what it cost. Until a price is known no budget counts such pages; WEB_ANALYTICS_PRICES sets one.`
+
 /** What was paid so far is on record before anybody buys more. */
 const book = ({ runtime, requests }: JobWork): Promise<void> =>
   withRequests(
@@ -106,6 +111,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
   const { runtime, claim } = work
   const { kysely } = runtime.database
   let reserved = 0
+  let isBlind = false
   /** One after the other: what a page needs is judged by what those before it have taken. */
   const inTurn = createTurns()
   let refused: EtlError | null = null
@@ -117,6 +123,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
     // Pages are landed in order: after one that could not be paid for no later one is of use.
     if (refused !== null) throw refused
     const { page, unit } = await pricesOfWork(work, size)
+    isBlind = page === null
     try {
       // A unit that does not fit into any day or month is bought page by page.
       if (part === 1 && unit !== null) await canHold(() => take(unit).then(() => giveBack(unit)))
@@ -145,6 +152,8 @@ const purseOf = (work: JobWork, payer: Payer) => {
     await setReserved(kysely, claim, reserved)
   }
   return {
+    /** The price of the page is not known. */
+    isBlind: () => isBlind,
     reserve: (size: PurchaseSize, part: number) => inTurn(() => reserve(size, part)),
     end: async (): Promise<void> => {
       if (reserved > 0) await inTurn(() => giveBack(null))

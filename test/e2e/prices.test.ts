@@ -281,6 +281,18 @@ test('a bill that is below 0, or no number, is unknown and said once', async () 
   expect(await onRecord()).toEqual({ used: 0, unpriced: 4 })
 })
 
+test('where no bill can be seen a budget cannot count, and that is said once, with what sets a price; a set one is counted', async () => {
+  await start({ keywords: 40, bill: 'balance' })
+  const budget = { WEB_ANALYTICS_QUOTA_PER_DAY: '100' }
+  const blind = await millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes'), budget)
+  expect(blind.code, blind.stderr).toBe(0)
+  expect(blind.stderr.match(/no budget counts such pages; WEB_ANALYTICS_PRICES sets one/g), blind.stderr).toHaveLength(1)
+  const set = { ...budget, WEB_ANALYTICS_PRICES: 'keywords=60/request' }
+  const bounded = await millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes'), set)
+  expect(bounded.stderr).not.toContain('no budget counts')
+  expect(summaryOf(bounded).units['loaded'], bounded.stderr).toBeLessThanOrEqual(2)
+})
+
 test('the bill of an answer that is no page is booked with the unit that is held for it, and teaches no price', async () => {
   const body = JSON.stringify({ meta: { data_credits_charged: 13 }, data: [{ term: 'one', clicks: 1 }] })
   await start({ replies: [{ endpoint: 'keywords', status: 200, times: 1, body }] })
