@@ -227,8 +227,7 @@ const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], no
       notes.proved('configuration', `${of.source}, account ${of.account}: its settings are there and well formed.`)
       return true
     } catch (error) {
-      const messages = messageOf(error).split('\n')
-      for (const message of new Set(messages)) if (!notes.isSaid(message)) notes.error('configuration', message)
+      for (const message of messageOf(error).split('\n')) notes.error('configuration', message)
       return false
     }
   })

@@ -94,6 +94,9 @@ test('every setting that a command would refuse is named, all in one pass', asyn
   const errors = said(result).filter((line) => line.startsWith('error (configuration)'))
   expect(Object.keys(wrong).filter((name) => !errors.some((line) => line.includes(name)))).toEqual([])
   expect([result.code, errors.length]).toEqual([2, Object.keys(wrong).length])
+  // Also where several of its questions need it.
+  const once = said(await check({ MILLRACE_LOG_LEVEL: 'loud' })).filter((line) => line.startsWith('error'))
+  expect(once).toEqual([expect.stringContaining('MILLRACE_LOG_LEVEL')])
 })
 
 test('a service that is away is one error; what was not asked because of it is said to be so', async () => {
@@ -199,7 +202,7 @@ test('eleven things that are broken at once, each of another kind, are all named
     /error \(configuration\): MILLRACE_GUARD is 'of'/,
     /warning \(configuration\): MILLRACE_GAURD is set, and nothing reads it/,
     /error \(landing\): \/proc\/x\/landing/,
-    /error \(service\): .*401.*WEB_ANALYTICS_API_KEY/,
+    /error \(service\): .*\/capabilities answers 401.*WEB_ANALYTICS_API_KEY/,
   ])
     expect(
       wrong.filter((line) => one.test(line)),

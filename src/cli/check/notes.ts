@@ -28,15 +28,18 @@ export type Notes = ReturnType<typeof createNotes>
 
 export const createNotes = () => {
   const all: Note[] = []
+  const isSaid = (message: string): boolean => all.some((known) => known.message === message)
   const saying = (result: Note['result']) => (area: Area, message: string) => void all.push({ area, result, message })
+  const error = saying('error')
   return {
     all,
     add: (area: Area, result: Note['result'], message: string) => saying(result)(area, message),
-    error: saying('error'),
+    /** Once: several areas may meet one cause. */
+    error: (area: Area, message: string) => (isSaid(message) ? undefined : error(area, message)),
     warning: saying('warning'),
     proved: saying('proved'),
     notAsked: saying('not asked'),
-    isSaid: (message: string) => all.some((known) => known.message === message),
+    isSaid,
     problems: (area: Area, problems: readonly Problem[]): void => {
       for (const problem of problems) all.push({ area, result: 'error', message: showProblem(problem) })
     },
