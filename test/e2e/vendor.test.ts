@@ -213,6 +213,22 @@ describe('the service as it really answers', () => {
     expect(service.books.counts['keywords']).toBe(2)
   })
 
+  test('a count above the rows that come is paid for twice in one night and never again by itself; the others load', async () => {
+    const keyword = (at: number) => ({ keyword: `k${at}`, top_url: `a/${at}`, clicks: 100 - at })
+    const meta = { status: 'Success', data_credits_charged: 13 }
+    const body = JSON.stringify({ meta, keywords: Array.from({ length: 20 }, (_, at) => keyword(at)), keywords_count: 25 })
+    await start({ keywords: 40, replies: [{ endpoint: 'keywords', match: ['URL=b.com', 'country=us'], status: 200, body }] })
+    const asked = ['backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes']
+    const run = await millrace(...asked)
+    expect(run.code, run.stderr).toBe(1)
+    expect(summaryOf(run).units).toMatchObject({ loaded: 3, held: 1, failed: 0 })
+    expect(run.stderr).toMatch(/b\.com: the page at 20 holds 20 records instead of 5.*It came so twice.*--force.*UNUSABLE/)
+    // Two walks over two pages.
+    expect(service.books.replaced).toEqual([4])
+    for (const night of [1, 2]) expect((await millrace(...asked)).code, `night ${night}`).toBe(1)
+    expect(service.books.replaced).toEqual([4])
+  })
+
   test('a report of a shape that cannot be read is downloaded twice by each run, and bought once', async () => {
     await start({ replies: [{ endpoint: 'download', status: 200, type: 'text/csv', body: 'name,sum\na.com,5\n' }] })
     const asked = ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes']
