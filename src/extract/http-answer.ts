@@ -1,4 +1,5 @@
 // An answer's body as JSON, or what to say when it is none.
+import { isRecord } from '../core/json.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import type { HttpAnswer } from './http-types.ts'
@@ -40,10 +41,6 @@ export const parsePage = (answer: HttpAnswer, endpoint: string, addressSetting: 
   const { [list]: records, ...envelope } = body
   return Array.isArray(records) ? { envelope, records } : { envelope: body, records: null }
 }
-
-/** Whether it is a JSON object. */
-export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const notJson = (answer: HttpAnswer, endpoint: string, addressSetting: string, ends: boolean): EtlError =>
   new EtlError(

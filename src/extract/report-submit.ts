@@ -1,6 +1,7 @@
 // Buying a report: what there is already, or one submission whose intent and id are on record. One whose answer was lost is searched for in the service's
 // own list by what was asked for and when.
 import { createHash } from 'node:crypto'
+import { isRecord } from '../core/json.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { holdsKey } from '../core/redact.ts'
 import { isReportId, type ListedReport, type ReportIntent, type ReportMemo, type ReportRecord } from '../core/report-shape.ts'
@@ -47,21 +48,18 @@ export const findForgotten = (listed: readonly ListedReport[], request: unknown,
 
 /** Every value that the list names must be the one that was sent, and it must name at least what is asked for. */
 const asksTheSame = (told: unknown, sent: unknown): boolean => {
-  if (!isObject(told) || !isObject(sent)) return false
+  if (!isRecord(told) || !isRecord(sent)) return false
   const names = Object.keys(told).filter((name) => name in sent)
   const decisive = 'report_query' in sent ? ['report_query'] : Object.keys(sent).filter((name) => name !== 'response_format')
   return decisive.every((name) => names.includes(name)) && names.every((name) => isSame(told[name], sent[name]))
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const isSame = (one: unknown, other: unknown): boolean => canonical(one) === canonical(other)
 
 /** The order of names means nothing, nor does that of the values of a list. */
 const canonical = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(canonical).sort().join()}]`
-  if (!isObject(value)) return JSON.stringify(value) ?? 'null'
+  if (!isRecord(value)) return JSON.stringify(value) ?? 'null'
   const entries = Object.entries(value).map(([name, inner]) => `${name}:${canonical(inner)}`)
   return `{${entries.sort().join()}}`
 }

@@ -1,5 +1,6 @@
 // A definition over recorded answers, offline: what its parser, casts, key and tests make of the bytes, to be compared with what was expected.
 import { z } from 'zod'
+import { isRecord, jsonOrNull } from '../core/json.ts'
 import { columnTypes } from '../core/column-types.ts'
 import { type DataTest, expectationOf, isTotalTest, type RowTest } from '../core/data-test.ts'
 import { EtlError } from '../core/errors.ts'
@@ -230,23 +231,23 @@ export const recordAnswer = async (
 
 /** The first records of each table: lines of a CSV behind its header, records of JSON, or elements of a page's lists. */
 const cut = (text: string, records: number, plan: ParsePlan): string => {
-  const value = jsonIn(text)
+  const value = jsonOrNull(text)
   if (Array.isArray(value))
     return JSON.stringify(
       firstOfEach(value, records, (one) => shapeOf(one, plan)),
       null,
       1,
     )
-  const isList = (one: unknown): one is unknown[] => Array.isArray(one) && one.every(isObject)
-  const lists = isObject(value) ? Object.entries(value).filter(([, one]) => isList(one)) : []
-  if (isObject(value) && lists.length > 0) {
+  const isList = (one: unknown): one is unknown[] => Array.isArray(one) && one.every(isRecord)
+  const lists = isRecord(value) ? Object.entries(value).filter(([, one]) => isList(one)) : []
+  if (isRecord(value) && lists.length > 0) {
     const shorter = Object.fromEntries(lists.map(([name, one]) => [name, isList(one) ? one.slice(0, records) : one]))
     return JSON.stringify({ ...value, ...shorter }, null, 1)
   }
   const lines = text.split('\n').filter((line) => line !== '')
   let table = ''
   const tableOf = (line: string, index: number): string | null => {
-    if (text.startsWith('{')) return shapeOf(jsonIn(line), plan)
+    if (text.startsWith('{')) return shapeOf(jsonOrNull(line), plan)
     const cells = line.split(',').map((cell) => cell.replaceAll('"', '').trim())
     if (index > 0 && !isHeader(cells, plan)) return table
     table = line
@@ -268,19 +269,7 @@ const firstOfEach = <T>(list: readonly T[], most: number, kindOf: (one: T, index
 
 /** Records of one table have the same, unless some lack a field. */
 const shapeOf = (record: unknown, { tableIn }: ParsePlan): string =>
-  isObject(record) ? String(tableIn.map((name) => record[name]).find((name) => name !== undefined) ?? Object.keys(record)) : ''
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
-const jsonIn = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    // CSV, or one record a line.
-    return null
-  }
-}
+  isRecord(record) ? String(tableIn.map((name) => record[name]).find((name) => name !== undefined) ?? Object.keys(record)) : ''
 
 type Asked = Omit<Recorded, 'expected'>
 

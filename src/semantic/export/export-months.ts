@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { sql } from 'kysely'
 import { z } from 'zod'
+import { jsonOrNull } from '../../core/json.ts'
 import { EtlError } from '../../core/errors.ts'
 import { makeFolders } from '../../core/make-folders.ts'
 import type { Database } from '../../db/connect.ts'
@@ -95,7 +96,7 @@ const filterText = ({ only, from, to }: RowFilter): string =>
 const readList = async ({ target, view, filter }: MonthsRequest): Promise<FileList | null> => {
   const text = await target.text(listName)
   if (text === null) return null
-  const parsed = listSchema.safeParse(jsonOf(text))
+  const parsed = listSchema.safeParse(jsonOrNull(text))
   const wrong = !parsed.success
     ? 'a list of files that cannot be read'
     : parsed.data.view !== view
@@ -105,14 +106,6 @@ const readList = async ({ target, view, filter }: MonthsRequest): Promise<FileLi
         : null
   if (wrong === null && parsed.success) return parsed.data
   throw new EtlError('USAGE', `${target.place} holds ${wrong} (${listName}); name another place, or empty this one first.`)
-}
-
-const jsonOf = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }
 
 /** `written` and `removed` months, and the rows of the files that were written. */

@@ -1,6 +1,7 @@
 // Requests to Superset's REST API as one logged-in user: bearer token, CSRF token with its session, answers checked, errors in words.
 import { crc32 } from 'node:zlib'
 import { z } from 'zod'
+import { jsonOrNull } from '../../core/json.ts'
 import { EtlError, messageOf } from '../../core/errors.ts'
 import { redact, type Secret, secret } from '../../core/redact.ts'
 
@@ -89,7 +90,7 @@ const exchange = async (
     redirect: 'manual',
     signal: AbortSignal.any([signal, AbortSignal.timeout(isForm ? importMs : answerMs)]),
   })
-  if (answer.status >= 200 && answer.status < 300) return { body: parsed(answer.text), cookies: answer.cookies }
+  if (answer.status >= 200 && answer.status < 300) return { body: jsonOrNull(answer.text), cookies: answer.cookies }
   if (path === loginPath && answer.status === 401)
     throw new EtlError(
       'CONFIGURATION',
@@ -118,18 +119,10 @@ const send = async (where: string, url: string, init: RequestInit) => {
   }
 }
 
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
-}
-
 /** Superset's own words, which come in several shapes. */
 const said = (text: string): string => {
   const shape = z.object({ message: z.unknown().optional(), errors: z.array(z.object({ message: z.string() })).optional() })
-  const { data } = shape.safeParse(parsed(text))
+  const { data } = shape.safeParse(jsonOrNull(text))
   const words = data?.errors?.map(({ message }) => message).join('; ') ?? data?.message ?? text
   return redact((typeof words === 'string' ? words : JSON.stringify(words)).replaceAll(/\s+/g, ' ').slice(0, 400)) || 'nothing'
 }

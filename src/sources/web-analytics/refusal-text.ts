@@ -1,5 +1,6 @@
 // A refusal as it was said: its status, the code in its body and its words, in whichever of the shapes seen (api-facts A 6, 10, G 62).
 import { z } from 'zod'
+import { jsonOrNull } from '../../core/json.ts'
 import { redact } from '../../core/redact.ts'
 import type { HttpAnswer } from '../../extract/http-types.ts'
 import { excerpt } from '../../extract/http-answer.ts'
@@ -32,7 +33,7 @@ const flat = (value: z.infer<typeof texts>): string[] =>
 
 /** Reads a refusal in any of the shapes seen: errors[], meta.*, error.{code,message}, flat fields, plain text. */
 export const readRefusal = ({ status, bytes }: Pick<HttpAnswer, 'status' | 'bytes'>): Refusal => {
-  const parsed = errorBody.safeParse(tryJson(bytes))
+  const parsed = errorBody.safeParse(jsonOrNull(bytes.toString('utf8')))
   if (!parsed.success) return { status, code: null, text: excerpt(bytes) }
   const { errors, error_message, message, error, meta, actions } = parsed.data
   const inner = typeof error === 'string' ? { message: error } : (error ?? {})
@@ -53,12 +54,4 @@ export const readRefusal = ({ status, bytes }: Pick<HttpAnswer, 'status' | 'byte
 const codeIn = (...places: readonly unknown[]): unknown => {
   const found = places.flatMap((place) => coded.partial().safeParse(place).data ?? [])
   return found.map(({ code, error_code }) => error_code ?? code).find((code) => code !== undefined && code !== null) ?? null
-}
-
-const tryJson = (bytes: Buffer): unknown => {
-  try {
-    return JSON.parse(bytes.toString('utf8'))
-  } catch {
-    return null
-  }
 }

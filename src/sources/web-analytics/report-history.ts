@@ -1,5 +1,6 @@
 // The service's own list of the reports it made: what a restored ledger does not know of is found in it.
 import { z } from 'zod'
+import { jsonOrNull } from '../../core/json.ts'
 import type { ListedReport } from '../../core/report-shape.ts'
 import type { HttpClient } from '../../extract/http-types.ts'
 import type { Source } from '../../extract/source.ts'
@@ -67,10 +68,5 @@ const listedOf = (one: Entry): ListedReport[] => {
 /** What was asked for, whether it stands in a field of its own or beside the id. */
 const requestOf = (one: Entry): unknown => {
   const given = one['request'] ?? one['body'] ?? one['query']
-  if (typeof given !== 'string') return given ?? one
-  try {
-    return JSON.parse(given)
-  } catch {
-    return one
-  }
+  return (typeof given === 'string' ? jsonOrNull(given) : given) ?? one
 }
