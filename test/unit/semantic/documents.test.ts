@@ -117,4 +117,7 @@ test('each file for Lightdash is as its schema for models as code wants it, its 
   expect(models.length).toBeGreaterThan(20)
   expect(new Set(models.map(({ name }) => name)).size).toBe(models.length)
   expect(parse(documents.get('lightdash/lightdash.config.yml') ?? '')).toHaveProperty('spotlight')
+  // What is a number is one there, too: else months_back 10 stands before 2.
+  const typesOf = models.flatMap(({ name, dimensions }) => dimensions.map((one) => `${name}.${one.name} ${one.type}`))
+  expect(typesOf).toEqual(expect.arrayContaining(['keyword_movements.months_back number', 'keyword_movements.keyword string']))
 })
