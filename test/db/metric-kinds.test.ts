@@ -213,6 +213,15 @@ test.each([
   [{ metrics: ['visits'], grain: 'month', fill: true, period: whole, compare: 'previous' }, /fills no periods/],
   [{ metrics: ['visits'], grain: 'fiscal_yaer' }, /not well formed/],
   [{ metrics: ['visitz'] }, /Did you mean 'visits'/],
+  [{ metrics: ['visits'], by: ['domain'], limit: 1_001 }, /not well formed: .*1000/],
 ])('what has no right answer is refused: %o', async (question, because) => {
   await expect(ask({ where: us, ...question })).rejects.toThrow(because)
+})
+
+test('an answer has no more rows than were asked for, and says that there are more', async () => {
+  const most = async (limit: number) => ask({ metrics: ['visits'], by: ['domain'], where: us, order: [{ by: 'domain' }], limit })
+  const [two, all] = [await most(2), await most(1_000)]
+  expect([two.rows.length, two.is_cut, all.is_cut]).toEqual([2, true, false])
+  expect(all.rows.length).toBeGreaterThan(2)
+  expect(two.notes).toContainEqual(expect.stringMatching(/^Only the first 2 rows are shown/))
 })
