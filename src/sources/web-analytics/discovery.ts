@@ -5,7 +5,7 @@ import { EtlError, isEtlError } from '../../core/errors.ts'
 import type { Capabilities, Credits, Dataset } from '../../extract/api.ts'
 import { isAwayAt } from '../../extract/gate.ts'
 import type { Source } from '../../extract/source.ts'
-import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
+import type { HttpClient } from '../../extract/http-types.ts'
 import { askOptional } from './absent.ts'
 import { jsonOf } from './json-answer.ts'
 import { internalCountry } from './spelling.ts'
@@ -15,10 +15,14 @@ import { refusalError } from './refusal-meanings.ts'
 import { readRefusal, type Refusal } from './refusal-text.ts'
 import { pathPrefix } from './settings.ts'
 
-const ok = (answer: HttpAnswer | null, name: EndpointName): unknown => {
+/** null: the service has no such endpoint. */
+const ask = async (http: HttpClient, name: EndpointName): Promise<unknown> => {
+  const endpoint = endpoints[name]
+  const request = { method: 'GET', endpoint, url: http.url(name, endpoint), idempotent: true, optional: true } as const
+  const answer = await askOptional(http, name, () => http.read(request))
   if (answer === null) return null
-  if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoints[name], name)
-  return jsonOf(answer, endpoints[name])
+  if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoint, name)
+  return jsonOf(answer, endpoint)
 }
 
 /** What the endpoint said, in the shape it is known by. Throws BAD_RESPONSE naming what differs. */
@@ -31,17 +35,6 @@ const shaped = <T>(schema: z.ZodType<T>, body: unknown, name: EndpointName): T =
     `${endpoints[name]} answered in a shape nobody knows: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. If the service has moved the endpoint, set ${pathPrefix}${name.toUpperCase()}.`,
   )
 }
-
-const get = (http: HttpClient, name: EndpointName): Promise<HttpAnswer | null> =>
-  askOptional(http, name, () =>
-    http.read({
-      method: 'GET',
-      endpoint: endpoints[name],
-      url: http.url(name, endpoints[name]),
-      idempotent: true,
-      optional: true,
-    }),
-  )
 
 const named = z.object({ name: z.string(), description: z.string().nullish() })
 /** Names alone, or names with words. */
@@ -103,7 +96,7 @@ const granularityNames = (value: unknown): string[] => {
 
 /** null: the service does not offer the look. */
 export const describe = async (http: HttpClient): Promise<readonly Dataset[] | null> => {
-  const body = ok(await get(http, 'describe'), 'describe')
+  const body = await ask(http, 'describe')
   return body === null ? null : shaped(describeSchema, body, 'describe')
 }
 
@@ -120,7 +113,7 @@ const objectOrNull = z.record(z.string(), z.unknown()).nullable()
 
 /** Countries and dates by family of data. null: the service has no such endpoint. */
 export const capabilities = async (http: HttpClient): Promise<Capabilities | null> => {
-  const body = ok(await get(http, 'capabilities'), 'capabilities')
+  const body = await ask(http, 'capabilities')
   const parsed = shaped(objectOrNull, body, 'capabilities')
   if (parsed === null) return null
   const families = Object.entries(parsed).flatMap(([name, value]) => {
@@ -146,7 +139,7 @@ const numberOrNull = (value: unknown): number | null => {
 
 /** Left for reports. null: the service has no such endpoint. */
 export const credits = async (http: HttpClient): Promise<Pick<Credits, 'remaining'> | null> => {
-  const parsed = shaped(objectOrNull, ok(await get(http, 'credits'), 'credits'), 'credits')
+  const parsed = shaped(objectOrNull, await ask(http, 'credits'), 'credits')
   return parsed && { remaining: numberOrNull(parsed['remaining_credits']) ?? numberOrNull(parsed['credits']) }
 }
 
@@ -160,7 +153,7 @@ export const meter: NonNullable<Source['meter']> = async ({ http }) => {
 export const purses = async (http: HttpClient): Promise<Credits | null> => {
   const batch = await credits(http)
   if (batch === null) return null
-  const user = shaped(objectOrNull, ok(await get(http, 'user_credits'), 'user_credits'), 'user_credits') ?? {}
+  const user = shaped(objectOrNull, await ask(http, 'user_credits'), 'user_credits') ?? {}
   const rest = await capabilities(http).catch((error: unknown) => {
     if (isEtlError(error) && error.code === 'KEY_REFUSED') return null
     throw error
