@@ -66,17 +66,9 @@ const groupKey = ({ reason, wantedBy, formerJobId, answerId, servedBy }: Group):
 const listLengths = ({ definition, pipeline }: PlanContext): number[] =>
   pipeline.dimensions.map((name) => definition.dimensions.find((one) => one.name === name)?.values.length ?? 1)
 
-export interface PackedStep {
-  readonly boxes: readonly BoxToMake[]
-  /** Jobs that units of the boxes have now. */
-  readonly leftJobIds: readonly string[]
-}
-
 /** What of the step's cells needs a report at this moment, packed. */
-export const packStep = async (db: Db, context: PlanContext, tasks: readonly Task[]): Promise<PackedStep> => {
-  const { groups, leftJobIds } = await stepNeeds(db, context, tasks)
-  return { boxes: await packed(db, context, groups), leftJobIds }
-}
+export const packStep = async (db: Db, context: PlanContext, tasks: readonly Task[]): Promise<BoxToMake[]> =>
+  packed(db, context, (await stepNeeds(db, context, tasks)).groups)
 
 interface NeedsOfGroup {
   readonly group: Group

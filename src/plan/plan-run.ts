@@ -163,7 +163,7 @@ const askWalks = async (runtime: PlanRuntime, context: PlanContext, walks: reado
 }
 
 const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, units, left }: ReportSteps): Promise<void> => {
-  const packed = async (db: Db, tasks: readonly Task[]) => (await packStep(db, context, tasks)).boxes
+  const packed = (db: Db, tasks: readonly Task[]) => packStep(db, context, tasks)
   const guard = await guardPlan(runtime, context, units, reportPrice(runtime, context, steps, packed))
   for (const tasks of steps) {
     context.signal.throwIfAborted()

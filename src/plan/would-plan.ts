@@ -185,8 +185,7 @@ const reportsOf = async (trx: Db, { context, reports }: Needs): Promise<FoundJob
     found.push({ window: { from, to }, reason: 'unfinished', wantedBy: 'night', box, isPlanned: true, ...job })
   }
   for (const tasks of reports.steps) {
-    for (const { from, to, sliceIds, cells, reason, wantedBy, answerId, servedBy } of (await packStep(trx, context, tasks))
-      .boxes) {
+    for (const { from, to, sliceIds, cells, reason, wantedBy, answerId, servedBy } of await packStep(trx, context, tasks)) {
       const box = await boxWith(trx, context, { from, to, sliceIds })
       const isHere = answerId !== null || servedBy !== null
       found.push({ window: { from, to }, reason, wantedBy, units: cells, ...fresh, box, isBought: isHere, isHere })
