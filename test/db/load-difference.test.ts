@@ -40,11 +40,11 @@ test('a few changed and missing rows of a large month are found by their keys: i
       await beginLoad(inside, definition, scope, { runId: 2, looks: false })
       const beside = await openBeside(inside, definition, { isTiny: false, isNumbered: false })
       await sql`insert into ${beside.table} (${names(copiedColumns(definition))}, _unit_id)
-        select ${names(copiedColumns(definition))}, _unit_id from data.traffic_and_engagement_v1 where domain not like 'd99_.com'`.execute(
+        select ${names(copiedColumns(definition))}, _unit_id from data.traffic_and_engagement_v1 where domain !~ '^d8[0-2].[.]com$'`.execute(
         trx,
       )
-      await sql`update ${beside.table} set all_traffic_visits = -1 where domain like 'd9_.com'`.execute(trx)
-      const missing = 10 * countries.length * days
+      await sql`update ${beside.table} set all_traffic_visits = -1 where domain ~ '^d9[0-2].[.]com$'`.execute(trx)
+      const missing = 30 * countries.length * days
       await prepareBeside(inside, beside, rows - missing)
       const before = await rowsRead(inside)
       const written = await writeDifference({
