@@ -96,7 +96,7 @@ export const paidPages = (
 }
 
 const unseenBill = (unitKey: string): string =>
-  `${unitKey}, a page: neither the answer nor the balance says what it cost. Until a price is known no budget counts such pages; WEB_ANALYTICS_PRICES sets one.`
+  `${unitKey}, a page: neither the answer nor the balance says what it cost. Until a price is known no budget counts such pages; set one for the account (docs/credits.md, Prices).`
 
 /** What was paid so far is on record before anybody buys more. */
 const book = ({ runtime, requests }: JobWork): Promise<void> =>

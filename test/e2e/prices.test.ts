@@ -286,7 +286,7 @@ test('where no bill can be seen a budget cannot count, and that is said once, wi
   const budget = { WEB_ANALYTICS_QUOTA_PER_DAY: '100' }
   const blind = await millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes'), budget)
   expect(blind.code, blind.stderr).toBe(0)
-  expect(blind.stderr.match(/no budget counts such pages; WEB_ANALYTICS_PRICES sets one/g), blind.stderr).toHaveLength(1)
+  expect(blind.stderr.match(/no budget counts such pages; set one for the account/g), blind.stderr).toHaveLength(1)
   const set = { ...budget, WEB_ANALYTICS_PRICES: 'keywords=60/request' }
   const bounded = await millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes'), set)
   expect(bounded.stderr).not.toContain('no budget counts')
