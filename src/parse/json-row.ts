@@ -5,7 +5,7 @@ import { CellError, isNullWord } from '../core/cast-cell.ts'
 import { cut, eachField, skipValue } from './json-scan.ts'
 import { fieldName, type PlannedColumn, RowError } from './parse-plan.ts'
 import { rawText } from './raw-text.ts'
-import { createTold } from './tables-of-answer.ts'
+import { createTold, type NamedField } from './tables-of-answer.ts'
 import { createCells, isSame } from './row-cells.ts'
 import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
@@ -41,11 +41,11 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
   const isList = plan.columns.map(({ column }) => columnTypes[column.type].isList)
   let twice: string | null = null
   let [isCleanText, fields] = [false, 0]
-  const [meaningOf, told] = [fieldMeanings(sink), createTold(sink, (place) => ranks[place] !== absent)]
+  const textAt = (from: number, to: number): string => stringText(cells.bytes.toString('utf8', from, to))
+  const [meaningOf, told] = [fieldMeanings(sink), createTold(sink, (place) => ranks[place] !== absent, textAt)]
   const onField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number): void => {
-    const { meanings, stranger } = meaningOf(cells.bytes, nameAt, nameEnd, fields)
+    const { meanings } = told.add(meaningOf(cells.bytes, nameAt, nameEnd, fields), fields, valueAt, valueEnd)
     fields += 1
-    if (stranger !== null) told.add(stranger, () => stringText(cells.bytes.toString('utf8', valueAt, valueEnd)))
     for (let index = 0; index < meanings.length; index += 1) {
       const { place, rank } = meanings[index] ?? nowhere
       const before = ranks[place] ?? absent
@@ -128,18 +128,17 @@ const fieldMeanings = ({ plan }: RowSink) => {
     const meanings = byName.get(fieldName(name)) ?? []
     const isStrange = meanings.length === 0 && !plan.knownElsewhere.has(fieldName(name))
     const stranger = isStrange ? name.slice(0, 100).toWellFormed() : null
-    const field = { written: Buffer.from(bytes.subarray(start, end)), meanings, stranger }
+    const isLabel = stranger !== null && plan.tableIn.includes(stranger)
+    const field = { written: Buffer.from(bytes.subarray(start, end)), meanings, stranger, isLabel }
     if (index < maxRemembered) inOrder[index] = field
     return field
   }
 }
 
 /** A field by its name. */
-interface Field {
+interface Field extends NamedField {
   readonly written: Buffer
   readonly meanings: readonly Meaning[]
-  /** Its name, where no column has it. */
-  readonly stranger: string | null
 }
 
 const maxRemembered = 200

@@ -53,11 +53,19 @@ export const ifRenamed = (what: 'column' | 'field', sink: RowSink): string =>
   `Nothing was loaded. If the service renamed a ${what}, name it in \`from\` of the column; if the answer holds several tables${offered(sink)}, ` +
   'write the place or name of yours: `report: { section: 2 }`; otherwise check the landed file.'
 
+/** A field by its name; the same object for the same place and name, so that records of one shape are known by it. */
+export interface NamedField {
+  /** Its name, where no column has it. */
+  readonly stranger: string | null
+  /** Whether its value names the table. */
+  readonly isLabel: boolean
+}
+
 /** What the JSON record at hand tells of its table. */
 export interface Told {
   begin(): void
-  /** A field that no column has. @param text its value */
-  add(name: string, text: () => string): void
+  /** @param place among the record's fields @param from where its value begins */
+  add<Field extends NamedField>(field: Field, place: number, from: number, to: number): Field
   /** Whether it is of another table, and left; if not, what no column has is news. Throws BAD_RESPONSE. @param isOwn see `RecordLane` */
   isOther(isOwn: boolean, line: number, fields: number): boolean
 }
@@ -74,17 +82,21 @@ interface Unnamed {
  * definition's measures: fields that some of them lack make no other table of them.
  * @param has whether the record at hand has a field of that column
  */
-export const createTold = (sink: RowSink, has: (place: number) => boolean): Told => {
+export const createTold = (
+  sink: RowSink,
+  has: (place: number) => boolean,
+  textAt: (from: number, to: number) => string,
+): Told => {
   const { plan, tables, report } = sink
+  const shape: NamedField[] = []
+  /** Of the record before: its fields, its part, and what came of it. */
+  let [length, part, wasOther, isNew] = [0, 0, false, false]
   const named = new Map<string, number>()
   const unnamed: Unnamed[] = []
-  const known = new Set<string>()
   const own = plan.columns.map(({ column }) => column.name)
   const measures = measurePlaces(plan)
   let strangers: string[] = []
   let label: string | null = null
-  /** The part whose records with a measure are the definition's. */
-  let ownPart = 0
   const begin = (line: number, from: readonly string[] = []): number => {
     beginTable(sink, line, [...strangers, ...from], label)
     return tables.count
@@ -109,32 +121,32 @@ export const createTold = (sink: RowSink, has: (place: number) => boolean): Told
     for (const name of strangers) found.strangers.add(name)
     return found.place
   }
-  const isTaken = (line: number): boolean => {
-    const hasMeasure = measures.some(has)
-    // The next record of the same table.
-    if (ownPart === sink.part && hasMeasure && label === null && strangers.every((name) => known.has(name))) return true
-    const isIt = isWanted(sink, placeOf(hasMeasure, line), label)
-    if (isIt && hasMeasure && label === null) ownPart = sink.part
-    return isIt
+  const judge = (isOwn: boolean, line: number): boolean => {
+    strangers = shape.slice(0, length).flatMap(({ stranger }) => stranger ?? [])
+    if (!isOwn && !isWanted(sink, placeOf(measures.some(has), line), label)) return true
+    for (const name of strangers) addUnknown(report, name)
+    return false
   }
   return {
     begin: () => {
-      ;[label, strangers] = [null, []]
+      label = null
     },
-    add: (name, text) => {
-      strangers.push(name)
-      if (plan.tableIn.includes(name)) label ??= text()
+    add: (field, place, from, to) => {
+      if (shape[place] !== field) {
+        shape[place] = field
+        isNew = true
+      }
+      if (field.isLabel) label ??= textAt(from, to)
+      return field
     },
     isOther: (isOwn, line, fields) => {
-      if (!isOwn && !isTaken(line)) {
-        leaveTable(sink, fields)
-        return true
+      // Most have the fields of the one before.
+      if (isNew || fields !== length || part !== sink.part || label !== null) {
+        ;[length, part, isNew] = [fields, sink.part, false]
+        wasOther = judge(isOwn, line)
       }
-      for (const name of strangers) {
-        if (!known.has(name)) addUnknown(report, name)
-        known.add(name)
-      }
-      return false
+      if (wasOther) leaveTable(sink, fields)
+      return wasOther
     },
   }
 }

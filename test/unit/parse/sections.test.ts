@@ -107,8 +107,8 @@ const ownRecords = [
   { domain: 'b.com', date: '2026-01', visits: 2 },
 ]
 const ranks = [
-  { domain: 'a.com', date: '2026-01', rank: 7 },
-  { domain: 'b.com', date: '2026-01', rank: 8 },
+  { rank: 7, domain: 'a.com', date: '2026-01' },
+  { rank: 8, domain: 'b.com', date: '2026-01' },
 ]
 const channels = [{ country: 'US', date: '2026-01', channel: 'mail', channel_visits: 3 }]
 
