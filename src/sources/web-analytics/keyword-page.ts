@@ -142,8 +142,8 @@ const askForPage = async (
   await arrived?.()
   if (answer.status === 204) return null
   if (answer.status !== 200) return refused(request, context, answer)
-  // Neither JSON nor the page of a proxy nor a half of an answer: something else, which may have been paid for.
-  if (!/^\s*[{<[]/.test(answer.bytes.toString('latin1', 0, 100))) return notAPage(request, context, answer, null, undefined)
+  // Neither JSON nor the page of a proxy nor a half of an answer nor nothing: something else, which may have been paid for.
+  if (!/^\s*([{<[]|$)/.test(answer.bytes.toString('latin1', 0, 100))) return notAPage(request, context, answer, null, undefined)
   const { envelope: body, records } = pageOf(answer, endpoint, list)
   const page = envelope.safeParse(body)
   if (!page.success) return notAPage(request, context, answer, body, page.error.issues[0])
