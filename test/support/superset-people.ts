@@ -76,7 +76,9 @@ export const ownIsThere = async (api: Api): Promise<void> => {
   expect(all.count).toBe(1)
 }
 
-const slugs = ['millrace-keywords', 'millrace-shopper-category-performance', 'millrace-traffic-and-engagement']
+const slugs = ['keywords', 'operations', 'shopper-category-performance', 'summary', 'traffic-and-engagement'].map(
+  (name) => `millrace-${name}`,
+)
 
 /** Our charts and dashboards as Superset has them, without the moments of their changes. */
 export const everythingOurs = async (api: Api): Promise<unknown[]> => {
