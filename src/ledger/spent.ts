@@ -60,11 +60,13 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
         and (${tags}::jsonb is null or coalesce(j.tag_set_id, p.tag_set_id) in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
         and ${isSameApi('p', ours)}
       union all
-      select c.day >= (t.month at time zone 'UTC')::date, c.day >= (t.day at time zone 'UTC')::date, p.pipeline, not c.is_night, c.is_night, c.credits, false
+      select c.day >= (t.month at time zone 'UTC')::date, c.day >= (t.day at time zone 'UTC')::date, p.pipeline, not c.is_night, c.is_night,
+        c.credits + c.unpriced * coalesce(sum(c.credits) over same / nullif(sum(c.requests - c.unpriced) over same, 0), 0), false
       from turn t join etl.request_credits c on c.day >= (t.last_month at time zone 'UTC')::date join etl.pipelines p on p.pipeline_id = c.pipeline_id
       where ${isOfPurse('c')} and (${pipeline}::text is null or p.pipeline = ${pipeline})
         and (${tags}::jsonb is null or c.tag_set_id in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
         and ${isSameApi('p', ours)}
+      window same as (partition by c.pipeline_id)
       union all
       select true, true, p.pipeline, j.wanted_by in ('range', 'force', 'approval'), j.wanted_by = 'night',
         case when j.reserved_credits < 'Infinity' then j.reserved_credits else 0 end, j.reserved_credits = 'Infinity'

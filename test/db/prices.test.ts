@@ -1,6 +1,9 @@
 // What bills teach, where several processes read theirs at the same time.
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { learnPrice, type PriceSubject, priceKnown, type SeenBill } from '../../src/ledger/prices.ts'
+import { spentOf } from '../../src/ledger/spent.ts'
+import { pipelineIdOf } from '../support/plan-ledger.ts'
+import { january, plan, walk } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -47,4 +50,23 @@ test('a bill that the price explains adds nothing', async () => {
   const third = await learnPrice(kysely, subject, second, page(60, 150))
   expect(third).toEqual(await priceKnown(kysely, subject))
   expect((await counts()).dropped).toBe(0)
+})
+
+test('pages whose bill nobody could see count in a budget as much as those whose bill was seen; without any they are unknown', async () => {
+  const { kysely, pool } = db.database
+  const planning = walk('a.com')
+  await plan(db, planning, january)
+  const { account, pipeline } = planning.definition
+  const pipelineId = await pipelineIdOf(db, planning.definition)
+  const book = (slot: number, requests: number, credits: number, unpriced: number) =>
+    pool.query(
+      `insert into etl.request_credits (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced)
+        select (now() at time zone 'UTC')::date, $1, pipeline_id, tag_set_id, true, $3, $4, $5, 0, $6 from etl.pipelines where pipeline_id = $2`,
+      [account, pipelineId, slot, requests, credits, unpriced],
+    )
+  const spent = async () => (await spentOf(kysely, { account, pipeline: null }, pipeline)).day
+  await book(1, 3, 0, 3)
+  expect(await spent()).toBe(0)
+  await book(2, 3, 80, 1)
+  expect(await spent()).toBe(240)
 })
