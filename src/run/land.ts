@@ -43,6 +43,8 @@ export interface Kept extends Omit<Payload, 'body'> {
 /** What ends a walk though its pages are as good as before: no more money, a stop, an outage. */
 const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'QUOTA_EXHAUSTED',
+  // The bill of another purchase is awaited, and a budget bounds both.
+  'REPORT_PENDING',
   'KEY_REFUSED',
   'INTERRUPTED',
   'RATE_LIMITED',
