@@ -117,7 +117,7 @@ describe.each(['keywords', 'traffic_and_engagement'])('%s by force', (pipeline) 
     const forced = [...month(pipeline), '--force']
     expect((await whole(month(pipeline))).code).toBe(0)
     const before = bought()
-    const first = startCommand(forced, environment(8), folder)
+    const first = startCommand(forced, environment(3), folder)
     while (bought() === before && first.child.exitCode === null) await sleep(2)
     const second = await whole(forced)
     expect(second.stderr).toMatch(/Resumes run \d+: .* has not finished/)
