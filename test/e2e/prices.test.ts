@@ -281,6 +281,19 @@ test('a bill that is below 0, or no number, is unknown and said once', async () 
   expect(await onRecord()).toEqual({ used: 0, unpriced: 4 })
 })
 
+test('three commands under one budget, whose bills stand in a balance that none of them can read alone, buy no page twice', async () => {
+  const prices = { keywords: { by: 'request', credits: 40 } } as const
+  await start({ keywords: 900, bill: 'balance', purses: { rest: 1e6, batch: 1e6 }, prices })
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('page_size: 1000', 'page_size: 200'))
+  const budget = { WEB_ANALYTICS_QUOTA_PER_DAY: '100000' }
+  const months = ['2026-06', '2026-07', '2026-08']
+  const only = ['--only', 'country=us;domain=a.com,b.com', '--yes']
+  const runs = await Promise.all(months.map((name) => millrace(keywords(...month(name), ...only), budget)))
+  expect(runs.map(({ code }) => code)).toEqual([0, 0, 0])
+  expect(service.books.charges).toHaveLength(30)
+})
+
 test('where no bill can be seen a budget cannot count, and that is said once, with what sets a price; a set one is counted', async () => {
   await start({ keywords: 40, bill: 'balance' })
   const budget = { WEB_ANALYTICS_QUOTA_PER_DAY: '100' }
