@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createOwnDatabase } from '../storm/own-database.ts'
 import { createWorld, names, type World } from '../outsider/world.ts'
 import { type CommandResult, runCommand, summaryOf } from '../support/command.ts'
-import { installedVersions, startInstalled } from '../support/installed-server.ts'
+import { installed, installedVersions, startInstalled } from '../support/installed-server.ts'
 import { startOwnServer } from '../support/own-server.ts'
 
 const reports = ['traffic_and_engagement', 'shopper_category_performance'] as const
@@ -167,7 +167,7 @@ test
     const shell = (command: string, url: string): void => {
       const { status, stderr } = spawnSync('sh', ['-ec', command], {
         cwd: folder,
-        env: { PATH: `/usr/lib/postgresql/${version}/bin:${process.env['PATH']}`, DATABASE_URL: url },
+        env: { PATH: `${installed}/${version}/bin:${process.env['PATH']}`, DATABASE_URL: url },
         encoding: 'utf8',
       })
       expect([command, status, stderr]).toEqual([command, 0, ''])

@@ -7,7 +7,8 @@ import { promisify } from 'node:util'
 import { freePort } from '../../src/db/embedded.ts'
 import { serverUser } from '../../src/db/embedded-program.ts'
 
-const installed = '/usr/lib/postgresql'
+/** `INSTALLED_POSTGRESQL=DIR` names another folder with a folder for each version. */
+export const installed = process.env['INSTALLED_POSTGRESQL'] ?? '/usr/lib/postgresql'
 
 /** Major versions; none: their tests are left out by name. */
 export const installedVersions = (): readonly string[] =>
