@@ -28,12 +28,12 @@ export const pick = <Item>(items: readonly Item[], random: Random): Item => {
   return item
 }
 
-const unicode = (letter: string): string => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`
+export const unicode = (letter: string): string => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`
 const percent = (letter: string): string => `%${letter.charCodeAt(0).toString(16).padStart(2, '0').toUpperCase()}`
-const inJson = (text: string): string => JSON.stringify(text).slice(1, -1)
+export const inJson = (text: string): string => JSON.stringify(text).slice(1, -1)
 
 /** Spellings inside a JSON text. */
-const jsonSpellings = (random: Random): Readonly<Record<string, (key: string) => string>> => ({
+export const jsonSpellings = (random: Random): Readonly<Record<string, (key: string) => string>> => ({
   plain: inJson,
   'slash escaped': (key) => inJson(key).replaceAll('/', '\\/'),
   'all escaped': (key) => [...key].map(unicode).join(''),
@@ -92,7 +92,8 @@ export const bodyOf = async (request: IncomingMessage): Promise<Buffer> => {
 export const ownHeaders = ['content-length', 'content-encoding', 'transfer-encoding', 'connection', 'keep-alive', 'date']
 
 /** What comes in place of an answer's text; it may add headers. */
-export type Change = (text: string, headers: Record<string, string>, path: string) => string
+/** Another text, or another answer altogether. */
+export type Change = (text: string, headers: Record<string, string>, path: string) => string | { status: number; text: string }
 
 /** @param upstream address of the sandbox @param often share of answers in which the key is said */
 export const startEchoing = async (upstream: string, key: string, random: Random, often = 0.35): Promise<EchoingService> => {
@@ -109,7 +110,7 @@ export const startEchoing = async (upstream: string, key: string, random: Random
   })
 }
 
-const isJson = (text: string): boolean => /^\s*[[{]/.test(text)
+export const isJson = (text: string): boolean => /^\s*[[{]/.test(text)
 
 /** The sandbox with other answers. */
 export const startChanging = async (upstream: string, said: string[], change: Change): Promise<EchoingService> => {
@@ -129,7 +130,8 @@ export const startChanging = async (upstream: string, said: string[], change: Ch
       .replaceAll(upstream, url)
     if (headers['location'] !== undefined) headers['location'] = headers['location'].replaceAll(upstream, url)
     const changed = change(text, headers, `${request.method} ${request.url}`)
-    response.writeHead(answer.status, headers).end(changed)
+    const { status, text: told } = typeof changed === 'string' ? { status: answer.status, text: changed } : changed
+    response.writeHead(status, headers).end(told)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
@@ -143,118 +145,4 @@ export const startChanging = async (upstream: string, said: string[], change: Ch
       await new Promise<void>((resolve) => server.close(() => resolve()))
     },
   }
-}
-
-const csvDoubled = (text: string): string => text.replaceAll('"', '""')
-const inHtml = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
-
-/** The content of a string of JSON, in each spelling. */
-const contents = (key: string): string[] => [
-  ...Object.values(jsonSpellings(() => 0.3)).map((spell) => spell(key)),
-  inJson(csvDoubled(key)),
-  [...csvDoubled(key)].map(unicode).join(''),
-  inJson(inJson(key)),
-  inJson(csvDoubled(inJson(key))),
-  inJson(inHtml(key)),
-  encodeURIComponent(encodeURIComponent(key)),
-  Buffer.from(key).toString('base64').replaceAll('/', '\\/'),
-]
-
-type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
-const here = 'THE-PLACE-OF-THE-KEY'
-
-/** Each string of it with a copy in which it is the mark: values by their path, of lists the first, and names. */
-const placesOf = (value: Json, path: string, build: (changed: Json) => Json): [string, string, Json][] => {
-  if (typeof value === 'string') return [[path, value, build(here)]]
-  if (Array.isArray(value)) {
-    const [first, ...rest] = value
-    return first === undefined ? [] : placesOf(first, `${path}[]`, (changed) => build([changed, ...rest]))
-  }
-  if (value === null || typeof value !== 'object') return []
-  return Object.entries(value).flatMap(([name, one]) => [
-    [
-      `${path}.${name} (name)`,
-      name,
-      build(Object.fromEntries(Object.entries(value).map(([other, its]) => [other === name ? here : other, its]))),
-    ],
-    ...placesOf(one, `${path}.${name}`, (changed) => build({ ...value, [name]: changed })),
-  ])
-}
-
-/** Of CSV: the names, and the cells of the first line. */
-const cellsOf = (text: string): [string, string, string][] => {
-  const lines = text.split('\n').map((line) => line.split(','))
-  return lines
-    .slice(0, 2)
-    .flatMap((cells, row) =>
-      cells.map((cell, column): [string, string, string] => [
-        `${row === 0 ? 'name' : 'cell'} ${column + 1}`,
-        cell,
-        lines.map((other, at) => (at === row ? other.with(column, here) : other).join(',')).join('\n'),
-      ]),
-    )
-}
-
-const ways = ['instead', 'around'] as const
-const headerNames = [
-  'x-request-id',
-  'content-disposition',
-  'etag',
-  'server',
-  'retry-after',
-  'last-modified',
-  'x-credits-used',
-  'content-type',
-]
-
-export interface ThoroughService extends EchoingService {
-  /** Places of answers, by what is asked, in which it has not said the key in every way yet. */
-  left(): string[]
-}
-
-/**
- * Says the key in every answer, by turns in each string of it: instead of what stands there in one spelling, around it in all of them; and in
- * each header.
- */
-export const startThorough = async (upstream: string, key: string): Promise<ThoroughService> => {
-  const said: string[] = []
-  const open = new Map<string, Set<string>>()
-  const done = new Set<string>()
-  let turn = 0
-  const spelled = contents(key)
-  const fill = (way: string, content: string, all: readonly string[]): string =>
-    way === 'instead' ? (all[turn % all.length] ?? '') : `${all.join(' ')} ${content}${all.join(' ')}`
-  const change: Change = (text, headers, path) => {
-    const asked = path.replace(/\?.*/, '').replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27,}|\d{3,}/g, ':id')
-    turn += 1
-    const header = headerNames[turn % headerNames.length] ?? 'etag'
-    if (turn % 4 === 0) headers[header] = encodeURIComponent(key)
-    if (text === '') return text
-    const json = isJson(text)
-    const places: [string, string, string][] = json
-      ? placesOf(JSON.parse(text), '', (changed) => changed).map(([name, content, copy]) => [name, content, JSON.stringify(copy)])
-      : cellsOf(text)
-    const wanted = open.get(asked) ?? new Set<string>()
-    open.set(asked, wanted)
-    for (const [name] of places) for (const way of ways) if (!done.has(`${asked} ${name} ${way}`)) wanted.add(`${name} ${way}`)
-    // By turns as it is, so that what is asked next comes to be asked.
-    if (turn % 5 === 0) return text
-    const next = places
-      .flatMap((place) => ways.map((way) => ({ place, way })))
-      .find(({ place, way }) => wanted.has(`${place[0]} ${way}`))
-    if (next === undefined) return text
-    const {
-      place: [name, content, copy],
-      way,
-    } = next
-    wanted.delete(`${name} ${way}`)
-    done.add(`${asked} ${name} ${way}`)
-    said.push(`${asked} ${name} ${way}`)
-    if (json) return copy.replace(`"${here}"`, () => `"${fill(way, inJson(content), spelled)}"`)
-    const inCell = [csvDoubled(key), csvDoubled(inJson(key)), ...spelled.slice(2, 10)]
-    return copy.replace(here, () => `"${fill(way, content.replaceAll('"', ''), inCell)}"`)
-  }
-  const service = await startChanging(upstream, said, change)
-  return { ...service, left: () => [...open].flatMap(([asked, wanted]) => [...wanted].map((one) => `${asked} ${one}`)) }
 }

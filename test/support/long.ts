@@ -51,6 +51,7 @@ export const long = [
 /** What `npm run test:long` and the nightly workflow run besides: the same promises from other sides, for longer. */
 export const nightly = [
   'test/outsider/takeover.test.ts',
+  'test/e2e/echoed-everywhere.test.ts',
   'test/e2e/echoed-key.test.ts',
   'test/e2e/breaks.test.ts',
   'test/db/plan-guard.test.ts',

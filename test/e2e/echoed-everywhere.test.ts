@@ -1,0 +1,181 @@
+// A service that says the key back in each string of each answer, in each name, error, redirect and header, in every spelling: after hundreds of
+// answers it is in no table, file, page, message, span, export, output or process list.
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { anySpellingIn, canaryKey } from '../support/canary.ts'
+import { pipelinesOfRepository, startCommand } from '../support/command.ts'
+import { startEchoEverywhere } from '../support/echo-everywhere.ts'
+import { everyPage, everyTable, filesBelow, processList } from '../support/every-sink.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
+
+const patienceMs = 10_000
+const mostRounds = Number(process.env['ECHO_ROUNDS'] ?? 36)
+
+let folder: string
+let receiver: { url: string; heard: string[]; close(): void }
+
+const listen = async (): Promise<typeof receiver> => {
+  const heard: string[] = []
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      heard.push(`${request.url} ${JSON.stringify(request.headers)} ${Buffer.concat(chunks).toString('latin1')}`)
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  const close = (): void => {
+    server.closeAllConnections()
+    server.close()
+  }
+  return { url: `http://127.0.0.1:${address.port}`, heard, close }
+}
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-echo-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\nc.com\nd.com\n')
+  writeFileSync(join(folder, 'pipelines', 'shop_domains.txt'), 'a.com\nb.com\nc.com\n')
+  for (const name of ['keywords', 'traffic_and_engagement', 'shopper_category_performance']) {
+    const file = join(folder, 'pipelines', `${name}.yaml`)
+    const quick = readFileSync(file, 'utf8')
+      .replace('attempts: 5', 'attempts: 1')
+      .replace('poll_every: 5s', 'poll_every: 1s')
+      .replace('poll_max: 60s', 'poll_max: 1s')
+      .replace(/domain: \{ file: (\S+) \}/, name === 'keywords' ? 'domain: { file: $1 }' : 'domain: { file: $1, bucket: 1 }')
+    writeFileSync(file, quick)
+  }
+  receiver = await listen()
+})
+afterAll(() => {
+  receiver.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const month = (round: number): string[] => {
+  const one = `2026-0${1 + (round % 9)}`
+  return ['--from', one, '--to', one]
+}
+const buying = (round: number): readonly (readonly string[])[] => [
+  ['backfill', 'keywords', ...month(round), '--yes', '--force'],
+  ['backfill', 'traffic_and_engagement', ...month(round), '--yes', '--force', '--resubmit-uncertain', '--json'],
+  ['backfill', 'shopper_category_performance', ...month(round), '--yes', '--force', '--resubmit-uncertain'],
+]
+const looking: readonly (readonly string[])[] = [
+  ['check'],
+  ['describe', '--json'],
+  ['capabilities', '--json'],
+  ['quota', '--json'],
+  ['quota'],
+  ['plan', '--json'],
+  ['reports', 'list'],
+  ['new', 'dataset', 'popular_pages', '--pipelines', 'drafts'],
+]
+const described = Array.from({ length: 16 }, (_, at) => [at % 2 === 0 ? 'capabilities' : 'describe'])
+const kept: readonly (readonly string[])[] = [
+  ['replay', 'keywords', '--from', '2026-01', '--to', '2026-09'],
+  ['replay', 'traffic_and_engagement', '--from', '2026-01', '--to', '2026-09', '--json'],
+  ['quarantine', 'list', '--json'],
+  ['reports', 'list', '--json'],
+  ['status'],
+  ['status', '--json'],
+  ['docs', '--out', 'docs'],
+  ['notify', 'test'],
+  ['notify', 'list', '--json'],
+]
+/** With what the warehouse has by then. */
+const written = async (db: TestDatabase): Promise<(readonly string[])[]> => {
+  const { rows } = await db.database.pool.query<{ unit: string }>(
+    'select min(unit_id)::text as unit from etl.units where answer_id is not null group by pipeline_id',
+  )
+  const { rows: quarantined } = await db.database.pool.query<{ id: string }>(
+    'select quarantine_id as id from etl.quarantine order by 1 limit 3',
+  )
+  const views = ['keywords', 'traffic_and_engagement', 'breaks', 'credits_forecast']
+  return [
+    ...rows.map(({ unit }) => ['record', unit]),
+    ...quarantined.map(({ id }) => ['quarantine', 'show', id]),
+    ...views.flatMap((view) => ['csv', 'parquet'].map((format) => ['export', view, '--out', `${view}.${format}`])),
+  ]
+}
+
+test('the key, said everywhere in every spelling, is nowhere', async () => {
+  const db = await createTestDatabase()
+  const sandbox = await startSandbox({
+    apiKey: canaryKey,
+    requestsPerSecond: null,
+    keywordsPerDomain: 20,
+    reportDurationMs: 50,
+    now: '2026-11-20',
+  })
+  const service = await startEchoEverywhere(sandbox.url, canaryKey, receiver.url)
+  const environment = {
+    WEB_ANALYTICS_BASE_URL: service.url,
+    WEB_ANALYTICS_API_KEY: canaryKey,
+    WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+    DATABASE_URL: db.url,
+    MILLRACE_HOME: join(folder, 'home'),
+    MILLRACE_LOG_LEVEL: 'trace',
+    MILLRACE_NOTIFY_WEBHOOK: receiver.url,
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OPENLINEAGE_URL: receiver.url,
+  }
+  let output = ''
+  let processes = ''
+  const perform = async (args: readonly string[]): Promise<void> => {
+    const command = startCommand(args, environment, folder)
+    // A status word that became the key is an open report for hours.
+    const patience = setTimeout(() => command.child.kill('SIGINT'), patienceMs)
+    const look = setInterval(() => {
+      processes += processList()
+    }, 500)
+    const { code, signal, stdout, stderr } = await command.result
+    clearTimeout(patience)
+    clearInterval(look)
+    output += `${stdout}\n${stderr}\n`
+    if (signal !== 'SIGINT') expect([0, 1, 2, 130], `${args.join(' ')} ${signal}\n${stderr}`).toContain(code)
+  }
+  const glance = async (args: readonly string[]): Promise<void> => {
+    const { code, stdout, stderr } = await runWarm(args, environment, folder)
+    output += `${stdout}\n${stderr}\n`
+    expect([0, 1, 2], `${args.join(' ')}\n${stderr}`).toContain(code)
+  }
+  await perform(['migrate'])
+  for (let round = 0; round < mostRounds && (round < 2 || service.left().length > 0); round += 1) {
+    const isBuying =
+      round < 2 || service.left().some((place) => !/ \S*\/(describe|capabilities|credits|report-history) /.test(place))
+    if (isBuying) for (const args of buying(round)) await perform(args)
+    for (const args of round % 3 === 0 ? [...described, ...looking] : described) await glance(args)
+  }
+  await perform(['schedule'])
+  for (const args of kept) await glance(args)
+  for (const args of await written(db)) await glance(args)
+  expect(existsSync(join(folder, 'keywords.parquet'))).toBe(true)
+  const sinks = {
+    output,
+    tables: await everyTable(db),
+    files: filesBelow(folder),
+    processes,
+    pages: await everyPage(db),
+    messages: receiver.heard.join('\n'),
+  }
+  const found = Object.fromEntries(Object.entries(sinks).map(([name, text]) => [name, anySpellingIn(text)]))
+  await service.close()
+  await sandbox.close()
+  await db.drop()
+  expect(found).toEqual({ output: [], tables: [], files: [], processes: [], pages: [], messages: [] })
+  // What is left are places of endpoints that a process asks no more once they were answered 404, and of what is asked seldom.
+  const left = service.left()
+  expect(left.length, `of ${service.said.length} said, left:\n${left.join('\n')}`).toBeLessThan(service.said.length / 4)
+  for (const path of ['v1/lineage', 'v1/traces']) expect(sinks.messages, path).toContain(path)
+  // It was said where it would have been kept.
+  for (const sink of [sinks.output, sinks.tables, sinks.files, sinks.pages]) expect(sink).toContain('[secret]')
+}, 1_200_000)
