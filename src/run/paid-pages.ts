@@ -43,7 +43,7 @@ export const paidPages = (
       if (here !== null) return here
       mayBuy ??= assertMayBuy(work.runtime.database.kysely, work.claim.box.key)
       await mayBuy
-      let alone = await beginAlone(work, context(), subject, request.paidFor)
+      let alone = await beginAlone(work, context(), subject, request.paidFor, purse !== null)
       const end = (): void => {
         if (ends.delete(end)) alone?.end()
       }
@@ -51,12 +51,17 @@ export const paidPages = (
       const letOthers = async (): Promise<void> => {
         if (ends.delete(end)) alone?.leave()
         await request.letOthers?.()
-        alone = await beginAlone(work, context(), subject, request.paidFor)
+        alone = await beginAlone(work, context(), subject, request.paidFor, purse !== null)
         ends.add(end)
+        await alone?.look()
+      }
+      const sendAlone = async (): Promise<HttpAnswer> => {
+        await alone?.look()
+        return send(letOthers)
       }
       try {
         const back = await purse?.reserve(request.paidFor, request.part ?? 1)
-        const answer = await send(letOthers).catch(async (error: unknown) => {
+        const answer = await sendAlone().catch(async (error: unknown) => {
           await back?.()
           throw error
         })

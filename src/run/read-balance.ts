@@ -111,6 +111,8 @@ const forgetLonePages = (database: object): void => {
 
 /** A page whose bill may settle the price. */
 interface LonePage {
+  /** Reads the balance, right before the page is asked for: by then its money is set aside, and nobody else under that budget asks for any. */
+  look(): Promise<void>
   /** What it cost by the balance; null: the balance does not tell. */
   bill(): Promise<number | null>
   /** Others may go on; to be called once, also where nothing came of it. */
@@ -119,12 +121,13 @@ interface LonePage {
   leave(): void
 }
 
-/** Waits until no other process is at it; null: the price is settled, or there is no way to see it. */
+/** Waits until no other page of this process is at it; null: the price is settled, or there is no way to see it. @param isBudgeted others wait for its bill */
 export const beginAlone = async (
   work: JobWork,
   context: SourceContext,
   subject: PriceSubject,
   size: PurchaseSize,
+  isBudgeted: boolean,
 ): Promise<LonePage | null> => {
   const { runtime, claim } = work
   const learning = learningOf(runtime.database, subject)
@@ -147,17 +150,22 @@ export const beginAlone = async (
       end()
       return null
     }
-    const read = (): Promise<number | null> => readAlone(work, context)
-    const before = await read()
-    learning.alone += 1
+    const read = (): Promise<number | null> => readAlone(work, context, isBudgeted ? mostLooks : 1)
+    let before: number | null = null
+    let isLooking = false
     return {
+      look: async () => {
+        isLooking = true
+        learning.alone += 1
+        before = await read()
+      },
       bill: async () => {
         const now = before === null ? null : await read()
         return before === null || now === null || now > before ? null : exact(before - now)
       },
       end,
       leave: () => {
-        learning.alone -= 1
+        if (isLooking) learning.alone -= 1
         end()
       },
     }
@@ -178,15 +186,27 @@ const readBalance = async (
   return (await meter?.(lookContext(runtime, definition, { signal, attempts: 1, record: () => undefined }))) ?? null
 }
 
+/** Commands that a budget makes wait take a job and let go of it each second: between two of them nobody is at work. */
+const mostLooks = 8
+const betweenLooksMs = 250
+
 /** What is left for pages; null: it does not say, or others are at work. */
-const readAlone = async ({ runtime, source, claim, definition }: JobWork, { signal }: SourceContext): Promise<number | null> => {
+const readAlone = async (
+  { runtime, source, claim, definition }: JobWork,
+  { signal }: SourceContext,
+  looks: number,
+): Promise<number | null> => {
   if (source.meter === undefined) return null
   const { account, pipeline } = definition
-  const left = await readBalance(runtime, definition, signal).catch((): null => null)
-  // Reports are paid from another purse where the two are not the same number (fact 49).
-  const hasOwnPurse = left !== null && left.requests !== null && left.credits !== null && left.requests !== left.credits
-  const own = { processId: claim.holder, pipelineId: claim.pipelineId, hasOwnPurse }
-  return (await isAlone(runtime.database.kysely, { account, pipeline }, own)) ? purseOf(left) : null
+  for (let look = 1; ; look += 1) {
+    const left = await readBalance(runtime, definition, signal).catch((): null => null)
+    // Reports are paid from another purse where the two are not the same number (fact 49).
+    const hasOwnPurse = left !== null && left.requests !== null && left.credits !== null && left.requests !== left.credits
+    const own = { processId: claim.holder, pipelineId: claim.pipelineId, hasOwnPurse }
+    if (await isAlone(runtime.database.kysely, { account, pipeline }, own)) return purseOf(left)
+    if (left === null || look >= looks) return null
+    await runtime.clock.sleep(betweenLooksMs, signal)
+  }
 }
 
 const purseOf = (left: Meter | null): number | null => left?.requests ?? left?.credits ?? null

@@ -281,7 +281,7 @@ test('a bill that is below 0, or no number, is unknown and said once', async () 
   expect(await onRecord()).toEqual({ used: 0, unpriced: 4 })
 })
 
-test('three commands under one budget, whose bills stand in a balance that none of them can read alone, buy no page twice', async () => {
+test('three commands under one budget, whose bills stand in the balance alone, buy no page twice and pass the budget by one page at most', async () => {
   const prices = { keywords: { by: 'request', credits: 40 } } as const
   await start({ keywords: 900, bill: 'balance', purses: { rest: 1e6, batch: 1e6 }, prices })
   const file = join(folder, 'pipelines', 'keywords.yaml')
@@ -295,6 +295,7 @@ test('three commands under one budget, whose bills stand in a balance that none 
   while (runs.some(({ child }) => child.exitCode === null) && service.books.charges.length <= whole) await setTimeout(50)
   for (const { child } of runs) child.kill('SIGKILL')
   expect(service.books.charges.length).toBeLessThanOrEqual(whole)
+  expect(charged()).toBeLessThanOrEqual(400 + 40)
 })
 
 test('where no bill can be seen a budget cannot count, and that is said once, with what sets a price; a set one is counted', async () => {
