@@ -55,13 +55,10 @@ export const paidPages = (
         ends.add(end)
         await alone?.look()
       }
-      const sendAlone = async (): Promise<HttpAnswer> => {
-        await alone?.look()
-        return send(letOthers)
-      }
       try {
         const back = await purse?.reserve(request.paidFor, request.part ?? 1)
-        const answer = await sendAlone().catch(async (error: unknown) => {
+        const sent = Promise.resolve(alone?.look()).then(() => send(letOthers))
+        const answer = await sent.catch(async (error: unknown) => {
           await back?.()
           throw error
         })
@@ -74,11 +71,10 @@ export const paidPages = (
           ...answer,
           billed: async (rows, credits) => {
             const said = readableBill(credits)
-            if (credits !== null && said === null)
-              context().notice('BILL_UNREADABLE', unreadableBill(`${work.claim.box.key}, a page`, credits))
             const byBalance = said === null ? ((await alone?.bill()) ?? null) : null
-            if (credits === null && byBalance === null && purse?.isBlind() === true)
-              context().notice('BILL_UNREADABLE', unseenBill(work.claim.box.key))
+            const unread =
+              said === null ? unreadWords(work.claim.box.key, credits, byBalance === null && purse?.isBlind() === true) : null
+            if (unread !== null) context().notice('BILL_UNREADABLE', unread)
             bills.push(said ?? byBalance)
             await answer.billed(rows, said, byBalance)
             if (alone !== null || purse !== null) await book(work)
@@ -100,8 +96,13 @@ export const paidPages = (
   }
 }
 
-const unseenBill = (unitKey: string): string =>
-  `${unitKey}, a page: neither the answer nor the balance says what it cost. Until a price is known no budget counts such pages; set one for the account (docs/credits.md, Prices).`
+/** null: there is nothing to say. */
+const unreadWords = (unitKey: string, credits: number | null, isUncounted: boolean): string | null => {
+  const page = `${unitKey}, a page`
+  if (credits !== null) return unreadableBill(page, credits)
+  if (!isUncounted) return null
+  return `${page}: neither the answer nor the balance says what it cost. Until a price is known no budget counts such pages; set one for the account (docs/credits.md, Prices).`
+}
 
 /** What was paid so far is on record before anybody buys more. */
 const book = ({ runtime, requests }: JobWork): Promise<void> =>
