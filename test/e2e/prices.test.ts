@@ -178,6 +178,20 @@ test('a walk that an outage broke off goes on from the pages it paid for', async
   await goesOn()
 })
 
+test('pages kept from before the service changed its answer are not mixed with those of now', async () => {
+  await stalled(1, {})
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('attempts: 5', 'attempts: 1'))
+  expect((await millrace(stalledWalk)).code).toBe(1)
+  expect(charged()).toBe(400)
+  service.configure({ newestMonth: '2026-10' })
+  const again = await millrace(stalledWalk)
+  expect(again.code, again.stderr).toBe(0)
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
+  // The page that told of it, and all five anew; as many may have been on their way with it as are asked for side by side.
+  expect(charged()).toBeGreaterThanOrEqual(400 + 100 + 500)
+})
+
 test('a walk that was stopped goes on from the pages it paid for', async () => {
   await stalled(1, { 'retry-after': '60' })
   const first = startCommand([...stalledWalk, '--json'], environment(), folder)
