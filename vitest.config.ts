@@ -7,8 +7,8 @@ import { long, nightly, SlowestFirst, volume } from './test/support/long.ts'
 // package (the packed program installed from npm; needs the registry, hence not part of `npm test`), image (the image built and run; needs Docker too), citus (needs a cluster).
 // They share two cores with PostgreSQL itself, hence the low worker counts. Projects of one count run side by side.
 const maxWorkers = 3
-// In continuous integration a test of real processes gets a second try; the end of the log names each that needed it (test/support/count-reporter.ts).
-const retry = process.env['CI'] === 'true' ? 1 : 0
+// In continuous integration, on machines that do other work, a test gets two more tries; the end of the log names each that needed one (test/support/count-reporter.ts).
+const retry = process.env['CI'] === 'true' ? 2 : 0
 const withProgram = ['postgres', 'program', 'published'].map((name) => `test/support/${name}.global.ts`)
 /** Their files share no state, and half of the processor time went into new processes that read the same modules again. */
 const isolate = false
@@ -22,13 +22,14 @@ export default defineConfig({
         test: {
           name: 'unit',
           isolate,
+          retry,
           include: ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/contract/**/*.test.ts'],
           exclude: [...volume, ...long],
           testTimeout: 120_000,
           maxWorkers,
         },
       },
-      { extends: true, test: { name: 'volume', isolate, include: [...volume], testTimeout: 120_000, maxWorkers } },
+      { extends: true, test: { name: 'volume', isolate, retry, include: [...volume], testTimeout: 120_000, maxWorkers } },
       {
         extends: true,
         test: {
@@ -75,6 +76,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'package',
+          retry,
           include: ['test/package/**/*.test.ts'],
           globalSetup: ['test/support/packed.global.ts'],
           testTimeout: 300_000,

@@ -14,7 +14,7 @@ let database: Database
 beforeAll(async () => {
   db = await createTestDatabase()
   proxy = await startTcpProxy(db.url)
-  database = await openDatabase({ databaseUrl: secret('test database', proxy.url), home: '/nowhere', silenceMs: 400 })
+  database = await openDatabase({ databaseUrl: secret('test database', proxy.url), home: '/nowhere', silenceMs: 1_500 })
 })
 beforeEach(() => proxy.speak())
 afterAll(async () => {
@@ -30,11 +30,11 @@ const failureOf = async (work: Promise<unknown>): Promise<unknown> =>
 
 describe('a statement', () => {
   test('that takes long is left alone while the server works on it', async () => {
-    await database.pool.query('select pg_sleep(2)')
+    await database.pool.query('select pg_sleep(4)')
   })
 
   test('whose connection fell silent fails, named and advised, and the next one works', async () => {
-    const asked = database.pool.query('select pg_sleep(0.3)')
+    const asked = database.pool.query('select pg_sleep(1.2)')
     await wait(100)
     proxy.silenceOpen()
     expect(await failureOf(asked)).toMatchObject({
@@ -45,7 +45,7 @@ describe('a statement', () => {
   })
 
   test('fails also where new connections are not answered, and the database is used again once they are', async () => {
-    const asked = database.pool.query('select pg_sleep(0.3)')
+    const asked = database.pool.query('select pg_sleep(1.2)')
     await wait(100)
     proxy.fallSilent()
     expect(await failureOf(asked)).toMatchObject({ message: expect.stringContaining('a new connection is not answered either') })
@@ -68,7 +68,7 @@ test('a COPY whose source is slow is left alone', async () => {
   await client.query('create temp table slow (a text)')
   const copy = copyInto(client, 'copy slow from stdin')
   copy.write('one\n')
-  await wait(1_500)
+  await wait(4_000)
   copy.end('two\n')
   await once(copy, 'finish')
   expect((await client.query('select count(*)::int as n from slow')).rows).toEqual([{ n: 2 }])

@@ -253,7 +253,7 @@ describe('keeping the lease', () => {
     const started = performance.now()
     const lease = await keepLease(db.database, own, silentLog)
     await lease.end()
-    expect(performance.now() - started).toBeLessThan(1_000)
+    expect(performance.now() - started).toBeLessThan(4_000)
     expect(await isAlive(own)).toBe(false)
   })
 })

@@ -175,7 +175,7 @@ describe('a harmless request', () => {
     setTimeout(() => stop.abort(), 50)
     const started = performance.now()
     expect((await reading).code).toBe('INTERRUPTED')
-    expect(performance.now() - started).toBeLessThan(1_000)
+    expect(performance.now() - started).toBeLessThan(5_000)
     expect(server.hits).toHaveLength(1)
   })
 
