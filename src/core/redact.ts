@@ -1,6 +1,6 @@
 // Secrets that cannot be printed by accident, and the last net under every sink: text with known secrets taken out.
 import { inspect } from 'node:util'
-import { findEcho, forgetKeys, hasKeys, watchKey } from './key-echo.ts'
+import { echoesIn, forgetKeys, hasKeys, watchKey } from './key-echo.ts'
 
 const marker = '[secret]'
 
@@ -98,13 +98,10 @@ export const holdsKey = (text: string): boolean => {
 
 /** The same bytes where no service's key is in them. */
 export const withoutKeys = (bytes: Uint8Array): Uint8Array => {
-  const parts: Uint8Array[] = []
-  let from = 0
-  for (let echo = findEcho(bytes, 0, true); echo !== null; echo = findEcho(bytes, from, true)) {
-    parts.push(bytes.subarray(from, echo.at), secretMarker)
-    from = echo.at + (echo.length ?? 0)
-  }
-  return parts.length === 0 ? bytes : Buffer.concat([...parts, bytes.subarray(from)])
+  const { found } = echoesIn(bytes, true)
+  if (found.length === 0) return bytes
+  const parts = found.flatMap(({ at }, place) => [bytes.subarray(found[place - 1]?.end ?? 0, at), secretMarker])
+  return Buffer.concat([...parts, bytes.subarray(found.at(-1)?.end)])
 }
 
 /** Forgets every secret; for tests. */

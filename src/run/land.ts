@@ -11,8 +11,8 @@ import type { JobWork } from './job-work.ts'
 import type { OpenContext } from './source-context.ts'
 import { questionOf } from './leave-receipts.ts'
 import type { Runtime } from './runtime.ts'
-import { findEcho, hasKeys } from '../core/key-echo.ts'
-import { redact, secretMarker, withoutKeys } from '../core/redact.ts'
+import { echoesIn, hasKeys } from '../core/key-echo.ts'
+import { redact, secretMarker } from '../core/redact.ts'
 import { inflated } from '../parse/inflate.ts'
 
 /** What landing needs of the work on a job. */
@@ -165,23 +165,21 @@ export const maskedWords = (completeness: Completeness): Completeness => {
   }
 }
 
-/** A key may stand across two chunks: what could begin one waits for the next. Everything else passes without a copy. */
+/** A key may stand across two chunks: what could begin one waits for the next. */
 async function* maskedBody(body: AsyncIterable<Uint8Array>, found: () => void): AsyncGenerator<Uint8Array, void, void> {
   let held: Uint8Array = Buffer.alloc(0)
-  for await (const chunk of body) {
-    const bytes = held.length === 0 ? chunk : Buffer.concat([held, chunk])
+  const passed = function* (bytes: Uint8Array, isEnd: boolean): Generator<Uint8Array> {
+    const echoes = echoesIn(bytes, isEnd)
     let from = 0
-    let echo = findEcho(bytes, from)
-    for (; echo !== null && echo.length !== null; echo = findEcho(bytes, from)) {
+    for (const { at, end } of echoes.found) {
       found()
-      if (echo.at > from) yield bytes.subarray(from, echo.at)
+      if (at > from) yield bytes.subarray(from, at)
       yield secretMarker
-      from = echo.at + echo.length
+      from = end
     }
-    const ready = echo?.at ?? bytes.length
-    if (ready > from) yield bytes.subarray(from, ready)
-    held = bytes.subarray(ready)
+    if (echoes.ready > from) yield bytes.subarray(from, echoes.ready)
+    held = bytes.subarray(echoes.ready)
   }
-  // What could have begun a key did not; another one may stand behind that.
-  if (held.length > 0) yield withoutKeys(held)
+  for await (const chunk of body) yield* passed(held.length === 0 ? chunk : Buffer.concat([held, chunk]), false)
+  yield* passed(held, true)
 }
