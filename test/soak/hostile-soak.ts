@@ -75,7 +75,8 @@ const oneBlock = async (soak: Soak, server: HostileServer, seed: number): Promis
   soak.blocks += 1
   soak.wrong.push(...block.wrong.map((text) => `block ${seed}: ${text}`))
   const seconds = ((performance.now() - began) / 1_000).toFixed(0)
-  options.note(`block ${seed}: ${block.wrong.length} wrong, ${counts.minutes} minutes so far (${seconds} s)`)
+  const soFar = JSON.stringify({ ...counts, reports: soak.reports, wrong: soak.wrong.length })
+  options.note(`block ${seed}: ${block.wrong.length} wrong (${seconds} s); so far ${soFar}`)
   if (block.wrong.length > 0) options.note([...block.story, ...block.wrong.map((text) => `  WRONG ${text}`)].join('\n'))
   await closeBlock(block)
 }
