@@ -7,6 +7,7 @@ import { approve } from '../ledger/approvals.ts'
 import { noteCancel, releaseByPerson, retryByPerson } from '../ledger/release.ts'
 import { previewRun } from '../plan/dry-run.ts'
 import { pricesOf } from '../plan/price.ts'
+import { withReadFiles } from '../plan/query-lists.ts'
 import { nextTicks, scheduledOf } from '../plan/ticks.ts'
 import { cancelRun } from '../run/cancel-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
@@ -43,6 +44,7 @@ export const schedule: Handler = async (invocation) =>
       const shown = ticks.map((ms) => timeIn(ms, timeZone)).join(', ')
       invocation.output.line(`${definition.pipeline} (${cron} ${timeZone}): ${shown}`)
     }
+    withReadFiles(runtime, runtime.definitions)
     let scheduler: Scheduler | null = null
     const hooks = hookReceiver(runtime, () => scheduler?.releases ?? null)
     return withStatusPage(invocation, runtime, { hooks, overdue: async () => scheduler?.overdue() ?? [] }, async () => {

@@ -97,7 +97,8 @@ const createNotes = () => {
 /** A scheduler's finished run in one line. */
 const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent, { event: 'tick' }>): string => {
   const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const).filter((name) => units[name] > 0)
-  const words = units.planned === 0 ? 'nothing is due' : parts.map((name) => `${units[name]} ${name}`).join(', ')
+  const nothing = state === 'done' ? 'nothing is due' : 'nothing was asked for'
+  const words = units.planned === 0 ? nothing : parts.map((name) => `${units[name]} ${name}`).join(', ')
   return `${pipeline}: tick of ${due_at}, run ${run_id} ${state}: ${words}`
 }
 

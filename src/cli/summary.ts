@@ -30,7 +30,7 @@ export const stoppedEvent = (command: string): Record<string, unknown> =>
 export const printSummary = (
   output: Output,
   command: string,
-  { runId, summary, seconds, requestsSpared, notPublished, listsNotObeyed, state }: RunResult,
+  { runId, summary, seconds, requestsSpared, notPublished, listsNotObeyed, state, missing = 0 }: RunResult & { missing?: number },
   more: Readonly<Record<string, unknown>> = {},
 ): void => {
   if (requestsSpared > 0) output.event({ event: 'spared', run_id: runId, requests: requestsSpared })
@@ -38,12 +38,16 @@ export const printSummary = (
   output.event({ ...summaryEvent(command, runId, summary, seconds), ...more })
   const { units, rows } = summary
   output.line()
-  const isHeld = state === 'failed' && summary.units.failed === 0
-  const what =
-    units.held === 0 && listsNotObeyed > 0 ? `ended with ${counted(listsNotObeyed, 'list')} not obeyed` : 'ended with units held'
-  output.line(
-    `Run ${runId} ${isHeld ? paint('yellow', what) : paint(stateTone(state), stateWords[state])} in ${formatSeconds(seconds)}: ${unitWords(units)}.`,
-  )
+  const isLess = (state === 'failed' && units.failed === 0) || (state === 'done' && missing > 0)
+  const gone = missing > 0 ? `${counted(missing, 'answer')} gone` : 'units held'
+  const less =
+    units.held === 0 && listsNotObeyed > 0
+      ? `${counted(listsNotObeyed, 'list')} not obeyed`
+      : units.held > 0
+        ? 'units held'
+        : gone
+  const how = isLess ? paint('yellow', `ended with ${less}`) : paint(stateTone(state), stateWords[state])
+  output.line(`Run ${runId} ${how} in ${formatSeconds(seconds)}: ${unitWords(units, command)}.`)
   output.line(
     `Rows: ${formatNumber(rows.read)} read, ${formatNumber(rows.inserted)} inserted, ${formatNumber(rows.updated)} updated, ` +
       `${formatNumber(rows.ended)} ended, ${formatNumber(rows.unchanged)} unchanged, ${formatNumber(rows.quarantined)} quarantined, ` +
@@ -79,8 +83,8 @@ const stateWords = {
 
 const stateNames = (state: string): string => (state === 'failed' || state === 'held' ? paint(stateTone(state), state) : state)
 
-const unitWords = (units: RunSummary['units']): string => {
-  if (units.planned === 0) return 'nothing is due'
+const unitWords = (units: RunSummary['units'], command: string): string => {
+  if (units.planned === 0) return command === 'run' ? 'nothing is due' : 'nothing was loaded'
   const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const)
     .filter((state) => units[state] > 0)
     .map((state) => `${formatNumber(units[state])} ${stateNames(state)}`)

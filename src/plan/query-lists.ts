@@ -206,7 +206,7 @@ const lastRead = new WeakMap<Definition, Definition['dimensions']>()
 
 /**
  * The definition with the values its files hold now; everything else of it is as it was when the process began. Where the files cannot be read, or
- * hold other dimensions, the former values count, which the log says. Throws DEFINITION where the definition is gone: nothing is asked for then.
+ * hold other dimensions, the former values count, if there are any, which the log says. Throws DEFINITION where the definition is gone: nothing is asked for then.
  */
 export const withCurrentLists = async (
   { sources, log }: Pick<PlanRuntime, 'sources' | 'log'>,
@@ -214,8 +214,10 @@ export const withCurrentLists = async (
 ): Promise<Definition> => {
   const { pipeline, version, file } = definition
   const now = await readAgain(definition, sources).catch((error: unknown) => {
-    log.warn({ pipeline, error: messageOf(error) }, 'the definition cannot be read; the run goes by the former lists')
-    return { dimensions: lastRead.get(definition) ?? definition.dimensions }
+    const former = { ...definition, dimensions: lastRead.get(definition) ?? definition.dimensions }
+    if (unreadList(former) === null)
+      log.warn({ pipeline, error: messageOf(error) }, 'the definition cannot be read; the run goes by the former lists')
+    return former
   })
   if (now === null)
     throw new EtlError(

@@ -1,4 +1,5 @@
 // Loads again what was landed, with no call to the service: a range of months, one answer, or answers with rows in quarantine.
+import { counted } from '../core/counted.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Definition, Window } from '../core/types.ts'
 import { inclusiveRange } from '../core/window.ts'
@@ -154,7 +155,7 @@ const runAnswers = async (runtime: Runtime, { pages, counts, ...request }: Repla
 }
 
 const missingWords = ({ landing }: Runtime, missing: number): string =>
-  `${missing} answers are no longer in ${landing.place} and were left out; \`millrace backfill … --force\` asks the service for them again.`
+  `Left out: ${counted(missing, 'answer')} no longer in ${landing.place}; \`millrace backfill … --force\` asks the service again.`
 
 const atOnce = 32
 

@@ -193,4 +193,27 @@ describe('lists that change while a schedule runs', () => {
     await nextTick(ticker)
     expect(await ticks()).toBe(3)
   })
+
+  test('that could not be read from the beginning ask for nothing, until they can; nobody says that former ones count', async () => {
+    const warned: string[] = []
+    const notices: string[] = []
+    writeFileSync(file('domains.txt'), 'a.com\nno domain at all\n')
+    const settings = readSettings({ DATABASE_URL: db.url, MILLRACE_HOME: join(folder, 'home') }, folder)
+    const broken = await openRuntime({
+      ...{ settings, pipelinesFolder: join(folder, 'pipelines'), pipelines: [], callsService: false, usesLanding: true },
+      progress: { ...createProgress(), emit: (event) => void (event.event === 'notice' && notices.push(event.message)) },
+      log: { ...silentLog, warn: (...words: unknown[]) => void warned.push(JSON.stringify(words)) },
+      clock: { ...systemClock, now: () => nowMs },
+    })
+    try {
+      const ticker = createTicker(broken, new AbortController().signal)
+      expect(await nextTick(ticker)).toEqual([])
+      expect(notices).toContainEqual(expect.stringMatching(/keywords asks for nothing.*domains\.txt:2:1/))
+      expect(warned.join()).not.toContain('former lists')
+      writeFileSync(file('domains.txt'), 'a.com\n')
+      expect(await nextTick(ticker)).toEqual(['a.com'])
+    } finally {
+      await broken.close()
+    }
+  })
 })

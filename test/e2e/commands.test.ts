@@ -373,6 +373,11 @@ describe('what a person decides', () => {
     expect(replayed.code).toBe(1)
     expect(summaryOf(replayed).units).toMatchObject({ planned: 1, loaded: 1, failed: 0 })
     expect(replayed.events).toContainEqual(expect.objectContaining({ event: 'notice', code: 'LANDING_MISSING' }))
+    rmSync(join(folder, 'home', 'landing', 'keywords_v1'), { recursive: true })
+    const without = await millrace('replay', ...months.slice(0, -1))
+    expect(without.code).toBe(1)
+    expect(without.stdout).toMatch(/^Run \d+ ended with 2 answers gone in .*: nothing was loaded\.$/m)
+    expect(without.stderr).toContain('Left out: 2 answers no longer in ')
   })
 })
 

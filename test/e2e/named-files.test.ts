@@ -120,6 +120,9 @@ test('a list that cannot be read stops its own pipeline alone; run, plan, status
     expect([status.code, status.stdout]).toEqual([0, expect.stringContaining(broken)])
     expect([checked.code, checked.stdout]).toEqual([2, expect.stringContaining(broken)])
     expect([named.code, named.stderr]).toEqual([2, expect.stringContaining(broken)])
+    const schedule = startCommand(['schedule'], { ...environment, MILLRACE_WEB_PORT: '0' }, folder)
+    schedule.child.stdout?.on('data', () => schedule.printed().includes('The status page is at') && schedule.child.kill('SIGINT'))
+    expect((await schedule.result).stderr).toContain(broken)
     rmSync(shops, { recursive: true })
     writeFileSync(shops, 'shop-a.com\nno domain at all\n')
     expect((await say(['status', '--json'])).events.at(-1)).toMatchObject({
