@@ -199,7 +199,7 @@ const printUnwanted = (output: Output, { unwanted }: QuotaOf): void =>
 const printBooks = (output: Output, { meters, spending }: QuotaOf): void => {
   const requests = sum(spending, 'request_credits')
   output.line()
-  if (requests > 0) output.line(`Of these ${counted(requests, 'credit')} are of requests, as their bills said.`)
+  if (requests > 0) output.line(`${formatNumber(requests)} of these credits were charged for requests.`)
   const unpriced = sum(spending, 'unpriced')
   if (unpriced > 0) output.line(`The price of ${counted(unpriced, 'purchase')} is not known: they are not among them.`)
   for (const { account, difference, last_read_at, readings } of meters) {

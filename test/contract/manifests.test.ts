@@ -20,6 +20,10 @@ const broken = (text: string, from: string | RegExp, to: string): string => {
 const images = { Dockerfile: readFileSync(join(root, 'Dockerfile'), 'utf8'), template: template('Dockerfile') }
 
 describe('a Dockerfile', () => {
+  test('of a warehouse takes along a packed Millrace that lies beside package.json', () => {
+    expect(images.template).toMatch(/^COPY package\.json [^\n]*\*\.tgz \.\/$[^]*^RUN npm install/m)
+  })
+
   test.for(Object.entries(images))('%s has no problem', ([name, text]) => {
     expect(lintDockerfile(name, text)).toEqual([])
   })
