@@ -113,7 +113,7 @@ export const migrate = async (
     return (results ?? []).map(({ migrationName }) => migrationName)
   }
   try {
-    await ensureRecord(database.kysely)
+    for (const statement of makingRecord()) await makeDespiteTwins(database.kysely, statement)
     return { applied: await inPatientTransaction(database, 'migrate', options.patience ?? {}, toLatest) }
   } catch (error) {
     throw notMigrated(stopped[0] ?? { name: null, error }, files, database)
@@ -121,17 +121,16 @@ export const migrate = async (
 }
 
 /** What the migrator would make itself, but cannot inside our transaction, where a twin that makes the same would end it. */
-const ensureRecord = async (db: Db): Promise<void> => {
+const makingRecord = (): readonly RawBuilder<unknown>[] => {
   const [schema, record, lock] = ['', '.kysely_migration', '.kysely_migration_lock'].map((name) =>
     sql.raw(`${migrationSchema}${name}`),
   )
-  const statements = [
+  return [
     sql`create schema if not exists ${schema}`,
     sql`create table if not exists ${record} (name varchar(255) primary key, timestamp varchar(255) not null)`,
     sql`create table if not exists ${lock} (id varchar(255) primary key, is_locked integer not null default 0)`,
     sql`insert into ${lock} (id) values ('migration_lock') on conflict do nothing`,
   ]
-  for (const statement of statements) await makeDespiteTwins(db, statement)
 }
 
 /** `if not exists` fails where a twin makes the same at the same moment; by the next time it is there. */
@@ -204,7 +203,8 @@ export const afterPending = async <T>(database: Database, options: MigrateOption
   const trial = await database.kysely.startTransaction().execute()
   try {
     await sql.raw(`set local lock_timeout = '${lock}'; set local statement_timeout = '${statement}'`).execute(trial)
-    await makeRecord(trial)
+    // Comments of the first migration name it; here it is taken back with the rest.
+    for (const statement of makingRecord()) await statement.execute(trial)
     for (const name of pending) await (await loadMigration(name, files.get(name) ?? '')).up(trial)
     return await read(trial)
   } catch (error) {
@@ -212,16 +212,6 @@ export const afterPending = async <T>(database: Database, options: MigrateOption
   } finally {
     await trial.rollback().execute()
   }
-}
-
-/** The record of migrations, which comments of the first one name, is made by the process that applies them; here it is taken back with the rest. */
-const makeRecord = async (trial: Db): Promise<void> => {
-  await query(trial)`create schema if not exists etl`
-  for (const name of ['kysely_migration', 'kysely_migration_lock'])
-    await query(
-      trial,
-    )`create table if not exists ${sql.table(`etl.${name}`)} (name varchar(255) primary key, timestamp varchar(255), id varchar(255),
-      is_locked integer)`
 }
 
 /** Names of the migrations that create the table, found without a database. @param schema of the table */

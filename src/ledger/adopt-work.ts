@@ -1,13 +1,54 @@
-// Purchases and answers that receipts and landings prove and this ledger does not know: their jobs are made anew, as the ledger that had them would have them.
+// Purchases and answers that receipts and landings prove and this ledger does not know: their jobs are made anew, as the ledger that had them would have them, with
+// the answers that landed of them and the units that wait for them.
 import { sql } from 'kysely'
-import type { Slice } from '../core/types.ts'
-import { type Counts, type Flags, query, type Row } from '../db/typed-row.ts'
+import type { JobKind, Slice, Window } from '../core/types.ts'
+import { type Counts, type Lists, type Maybe, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { isLandingKnown } from './answers.ts'
+import { insertingAnswer, isLandingKnown, type NewAnswer } from './answers.ts'
+import { countApproval } from './approvals.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
-import { type LostWork, insertFoundJob, type KnownPipeline, type PipelineWords, pointUnits } from './adopted-job.ts'
-import { mayBegin, reportTransitions, setJob } from './transitions.ts'
+import { insertPipeline } from './pipelines.ts'
+import { dissolving, openingWindows, retireJobs } from './register-jobs.ts'
+import { productOf } from './slices.ts'
+import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
+
+/** A pipeline as the receipt names it. */
+export interface PipelineWords {
+  readonly pipeline: string
+  readonly pipeline_version: number
+  readonly parameters: unknown
+  readonly source: string
+  readonly account: string
+  readonly window_every: 'day' | 'week' | 'month'
+  readonly dimensions: readonly string[]
+  /** What fetching needs of the definition. */
+  readonly definition: unknown
+}
+
+/** A landing that is whole. */
+export interface FoundAnswer extends NewAnswer {
+  /** Of a report: what it cost; null: the landing does not say. */
+  readonly usedQuota: number | null
+}
+
+/** What a receipt or a landing proves of a job that the ledger lost, named as in a receipt. */
+export interface LostWork {
+  readonly kind: JobKind
+  readonly ask_number: string
+  readonly asked_at: string
+  readonly account: string
+  readonly window: Window
+  readonly slice: Slice
+  /** null: a walk, or a submission whose answer was not noted. */
+  readonly report_id: string | null
+  readonly endpoint: string | null
+  readonly request: unknown
+  readonly request_hash: string | null
+  readonly estimated_quota: string | null
+  /** null: nothing has landed yet. */
+  readonly answer: FoundAnswer | null
+}
 
 /** `known`: the ledger has it. `other shape`: its pipeline has other dimensions or windows here. */
 export type Adopted = 'taken up' | 'known' | 'other shape'
@@ -16,36 +57,23 @@ export type Adopted = 'taken up' | 'known' | 'other shape'
 export const knownPipeline = async (
   trx: Db,
   { pipeline, pipeline_version: version, parameters }: Pick<PipelineWords, 'pipeline' | 'pipeline_version' | 'parameters'>,
-): Promise<KnownPipeline | null> => {
-  const row = await trx
+) =>
+  (await trx
     .selectFrom('etl.pipelines')
     .select(['pipeline_id as pipelineId', 'window_every as windowEvery', 'dimensions', 'generation'])
     .where('pipeline', '=', pipeline)
     .where('version', '=', version)
     .where(sql<boolean>`parameters = ${JSON.stringify(parameters)}::jsonb`)
     .forNoKeyUpdate()
-    .executeTakeFirst()
-  return row ?? null
-}
+    .executeTakeFirst()) ?? null
+
+type KnownPipeline = NonNullable<Awaited<ReturnType<typeof knownPipeline>>>
 
 /** The pipeline as the receipt has it where the ledger has none: its lists are taken in when it is planned. */
 export const pipelineOf = async (trx: Db, words: PipelineWords): Promise<KnownPipeline> => {
   const known = await knownPipeline(trx, words)
   if (known !== null) return known
-  await trx
-    .insertInto('etl.pipelines')
-    .values({
-      pipeline: words.pipeline,
-      version: words.pipeline_version,
-      parameters: JSON.stringify(words.parameters),
-      source: words.source,
-      account: words.account,
-      window_every: words.window_every,
-      dimensions: [...words.dimensions],
-      definition: JSON.stringify(words.definition),
-    })
-    .onConflict((on) => on.columns(['pipeline', 'version', 'parameters']).doNothing())
-    .execute()
+  await insertPipeline(trx, { ...words, version: words.pipeline_version })
   return pipelineOf(trx, words)
 }
 
@@ -58,11 +86,11 @@ export const adoptWork = async (
 ): Promise<Adopted> => {
   const names = Object.keys(work.slice).sort().join()
   if (pipeline.windowEvery !== windowEvery || [...pipeline.dimensions].sort().join() !== names) return 'other shape'
-  if (await isOnRecord(trx, work)) return 'known'
+  if (await isOnRecord(trx, pipeline, work)) return 'known'
   const sliceIds = await slicesOf(trx, pipeline, work.slice)
   if (work.report_id !== null && (await idOfKnownJob(trx, pipeline, sliceIds, work, work.report_id))) return 'taken up'
-  if (work.report_id === null && work.answer === null && (await isAskedHere(trx, pipeline, work))) return 'known'
-  const { askNumber, isNew } = await freeAskNumber(trx, work.ask_number)
+  const askNumber = await freeAskNumber(trx, work.ask_number)
+  const isNew = askNumber !== work.ask_number
   const numbered = { ...work, ask_number: askNumber }
   const jobId = await insertFoundJob(trx, pipeline, sliceIds, numbered, isNew ? 'renumbered' : 'restored')
   if (isNew && (await holdsAnswers(trx, jobId)))
@@ -75,33 +103,19 @@ export const adoptWork = async (
   return 'taken up'
 }
 
+/** Its answer or its id; or, where neither is known, an intent of that number. */
 const isOnRecord = async (
   trx: Db,
+  { pipelineId }: KnownPipeline,
   { account, report_id: reportId, ask_number: askNumber, answer }: LostWork,
 ): Promise<boolean> => {
-  const byId =
+  if (answer !== null && (await isLandingKnown(trx, { locator: answer.locator, askNumber }))) return true
+  if (reportId === null && answer !== null) return false
+  const isIt =
     reportId === null
-      ? undefined
-      : await trx
-          .selectFrom('etl.jobs')
-          .select('job_id')
-          .where('account', '=', account)
-          .where('report_id', '=', reportId)
-          .executeTakeFirst()
-  if (byId !== undefined) return true
-  return answer !== null && (await isLandingKnown(trx, { locator: answer.locator, askNumber }))
-}
-
-/** An intent of that number is on record here. */
-const isAskedHere = async (trx: Db, { pipelineId }: KnownPipeline, { ask_number: askNumber }: LostWork): Promise<boolean> => {
-  const job = await trx
-    .selectFrom('etl.jobs')
-    .select('job_id')
-    .where('pipeline_id', '=', pipelineId)
-    .where('ask_number', '=', askNumber)
-    .where('report_state', 'is not', null)
-    .executeTakeFirst()
-  return job !== undefined
+      ? sql`pipeline_id = ${pipelineId} and ask_number = ${askNumber}::bigint and report_state is not null`
+      : sql`account = ${account} and report_id = ${reportId}`
+  return (await query(trx)`select job_id from etl.jobs where ${isIt} limit 1`).length > 0
 }
 
 /** The backup was taken between the intent and the id: the job is there and waits for it. */
@@ -115,13 +129,9 @@ const idOfKnownJob = async (
   const rows = await trx
     .updateTable('etl.jobs')
     .set({
-      state: 'open',
-      report_state: 'submitted',
-      report_id: reportId,
-      submitted_at: sql<string>`coalesce(submitted_at, asked_at)`,
-      ...{ holder: null, not_before: null, error_code: null, error_message: null, next_poll_at: null, deadline_at: null },
-      fence: sql<string>`fence + 1`,
-      updated_at: databaseNow,
+      ...openAgain,
+      ...{ report_state: 'submitted', report_id: reportId, holder: null, next_poll_at: null, deadline_at: null },
+      ...{ submitted_at: sql<string>`coalesce(submitted_at, asked_at)`, fence: sql<string>`fence + 1` },
     })
     .where('pipeline_id', '=', pipelineId)
     .where('ask_number', '=', askNumber)
@@ -137,46 +147,128 @@ const idOfKnownJob = async (
 
 /** Values that have left the lists, or that these never held, are not wanted for it. */
 const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPipeline, slice: Slice): Promise<number[]> => {
-  const values = dimensions.map((name) => [slice[name] ?? ''].flat())
-  const lists = values.map((list, place) => sql`unnest(${[...list]}::text[]) as ${sql.ref(`d${place}`)} (v)`)
-  const columns = values.map((_, place) => sql.ref(`d${place}.v`))
-  const product =
-    lists.length === 0
-      ? sql`select '{}'::text[] as v`
-      : sql`select array[${sql.join(columns)}] as v from ${sql.join(lists, sql` cross join `)}`
+  const wanted = productOf(dimensions.map((name) => ({ name, values: [slice[name] ?? ''].flat() })))
   const rows = await query<Row<'etl.slices', 'slice_id'>>(trx)`
-    with wanted as (${product}), made as (
+    with wanted as (${wanted}), made as (
       insert into etl.slices (pipeline_id, "values", wanted_since, wanted_until)
-      select ${pipelineId}::integer, v, ${generation}::integer, ${generation}::integer from wanted
+      select ${pipelineId}::integer, "values", ${generation}::integer, ${generation}::integer from wanted
       on conflict (pipeline_id, "values") do nothing returning slice_id
     )
     select slice_id from made union all
-    select s.slice_id from etl.slices s join wanted on s."values" = wanted.v where s.pipeline_id = ${pipelineId}::integer order by 1`
+    select s.slice_id from etl.slices s join wanted on s."values" = wanted."values" where s.pipeline_id = ${pipelineId}::integer order by 1`
   return rows.map((row) => row.slice_id)
 }
 
 /** Two clones count on from one number. One that is taken here gives way to a new one, which says nothing of its age. */
-const freeAskNumber = async (trx: Db, askNumber: string): Promise<{ askNumber: string; isNew: boolean }> => {
-  const rows = await query<Flags<'taken'>>(trx)`
-    select exists (select from etl.answers where ask_number = ${askNumber}::bigint)
-      or exists (select from etl.jobs where ask_number = ${askNumber}::bigint and report_state is not null) as taken`
-  if (rows[0]?.taken !== true) return { askNumber, isNew: false }
-  const next = await sql<Counts<'ask'>>`select nextval('etl.ask_numbers') as ask`.execute(trx)
-  return { askNumber: next.rows[0]?.ask ?? askNumber, isNew: true }
+const freeAskNumber = async (trx: Db, askNumber: string): Promise<string> => {
+  const rows = await query<Counts<'ask'>>(trx)`
+    select case when exists (select from etl.answers where ask_number = ${askNumber}::bigint)
+      or exists (select from etl.jobs where ask_number = ${askNumber}::bigint and report_state is not null)
+      then nextval('etl.ask_numbers') else ${askNumber}::bigint end as ask`
+  return rows[0]?.ask ?? askNumber
 }
 
 /** Units of its box have answers, and whether they are newer is unknown. */
 const holdsAnswers = async (trx: Db, jobId: string): Promise<boolean> => {
+  const rows = await query(trx)`
+    select u.unit_id from etl.jobs j join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from >= j.window_from
+      and u.window_from < j.window_to and u.slice_id = any(j.slice_ids) and u.ask_number is not null
+    where j.job_id = ${jobId}::bigint limit 1`
+  return rows.length > 0
+}
+
+/** The job that stands for the work; its number. */
+const insertFoundJob = async (
+  trx: Db,
+  { pipelineId, windowEvery }: KnownPipeline,
+  sliceIds: readonly number[],
+  work: LostWork,
+  reason: 'restored' | 'renumbered',
+): Promise<string> => {
+  const { answer } = work
+  const isLost = work.kind === 'report' && work.report_id === null
   const row = await trx
-    .selectFrom('etl.jobs as j')
-    .innerJoin('etl.units as u', 'u.pipeline_id', 'j.pipeline_id')
-    .select('u.unit_id')
-    .where('j.job_id', '=', jobId)
-    .whereRef('u.window_from', '>=', 'j.window_from')
-    .whereRef('u.window_from', '<', 'j.window_to')
-    .where(sql<boolean>`u.slice_id = any(j.slice_ids)`)
-    .where('u.ask_number', 'is not', null)
-    .limit(1)
-    .executeTakeFirst()
-  return row !== undefined
+    .insertInto('etl.jobs')
+    .values({
+      pipeline_id: pipelineId,
+      kind: work.kind,
+      reason,
+      window_from: work.window.from,
+      window_to: work.window.to,
+      slice_ids: [...sliceIds],
+      cells: sql<number>`${sliceIds.length} * (select count(*) from generate_series(${work.window.from}::date,
+        ${work.window.to}::date - 1, ${`1 ${windowEvery}`}::interval))`,
+      state: isLost ? 'held' : 'open',
+      error_code: isLost ? 'REPORT_UNCERTAIN' : null,
+      error_message: isLost ? uncertain : null,
+      ask_number: work.ask_number,
+      asked_at: work.asked_at,
+      account: work.account,
+      endpoint: work.endpoint,
+      request: work.request === null || work.request === undefined ? null : JSON.stringify(work.request),
+      request_hash: work.request_hash,
+      estimated_quota: work.estimated_quota,
+      report_state: work.kind === 'walk' ? null : isLost ? 'uncertain' : answer === null ? 'submitted' : 'downloaded',
+      report_id: work.report_id,
+      submitted_at: work.report_id === null ? null : work.asked_at,
+      receipt_at: work.report_id === null ? null : databaseNow,
+    })
+    .returning('job_id')
+    .executeTakeFirstOrThrow()
+  if (answer !== null)
+    await query(trx)`
+      with job as materialized (
+        select * from etl.jobs where job_id = ${row.job_id}::bigint
+      ), answer as (${insertingAnswer(answer)} returning answer_id)
+      update etl.jobs set answer_id = (select answer_id from answer), data_points_count = ${answer.dataPoints}::bigint,
+        used_quota = ${answer.usedQuota}::numeric
+      where job_id = ${row.job_id}::bigint`
+  return row.job_id
+}
+
+const uncertain =
+  'A report was submitted before this ledger was restored, and no receipt names its id; the service may or may not have taken it. Check its own list of ' +
+  'reports: `millrace reports adopt` records the id; to send it again (it may be bought twice) run with --resubmit-uncertain.'
+
+/** Units wait for the job unless they have something as new. A plan gives way, and so does what failed or is held without a purchase that lives. */
+const pointUnits = async (
+  trx: Db,
+  { pipelineId, windowEvery }: KnownPipeline,
+  jobId: string,
+  askNumber: string,
+): Promise<void> => {
+  const rows = await query<Maybe<Lists<Counts<'left'>>>>(trx)`
+    with cell as (
+      select w.at::date as window_from, s.slice_id from etl.jobs j
+        cross join lateral generate_series(j.window_from, j.window_to - 1, ${`1 ${windowEvery}`}::interval) as w (at)
+        cross join unnest(j.slice_ids) as s (slice_id)
+      where j.job_id = ${jobId}::bigint
+    ), had as (
+      select u.window_from, u.slice_id, u.job_id, coalesce(u.ask_number, 0) >= ${askNumber}::bigint
+          or coalesce(j.state = 'open' and j.ask_number is not null, false)
+          or coalesce(j.state in ('held', 'failed') and (j.answer_id is not null
+            or j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')), false) as stays
+      from cell join etl.units u on u.pipeline_id = ${pipelineId}::integer and u.window_from = cell.window_from and u.slice_id = cell.slice_id
+        left join etl.jobs j on j.job_id = u.job_id
+    ), asked as (
+      insert into etl.units (pipeline_id, window_from, slice_id, job_id)
+      select ${pipelineId}::integer, window_from, slice_id, ${jobId}::bigint from cell
+      where not exists (select from had where stays and (had.window_from, had.slice_id) = (cell.window_from, cell.slice_id))
+      order by window_from, slice_id
+      on conflict (pipeline_id, window_from, slice_id) do update set job_id = excluded.job_id
+      returning window_from
+    ), ${openingWindows(pipelineId)}
+    select array_agg(distinct job_id) as left from had where not stays and job_id is not null`
+  const left = rows[0]?.left ?? []
+  await dissolvePlans(trx, pipelineId, left)
+  await retireJobs(trx, left)
+}
+
+/** Reports that were only planned, approved or not, would buy the units they lost once more: the rest is planned anew, and held anew where it was. */
+const dissolvePlans = async (trx: Db, pipelineId: number, jobIds: readonly string[]): Promise<void> => {
+  const rows = await query(trx)`
+    with ${dissolving(sql`
+      select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and j.state in ('open', 'held') and j.holder is null
+        and j.ask_number is null and j.answer_id is null order by j.job_id for update`)}`
+  if (rows.length > 0) await countApproval(trx, pipelineId)
 }

@@ -3,7 +3,7 @@ import type { Budget, TagBudget } from '../core/budget-scope.ts'
 import { EtlError, type Follows, isEtlError } from '../core/errors.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, type Numbers, query } from '../db/typed-row.ts'
+import { type Maybe, numberOf, type Numbers, query } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { isClaimedBy, lockJob } from './claim-fence.ts'
 import { type PurseOf, type Spent, type SpentNow, spentOf } from './spent.ts'
@@ -134,13 +134,8 @@ export const isBeyondUsual = async (db: Db, { jobId }: ClaimedJob): Promise<bool
 /** Throws QUOTA_EXHAUSTED where not even what the report was once thought to cost is left; 1 credit where unknown. */
 export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promise<void> => {
   if (!hasBudget(payer)) return
-  const row = await db
-    .selectFrom('etl.jobs')
-    .select('estimated_quota')
-    .where('job_id', '=', String(claim.jobId))
-    .executeTakeFirst()
-  const price = row?.estimated_quota ?? null
-  const estimated = price === null ? null : Number(price)
+  const job = db.selectFrom('etl.jobs').select('estimated_quota').where('job_id', '=', String(claim.jobId))
+  const estimated = numberOf((await job.executeTakeFirst())?.estimated_quota ?? null)
   await reserveBudget(db, { ...payer, estimated, unitKey: claim.box.key, isExtra: await isBeyondUsual(db, claim) }, false)
 }
 

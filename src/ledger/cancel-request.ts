@@ -43,19 +43,23 @@ export const jobsInFlight = async (db: Db, runId: number): Promise<number> => {
 const stepSize = 10_000
 
 /**
- * For a run that was cancelled. Its plans that no other run waits for are dissolved; of what was asked for, and of what others wait for, it lets go. In
- * steps, each a transaction.
+ * For a run that was cancelled. Its plans that no other run waits for are dissolved, also those that some process still held when this was called before; of
+ * what was asked for, and of what others wait for, it lets go. In steps, each a transaction. How many were dissolved.
  */
-export const leaveRun = async (db: Db, runId: number): Promise<{ dissolved: number; left: number }> => {
-  let dissolved = 0
-  let left = 0
+export const leaveRun = async (db: Db, runId: number): Promise<number> => {
+  let dissolved = await dissolveUnwanted(db, await leftBefore(db, runId))
   for (;;) {
     const jobIds = await leaveSome(db, runId)
-    if (jobIds.length === 0) return { dissolved, left }
-    const gone = await dissolveUnwanted(db, jobIds)
-    dissolved += gone
-    left += jobIds.length - gone
+    if (jobIds.length === 0) return dissolved
+    dissolved += await dissolveUnwanted(db, jobIds)
   }
+}
+
+const leftBefore = async (db: Db, runId: number): Promise<string[]> => {
+  const rows = await query<Row<'etl.jobs', 'job_id'>>(db)`
+    select j.job_id from etl.run_jobs w join etl.jobs j using (job_id)
+    where w.run_id = ${runId}::bigint and w.outcome = 'let go' and j.state = 'open' and j.holder is null`
+  return rows.map((row) => row.job_id)
 }
 
 /** Rows that are locked are being settled at this moment, and need no letting go. */

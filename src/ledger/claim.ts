@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Box, Fingerprint, JobKind, WindowSize } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
-import { type Counts, type Flags, type Maybe, prepared, type Row, type Texts } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, prepared, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Claim } from './claim-fence.ts'
@@ -148,39 +148,16 @@ const orphanJobs = ({ claimable }: ClaimOptions, count: number): RawBuilder<unkn
     and coalesce(j.not_before <= ${now}, true) and ${mayTake(claimable)} and not ${isWaitedFor(sql`j.job_id`)}
   order by j.job_id limit ${count} for update of j skip locked`
 
-type ClaimedRow = Row<
-  'etl.jobs',
-  | 'job_id'
-  | 'fence'
-  | 'kind'
-  | 'reason'
-  | 'pipeline_id'
-  | 'window_from'
-  | 'window_to'
-  | 'slice_ids'
-  | 'cells'
-  | 'attempts'
-  | 'forced'
-  | 'released'
-  | 'ask_number'
-  | 'answer_id'
-  | 'account'
-  | 'endpoint'
-  | 'report_state'
-  | 'error_message'
-> &
-  Row<'etl.pipelines', 'pipeline' | 'version' | 'window_every' | 'dimensions'> &
-  Row<'etl.run_jobs', 'run_id' | 'priority'> &
-  Flags<'orphan'> &
-  Maybe<
-    Row<'etl.answers', 'landing' | 'source_last_updated' | 'source_count' | 'data_version'> &
-      Counts<'loaded_answer_id'> &
-      Texts<'loaded_sha256'>
-  > & {
+type PlacedJob = ClaimedJob & { readonly place: Place }
+
+/** What is a field of the claimed job has its name. */
+type ClaimedRow = Omit<PlacedJob, 'box' | 'answer' | 'loaded'> &
+  Row<'etl.jobs', 'window_from' | 'window_to'> &
+  Row<'etl.pipelines', 'dimensions'> &
+  Maybe<Numbers<'answer_id' | 'loaded_answer_id'> & Row<'etl.answers', 'landing' | 'sha256'>> &
+  Row<'etl.answers', 'source_last_updated' | 'source_count' | 'data_version'> & {
     readonly slices: readonly (readonly string[])[] | null
   }
-
-type PlacedJob = ClaimedJob & { readonly place: Place }
 
 /** Of the job of another version that has served it: its answer, or the loaded one where it found nothing changed. */
 const servedAnswer = sql`
@@ -198,54 +175,41 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
         asked_at = case when h.answer_id is not null then h.asked_at when j.kind = 'walk' and j.answer_id is null then clock_timestamp() else j.asked_at end,
         updated_at = clock_timestamp()
       from picked p left join lateral (${servedAnswer}) h on true where j.job_id = p.job_id
-      returning j.job_id, j.fence, j.kind, j.reason, j.pipeline_id, j.window_from, j.window_to, j.slice_ids, j.cells, j.attempts,
+      returning j.job_id, j.fence, j.holder, j.kind, j.reason, j.pipeline_id, j.window_from, j.window_to, j.slice_ids, j.cells, j.attempts,
         j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, j.report_state, j.error_message, p.run_id, p.orphan, p.priority
     )
-    select c.job_id, c.fence, c.kind, c.reason, c.pipeline_id, c.window_from, c.window_to, c.slice_ids, c.cells, c.attempts, c.forced,
-      c.released, c.ask_number, c.answer_id, c.account, c.endpoint, c.report_state, c.error_message, c.run_id, c.orphan, c.priority, p.pipeline, p.version, p.window_every,
-      p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, a.landing,
-      l.answer_id as loaded_answer_id, l.sha256 as loaded_sha256, l.source_last_updated, l.source_count, l.data_version
+    select c.job_id::float8 as "jobId", c.fence, c.holder, c.kind, c.reason, c.pipeline_id as "pipelineId", p.pipeline, p.version, p.window_every as "windowEvery",
+      c.window_from, c.window_to, p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, c.slice_ids as "sliceIds", c.cells,
+      c.run_id::float8 as "runId", c.orphan, c.attempts, c.forced, c.released, c.ask_number as "askNumber", c.account, c.endpoint,
+      case when c.report_state = 'ready' then c.error_message end as "formerError",
+      c.answer_id is not null and not c.released and c.report_state is not distinct from 'ready' as "fetchesAgain", c.answer_id::float8 as answer_id, a.landing,
+      l.answer_id::float8 as loaded_answer_id, l.sha256, l.source_last_updated, l.source_count, l.data_version,
+      json_build_object('priority', c.priority, 'jobId', c.job_id::text) as place
     from claimed c join etl.pipelines p on p.pipeline_id = c.pipeline_id
       left join etl.answers a on a.answer_id = c.answer_id
       left join etl.units u on c.cells = 1 and u.pipeline_id = c.pipeline_id and u.window_from = c.window_from and u.slice_id = c.slice_ids[1]
       left join etl.answers l on l.answer_id = u.answer_id
     order by c.priority, c.job_id`
-  return rows.map((row) => claimedJob(row, process.processId))
+  return rows.map(claimedJob)
 }
 
-const claimedJob = (row: ClaimedRow, holder: number): PlacedJob => {
-  const { pipeline, version, dimensions } = row
-  const window = { from: row.window_from, to: row.window_to }
+const claimedJob = ({
+  window_from: from,
+  window_to: to,
+  dimensions,
+  slices,
+  answer_id,
+  landing,
+  ...row
+}: ClaimedRow): PlacedJob => {
+  const { loaded_answer_id, sha256, source_last_updated, source_count, data_version, ...job } = row
   return {
-    jobId: Number(row.job_id),
-    fence: row.fence,
-    holder,
-    kind: row.kind,
-    reason: row.reason,
-    pipelineId: row.pipeline_id,
-    pipeline,
-    version,
-    windowEvery: row.window_every,
-    box: boxOf({ pipeline, version, window, dimensions, slices: row.slices ?? [] }),
-    sliceIds: row.slice_ids,
-    cells: row.cells,
-    runId: Number(row.run_id),
-    orphan: row.orphan,
-    attempts: row.attempts,
-    formerError: row.report_state === 'ready' ? row.error_message : null,
-    forced: row.forced,
-    released: row.released,
-    askNumber: row.ask_number,
-    fetchesAgain: row.report_state === 'ready' && row.answer_id !== null && !row.released,
-    answer: row.answer_id === null || row.landing === null ? null : { answerId: Number(row.answer_id), landing: row.landing },
-    loaded: loadedOf(row),
-    account: row.account,
-    endpoint: row.endpoint,
-    place: { priority: row.priority, jobId: row.job_id },
+    ...job,
+    box: boxOf({ ...job, window: { from, to }, dimensions, slices: slices ?? [] }),
+    answer: answer_id === null || landing === null ? null : { answerId: answer_id, landing },
+    loaded:
+      loaded_answer_id === null || sha256 === null
+        ? null
+        : { answerId: loaded_answer_id, sha256, fingerprint: fingerprintOf({ source_last_updated, source_count, data_version }) },
   }
 }
-
-const loadedOf = (row: ClaimedRow): LoadedAnswer | null =>
-  row.loaded_answer_id === null || row.loaded_sha256 === null
-    ? null
-    : { answerId: Number(row.loaded_answer_id), sha256: row.loaded_sha256, fingerprint: fingerprintOf(row) }

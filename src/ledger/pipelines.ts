@@ -1,11 +1,12 @@
 // Pipelines in the ledger: who they are, what they want, and what fetching needs of their definition. A pipeline's row is its planner's lock.
-import { type RawBuilder, sql } from 'kysely'
+import { type Insertable, type RawBuilder, sql } from 'kysely'
 import { metricsOf } from '../core/asks.ts'
 import { expectationOf } from '../core/data-test.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, ParamValue } from '../core/types.ts'
-import type { Db } from '../db/tables.ts'
+import type { Db, PipelinesTable } from '../db/tables.ts'
+import { query, type Row } from '../db/typed-row.ts'
 import type { Claimable } from './run-list.ts'
 import { listsDigest, syncSlices, type ValueList } from './slices.ts'
 
@@ -47,20 +48,10 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   const names = definition.dimensions.map(({ name }) => name)
   const { account, window } = definition
   const tests = JSON.stringify(testsOf(definition))
-  await trx
-    .insertInto('etl.pipelines')
-    .values({
-      pipeline: definition.pipeline,
-      version: definition.version,
-      parameters: JSON.stringify(keyParameters(definition)),
-      source: source.name,
-      account,
-      window_every: window.every,
-      dimensions: names,
-      definition: needs,
-    })
-    .onConflict((on) => on.columns(['pipeline', 'version', 'parameters']).doNothing())
-    .execute()
+  await insertPipeline(trx, {
+    ...{ pipeline: definition.pipeline, version: definition.version, parameters: keyParameters(definition) },
+    ...{ source: source.name, account, window_every: window.every, dimensions: names, definition: fetchingNeeds(definition) },
+  })
   const row = await trx
     .selectFrom('etl.pipelines')
     .select(['pipeline_id', 'window_every', 'dimensions', 'generation', 'lists_sha256'])
@@ -102,6 +93,24 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   const known = { pipelineId: row.pipeline_id, generation: row.generation, sha256: isReshaped ? null : row.lists_sha256 }
   return { pipelineId: row.pipeline_id, dimensions, ...(await followLists(trx, known, lists)) }
 }
+
+/** Makes its row where there is none of that version and those key parameters; its lists are taken in when it is planned. */
+export const insertPipeline = async (
+  trx: Db,
+  { pipeline, version, parameters, source, account, window_every, dimensions, definition }: PipelineRow,
+): Promise<void> => {
+  await trx
+    .insertInto('etl.pipelines')
+    .values({
+      ...{ pipeline, version, source, account, window_every, dimensions: [...dimensions] },
+      ...{ parameters: JSON.stringify(parameters), definition: JSON.stringify(definition) },
+    })
+    .onConflict((on) => on.columns(['pipeline', 'version', 'parameters']).doNothing())
+    .execute()
+}
+
+type PipelineRow = Pick<Insertable<PipelinesTable>, 'pipeline' | 'version' | 'source' | 'account' | 'window_every'> &
+  Readonly<Record<'parameters' | 'definition', unknown>> & { readonly dimensions: readonly string[] }
 
 /** Another number of first rows is wanted of units that are loaded: their windows are looked at again. */
 const openWindows = async (trx: Db, pipelineId: number): Promise<void> => {
@@ -248,21 +257,9 @@ export const claimableOf = async (
 
 /** Pipelines that have bought no report: their answers, if any, were read page by page. */
 export const walkPipelines = (db: Db) =>
-  db
-    .selectFrom('etl.pipelines as p')
-    .select(['p.pipeline', 'p.version', 'p.account', 'p.window_every as windowEvery'])
-    .where(({ exists, not, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('etl.jobs as j')
-            .select('j.job_id')
-            .whereRef('j.pipeline_id', '=', 'p.pipeline_id')
-            .where('j.kind', '=', 'report'),
-        ),
-      ),
-    )
-    .distinct()
-    .execute()
+  query<Row<'etl.pipelines', 'pipeline' | 'version' | 'account' | 'window_every'>>(db)`
+    select distinct p.pipeline, p.version, p.account, p.window_every from etl.pipelines p
+    where not exists (select from etl.jobs j where j.pipeline_id = p.pipeline_id and j.kind = 'report')`
 
 /** The number of the set, which is made where it is new. */
 export const tagSetOf = async (trx: Db, tags: Readonly<Record<string, string>>): Promise<number> => {

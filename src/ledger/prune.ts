@@ -24,8 +24,8 @@ export const pruneLedger = async (db: Db, days: number): Promise<Pruned> => {
   await addUpCredits(db)
   return {
     run_jobs: await untilNone(db, oldRunJobs(before)),
-    jobs: await readThrough(db, before, oldJobs(before)),
-    requests: await readThrough(db, before, oldRequests(before)),
+    jobs: await readThrough(db, before, oldJobs),
+    requests: await readThrough(db, before, oldRequests),
     processes: await untilNone(db, oldProcesses(before)),
   }
 }
@@ -35,49 +35,43 @@ const cutoff = async (db: Db, days: number): Promise<string> => {
   return (await db.selectNoFrom(moment).executeTakeFirstOrThrow()).before
 }
 
-/** Rows that went; number and time of the last row read, null where there was none. */
-type Step = Counts<'gone'> & Maybe<Counts<'last'> & Texts<'newest'>>
+/** Rows of a table with numbers that grow with time, and which of them are over. */
+interface Aging {
+  readonly table: 'etl.jobs' | 'etl.requests'
+  readonly id: 'job_id' | 'request_id'
+  readonly madeAt: 'created_at' | 'started_at'
+  readonly isOver: (before: string) => RawBuilder<boolean>
+}
 
-/** Numbers grow with time: the table is read from its beginning to the first step that is young, never the whole of it. */
-const readThrough = async (db: Db, before: string, statement: (after: string) => RawBuilder<Step>): Promise<number> => {
+const oldJobs: Aging = {
+  ...{ table: 'etl.jobs', id: 'job_id', madeAt: 'created_at' },
+  isOver: (before) => sql<boolean>`state = 'done' and report_state is null and updated_at < ${before}::timestamptz`,
+}
+
+const oldRequests: Aging = {
+  ...{ table: 'etl.requests', id: 'request_id', madeAt: 'started_at' },
+  isOver: (before) => sql<boolean>`started_at < ${before}::timestamptz`,
+}
+
+/** Read from its beginning to the first step that is young, never the whole of it. */
+const readThrough = async (db: Db, before: string, { table, id, madeAt, isOver }: Aging): Promise<number> => {
+  const [from, key, over] = [sql.table(table), sql.ref(id), isOver(before)]
   let removed = 0
   for (let after = '0'; ; ) {
-    const { rows } = await statement(after).execute(db)
-    const [row] = rows
+    const [row] = await query<Counts<'gone'> & Maybe<Counts<'last'> & Texts<'newest'>>>(db)`
+      with batch as (
+        select ${key} as id, ${sql.ref(madeAt)} as made_at, ${over} as is_over from ${from} where ${key} > ${after}::bigint order by 1 limit ${step}
+      ), gone as (
+        delete from ${from} where ${key} in (
+          select ${key} from ${from} where ${key} in (select id from batch where is_over) and ${over} order by 1 for update skip locked) returning ${key}
+      )
+      select (select count(*) from gone) as gone, max(id) as last, max(made_at) as newest from batch`
     removed += Number(row?.gone ?? 0)
     if (row === undefined || row.last === null || row.newest === null || Date.parse(row.newest) >= Date.parse(before))
       return removed
     after = row.last
   }
 }
-
-const oldJobs =
-  (before: string) =>
-  (after: string): RawBuilder<Step> =>
-    sql<Step>`
-    with batch as (
-      select job_id, created_at, state = 'done' and report_state is null and updated_at < ${before}::timestamptz as is_over
-      from etl.jobs where job_id > ${after}::bigint order by job_id limit ${step}
-    ), gone as (
-      delete from etl.jobs where job_id in (
-        select job_id from etl.jobs where job_id in (select job_id from batch where is_over) and state = 'done'
-        order by job_id for update skip locked) returning job_id
-    )
-    select (select count(*) from gone) as gone, max(job_id) as last, max(created_at) as newest from batch`
-
-const oldRequests =
-  (before: string) =>
-  (after: string): RawBuilder<Step> =>
-    sql<Step>`
-    with batch as (
-      select request_id, started_at from etl.requests where request_id > ${after}::bigint order by request_id limit ${step}
-    ), gone as (
-      delete from etl.requests where request_id in (
-        select request_id from etl.requests
-        where request_id in (select request_id from batch where started_at < ${before}::timestamptz)
-        order by request_id for update skip locked) returning request_id
-    )
-    select (select count(*) from gone) as gone, max(request_id) as last, max(started_at) as newest from batch`
 
 /** Repeats a statement that removes at most one step until it finds no more. */
 const untilNone = async (db: Db, statement: RawBuilder<unknown>): Promise<number> => {

@@ -1,8 +1,9 @@
 // Purchases that miss their id or their report: found in the service's own list, adopted, or given up by a person.
-import { type Selectable, sql } from 'kysely'
+import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { givenUpBy, notFound } from '../core/report-shape.ts'
-import type { Db, JobsTable } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
+import { query } from '../db/typed-row.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
@@ -63,18 +64,15 @@ const isWorkedOn = ({ state, holder, report_state }: Purchase): boolean =>
   !jobTransitions['late id'].from.some((from) => from === state) ||
   (state === 'open' && (holder !== null || report_state !== 'submitted'))
 
-/** A purchase that a person gives up. */
-export interface GivingUp extends Omit<Adoption, 'reportId' | 'isFound'> {
-  /** Also a report that is known and still waited for. */
-  readonly sure?: boolean
-}
-
 /**
  * Takes a person's word that the report will not come: its units are free to be asked for again, by the next run that wants them. An id
- * that turns up later can still be adopted. Throws USAGE where nothing is awaited, while a submission is in flight, and for a report that may well
+ * that turns up later can still be adopted. Throws USAGE where nothing is awaited, while a submission is in flight, and for a report that is known and may well
  * come, unless the person is sure.
  */
-export const giveUpReport = (db: Db, { jobId, by, sure = false }: GivingUp): Promise<void> =>
+export const giveUpReport = (
+  db: Db,
+  { jobId, by, sure = false }: Pick<Adoption, 'jobId' | 'by'> & { readonly sure?: boolean },
+): Promise<void> =>
   db.transaction().execute(async (trx) => {
     const job = await lockPurchase(trx, jobId)
     refuseAwaited(jobId, job, sure)
@@ -107,36 +105,13 @@ const refuseAwaited = (jobId: number, job: Purchase, sure: boolean): void => {
     )
 }
 
-const freeUnits = (trx: Db, jobId: number): Promise<unknown> =>
+const freeUnits = (trx: Db, jobId: number): Promise<unknown> => query(trx)`
+  with locked as (select unit_id from etl.units where job_id = ${jobId}::bigint order by pipeline_id, window_from, slice_id for update)
+  update etl.units set job_id = null where unit_id in (select unit_id from locked)`
+
+/** `is_held`: a process that lives has the job. `is_due`: waiting for it has ended. */
+const purchases = (trx: Db, jobId: number) =>
   trx
-    .with('locked', (cte) =>
-      cte
-        .selectFrom('etl.units')
-        .select('unit_id')
-        .where('job_id', '=', String(jobId))
-        .orderBy('pipeline_id')
-        .orderBy('window_from')
-        .orderBy('slice_id')
-        .forUpdate(),
-    )
-    .updateTable('etl.units')
-    .set({ job_id: null })
-    .where('unit_id', 'in', (eb) => eb.selectFrom('locked').select('unit_id'))
-    .execute()
-
-type Purchase = Pick<
-  Selectable<JobsTable>,
-  'pipeline_id' | 'account' | 'report_id' | 'report_state' | 'status_word' | 'answer_id' | 'holder' | 'state'
-> & {
-  /** A process that lives has the job. */
-  readonly is_held: boolean
-  /** Waiting for it has ended. */
-  readonly is_due: boolean
-}
-
-/** Locked in the order of all locks: pipeline, job. */
-const lockPurchase = async (trx: Db, jobId: number): Promise<Purchase> => {
-  const jobs = trx
     .selectFrom('etl.jobs')
     .select(['pipeline_id', 'account', 'report_id', 'report_state', 'status_word', 'answer_id', 'holder', 'state'])
     .select([
@@ -146,9 +121,14 @@ const lockPurchase = async (trx: Db, jobId: number): Promise<Purchase> => {
     ])
     .where('job_id', '=', String(jobId))
     .where('report_state', 'is not', null)
-  const before = await jobs.executeTakeFirst()
+
+type Purchase = Awaited<ReturnType<ReturnType<typeof purchases>['executeTakeFirstOrThrow']>>
+
+/** Locked in the order of all locks: pipeline, job. */
+const lockPurchase = async (trx: Db, jobId: number): Promise<Purchase> => {
+  const before = await purchases(trx, jobId).executeTakeFirst()
   if (before !== undefined) await lockPipeline(trx, before.pipeline_id)
-  const job = await jobs.forUpdate().executeTakeFirst()
+  const job = await purchases(trx, jobId).forUpdate().executeTakeFirst()
   if (job === undefined) throw refused(jobId, 'has bought no report')
   return job
 }
@@ -156,20 +136,13 @@ const lockPurchase = async (trx: Db, jobId: number): Promise<Purchase> => {
 const refused = (jobId: number, why: string): EtlError =>
   new EtlError('USAGE', `Job ${jobId} ${why}. \`millrace reports list\` names the purchases.`)
 
-/** A submission whose answer was lost, and it was not asked again since. */
-export interface LostPurchase {
-  readonly jobId: number
-  readonly request: unknown
-  readonly askedMsAgo: number
-}
-
-/** Those of the pipeline, whatever its version, oldest first; older than a month they are left to a person. */
-export const lostPurchases = async (db: Db, pipeline: string): Promise<LostPurchase[]> => {
-  const rows = await db
+/** Submissions of the pipeline whose answer was lost and that were not asked again since, whatever its version, oldest first; older than a month they are left to a person. */
+export const lostPurchases = (db: Db, pipeline: string) =>
+  db
     .selectFrom('etl.jobs as j')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
-    .select(['j.job_id', 'j.request'])
-    .select(sql<number>`extract(epoch from clock_timestamp() - j.asked_at)::float8 * 1000`.as('asked_ago'))
+    .select(['j.request', sql<number>`j.job_id::float8`.as('jobId')])
+    .select(sql<number>`extract(epoch from clock_timestamp() - j.asked_at)::float8 * 1000`.as('askedMsAgo'))
     .where('p.pipeline', '=', pipeline)
     .where('j.state', 'in', ['held', 'failed'])
     .where('j.report_state', '=', 'uncertain')
@@ -177,8 +150,6 @@ export const lostPurchases = async (db: Db, pipeline: string): Promise<LostPurch
     .where('j.asked_at', '>', sql<string>`clock_timestamp() - interval '30 days'`)
     .orderBy('j.job_id')
     .execute()
-  return rows.map((row) => ({ jobId: Number(row.job_id), request: row.request, askedMsAgo: row.asked_ago }))
-}
 
 /** Those of the ids that no job of the account has. */
 export const unknownReports = async (db: Db, account: string, reportIds: readonly string[]): Promise<string[]> => {

@@ -1,38 +1,16 @@
 // Rejected rows with their raw record: kept with the answer that held them, listed, shown, superseded by the next load of their unit.
-import { type Expression, type RawBuilder, type SqlBool, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { redact } from '../core/redact.ts'
-import { query, type Row } from '../db/typed-row.ts'
+import { query } from '../db/typed-row.ts'
 import type { Reject } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
+import type { ClaimedJob } from './claim.ts'
 
 /** A record to keep with the reason it could not be loaded. */
 export interface QuarantineEntry extends Reject {
   /** null or left out: of an unknown unit. */
   readonly unitId?: number | null
-}
-
-/** Entries of one answer. */
-export interface QuarantineBatch {
-  readonly answerId: number
-  readonly jobId: number
-  readonly runId: number
-  readonly pipeline: string
-  readonly entries: readonly QuarantineEntry[]
-}
-
-/** A rejected record with where it came from. */
-export interface QuarantineRow
-  extends Row<'etl.quarantine', 'pipeline' | 'part' | 'column_name' | 'reason' | 'raw' | 'created_at'>,
-    Row<'etl.answers', 'landing'> {
-  readonly quarantine_id: number
-  /** null: of an unknown unit. */
-  readonly unit_key: string | null
-  readonly answer_id: number
-  readonly state: string
-  /** Line of the file, or the record's place in the page, from 1. */
-  readonly line: number
-  readonly run_id: number | null
 }
 
 const batchSize = 1_000
@@ -41,21 +19,19 @@ const batchSize = 1_000
 const storable = (text: string): string => redact(text).toWellFormed().replaceAll('\u0000', '\\u0000')
 
 /** In the transaction of the load; secrets are taken out of the raw record. */
-export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<void> => {
-  const { answerId, jobId, runId, pipeline } = batch
-  for (let start = 0; start < batch.entries.length; start += batchSize) {
+export const insertQuarantine = async (
+  db: Db,
+  answerId: number,
+  { jobId, runId, pipeline }: Pick<ClaimedJob, 'jobId' | 'runId' | 'pipeline'>,
+  entries: readonly QuarantineEntry[],
+): Promise<void> => {
+  for (let start = 0; start < entries.length; start += batchSize) {
     await db
       .insertInto('etl.quarantine')
       .values(
-        batch.entries.slice(start, start + batchSize).map((entry) => ({
-          answer_id: answerId,
-          job_id: jobId,
-          unit_id: entry.unitId ?? null,
-          run_id: runId,
-          pipeline,
-          part: entry.part,
-          line: entry.line,
-          column_name: entry.column,
+        entries.slice(start, start + batchSize).map((entry) => ({
+          ...{ answer_id: answerId, job_id: jobId, run_id: runId, pipeline, unit_id: entry.unitId ?? null },
+          ...{ part: entry.part, line: entry.line, column_name: entry.column },
           reason: storable(entry.reason),
           raw: storable(entry.raw),
         })),
@@ -72,25 +48,17 @@ export const closeQuarantine = (units: readonly number[]): RawBuilder<unknown> =
   sql`update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
     where unit_id = any(${units.map(String)}::bigint[]) and state not in ('resolved', 'superseded')`
 
-const supersede = async (db: Db, answerId: number, also: Expression<SqlBool>): Promise<void> => {
+/** Open rows of the answer give way to those of a later try. @param which those of an unknown unit, or of these units, which stay as they are */
+export const supersede = async (db: Db, answerId: number, which: 'all' | 'strays' | readonly number[]): Promise<void> => {
   await db
     .updateTable('etl.quarantine')
     .set({ state: 'superseded', resolved_at: databaseNow })
     .where('answer_id', '=', String(answerId))
     .where('state', '=', 'open')
-    .where(also)
+    .$if(which === 'strays', (open) => open.where('unit_id', 'is', null))
+    .$if(typeof which === 'object', (open) => open.where((eb) => eb('unit_id', '=', eb.fn.any(eb.val([...which].map(String))))))
     .execute()
 }
-
-/** Every open row of the answer gives way to those of a later try. */
-export const supersedeAnswer = (db: Db, answerId: number): Promise<void> => supersede(db, answerId, sql<boolean>`true`)
-
-/** Those of the answer of an unknown unit. */
-export const supersedeStrays = (db: Db, answerId: number): Promise<void> => supersede(db, answerId, sql<boolean>`unit_id is null`)
-
-/** Those of the answer that belong to these units, which stay as they are. */
-export const supersedeHeld = (db: Db, answerId: number, unitIds: readonly number[]): Promise<void> =>
-  supersede(db, answerId, sql<boolean>`unit_id = any(${unitIds.map(String)}::bigint[])`)
 
 /**
  * Records of an unknown unit, of answers that no unit holds or waits for any more: newer answers have taken their place. There are
@@ -125,31 +93,20 @@ const rowsOf = (db: Db) =>
     .selectFrom('etl.quarantine as q')
     .innerJoin('etl.answers as a', 'a.answer_id', 'q.answer_id')
     .leftJoin('etl.unit_list as u', 'u.unit_id', 'q.unit_id')
+    .select([numbered('quarantine_id'), 'u.unit_key', numbered('answer_id'), 'q.pipeline', 'q.state', 'a.landing', 'q.part'])
     .select([
-      'q.quarantine_id',
-      'u.unit_key',
-      'q.answer_id',
-      'q.pipeline',
-      'q.state',
-      'a.landing',
-      'q.part',
-      'q.line',
+      numbered('line'),
       'q.column_name',
       'q.reason',
       'q.raw',
-      'q.run_id',
+      sql<number | null>`q.run_id::float8`.as('run_id'),
       'q.created_at',
     ])
 
-type FoundRow = Awaited<ReturnType<ReturnType<typeof rowsOf>['executeTakeFirstOrThrow']>>
+const numbered = <Column extends string>(column: Column) => sql<number>`${sql.ref(`q.${column}`)}::float8`.as(column)
 
-const quarantineRow = (row: FoundRow): QuarantineRow => ({
-  ...row,
-  quarantine_id: Number(row.quarantine_id),
-  answer_id: Number(row.answer_id),
-  line: Number(row.line),
-  run_id: row.run_id === null ? null : Number(row.run_id),
-})
+/** A rejected record with where it came from; the line of the file, or its place in the page, counts from 1. */
+export type QuarantineRow = Awaited<ReturnType<ReturnType<typeof rowsOf>['executeTakeFirstOrThrow']>>
 
 /** Newest first. */
 export const listQuarantine = async (db: Db, filter: QuarantineFilter): Promise<{ rows: QuarantineRow[]; total: number }> => {
@@ -166,11 +123,9 @@ export const listQuarantine = async (db: Db, filter: QuarantineFilter): Promise<
     .$if(!all, (query) => query.where('q.state', '=', 'open'))
     .$if(pipelines.length > 0, (query) => query.where('q.pipeline', 'in', [...pipelines]))
     .executeTakeFirstOrThrow()
-  return { rows: rows.map(quarantineRow), total: Number(counted.total) }
+  return { rows, total: Number(counted.total) }
 }
 
 /** null: there is no such row. */
-export const showQuarantine = async (db: Db, id: number): Promise<QuarantineRow | null> => {
-  const row = await rowsOf(db).where('q.quarantine_id', '=', String(id)).executeTakeFirst()
-  return row === undefined ? null : quarantineRow(row)
-}
+export const showQuarantine = async (db: Db, id: number): Promise<QuarantineRow | null> =>
+  (await rowsOf(db).where('q.quarantine_id', '=', String(id)).executeTakeFirst()) ?? null

@@ -65,24 +65,15 @@ export const knownRuns = async (db: Db, runIds: readonly number[]): Promise<Read
   return new Set(rows.map((row) => Number(row.run_id)))
 }
 
-/** A purchase as far as a receipt must agree with it. */
-export interface KnownPurchase {
-  readonly askNumber: string
-  readonly account: string
-  readonly reportId: string | null
-}
-
-/** Purchases of these ask numbers. */
-export const purchasesOf = async (db: Db, askNumbers: readonly string[]): Promise<KnownPurchase[]> => {
-  if (askNumbers.length === 0) return []
-  const rows = await db
+/** Purchases of these ask numbers, as far as a receipt must agree with them. */
+export const purchasesOf = async (db: Db, askNumbers: readonly string[]) =>
+  db
     .selectFrom('etl.jobs')
-    .select(['ask_number', 'account', 'report_id'])
+    .select(['account', 'report_id as reportId'])
+    .select((eb) => eb.ref('ask_number').$notNull().as('askNumber'))
     .where((eb) => eb('ask_number', '=', eb.fn.any(eb.val([...askNumbers]))))
     .where('report_state', 'is not', null)
     .execute()
-  return rows.map((row) => ({ askNumber: row.ask_number ?? '', account: row.account, reportId: row.report_id }))
-}
 
 /** Of purchases whose id is not on record, and which no other has replaced. */
 export const asksWithoutId = async (db: Db): Promise<string[]> => {

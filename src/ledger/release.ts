@@ -1,9 +1,8 @@
 // What a person decides about failed and held units and about runs, each with its event in the same transaction: a held answer loads as it is, or the job is
 // worked on again; the run that did it waits for it.
-import { type Selectable, sql } from 'kysely'
+import type { Selectable } from 'kysely'
 import type { Db, JobsTable, UnitsTable } from '../db/tables.ts'
-import { type Flags, query, type Row } from '../db/typed-row.ts'
-import { dissolveJobs } from './cancel-request.ts'
+import { type Flags, type Numbers, query, type Row } from '../db/typed-row.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
@@ -23,12 +22,11 @@ export const retryByPerson = (db: Db, unitId: number, by: string): Promise<boole
 export const noteCancel = (db: Db, runId: number, by: string): Promise<void> =>
   note(db, { kind: 'cancelled', runId, message: `Run ${runId} was cancelled by a person (${by}).` })
 
-/** As much of a unit as a decision about it needs. */
-export type UnitRow = Pick<Selectable<UnitsTable>, 'pipeline_id' | 'window_from' | 'slice_id' | 'job_id' | 'held_answer_id'>
+type UnitRow = Pick<Selectable<UnitsTable>, 'pipeline_id' | 'window_from' | 'slice_id' | 'job_id' | 'held_answer_id'>
 type JobRow = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'guard' | 'released'>
 
 /** The unit and the newest job that asks for it, locked in the order of all locks: pipeline, job, unit. */
-export const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: JobRow | null } | null> => {
+const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: JobRow | null } | null> => {
   const units = trx
     .selectFrom('etl.units')
     .select(['pipeline_id', 'window_from', 'slice_id', 'job_id', 'held_answer_id'])
@@ -51,7 +49,7 @@ export const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow
 }
 
 /** A report that ended without an answer is polled again: what the service says of it now decides, not what it once said. */
-export const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean }): Promise<number> => {
+const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean }): Promise<number> => {
   await setJob(trx, jobId, { ...openAgain, guard: 'usual', next_poll_at: null, deadline_at: null, ...set })
   await trx
     .updateTable('etl.jobs')
@@ -64,39 +62,6 @@ export const reopen = async (trx: Db, jobId: string, set: { readonly released?: 
   return Number(jobId)
 }
 
-/** Plans of a cancelled run that some process still held when the run let go of them and no run waits for: dissolved like the others. */
-export const dissolveLeft = (db: Db, runId: number): Promise<number> =>
-  db.transaction().execute(async (trx) => {
-    const left = await trx
-      .selectFrom('etl.run_jobs as w')
-      .innerJoin('etl.jobs as j', 'j.job_id', 'w.job_id')
-      .select(['j.job_id', 'j.pipeline_id'])
-      .where('w.run_id', '=', String(runId))
-      .where('w.outcome', '=', 'let go')
-      .where('j.state', '=', 'open')
-      .where('j.holder', 'is', null)
-      .execute()
-    for (const pipelineId of [...new Set(left.map((job) => job.pipeline_id))].sort((a, b) => a - b))
-      await lockPipeline(trx, pipelineId)
-    return left.length === 0
-      ? 0
-      : dissolveJobs(
-          trx,
-          left.map((job) => job.job_id),
-        )
-  })
-
-/** Units a cancelled run had asked for and does not wait for any more. */
-export const unitsLetGo = async (db: Db, runId: number): Promise<number> => {
-  const row = await db
-    .selectFrom('etl.run_jobs')
-    .select((eb) => eb.fn.coalesce(eb.fn.sum<string>('units'), sql<string>`0`).as('units'))
-    .where('run_id', '=', String(runId))
-    .where('outcome', '=', 'let go')
-    .executeTakeFirstOrThrow()
-  return Number(row.units)
-}
-
 /** What became of the wish to release a unit. */
 export type Release =
   /** Its job is open now; `joined`: somebody released it before, and it is not settled yet. */
@@ -105,7 +70,7 @@ export type Release =
   | { readonly kind: 'not held' | 'needs approval' }
 
 /** @param by who did it, for the event: `status page`, `command line` */
-export const releaseUnit = async (trx: Db, unitId: number, by: string): Promise<Release> => {
+const releaseUnit = async (trx: Db, unitId: number, by: string): Promise<Release> => {
   const found = await lockUnit(trx, unitId)
   if (found === null) return { kind: 'not held' }
   const { unit, job } = found
@@ -128,8 +93,8 @@ export const releaseByPerson = async (db: Db, unitId: number, by: string): Promi
 export const releaseFor = (db: Db, runId: number, unitId: number, by: string): Promise<Release> =>
   db.transaction().execute(async (trx) => {
     const release = await releaseUnit(trx, unitId, by)
-    if (release.kind !== 'released' && release.kind !== 'joined') return release
-    await query(trx)`
+    if ('jobId' in release)
+      await query(trx)`
       insert into etl.run_jobs (run_id, job_id, priority, units) select ${runId}::bigint, job_id, 0, cells from etl.jobs
       where job_id = ${release.jobId}::bigint on conflict (run_id, job_id) do nothing`
     return release
@@ -164,62 +129,21 @@ export const unknownUnits = async (db: Db, unitIds: readonly number[]): Promise<
   return unitIds.filter((unitId) => !numbers.has(unitId))
 }
 
-/** A job that loads the held answer into this unit alone; null: nothing is held back. A newer job that asks for the unit goes on asking. */
-const releaseAnswer = async (trx: Db, unit: UnitRow): Promise<number | null> => {
-  if (unit.held_answer_id === null) return null
-  const { job_id } = await trx
-    .insertInto('etl.jobs')
-    .columns([
-      'pipeline_id',
-      'kind',
-      'reason',
-      'window_from',
-      'window_to',
-      'slice_ids',
-      'cells',
-      'forced',
-      'released',
-      'run_id',
-      'ask_number',
-      'answer_id',
-      'account',
-    ])
-    .expression((eb) =>
-      eb
-        .selectFrom('etl.answers as a')
-        .innerJoin('etl.pipelines as p', (join) => join.on('p.pipeline_id', '=', unit.pipeline_id))
-        .leftJoin('etl.jobs as j', 'j.job_id', 'a.job_id')
-        .where('a.answer_id', '=', unit.held_answer_id)
-        .select((at) => [
-          'p.pipeline_id',
-          at.fn.coalesce('j.kind', at.val('walk' as const)).as('kind'),
-          at.val('release').as('reason'),
-          sql<string>`${unit.window_from}::date`.as('window_from'),
-          sql<string>`etl.window_end(${unit.window_from}::date, p.window_every)`.as('window_to'),
-          sql<number[]>`array[${unit.slice_id}::integer]`.as('slice_ids'),
-          at.lit(1).as('cells'),
-          at.lit(true).as('forced'),
-          at.lit(true).as('released'),
-          // Rows name a run: the one that asked, else the newest.
-          at.fn
-            .coalesce(
-              'j.run_id',
-              at.selectFrom('etl.runs').select((r) => r.fn.max('run_id').as('run_id')),
-            )
-            .as('run_id'),
-          'a.ask_number',
-          'a.answer_id',
-          'p.account',
-        ]),
+/** A job that loads the held answer into this unit alone; null: nothing is held back. A newer job that asks for the unit goes on asking. Rows name a run: the one that asked, else the newest. */
+const releaseAnswer = async (
+  trx: Db,
+  { pipeline_id, window_from, slice_id, held_answer_id }: UnitRow,
+): Promise<number | null> => {
+  if (held_answer_id === null) return null
+  const rows = await query<Numbers<'jobId'>>(trx)`
+    with made as (
+      insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, forced, released, run_id, ask_number, answer_id, account)
+      select p.pipeline_id, coalesce(j.kind, 'walk'), 'release', ${window_from}::date, etl.window_end(${window_from}::date, p.window_every),
+        array[${slice_id}::integer], 1, true, true, coalesce(j.run_id, (select max(run_id) from etl.runs)), a.ask_number, a.answer_id, p.account
+      from etl.answers a join etl.pipelines p on p.pipeline_id = ${pipeline_id} left join etl.jobs j on j.job_id = a.job_id
+      where a.answer_id = ${held_answer_id}::bigint returning job_id
     )
-    .returning('job_id')
-    .executeTakeFirstOrThrow()
-  await trx
-    .updateTable('etl.units')
-    .set((eb) => ({ held_answer_id: null, held_code: null, job_id: eb.fn.coalesce('job_id', eb.val(job_id)) }))
-    .where('pipeline_id', '=', unit.pipeline_id)
-    .where('window_from', '=', unit.window_from)
-    .where('slice_id', '=', unit.slice_id)
-    .execute()
-  return Number(job_id)
+    update etl.units u set held_answer_id = null, held_code = null, job_id = coalesce(u.job_id, made.job_id) from made
+    where u.pipeline_id = ${pipeline_id} and u.window_from = ${window_from}::date and u.slice_id = ${slice_id} returning made.job_id::float8 as "jobId"`
+  return rows[0]?.jobId ?? null
 }

@@ -27,7 +27,11 @@ export const replaceJob = async (
   reason: Reason | null = null,
 ): Promise<number[]> => {
   const former = await endFormer(trx, claim, reason)
-  const every = await windowSize(trx, former.pipeline_id)
+  const { window_every: every } = await trx
+    .selectFrom('etl.pipelines')
+    .select('window_every')
+    .where('pipeline_id', '=', former.pipeline_id)
+    .executeTakeFirstOrThrow()
   const made: number[] = []
   for (const part of parts) {
     const jobId = await makeJob(trx, former, part, every)
@@ -59,35 +63,23 @@ const endFormer = async (trx: Db, claim: Claim, reason: Reason | null): Promise<
   return row
 }
 
-const windowSize = async (trx: Db, pipelineId: number): Promise<WindowSize> => {
-  const row = await trx
-    .selectFrom('etl.pipelines')
-    .select('window_every')
-    .where('pipeline_id', '=', pipelineId)
-    .executeTakeFirstOrThrow()
-  return row.window_every
-}
-
 const makeJob = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, every: WindowSize): Promise<number> => {
   const cells = sliceIds.length * windowsBetween(window.from, window.to, every).length
-  const job: Insertable<JobsTable> = {
-    pipeline_id: former.pipeline_id,
-    kind: former.kind,
-    reason: former.reason,
-    guard: former.guard,
-    wanted_by: former.wanted_by,
-    window_from: window.from,
-    window_to: window.to,
-    slice_ids: [...sliceIds],
-    cells,
-    forced: former.forced,
-    run_id: former.run_id,
-    former_job_id: former.job_id,
-    approval_id: former.approval_id,
-    estimated_quota: shareOf(former, cells),
-    account: former.account,
-  }
-  const row = await trx.insertInto('etl.jobs').values(job).returning('job_id').executeTakeFirstOrThrow()
+  const { pipeline_id, kind, reason, guard, wanted_by, forced, run_id, approval_id, account } = former
+  const row = await trx
+    .insertInto('etl.jobs')
+    .values({
+      ...{ pipeline_id, kind, reason, guard, wanted_by, forced, run_id, approval_id, account, former_job_id: former.job_id },
+      ...{
+        window_from: window.from,
+        window_to: window.to,
+        slice_ids: [...sliceIds],
+        cells,
+        estimated_quota: shareOf(former, cells),
+      },
+    })
+    .returning('job_id')
+    .executeTakeFirstOrThrow()
   return Number(row.job_id)
 }
 

@@ -1,11 +1,10 @@
 // Runs: started, summed up from what the ledger holds, finished.
-import { sql } from 'kysely'
-import { unansweredCodes } from '../core/errors.ts'
 import type { RowCounts } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, type Numbers, prepared, query, type Row } from '../db/typed-row.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
+import type { RunOutcome } from './wait-list.ts'
 
 /** The summary of the contract, but for `seconds`. */
 export interface RunSummary {
@@ -177,17 +176,12 @@ export const requestsSpared = async (db: Db, runId: number): Promise<number> => 
   return rows[0]?.spared ?? 0
 }
 
-/** Units the run left waiting because the service did not answer, or refused requests for their number. */
-export const unitsUnanswered = async (db: Db, runId: number): Promise<number> => {
-  const row = await db
-    .selectFrom('etl.run_jobs as w')
-    .innerJoin('etl.jobs as j', 'j.job_id', 'w.job_id')
-    .select((eb) => eb.fn.coalesce(eb.fn.sum<string>('w.units'), sql<string>`0`).as('units'))
-    .where('w.run_id', '=', String(runId))
-    .where('w.outcome', '=', 'waiting')
-    .where('j.error_code', 'in', unansweredCodes)
-    .executeTakeFirstOrThrow()
-  return Number(row.units)
+/** Units of the run's jobs that ended so for it. @param codes of the jobs' errors; default: all */
+export const unitsOf = async (db: Db, runId: number, outcome: RunOutcome, codes?: readonly string[]): Promise<number> => {
+  const rows = await query<Numbers<'units'>>(db)`
+    select coalesce(sum(w.units), 0)::float8 as units from etl.run_jobs w left join etl.jobs j using (job_id)
+    where w.run_id = ${runId}::bigint and w.outcome = ${outcome} and (${codes === undefined} or j.error_code = any(${[...(codes ?? [])]}::text[]))`
+  return rows[0]?.units ?? 0
 }
 
 /** Of a run that found nothing to do. */

@@ -54,7 +54,8 @@ const anyMissing = (lists: readonly ValueList[]): RawBuilder<unknown> =>
         sql` or `,
       )
 
-const productOf = (lists: readonly ValueList[]): RawBuilder<unknown> => {
+/** Every combination of their values, as a query of one column. */
+export const productOf = (lists: readonly ValueList[]): RawBuilder<unknown> => {
   if (lists.length === 0) return sql`select '{}'::text[] as "values"`
   const columns = lists.map((_, place) => sql.ref(`d${place}.v`))
   const sources = lists.map(({ values }, place) => sql`unnest(${[...values]}::text[]) as ${sql.ref(`d${place}`)} (v)`)

@@ -1,9 +1,9 @@
 // What of a budget is spent: by reports and by requests that are paid for one by one, this day and this month; the month by pipeline and tag. And the service's
 // own books beside ours: what it said is left, and what it charged between two readings beyond what is on record.
-import { type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { exact } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
-import type { Db } from '../db/tables.ts'
+import type { Db, MeterReadingsTable } from '../db/tables.ts'
 import { type Flags, numberOf, type Numbers, query, type Texts } from '../db/typed-row.ts'
 
 /** Whose budget is meant: a pipeline's; with `pipeline` null the account's; with `tag` that of all pipelines that have it. */
@@ -192,39 +192,26 @@ export interface Left {
 }
 
 /** Keeps what was read and returns what the service charged beyond what is on record since the reading before; null: there is none to compare with. */
-export const keepReading = (db: Db, of: MeterOf, left: Left, counted: Counted): Promise<number | null> =>
+export const keepReading = (db: Db, { api, account }: MeterOf, left: Left, counted: Counted): Promise<number | null> =>
   db.transaction().execute(async (trx) => {
     // Of two at once the second compares with the first: what was charged is counted once.
-    await lockByName(trx, `readings of ${of.api}/${of.account}`)
-    return insertReading(trx, of, left, counted)
+    await lockByName(trx, `readings of ${api}/${account}`)
+    const before = await newestReading(trx, api, account)
+    const difference = before === undefined ? null : differenceOf(readingOf(before), { left, counted })
+    await trx
+      .insertInto('etl.meter_readings')
+      .values({
+        ...{ api, account, remaining_requests: left.requests, remaining_credits: left.credits },
+        ...{ counted_requests: counted.requests, counted_reports: counted.reports, difference },
+      })
+      .execute()
+    return difference
   })
 
-const insertReading = async (db: Db, { api, account }: MeterOf, left: Left, counted: Counted): Promise<number | null> => {
-  const before = await newestReading(db, api, account)
-  const difference =
-    before === undefined
-      ? null
-      : differenceOf(
-          {
-            left: { requests: numberOf(before.remaining_requests), credits: numberOf(before.remaining_credits) },
-            counted: { requests: Number(before.counted_requests), reports: Number(before.counted_reports) },
-          },
-          { left, counted },
-        )
-  await db
-    .insertInto('etl.meter_readings')
-    .values({
-      api,
-      account,
-      remaining_requests: left.requests,
-      remaining_credits: left.credits,
-      counted_requests: counted.requests,
-      counted_reports: counted.reports,
-      difference,
-    })
-    .execute()
-  return difference
-}
+const readingOf = (row: Selectable<MeterReadingsTable>): Reading => ({
+  left: { requests: numberOf(row.remaining_requests), credits: numberOf(row.remaining_credits) },
+  counted: { requests: Number(row.counted_requests), reports: Number(row.counted_reports) },
+})
 
 interface Reading {
   readonly left: Left

@@ -1,10 +1,10 @@
 // Which warehouse this is, and whether this database is the one that goes on: landings and receipts bear its name, so that none takes another's for its own.
 // And which service the rows of an account came from: on record with its first purchase, so that no other one's are taken for them.
-import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Forgotten } from '../core/report-shape.ts'
 import type { Db, WarehouseTable } from '../db/tables.ts'
-import { type Flags, query, type Row, type Texts } from '../db/typed-row.ts'
+import { type Flags, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
@@ -57,18 +57,14 @@ const whereItIs = async (db: Db): Promise<string> => {
   return `${server.rows[0]?.id ?? 'unknown'}/${row.oid}`
 }
 
-/** All names its landings may bear: the present one first. */
-export const ownNames = async (db: Db): Promise<readonly Warehouse[]> => names(db, false)
-
-/** Of them those whose landings no other database uses: they may be deleted here. */
-export const namesToSweep = async (db: Db): Promise<readonly Warehouse[]> => names(db, true)
-
-const names = async (db: Db, onlyOurs: boolean): Promise<readonly Warehouse[]> => {
+/** All names its landings may bear: the present one first. @param which `to sweep`: of them those whose landings no other database uses: they may be deleted here */
+export const ownNames = async (db: Db, which: 'all' | 'to sweep' = 'all'): Promise<readonly Warehouse[]> => {
+  const all = which === 'all'
   const rows = await query<Texts<'id'> & Row<'etl.warehouse', 'epoch'>>(db)`
-    select warehouse_id::text as id, epoch from etl.warehouse where ${!onlyOurs} or standing = 'own'
+    select warehouse_id::text as id, epoch from etl.warehouse where ${all} or standing = 'own'
     union all
     select f.warehouse_id::text, f.epoch from etl.former_names f, etl.warehouse w
-    where ${!onlyOurs} or f.is_ours and w.standing = 'own'`
+    where ${all} or f.is_ours and w.standing = 'own'`
   return rows
 }
 
@@ -82,18 +78,11 @@ export const settleHere = async (db: Db, here: string): Promise<void> => {
     where home is null or home <> ${here} and ${isUnused}`
 }
 
-/** A copy, and the epoch of its own that it takes. */
-export interface Branch {
-  readonly from: Identity
-  readonly epoch: number
-  readonly reason: string
-}
-
 /**
  * The ledger is found to be a copy: from here on it bears an epoch of its own, and until somebody says what it is it buys and deletes nothing. False where
  * another process was faster.
  */
-export const becomeCopy = (db: Db, { from, epoch, reason }: Branch): Promise<boolean> =>
+export const becomeCopy = (db: Db, from: Identity, epoch: number, reason: string): Promise<boolean> =>
   db.transaction().execute(async (trx) => {
     const rows = await trx
       .updateTable('etl.warehouse')
@@ -203,45 +192,18 @@ const searchedFor = sql`interval '30 days'`
  * job's units have rows: what is asked for then is something newer.
  */
 export const forgottenSpan = async (db: Db, { jobId, forced }: ClaimedJob): Promise<Forgotten | null> => {
-  const until = forced ? null : await lastEvent(db, 'continues', null)
-  if (until === null || (await hasRows(db, jobId))) return null
-  const copied = (await lastEvent(db, 'copy', until)) ?? until
-  const { at: since } = await db
-    .selectFrom('etl.runs')
-    .select((eb) => eb.fn.max<string | null>('started_at').as('at'))
-    .where('started_at', '<', copied)
-    .executeTakeFirstOrThrow()
-  const before = sql<string>`${copied}::timestamptz - ${searchedFor}`
-  const row = await db
-    .selectNoFrom([msAgo(since === null ? before : since).as('since'), msAgo(until).as('until')])
-    .executeTakeFirstOrThrow()
-  return { sinceMsAgo: row.since, untilMsAgo: row.until }
-}
-
-const msAgo = (at: unknown): RawBuilder<number> =>
-  sql<number>`extract(epoch from clock_timestamp() - ${at}::timestamptz)::float8 * 1000`
-
-/** @param until null: up to now */
-const lastEvent = async (db: Db, kind: string, until: string | null): Promise<string | null> => {
-  const { at } = await db
-    .selectFrom('etl.events')
-    .select((eb) => eb.fn.max<string | null>('at').as('at'))
-    .where('kind', '=', kind)
-    .where('at', '>', sql<string>`clock_timestamp() - ${searchedFor}`)
-    .$if(until !== null, (events) => events.where('at', '<=', until ?? ''))
-    .executeTakeFirstOrThrow()
-  return at
-}
-
-const hasRows = async (db: Db, jobId: number): Promise<boolean> => {
-  const unit = await db
-    .selectFrom('etl.units')
-    .select('unit_id')
-    .where('job_id', '=', String(jobId))
-    .where('ask_number', 'is not', null)
-    .limit(1)
-    .executeTakeFirst()
-  return unit !== undefined
+  if (forced) return null
+  const lastEvent = (kind: string) =>
+    sql`max(e.at) from etl.events e where e.kind = ${kind} and e.at > clock_timestamp() - ${searchedFor}`
+  const rows = await query<Numbers<'sinceMsAgo' | 'untilMsAgo'>>(db)`
+    with until as (select ${lastEvent('continues')}), copied as (
+      select coalesce((select ${lastEvent('copy')} and e.at <= until.max), until.max) as at from until
+    )
+    select extract(epoch from clock_timestamp() - coalesce((select max(started_at) from etl.runs where started_at < copied.at),
+        copied.at - ${searchedFor}))::float8 * 1000 as "sinceMsAgo", extract(epoch from clock_timestamp() - until.max)::float8 * 1000 as "untilMsAgo"
+    from until, copied where until.max is not null
+      and not exists (select from etl.units u where u.job_id = ${jobId}::bigint and u.ask_number is not null)`
+  return rows[0] ?? null
 }
 
 /** Where an account buys. */
@@ -256,25 +218,11 @@ export interface Origin {
 
 /** What is on record; null: nothing was bought for the account, or it was not written down. */
 export const knownOrigin = async (db: Db, { api, account }: Pick<Origin, 'api' | 'account'>): Promise<Origin | null> => {
-  const row = await db
-    .selectFrom('etl.origins')
-    .select(['address', 'key_sha256'])
-    .where('api', '=', api)
-    .where('account', '=', account)
-    .where(({ exists, or, selectFrom }) => {
-      const ours = selectFrom('etl.pipelines as p')
-        .select('p.pipeline_id')
-        .where('p.account', '=', account)
-        .where(sql<boolean>`split_part(p.source, '.', 1) = ${api}`)
-      const answered = selectFrom('etl.answers as a').select('a.answer_id').where('a.pipeline_id', 'in', ours)
-      const bought = selectFrom('etl.jobs as j')
-        .select('j.job_id')
-        .where('j.account', '=', account)
-        .where('j.report_state', 'is not', null)
-        .where('j.pipeline_id', 'in', ours)
-      return or([exists(answered), exists(bought)])
-    })
-    .executeTakeFirst()
+  const [row] = await query<Row<'etl.origins', 'address' | 'key_sha256'>>(db)`
+    select o.address, o.key_sha256 from etl.origins o where o.api = ${api} and o.account = ${account} and exists (
+      select from etl.pipelines p where p.account = o.account and split_part(p.source, '.', 1) = o.api
+        and (exists (select from etl.answers a where a.pipeline_id = p.pipeline_id) or exists (
+          select from etl.jobs j where j.pipeline_id = p.pipeline_id and j.account = o.account and j.report_state is not null)))`
   return row === undefined ? null : { api, account, address: row.address, keySha256: row.key_sha256 }
 }
 

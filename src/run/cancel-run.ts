@@ -3,9 +3,8 @@ import { EtlError } from '../core/errors.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { withdrawRun } from '../ledger/approvals.ts'
-import { dissolveLeft, unitsLetGo } from '../ledger/release.ts'
 import { jobsInFlight, leaveRun, requestCancel } from '../ledger/cancel-request.ts'
-import { finishRun, type RunState, runState } from '../ledger/runs.ts'
+import { finishRun, type RunState, runState, unitsOf } from '../ledger/runs.ts'
 import type { Runtime } from './runtime.ts'
 
 /** From the command's start; statements that wait for somebody's lock then are cancelled. */
@@ -44,12 +43,11 @@ const cancelInTime = async (
   try {
     await leaveRun(kysely, runId)
     while (!late.aborted && (await jobsInFlight(kysely, runId)) > 0) await clock.sleep(checkEveryMs)
-    // Rows that were being settled at the first time.
+    // Rows that were being settled at the first time, and plans that were held then.
     await leaveRun(kysely, runId)
-    await dissolveLeft(kysely, runId)
     await finishRun(kysely, runId, 'cancelled', null)
     const withdrawn = await withdrawRun(kysely, runId, 'cancel')
-    return { parked: await unitsLetGo(kysely, runId), withdrawn, state: 'cancelled' }
+    return { parked: await unitsOf(kysely, runId, 'let go'), withdrawn, state: 'cancelled' }
   } catch (error) {
     if (!late.aborted || sqlStateOf(error) !== '57014') throw error
     return { parked: 0, withdrawn: 0, state: 'cancelled' }

@@ -35,8 +35,7 @@ import { boxOf } from '../core/unit-key.ts'
 import { walkPipelines } from '../ledger/pipelines.ts'
 import { bookFound } from '../ledger/requests.ts'
 import { drawAbove } from '../ledger/receipts.ts'
-import { type Adopted, knownPipeline, pipelineOf, adoptWork } from '../ledger/adopt-work.ts'
-import type { FoundAnswer } from '../ledger/adopted-job.ts'
+import { type Adopted, adoptWork, type FoundAnswer, knownPipeline, pipelineOf } from '../ledger/adopt-work.ts'
 
 /** What finding out needs. */
 export interface Place {
@@ -141,7 +140,7 @@ export const settleIdentity = async (place: Place): Promise<Settled> => {
   // A copy that was copied once more gets an epoch of its own again.
   if (before.standing === 'own' ? judged.standing === 'copy' : isAway(before)) {
     const epoch = await takeEpoch(place, before, evidence.highestEpoch, 'copy')
-    await becomeCopy(kysely, { from: before, epoch, reason: judged.reason ?? '' })
+    await becomeCopy(kysely, before, epoch, judged.reason ?? '')
   } else if (before.standing === 'own') await becomeReplaced(kysely, before, judged.reason ?? '')
   const adopted = await adoptUnknown(found)
   return { identity: await readIdentity(kysely), warning: warningOf(judged), adopted }
@@ -363,7 +362,7 @@ interface FoundWalk {
 
 /** Answers of walks that are newer than all the ledger knows: the landings of its walking pipelines are listed, which an ordinary start does not do. */
 async function* walksFound(db: Db, landing: LandingStore, id: string, newestAsk: string): AsyncGenerator<FoundWalk> {
-  for (const { pipeline, version, account, windowEvery } of await walkPipelines(db)) {
+  for (const { pipeline, version, account, window_every: windowEvery } of await walkPipelines(db)) {
     for await (const locator of landing.below(pipelineFolder({ pipeline, version }))) {
       const askNumber = askNumberOfAny(locator, id)
       if (askNumber === null || BigInt(askNumber) <= BigInt(newestAsk)) continue

@@ -6,7 +6,7 @@ import { redact } from '../core/redact.ts'
 import { showSpan, windowAt } from '../core/window.ts'
 import { setVerdict } from '../ledger/answers.ts'
 import { lockJob } from '../ledger/claim-fence.ts'
-import { insertQuarantine, type QuarantineEntry, supersedeAnswer } from '../ledger/quarantine.ts'
+import { insertQuarantine, type QuarantineEntry, supersede } from '../ledger/quarantine.ts'
 import { unitOfAnswer } from '../ledger/job-units.ts'
 import { sumOf } from '../load/difference.ts'
 import type { ParseReport, RejectedRow } from '../parse/parse-report.ts'
@@ -130,20 +130,19 @@ export const refuse = async (
   { code, message }: { readonly code: ErrorCode; readonly message: string | null },
   entries: readonly QuarantineEntry[],
 ): Promise<void> => {
-  const { runtime, claim, definition } = work
+  const { runtime, claim } = work
   await runtime.database.kysely.transaction().execute(async (trx) => {
     await lockJob(trx, claim)
     await setVerdict(trx, answerId, code, message === null ? null : redact(message))
     if (code !== 'TOO_MANY_REJECTS' || entries.length === 0) return
     // Those of an earlier try give way: an answer that fails every night is not in quarantine a hundred times.
-    await supersedeAnswer(trx, answerId)
+    await supersede(trx, answerId, 'all')
     const unitId = await unitOfAnswer(trx, answerId)
-    await insertQuarantine(trx, {
+    await insertQuarantine(
+      trx,
       answerId,
-      jobId: claim.jobId,
-      runId: claim.runId,
-      pipeline: definition.pipeline,
-      entries: entries.slice(0, shownRejects).map((entry) => ({ ...entry, unitId })),
-    })
+      claim,
+      entries.slice(0, shownRejects).map((entry) => ({ ...entry, unitId })),
+    )
   })
 }

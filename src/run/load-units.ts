@@ -6,13 +6,7 @@ import type { Session } from '../db/session.ts'
 import { lockJob } from '../ledger/claim-fence.ts'
 import { type AnswerUnits, isGiven, passOver, type TakenUnits, takeUnits } from '../ledger/job-units.ts'
 import { recordLoad, recordTests, type WindowLoad } from '../ledger/loads.ts'
-import {
-  insertQuarantine,
-  type QuarantineEntry,
-  supersedeHeld,
-  supersedeReplaced,
-  supersedeStrays,
-} from '../ledger/quarantine.ts'
+import { insertQuarantine, type QuarantineEntry, supersede, supersedeReplaced } from '../ledger/quarantine.ts'
 import { recordRequests } from '../ledger/requests.ts'
 import { finishJob } from '../ledger/end-claim.ts'
 import {
@@ -273,7 +267,7 @@ const countWindows = ({ loading, read }: Arrived, { loaded }: Shared, written: W
 /** Writes the refused records in the place of what was open for their units; those of no unit where anything is loaded. */
 const quarantine = async (session: Session, { loading, read }: Arrived, { loaded, held }: Shared): Promise<void> => {
   const { work, answer, units } = loading
-  const { claim, definition } = work
+  const { claim } = work
   const { kysely } = session
   const isLoaded = new Set(loaded.map(({ number }) => number))
   const isHeld = new Set(held.map(({ number }) => number))
@@ -287,14 +281,7 @@ const quarantine = async (session: Session, { loading, read }: Arrived, { loaded
   const records = await conflictRecords(loading, new Set(owners.keys()))
   const entries = [...refused, ...records.map(({ ordinal, ...entry }) => ({ ...entry, unitId: owners.get(ordinal) ?? null }))]
   const heldIds = [...new Set(entries.flatMap(({ unitId }) => (unitId != null && isHeld.has(unitId) ? [unitId] : [])))]
-  if (heldIds.length > 0) await supersedeHeld(kysely, answer.answerId, heldIds)
-  if (loaded.length > 0 && read.parsed.rejected.length > 0) await supersedeStrays(kysely, answer.answerId)
-  if (entries.length === 0) return
-  await insertQuarantine(kysely, {
-    answerId: answer.answerId,
-    jobId: claim.jobId,
-    runId: claim.runId,
-    pipeline: definition.pipeline,
-    entries,
-  })
+  if (heldIds.length > 0) await supersede(kysely, answer.answerId, heldIds)
+  if (loaded.length > 0 && read.parsed.rejected.length > 0) await supersede(kysely, answer.answerId, 'strays')
+  await insertQuarantine(kysely, answer.answerId, claim, entries)
 }

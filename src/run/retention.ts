@@ -4,7 +4,7 @@ import { askNumberIn } from '../extract/landing-files.ts'
 import { receiptName, receiptsFolder, runName, runsFolder } from '../extract/receipt-files.ts'
 import type { NamedLanding } from '../ledger/answers.ts'
 import { type Pruned, landingsNeeded, pruneLedger } from '../ledger/prune.ts'
-import { namesToSweep, type Warehouse } from '../ledger/warehouse.ts'
+import { ownNames, type Warehouse } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'
 
 const landingSetting = { name: 'MILLRACE_LANDING_DAYS', fallback: 400, least: 0 }
@@ -52,7 +52,7 @@ export const sweepLedger = ({ database, settings }: Pick<SweepingRuntime, 'datab
 export const sweepLandings = async (runtime: SweepingRuntime): Promise<number> => {
   const days = landingDays(runtime.settings.raw)
   try {
-    const owners = await namesToSweep(runtime.database.kysely)
+    const owners = await ownNames(runtime.database.kysely, 'to sweep')
     if (owners.length === 0) return 0
     const before = (age: number): number => runtime.clock.now() - age * dayMs
     const removed = await removeOlder(runtime, owners, before(days))

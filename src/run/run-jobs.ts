@@ -1,5 +1,5 @@
 // A run: planned, worked on until none of the jobs it waits for is open, summed up; what it restated is compared with the usual.
-import { isEtlError, messageOf } from '../core/errors.ts'
+import { isEtlError, messageOf, unansweredCodes } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Definition } from '../core/types.ts'
 import { toldPauseMs } from '../core/waiting.ts'
@@ -29,7 +29,7 @@ import {
   rowsByPipeline,
   runSummary,
   startRun,
-  unitsUnanswered,
+  unitsOf,
 } from '../ledger/runs.ts'
 import { closeWindows, windowsLoadedBy } from '../ledger/windows.ts'
 import { analyzeChanged } from '../load/analyze.ts'
@@ -112,7 +112,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
       await inSpan('meter', span, () => readMetersAfter(runtime, request.definitions, request.signal))
     if (asks(request)) await foretell(runtime, runId, request)
     const summary = withAside(await runSummary(kysely, runId), counts)
-    const unanswered = summary.units.waiting > 0 ? await unitsUnanswered(kysely, runId) : 0
+    const unanswered = summary.units.waiting > 0 ? await unitsOf(kysely, runId, 'waiting', unansweredCodes) : 0
     const aside = asideOf(counts)
     const state = stateOf(summary, unanswered + aside.listsNotObeyed, request.signal)
     const seconds = (performance.now() - started) / 1000

@@ -56,23 +56,22 @@ export const settle = (
   if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return { kind: 'return' }
   const { follows } = error
   if (follows?.next === 'ask again') return { kind: 'again' }
-  if (follows?.next === 'fetch again') return { kind: 'park', notBeforeMs: shortestWaitMs, countsAttempt: false, final: false }
+  if (follows?.next === 'fetch again') return parked(shortestWaitMs, false)
   // What is not published is so for every value of its window.
   const isWholeWindow = error.code === 'NOT_PUBLISHED' && cells === sliceIds?.length
   if (kind === 'report' && cells > 1 && follows?.next === 'split' && !isWholeWindow) return { kind: 'split' }
   // A budget of ours turns at a known time: a later run goes on then.
-  if (follows?.next === 'split' && follows.elseInMs !== undefined) return parkedFor(follows.elseInMs, true)
-  if (follows?.next === 'retry') return parkedFor(follows.inMs, follows.isFinal)
+  if (follows?.next === 'split' && follows.elseInMs !== undefined) return parked(Math.max(follows.elseInMs, shortestWaitMs), true)
+  if (follows?.next === 'retry') return parked(Math.max(follows.inMs, shortestWaitMs), follows.isFinal)
   if (spec.state === 'held') return { kind: 'hold' }
   // The service is in trouble for all: that is no try of this job.
-  if (follows?.next === 'wait for the service') return parked(error, clock)
+  if (follows?.next === 'wait for the service') return putOff(error, clock)
   // The same bytes twice are a fact: the next run downloads them again.
   const isSame = error.code === 'BAD_RESPONSE' && formerError?.startsWith(redact(error.message)) === true
   const isLast = isSame || attempts >= (limits?.attempts ?? defaultAttempts)
   if (follows?.next === 'count the try') return refusedAlone(error, follows.leftMs, { attempts, isLast }, clock)
-  if (spec.retry === 'later') return parked(error, clock)
-  if (spec.retry === 'now' && !isLast)
-    return { kind: 'park', notBeforeMs: backoffMs(attempts, clock), countsAttempt: true, final: false }
+  if (spec.retry === 'later') return putOff(error, clock)
+  if (spec.retry === 'now' && !isLast) return parked(backoffMs(attempts, clock), false, true)
   return { kind: 'fail' }
 }
 
@@ -86,31 +85,23 @@ const refusedAlone = (
   const askedMs = (error.notBefore ?? 0) - clock.now()
   const ownMs = Math.min(longestRefusalMs, shortestWaitMs * 3 ** (attempts - 1))
   const notBeforeMs = Math.max(askedMs, ownMs)
-  return {
-    kind: 'park',
-    notBeforeMs,
-    countsAttempt: true,
-    final: isLast || notBeforeMs >= leftMs,
-  }
+  return parked(notBeforeMs, isLast || notBeforeMs >= leftMs, true)
 }
 
 const defaultAttempts = 5
 
-const parkedFor = (ms: number, final: boolean): Settlement => ({
-  kind: 'park',
-  notBeforeMs: Math.max(ms, shortestWaitMs),
-  countsAttempt: false,
-  final,
+const parked = (notBeforeMs: number, final: boolean, countsAttempt = false): Settlement => ({
+  ...{ kind: 'park', notBeforeMs, countsAttempt, final },
 })
 
 const isFinal = ({ follows }: EtlError): boolean => follows !== null && 'isFinal' in follows && follows.isFinal
 
-const parked = (error: EtlError, clock: Clock): Settlement => {
+const putOff = (error: EtlError, clock: Clock): Settlement => {
   const waitMs = (error.notBefore ?? 0) - clock.now()
   const notBeforeMs = Math.max(waitMs, error.code === 'REPORT_PENDING' ? 0 : shortestWaitMs)
   // Without the definition each run finds out by itself that it cannot go on (see ledger/run-list.ts): another one may.
   const final = error.code === 'NOT_PUBLISHED' || notBeforeMs > longestWaitMs || isFinal(error)
-  return { kind: 'park', notBeforeMs, countsAttempt: false, final }
+  return parked(notBeforeMs, final)
 }
 
 /** Exponential with full jitter. */

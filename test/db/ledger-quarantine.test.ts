@@ -4,11 +4,9 @@ import {
   insertQuarantine,
   listQuarantine,
   showQuarantine,
-  supersedeAnswer,
+  supersede,
   closeQuarantine,
-  supersedeHeld,
   supersedeReplaced,
-  supersedeStrays,
 } from '../../src/ledger/quarantine.ts'
 import { type PipelineKit, newJob, newPipeline, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
 import { loadedAs, newAnswer, unitRows } from '../support/ledger-answers.ts'
@@ -38,13 +36,12 @@ type Answered = Awaited<ReturnType<typeof answered>>
 
 /** @param unitId null: of nobody */
 const put = (of: Answered, name: string, entries: ReturnType<typeof entry>[], unitId: number | null = of.unitId) =>
-  insertQuarantine(k(), {
-    answerId: of.answerId,
-    jobId: of.jobId,
-    runId,
-    pipeline: name,
-    entries: entries.map((one) => ({ ...one, unitId })),
-  })
+  insertQuarantine(
+    k(),
+    of.answerId,
+    { jobId: of.jobId, runId, pipeline: name },
+    entries.map((one) => ({ ...one, unitId })),
+  )
 const lines = async (name: string, all = true) =>
   (await listQuarantine(k(), { pipelines: [name], limit: 9, all })).rows.map(({ line, state }) => `${line} ${state}`).toReversed()
 
@@ -132,11 +129,11 @@ describe('quarantine', () => {
       await put(other, 'p7', [entry(4)], other.unitId)
     }
     await four()
-    await supersedeStrays(k(), one.answerId)
+    await supersede(k(), one.answerId, 'strays')
     expect(await lines('p7', false)).toEqual(['1 open', '3 open', '4 open'])
-    await supersedeHeld(k(), one.answerId, [other.unitId])
+    await supersede(k(), one.answerId, [other.unitId])
     expect(await lines('p7', false)).toEqual(['1 open', '4 open'])
-    await supersedeAnswer(k(), one.answerId)
+    await supersede(k(), one.answerId, 'all')
     expect(await lines('p7', false)).toEqual(['4 open'])
   })
 
