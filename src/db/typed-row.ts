@@ -21,6 +21,9 @@ export type Numbers<Name extends string> = Readonly<Record<Name, number>>
 /** A bigint or a numeric that a double holds. */
 export const numberOf = (text: string | null): number | null => (text === null ? null : Number(text))
 
+/** Such a column, read as a number. */
+export const asNumber = (column: string) => sql<number>`${sql.ref(column)}::float8`
+
 /** Conditions, such as exists(). */
 export type Flags<Name extends string> = Readonly<Record<Name, boolean>>
 

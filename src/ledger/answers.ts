@@ -1,4 +1,5 @@
 // Answers on record: what came for a job, immutable, and what was found of it as a whole. An answer's id is the number of its question (ask_number).
+import assert from 'node:assert/strict'
 import { type RawBuilder, sql } from 'kysely'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
@@ -110,26 +111,13 @@ export const foundGood = async (db: Db, answerId: number): Promise<void> => {
     .execute()
 }
 
-/** What is known of an answer before it is judged. */
-export interface Judged {
-  /** null: not judged yet; `good`, or the code it was refused with. */
-  readonly verdict: string | null
-  /** The job it came for. */
-  readonly jobId: number
-  readonly timesIncomplete: number
-  readonly metrics: readonly string[]
-}
-
-/** What is on record of the answer. Throws where there is no such answer. */
-export const judgedBefore = async (db: Db, answerId: number): Promise<Judged> => {
-  const row = await db
+/** What is on record of the answer before it is judged, of which `verdict` is null, `good`, or the code it was refused with. Throws where there is no such answer. */
+export const judgedBefore = (db: Db, answerId: number) =>
+  db
     .selectFrom('etl.answers')
-    .select(['verdict', 'job_id', 'times_incomplete', 'metrics'])
+    .select(['verdict', sql<number>`job_id::float8`.as('jobId'), 'times_incomplete as timesIncomplete', 'metrics'])
     .where('answer_id', '=', String(answerId))
     .executeTakeFirstOrThrow()
-  const { verdict, job_id, times_incomplete, metrics } = row
-  return { verdict, jobId: Number(job_id), timesIncomplete: times_incomplete, metrics }
-}
 
 /** The answer is refused as a whole. @param verdict code of the error that says why */
 export const setVerdict = async (db: Db, answerId: number, verdict: string, message: string | null): Promise<void> => {
@@ -157,17 +145,14 @@ export const answerBox = async (
   answerId: number,
   { pipeline, version }: { readonly pipeline: string; readonly version: number },
 ): Promise<Box> => {
-  const answer = await db
-    .selectFrom('etl.answers as a')
-    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
-    .select(['a.window_from', 'a.window_to', 'a.slice_ids', 'p.dimensions'])
-    .where('a.answer_id', '=', String(answerId))
-    .executeTakeFirstOrThrow()
-  const slices = await db
-    .selectFrom('etl.slices')
-    .select('values')
-    .where((eb) => eb('slice_id', '=', eb.fn.any(eb.val(answer.slice_ids))))
-    .execute()
-  const window = { from: answer.window_from, to: answer.window_to }
-  return boxOf({ pipeline, version, window, dimensions: answer.dimensions, slices: slices.map(({ values }) => values) })
+  const [answer] = await query<
+    Row<'etl.answers', 'window_from' | 'window_to'> &
+      Row<'etl.pipelines', 'dimensions'> &
+      Readonly<Record<'slices', string[][] | null>>
+  >(db)`
+    select a.window_from, a.window_to, p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(a.slice_ids)) as slices
+    from etl.answers a join etl.pipelines p using (pipeline_id) where a.answer_id = ${answerId}::bigint`
+  assert.ok(answer !== undefined, `answer ${answerId} is on record`)
+  const { window_from: from, window_to: to, dimensions, slices } = answer
+  return boxOf({ pipeline, version, window: { from, to }, dimensions, slices: slices ?? [] })
 }

@@ -2,7 +2,7 @@
 import { type ExpressionBuilder, type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
-import { query, type Row } from '../db/typed-row.ts'
+import { asNumber, query, type Row } from '../db/typed-row.ts'
 import { isStanding } from './approved-jobs.ts'
 import type { AskReason } from './candidates.ts'
 import { databaseNow } from '../db/database-clock.ts'
@@ -28,17 +28,6 @@ export interface ToApprove {
   readonly credits: number
 }
 
-/** What waits together for one word. */
-export interface WaitingApproval {
-  readonly approvalId: string
-  readonly digest: string | null
-  readonly units: number
-  readonly reports: number
-  /** 1 a unit where the price is unknown. */
-  readonly credits: number
-  readonly priced: boolean
-}
-
 /** Reports of an approval of unknown price. */
 export const unpricedOf = (eb: ExpressionBuilder<Tables, 'etl.approvals'>) =>
   eb
@@ -48,20 +37,18 @@ export const unpricedOf = (eb: ExpressionBuilder<Tables, 'etl.approvals'>) =>
     .where('etl.jobs.ask_number', 'is', null)
     .where('etl.jobs.estimated_quota', 'is', null)
 
-/** null: nothing waits. */
-export const waitingApproval = async (db: Db, pipelineId: number, kind: ApprovalKind): Promise<WaitingApproval | null> => {
-  const row = await db
+/** What waits together for one word, at 1 credit a unit where the price is unknown; null: nothing waits. */
+export const waitingApproval = async (db: Db, pipelineId: number, kind: ApprovalKind) =>
+  (await db
     .selectFrom('etl.approvals')
-    .select(['approval_id', 'digest', 'units', 'reports', 'credits'])
-    .select((eb) => eb.not(eb.exists(unpricedOf(eb))).as('priced'))
+    .select(['approval_id as approvalId', 'digest', 'reports', asNumber('units').as('units'), asNumber('credits').as('credits')])
+    .select((eb) => eb.not(eb.exists(unpricedOf(eb))).$castTo<boolean>().as('priced'))
     .where('pipeline_id', '=', pipelineId)
     .where('kind', '=', kind)
     .where('state', '=', 'waiting')
-    .executeTakeFirst()
-  if (row === undefined) return null
-  const { approval_id: approvalId, digest, reports } = row
-  return { approvalId, digest, units: Number(row.units), reports, credits: Number(row.credits), priced: Boolean(row.priced) }
-}
+    .executeTakeFirst()) ?? null
+
+export type WaitingApproval = NonNullable<Awaited<ReturnType<typeof waitingApproval>>>
 
 /** One row for all that waits: what waited before is part of it from here on, so that people hear of the change once. Under the pipeline's lock. */
 export const openApproval = async (trx: Db, ask: ToApprove): Promise<string> => {

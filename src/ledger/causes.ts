@@ -254,45 +254,31 @@ export interface DueWindow {
 /** Windows in which a value that is new in a list is looked for: one that none of them has is not expected yet. */
 const windowsBefore = 3
 
-/** null: the pipeline was never planned, so that nothing of it is loaded. */
+/** null: the pipeline was never planned, so that nothing of it is loaded. Nothing is missing of a window that is closed, or that a run is loading. */
 export const dueWindow = async (db: Db, definition: Definition, windowFrom: IsoDate): Promise<DueWindow | null> => {
-  const ours = await db
-    .selectFrom('etl.pipelines as p')
-    .leftJoin('etl.windows as w', (join) =>
-      join.onRef('w.pipeline_id', '=', 'p.pipeline_id').on('w.window_from', '=', windowFrom),
-    )
-    .select(['p.pipeline_id', sql<boolean>`coalesce(w.closed_generation >= p.generation, false)`.as('is_closed')])
-    .where(isSamePipeline(definition))
-    .executeTakeFirst()
+  const [ours] = await query<Row<'etl.pipelines', 'pipeline_id'> & Flags<'is_closed'>>(db)`
+    select p.pipeline_id, coalesce(w.closed_generation >= p.generation, false) as is_closed
+    from etl.pipelines p left join etl.windows w on w.pipeline_id = p.pipeline_id and w.window_from = ${windowFrom}::date
+    where ${isSamePipeline(definition)}`
   if (ours === undefined) return null
-  if (ours.is_closed || (await isAtWork(db, definition.pipeline))) return whole
-  const counted = await countMissing(db, ours.pipeline_id, windowFrom)
-  return counted.missing === 0
-    ? { ...counted, lastRunAt: null }
-    : { ...counted, lastRunAt: await lastRunAt(db, ours.pipeline_id) }
+  return ours.is_closed || (await isAtWork(db, definition.pipeline)) ? whole : countMissing(db, ours.pipeline_id, windowFrom)
 }
+
+const loading = sql`r.command in ('run', 'schedule', 'backfill')`
 
 /** A run is loading it; one whose process died is closed by a living process: it is not there yet, and no message is due. */
 const isAtWork = async (db: Db, pipeline: string): Promise<boolean> => {
-  const row = await db
-    .selectFrom('etl.runs as r')
-    .innerJoin('etl.processes as p', 'p.process_id', 'r.process_id')
-    .select('r.run_id')
-    .where('r.state', '=', 'running')
-    .where('r.command', 'in', ['run', 'schedule', 'backfill'])
-    .where('p.ended_at', 'is', null)
-    .where(
-      sql<boolean>`r.arguments ->> 'pipeline' = ${pipeline} or r.arguments -> 'pipelines' = '[]'::jsonb or r.arguments -> 'pipelines' ? ${pipeline}`,
-    )
-    .limit(1)
-    .executeTakeFirst()
-  return row !== undefined
+  const rows = await query(db)`
+    select r.run_id from etl.runs r join etl.processes p on p.process_id = r.process_id and p.ended_at is null
+    where r.state = 'running' and ${loading} and (r.arguments ->> 'pipeline' = ${pipeline} or r.arguments -> 'pipelines' = '[]'::jsonb
+      or r.arguments -> 'pipelines' ? ${pipeline}) limit 1`
+  return rows.length > 0
 }
 
 const whole: DueWindow = { units: 0, missing: 0, notPublished: 0, inTrouble: 0, overBudget: 0, lastRunAt: null }
 
-const countMissing = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<Omit<DueWindow, 'lastRunAt'>> => {
-  const rows = await query<Omit<DueWindow, 'lastRunAt'>>(db)`
+const countMissing = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<DueWindow> => {
+  const rows = await query<DueWindow>(db)`
     with before as materialized (
       select u.slice_id from etl.units u where u.pipeline_id = ${pipelineId}
         and u.window_from >= (${windowFrom}::date - ${windowsBefore} * interval '1 month')::date and u.window_from < ${windowFrom}::date
@@ -309,28 +295,10 @@ const countMissing = async (db: Db, pipelineId: number, windowFrom: IsoDate): Pr
       count(*) filter (where answer_id is null)::float8 as missing,
       count(*) filter (where answer_id is null and error_code = 'NOT_PUBLISHED')::float8 as "notPublished",
       count(*) filter (where answer_id is null and state in ('held', 'failed'))::float8 as "inTrouble",
-      count(*) filter (where answer_id is null and state = 'open' and error_code = 'QUOTA_EXHAUSTED')::float8 as "overBudget"
+      count(*) filter (where answer_id is null and state = 'open' and error_code = 'QUOTA_EXHAUSTED')::float8 as "overBudget",
+      (select r.started_at from etl.runs r where ${loading} and exists (select from etl.run_jobs w join etl.jobs j using (job_id)
+        where w.run_id = r.run_id and j.pipeline_id = ${pipelineId}) order by r.run_id desc limit 1) as "lastRunAt"
     from expected where answer_id is not null or ask_number is not null
       or not (guard is not distinct from 'needs approval' and state = 'held' or approval_id is not null)`
   return rows[0] ?? whole
-}
-
-const lastRunAt = async (db: Db, pipelineId: number): Promise<string | null> => {
-  const row = await db
-    .selectFrom('etl.runs as r')
-    .select('r.started_at')
-    .where('r.command', 'in', ['run', 'schedule', 'backfill'])
-    .where(({ exists, selectFrom }) =>
-      exists(
-        selectFrom('etl.run_jobs as w')
-          .innerJoin('etl.jobs as j', 'j.job_id', 'w.job_id')
-          .select('w.job_id')
-          .whereRef('w.run_id', '=', 'r.run_id')
-          .where('j.pipeline_id', '=', pipelineId),
-      ),
-    )
-    .orderBy('r.run_id', 'desc')
-    .limit(1)
-    .executeTakeFirst()
-  return row?.started_at ?? null
 }

@@ -51,58 +51,46 @@ export const narrowReadings = async (
 
 /**
  * Held reports of the pipeline are judged once more where the definition, or what is known of the dataset, has changed since: what was in doubt may be
- * settled now. How many. Locks the pipeline.
+ * settled now. Those that came short are downloaded again, which is free, until they are whole: nothing else of them is open. Locks the pipeline.
+ * @param span what the run is about; others are left to a run of their own
  */
-export const judgeHeldAgain = async (trx: Db, pipelineId: number, { account, dataset }: CountedDataset): Promise<number> => {
+export const judgeHeldAgain = async (
+  trx: Db,
+  pipelineId: number,
+  { account, dataset }: CountedDataset,
+  span: Window,
+): Promise<void> => {
   await lockPipeline(trx, pipelineId)
-  const jobs = await trx
+  const held = trx
     .selectFrom('etl.jobs as j')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
     .leftJoin('etl.data_point_readings as r', (join) => join.on('r.account', '=', account).on('r.dataset', '=', dataset))
     .select('j.job_id')
     .where('j.pipeline_id', '=', pipelineId)
-    .where('j.kind', '=', 'report')
     .where('j.state', '=', 'held')
     .where('j.error_code', '=', 'INCOMPLETE')
     .where('j.answer_id', 'is not', null)
-    .where((eb) => eb.or([eb('p.updated_at', '>', eb.ref('j.updated_at')), eb('r.updated_at', '>', eb.ref('j.updated_at'))]))
     .orderBy('j.job_id')
     .forUpdate('j')
-    .execute()
-  return openJobs(trx, jobs, openAgain)
-}
-
-/**
- * Reports that came short are downloaded again, which is free, until they are whole: nothing else of them is open. Under the pipeline's lock.
- * @param span what the run is about; others are left to a run of their own. Returns how many
- */
-export const fetchHeldAgain = async (trx: Db, pipelineId: number, span: Window): Promise<number> => {
-  await lockPipeline(trx, pipelineId)
-  const jobs = await trx
-    .selectFrom('etl.jobs')
-    .select('job_id')
-    .where('pipeline_id', '=', pipelineId)
-    .where('state', '=', 'held')
-    .where('error_code', '=', 'INCOMPLETE')
-    .where('answer_id', 'is not', null)
-    .where('report_id', 'is not', null)
-    .where('window_from', '<', span.to)
-    .where('window_to', '>', span.from)
-    .where('report_state', 'in', [...reportTransitions['bytes unusable'].from, 'ready'])
-    .orderBy('job_id')
-    .forUpdate()
-    .execute()
-  return openJobs(trx, jobs, { ...openAgain, report_state: 'ready', next_poll_at: null })
+  const inDoubt = held
+    .where('j.kind', '=', 'report')
+    .where((eb) => eb.or([eb('p.updated_at', '>', eb.ref('j.updated_at')), eb('r.updated_at', '>', eb.ref('j.updated_at'))]))
+  await openJobs(trx, await inDoubt.execute(), openAgain)
+  const short = held
+    .where('j.report_id', 'is not', null)
+    .where('j.window_from', '<', span.to)
+    .where('j.window_to', '>', span.from)
+    .where('j.report_state', 'in', [...reportTransitions['bytes unusable'].from, 'ready'])
+  await openJobs(trx, await short.execute(), { ...openAgain, report_state: 'ready', next_poll_at: null })
 }
 
 const openJobs = async (
   trx: Db,
   jobs: readonly Row<'etl.jobs', 'job_id'>[],
   set: UpdateObject<Tables, 'etl.jobs'>,
-): Promise<number> => {
+): Promise<void> => {
   const ids = jobs.map((job) => job.job_id)
   if (ids.length > 0) await trx.updateTable('etl.jobs').set(set).where('job_id', 'in', ids).execute()
-  return ids.length
 }
 
 /** The dataset as the ledger and people name it: `web-analytics.report/traffic_and_engagement`. */

@@ -10,6 +10,7 @@ import {
   type Lists,
   type Maybe,
   type Numbers,
+  numberOf,
   prepared,
   query,
   type Row,
@@ -154,14 +155,13 @@ export const passOver = async (db: Db, { jobId }: UnitsOfJob, units: readonly nu
 /** Whether the unit holds back an answer that was asked for later. */
 const isNewerHeld = (answerId: number): RawBuilder<unknown> => sql`u.held_answer_id > ${answerId}::bigint`
 
-/** A unit that keeps its rows, and the code that says why. */
-export interface HeldBack {
-  readonly unitId: number
-  readonly code: string
-}
-
-/** The answer waits for a person before it changes these units; their windows are open again from here on. A newer one that waits already goes on waiting. */
-export const holdUnits = async (db: Db, { jobId }: UnitsOfJob, answerId: number, held: readonly HeldBack[]): Promise<void> => {
+/** The answer waits for a person before it changes these units, each with the code that says why; their windows are open again from here on. A newer one that waits already goes on waiting. */
+export const holdUnits = async (
+  db: Db,
+  { jobId }: UnitsOfJob,
+  answerId: number,
+  held: readonly { readonly unitId: number; readonly code: string }[],
+): Promise<void> => {
   if (held.length === 0) return
   const isNewer = isNewerHeld(answerId)
   await query(db)`
@@ -242,15 +242,9 @@ export const answerOfAll = async (
 
 /** The unit that the answer is for; null where it is for several. */
 export const unitOfAnswer = async (db: Db, answerId: number): Promise<number | null> => {
-  const row = await db
-    .selectFrom('etl.answers as a')
-    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
-    .innerJoin('etl.units as u', (join) =>
-      join.onRef('u.pipeline_id', '=', 'a.pipeline_id').onRef('u.window_from', '=', 'a.window_from'),
-    )
-    .select('u.unit_id')
-    .where('a.answer_id', '=', String(answerId))
-    .where(sql<boolean>`a.slice_ids = array[u.slice_id] and a.window_to = etl.window_end(a.window_from, p.window_every)`)
-    .executeTakeFirst()
-  return row === undefined ? null : Number(row.unit_id)
+  const rows = await query<Row<'etl.units', 'unit_id'>>(db)`
+    select u.unit_id from etl.answers a join etl.pipelines p using (pipeline_id) join etl.units u on u.pipeline_id = a.pipeline_id
+      and u.window_from = a.window_from and a.slice_ids = array[u.slice_id] and a.window_to = etl.window_end(a.window_from, p.window_every)
+    where a.answer_id = ${answerId}::bigint`
+  return numberOf(rows[0]?.unit_id ?? null)
 }

@@ -104,33 +104,27 @@ export const heldLists = async (db: Db, pipelines: readonly string[] = []): Prom
   return rows
 }
 
-/** A person's word: the held lists are obeyed from the next run on. Each pipeline is a transaction of its own. */
+/** A person's word: the held lists are obeyed from the next run on. Each list is a transaction of its own. */
 export const approveLists = async (db: Db, pipelines: readonly string[], by: string): Promise<HeldList[]> => {
   const held = await heldLists(db, pipelines)
-  for (const pipeline of new Set(held.map((one) => one.pipeline)))
+  const lists = await db
+    .selectFrom('etl.lists as l')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'l.pipeline_id')
+    .select(['l.list_id', 'l.pipeline_id', 'l.dimension'])
+    .where('p.pipeline', 'in', [...held.map((one) => one.pipeline), ''])
+    .where('l.state', '=', 'held')
+    .execute()
+  for (const { list_id, pipeline_id: pipelineId, dimension } of lists)
     await db.transaction().execute(async (trx) => {
-      const rows = await trx
-        .selectFrom('etl.lists as l')
-        .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'l.pipeline_id')
-        .select(['l.list_id', 'l.pipeline_id', 'l.dimension'])
-        .where('p.pipeline', '=', pipeline)
-        .where('l.state', '=', 'held')
-        .orderBy('l.pipeline_id')
+      await lockPipeline(trx, pipelineId)
+      await trx
+        .updateTable('etl.lists')
+        .set({ state: 'taken', decided_at: databaseNow, decided_by: by })
+        .where('list_id', '=', list_id)
+        .where('state', '=', 'held')
         .execute()
-      for (const { list_id, pipeline_id, dimension } of rows) {
-        await lockPipeline(trx, pipeline_id)
-        await trx
-          .updateTable('etl.lists')
-          .set({ state: 'taken', decided_at: databaseNow, decided_by: by })
-          .where('list_id', '=', list_id)
-          .where('state', '=', 'held')
-          .execute()
-        await note(trx, {
-          kind: 'approved',
-          pipelineId: pipeline_id,
-          message: `The list of ${dimension} as its query gives it was approved by a person (${by}).`,
-        })
-      }
+      const message = `The list of ${dimension} as its query gives it was approved by a person (${by}).`
+      await note(trx, { kind: 'approved', pipelineId, message })
     })
   return held
 }

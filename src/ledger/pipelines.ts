@@ -7,7 +7,7 @@ import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, ParamValue } from '../core/types.ts'
 import type { Db, PipelinesTable } from '../db/tables.ts'
 import { query, type Row } from '../db/typed-row.ts'
-import type { Claimable } from './run-list.ts'
+import type { Claimable } from './wait-list.ts'
 import { listsDigest, syncSlices, type ValueList } from './slices.ts'
 
 /** The pipeline's number and the generation of its lists. */

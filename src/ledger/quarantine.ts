@@ -1,7 +1,7 @@
 // Rejected rows with their raw record: kept with the answer that held them, listed, shown, superseded by the next load of their unit.
 import { type RawBuilder, sql } from 'kysely'
 import { redact } from '../core/redact.ts'
-import { query } from '../db/typed-row.ts'
+import { asNumber, query } from '../db/typed-row.ts'
 import type { Reject } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
@@ -93,17 +93,23 @@ const rowsOf = (db: Db) =>
     .selectFrom('etl.quarantine as q')
     .innerJoin('etl.answers as a', 'a.answer_id', 'q.answer_id')
     .leftJoin('etl.unit_list as u', 'u.unit_id', 'q.unit_id')
-    .select([numbered('quarantine_id'), 'u.unit_key', numbered('answer_id'), 'q.pipeline', 'q.state', 'a.landing', 'q.part'])
     .select([
-      numbered('line'),
+      asNumber('q.quarantine_id').as('quarantine_id'),
+      'u.unit_key',
+      asNumber('q.answer_id').as('answer_id'),
+      'q.pipeline',
+    ])
+    .select([
+      'q.state',
+      'a.landing',
+      'q.part',
+      asNumber('q.line').as('line'),
       'q.column_name',
       'q.reason',
       'q.raw',
-      sql<number | null>`q.run_id::float8`.as('run_id'),
       'q.created_at',
     ])
-
-const numbered = <Column extends string>(column: Column) => sql<number>`${sql.ref(`q.${column}`)}::float8`.as(column)
+    .select(sql<number | null>`q.run_id::float8`.as('run_id'))
 
 /** A rejected record with where it came from; the line of the file, or its place in the page, counts from 1. */
 export type QuarantineRow = Awaited<ReturnType<ReturnType<typeof rowsOf>['executeTakeFirstOrThrow']>>

@@ -1,7 +1,7 @@
 // Jobs that load answers again: made from what units hold, or from answers that are named. They ask the service for nothing.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Window } from '../core/types.ts'
-import { type Counts, query } from '../db/typed-row.ts'
+import { asNumber, type Counts, query } from '../db/typed-row.ts'
 import type { AnswersView, Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 
@@ -170,27 +170,26 @@ export interface OwnedAnswer extends KeptAnswer {
 }
 
 /** The answer of that number; null: there is none. */
-export const landedAnswer = async (db: Db, answerId: number): Promise<OwnedAnswer | null> => {
-  const row = await db
+export const landedAnswer = async (db: Db, answerId: number): Promise<OwnedAnswer | null> =>
+  (await db
     .selectFrom('etl.answers')
-    .select(['answer_id', 'pipeline_id', 'landing'])
+    .select([asNumber('answer_id').as('answerId'), 'pipeline_id as pipelineId', 'landing'])
     .where('answer_id', '=', String(answerId))
-    .executeTakeFirst()
-  return row === undefined ? null : { answerId: Number(row.answer_id), pipelineId: row.pipeline_id, landing: row.landing }
-}
+    .executeTakeFirst()) ?? null
 
 /** Answers of those pipelines with open rows in quarantine, oldest first. */
-export const answersInQuarantine = async (db: Db, pipelineIds: readonly number[]): Promise<OwnedAnswer[]> => {
-  if (pipelineIds.length === 0) return []
-  const rows = await db
+export const answersInQuarantine = (db: Db, pipelineIds: readonly number[]): Promise<OwnedAnswer[]> =>
+  db
     .selectFrom('etl.quarantine as q')
     .innerJoin('etl.answers as a', 'a.answer_id', 'q.answer_id')
     .leftJoin('etl.jobs as j', 'j.job_id', 'q.job_id')
-    .select((eb) => ['a.answer_id', 'a.landing', eb.fn.coalesce('j.pipeline_id', 'a.pipeline_id').as('pipeline_id')])
+    .select((eb) => [
+      asNumber('a.answer_id').as('answerId'),
+      'a.landing',
+      eb.fn.coalesce('j.pipeline_id', 'a.pipeline_id').as('pipelineId'),
+    ])
     .distinct()
     .where('q.state', '=', 'open')
-    .where((eb) => eb(eb.fn.coalesce('j.pipeline_id', 'a.pipeline_id'), 'in', [...pipelineIds]))
-    .orderBy('a.answer_id')
+    .where((eb) => eb(eb.fn.coalesce('j.pipeline_id', 'a.pipeline_id'), '=', eb.fn.any(eb.val([...pipelineIds]))))
+    .orderBy('answerId')
     .execute()
-  return rows.map((row) => ({ answerId: Number(row.answer_id), pipelineId: row.pipeline_id, landing: row.landing }))
-}

@@ -1,7 +1,9 @@
-// The only record of waiting: which run waits for which job, what became of it, and the orphans that a run takes up.
+// The only record of waiting: which run waits for which job and what became of it; the orphans that a run takes up; and what keeps a run's list such that it
+// ends: what was put off for long, what cannot be taken here, what was settled without it.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db, RunJobsTable } from '../db/tables.ts'
-import { query, type Row } from '../db/typed-row.ts'
+import { type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
+import type { OwnProcess } from './processes.ts'
 
 /** How a job ended for a run that waited for it. `let go`: by a cancel; `replaced`: other jobs ask for its units. */
 export type RunOutcome = NonNullable<RunJobsTable['outcome']>
@@ -80,4 +82,123 @@ export const passedUnits = (settled: string): RawBuilder<unknown> => {
         where u.pipeline_id = ${job}.pipeline_id and u.window_from = x.day::date and u.slice_id = y.slice_id limit 1) u
     where p.pipeline_id = ${job}.pipeline_id and u.ask_number > ${job}.answer_id and u.answer_id <> ${job}.answer_id
       and u.held_answer_id is distinct from ${job}.answer_id)`
+}
+
+/** What a process may take. */
+export interface Claimable {
+  /** Numbers of the pipelines whose definition is here. */
+  readonly load: readonly number[]
+  /** Numbers of those whose source is here: of them, what was asked for and has no answer yet. */
+  readonly fetch: readonly number[]
+}
+
+/** Without a definition a job is taken as far as its answer. For rows of etl.jobs named `j`. */
+export const mayTake = ({ load, fetch }: Claimable): RawBuilder<boolean> =>
+  sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[])
+    or j.pipeline_id = any(${[...fetch]}::integer[]) and j.ask_number is not null and j.answer_id is null)`
+
+/**
+ * Once, when a run has its list: what an earlier run put off, for hours perhaps, is tried at once, with all its attempts; and what it waited for until
+ * the deadline is waited for anew. What another living run waits for has its time from that one, where that one may have put it off: it had begun by
+ * then, and before this one. Returns how many.
+ */
+export const bringForward = async (db: Db, runId: number): Promise<number> => {
+  const rows = await query(db)`
+    with late as (
+      select j.job_id from etl.jobs j
+      where j.state = 'open' and j.holder is null and (j.not_before is not null or j.deadline_at <= clock_timestamp())
+        and (select true from etl.run_jobs l where l.run_id = ${runId}::bigint and l.job_id = j.job_id and l.outcome is null)
+        and not exists (select from etl.run_jobs w join etl.runs r on r.run_id = w.run_id join etl.runs own on own.run_id = ${runId}::bigint
+          where w.job_id = j.job_id and w.run_id <> ${runId}::bigint and w.outcome is null and r.state = 'running'
+            and r.cancel_requested_at is null and r.started_at < j.updated_at
+            and not (own.started_at < j.updated_at and own.run_id < r.run_id))
+      order by j.job_id for update of j skip locked
+    )
+    update etl.jobs set not_before = case when not_before is null then null else clock_timestamp() end, attempts = 0,
+      deadline_at = case when deadline_at <= clock_timestamp() then null else deadline_at end, updated_at = clock_timestamp()
+    where job_id in (select job_id from late) returning job_id`
+  return rows.length
+}
+
+/** What the open jobs of a run wait for. */
+export interface RunWaits {
+  /** Being made by the service. */
+  readonly reports: { readonly count: number; readonly nextInSeconds: number }
+  /** Tried again later; why the next of them is. */
+  readonly putOff: { readonly count: number; readonly nextInSeconds: number; readonly message: string }
+  /** In the hands of other processes. */
+  readonly others: number
+}
+
+type WaitRow = Numbers<'reports' | 'next_poll' | 'put_off' | 'next_try' | 'others'> & Texts<'message'>
+
+export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess): Promise<RunWaits> => {
+  const [row] = await query<WaitRow>(db)`
+    select count(*) filter (where is_made)::float8 as reports, coalesce(min(wait) filter (where is_made), 0) as next_poll,
+      count(*) filter (where is_off)::float8 as put_off, coalesce(min(wait) filter (where is_off), 0) as next_try,
+      coalesce((array_agg(error_message order by wait) filter (where is_off))[1], '') as message,
+      count(*) filter (where holder <> ${processId})::float8 as others
+    from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id and j.state = 'open'
+      cross join lateral (select extract(epoch from j.not_before - clock_timestamp())::float8 as wait,
+        j.not_before is not null and j.error_code = 'REPORT_PENDING' as is_made,
+        j.not_before is not null and j.error_code is distinct from 'REPORT_PENDING' as is_off) x
+    where w.run_id = ${runId}::bigint and w.outcome is null`
+  return {
+    reports: { count: row?.reports ?? 0, nextInSeconds: row?.next_poll ?? 0 },
+    putOff: { count: row?.put_off ?? 0, nextInSeconds: row?.next_try ?? 0, message: row?.message ?? '' },
+    others: row?.others ?? 0,
+  }
+}
+
+/**
+ * Jobs of the run that this process cannot take and no process holds are left to a process that has their definition: an answer that is landed waits for it. Returns
+ * how many.
+ */
+export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimable): Promise<number> => {
+  const rows = await query(db)`
+    with left_over as (
+      select j.job_id, p.pipeline, p.version from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
+        join etl.pipelines p on p.pipeline_id = j.pipeline_id
+      where w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.holder is null and not ${mayTake(claimable)}
+      order by j.job_id for update of j skip locked
+    ), named as (
+      update etl.jobs j set error_code = 'NO_DEFINITION', error_message = 'It waits for the definition of ' || l.pipeline || ' version ' || l.version
+        || ' as it was when this was asked for. Put it back under pipelines/ and run again, or leave it.', updated_at = clock_timestamp()
+      from left_over l where j.job_id = l.job_id returning j.job_id
+    )
+    update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp() from named n
+    where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`
+  return rows.length
+}
+
+/** Jobs that wait for the answer of another version's job, which no living run waits for any more: a later run goes on. Returns how many. */
+export const leaveUnserved = async (db: Db, runId: number): Promise<number> => {
+  const rows = await query(db)`
+    update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp()
+    from etl.jobs j join etl.jobs y on y.job_id = j.served_by and y.state = 'open' and y.answer_id is null
+    where w.run_id = ${runId}::bigint and w.job_id = j.job_id and w.outcome is null and j.state = 'open' and j.holder is null and j.answer_id is null
+      and not ${isWaitedFor(sql`y.job_id`)} returning w.job_id`
+  return rows.length
+}
+
+/**
+ * Ends the run's waiting for jobs that are settled, or gone. The process that settles a job ends the waiting that stands when its statement begins; a run that
+ * joins at that very moment is not seen by it and finds out here. Held are its units that the job left held. Returns how many.
+ */
+export const endForgotten = async (db: Db, runId: number): Promise<number> => {
+  const rows = await query(db)`
+    with forgotten as (
+      select w.job_id, j.state, j.pipeline_id, j.answer_id, j.slice_ids, j.window_from, j.window_to from etl.run_jobs w left join etl.jobs j on j.job_id = w.job_id
+      where w.run_id = ${runId}::bigint and w.outcome is null and j.state is distinct from 'open'
+      order by w.job_id for update of w skip locked
+    )
+    update etl.run_jobs w set finished_at = clock_timestamp(),
+      outcome = case f.state when 'done' then 'loaded' when 'held' then 'held' when 'failed' then 'failed'
+        else 'let go' end,
+      held_units = case f.state when 'done' then (select count(*) from etl.units u where u.pipeline_id = f.pipeline_id
+        and u.held_answer_id = f.answer_id and u.slice_id = any(coalesce(w.slice_ids, f.slice_ids))
+        and u.window_from >= coalesce(w.window_from, f.window_from) and u.window_from < coalesce(w.window_to, f.window_to)) else 0 end,
+      passed_units = case f.state when 'done' then ${passedUnits('f')} else 0 end
+    from forgotten f where w.run_id = ${runId}::bigint and w.job_id = f.job_id and w.outcome is null returning w.job_id`
+  return rows.length
 }

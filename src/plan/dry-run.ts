@@ -8,7 +8,7 @@ import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/win
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
 import { cappedUnits } from '../ledger/loads.ts'
-import { type PastTimes, rowsAsked } from '../ledger/estimates.ts'
+import { type PastTimes, rowsAsked } from '../ledger/prices.ts'
 import type { PlanChanges } from '../ledger/plan-changes.ts'
 import type { Scope } from './frames.ts'
 import { type NightVerdict, isDearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'

@@ -4,7 +4,7 @@ import { addWindows, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { Refresh } from '../ledger/candidates.ts'
 import { joinApproved, trimApproved } from '../ledger/approved-jobs.ts'
-import { datasetOf, fetchHeldAgain, judgeHeldAgain } from '../ledger/data-points.ts'
+import { datasetOf, judgeHeldAgain } from '../ledger/data-points.ts'
 import { databaseMs } from '../db/database-clock.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
@@ -177,10 +177,7 @@ export const judgeAgain = async ({ definition, source, frame, windows, step }: P
   const [first, last] = [windows[0], windows.at(-1)]
   if (source.kind !== 'report' || first === undefined || last === undefined) return
   const span = { from: first.from, to: addWindows(last.from, definition.window.every, 1) }
-  await step(async (trx) => {
-    await judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source))
-    await fetchHeldAgain(trx, frame.pipelineId, span)
-  })
+  await step((trx) => judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source), span))
 }
 
 /** Jobs that are only a plan and no run waits for are planned anew: lists, limits or an approval may have changed. */

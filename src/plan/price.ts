@@ -7,8 +7,7 @@ import { limitsOf, lookContext, priceSubject, sourceOf } from './plan-context.ts
 import type { LookContext, Source } from '../extract/source.ts'
 import { type CreditRange, creditsFor, type PipelinePrice, type PriceKnown, walkCredits } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
-import { type PastUnits, pastUnits, rowsAsked } from '../ledger/estimates.ts'
-import { priceKnown } from '../ledger/prices.ts'
+import { type PastUnits, pastUnits, priceKnown, rowsAsked } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 
 /** What pages cost, as bills have it, and what that makes for a unit of as many pages as units took so far; null: unknown. */

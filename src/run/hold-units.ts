@@ -2,14 +2,13 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Session } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
-import { query, type Row } from '../db/typed-row.ts'
+import { query } from '../db/typed-row.ts'
 import { foundGood, noteHeld } from '../ledger/answers.ts'
 import { holdUnits } from '../ledger/job-units.ts'
-import type { LoadRecord } from '../ledger/loads.ts'
-import { isLacked } from '../parse/parse-plan.ts'
 import type { ParseReport } from '../parse/parse-report.ts'
 import type { HeldCode, Loading, LoadResult } from './job-work.ts'
 import type { TestedUnit } from './test-units.ts'
+import { vanishedColumns } from './vanished-columns.ts'
 
 /** A unit of the job with what came for it. */
 export interface Tally extends TestedUnit {
@@ -135,57 +134,16 @@ const reasonOf = (
   }
 }
 
-type Fields = Pick<ParseReport, 'read' | 'missingColumns' | 'partlyMissing'>
-
-/** Loads before, of which the newest are asked. */
-const formerLoads = 50
-/** A field that some records lack may by chance be lacked by all of fewer than these. */
-const enoughForSparse = 100
-
-/** Names of columns. Empty: nothing vanished, or the definition allows it. */
-const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Fields): Promise<readonly string[]> => {
-  const { claim, definition } = work
-  const dialect = work.source.dialects?.[answer.completeness.dialect ?? '']
-  const suspects = definition.columns.filter(
-    (column) => found.missingColumns.includes(column.name) && column.mayVanish !== true && !isLacked(column, dialect),
-  )
-  if (found.read === 0 || suspects.length === 0) return []
-  const rows = await query<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>(db)`
-    select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
-    where a.pipeline_id = ${claim.pipelineId} and a.missing_columns is not null
-      and a.dialect is not distinct from ${answer.completeness.dialect ?? null}
-      and a.answer_id <= ${answer.answerId}::bigint
-    order by a.answer_id desc limit ${sql.lit(formerLoads)}`
-  return suspects.flatMap(({ name, from }) => {
-    const asked = rows.filter(({ metrics }) => metrics.includes(from[0] ?? name))
-    const isSparse = asked.some(({ partly_missing }) => partly_missing?.includes(name))
-    const [newest] = asked
-    // What was loaded without it, in its time, may be so again.
-    const had = newest !== undefined && !newest.missing_columns?.includes(name)
-    return had && (!isSparse || found.read >= enoughForSparse) ? [name] : []
-  })
-}
-
-/** What the next loads are compared with; null: an answer without records says nothing of its fields. */
-export const fieldsOf = ({ read, missingColumns, partlyMissing }: Fields): LoadRecord['fields'] =>
-  read === 0 ? null : { missing: missingColumns, partly: partlyMissing }
-
 /** Rows that were asked for of each combination and period; null: all there are. */
 export const mostRowsOf = ({ work: { source, definition } }: Loading): number | null =>
   source.limitsOf?.(definition.params).rows ?? null
 
-/** Records that came for a unit: those that can be loaded, and those that cannot. */
-interface Came extends TestedUnit {
-  readonly rows: number
-  readonly refused: number
-}
-
 /** Periods of a window are cut each by itself. */
-export const isCut = (mostRows: number | null, { rows, refused }: Pick<Came, 'rows' | 'refused'>): boolean =>
+export const isCut = (mostRows: number | null, { rows, refused }: Pick<Tally, 'rows' | 'refused'>): boolean =>
   mostRows !== null && rows + refused > 0 && (rows + refused) % mostRows === 0
 
 /** Call in the load's transaction. @param rows the answer's, as a table with `_unit_id` */
-export const keepCut = async (db: Db, loading: Loading, loaded: readonly Came[], rows: RawBuilder<unknown>): Promise<void> => {
+export const keepCut = async (db: Db, loading: Loading, loaded: readonly Tally[], rows: RawBuilder<unknown>): Promise<void> => {
   const { source, definition } = loading.work
   const { rows: mostRows, top, shareField } = source.limitsOf?.(definition.params) ?? {}
   if (loaded.length === 0 || (mostRows ?? top) === undefined) return

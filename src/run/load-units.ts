@@ -25,11 +25,12 @@ import { addDimensions } from '../load/load-dimensions.ts'
 import { attachMonth } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
-import { fieldsOf, type Held, heldOf, holdBack, holdRuleOf, isCut, keepCut, mostRowsOf, type Tally } from './hold-units.ts'
+import { type Held, heldOf, holdBack, holdRuleOf, isCut, keepCut, mostRowsOf, type Tally } from './hold-units.ts'
 import { entryOf } from './judge.ts'
 import type { Loading, LoadResult, Read, Way } from './job-work.ts'
 import { conflictRecords } from './rows-of-job.ts'
 import { testUnits } from './test-units.ts'
+import { fieldsOf } from './vanished-columns.ts'
 
 /** An answer whose rows are in the database, found good as a whole. */
 export interface Arrived {
@@ -141,6 +142,14 @@ interface WrittenAt extends Written {
   readonly loadedAt: string | null
 }
 
+const nothingWritten: WrittenAt = {
+  inserted: new Map(),
+  updated: new Map(),
+  ended: new Map(),
+  changes: new Map(),
+  loadedAt: null,
+}
+
 /** null: a key comes twice. */
 const writeRows = async (
   session: Session,
@@ -150,19 +159,13 @@ const writeRows = async (
 ): Promise<WrittenAt | null> => {
   const { beside, month, loading, read } = arrived
   const { definition, claim } = loading.work
-  const none: ReadonlyMap<number, number> = new Map()
   if (beside === null) {
     // Nothing of what is held is among the rows: it brought rejects alone.
     if (month !== null) await attachMonth(session, definition, month)
-    return {
-      inserted: new Map(loaded.filter(({ rows }) => rows > 0).map(({ number, rows }) => [number, rows])),
-      updated: none,
-      ended: none,
-      changes: new Map(),
-      loadedAt: null,
-    }
+    const inserted = new Map(loaded.filter(({ rows }) => rows > 0).map(({ number, rows }) => [number, rows]))
+    return { ...nothingWritten, inserted }
   }
-  if (loaded.length === 0) return { inserted: none, updated: none, ended: none, changes: new Map(), loadedAt: null }
+  if (loaded.length === 0) return nothingWritten
   const { rejected } = read.parsed
   const keys = [
     ...rejected.flatMap(({ key }) => (key === null ? [] : [key])),

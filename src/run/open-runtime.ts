@@ -29,13 +29,13 @@ import type { RunConsent } from '../plan/plan-runtime.ts'
 import { publishWithin } from '../publish/publish.ts'
 import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
 import { accountsOf, createServices, readApiSettings, settleOrigins, troubleTeller } from './apis.ts'
-import { freeStrays } from './claims-in-flight.ts'
 import { openIdentity } from './identity.ts'
 import { assertSummariesMade, openMarts } from './known-marts.ts'
 import type { Progress } from './progress.ts'
 import { attributeFolder } from './refresh-attributes.ts'
 import { concurrencyOf } from './run-jobs.ts'
 import type { Runtime } from './runtime.ts'
+import { freeStrays } from './work-loop.ts'
 
 export interface RuntimeOptions {
   readonly settings: Settings

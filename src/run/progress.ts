@@ -1,7 +1,8 @@
 // What a running process tells people: counters that grow, and events as units change state.
+import { counted } from '../core/counted.ts'
 import type { UnitState } from '../core/types.ts'
 import { tellWait } from '../core/waiting.ts'
-import type { RunWaits } from '../ledger/run-list.ts'
+import type { RunWaits } from '../ledger/wait-list.ts'
 import type { RunSummary } from '../ledger/runs.ts'
 
 export interface Counters {
@@ -55,7 +56,6 @@ export const createProgress = (listener: (event: RunEvent) => void = () => undef
   emit: listener,
 })
 
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 const inSeconds = (seconds: number): string => `${Math.max(1, Math.round(seconds))} s`
 
 /** What a run that has nothing at hand waits for, each kind of it once a minute. */

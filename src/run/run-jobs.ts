@@ -19,7 +19,7 @@ import { isCancelled } from '../ledger/cancel-request.ts'
 import { databaseMs } from '../db/database-clock.ts'
 import { forecasts, keepForecasts } from '../ledger/month-end.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
-import { bringForward, endForgotten, leaveUnserved, leaveUntakeable, runWaits } from '../ledger/run-list.ts'
+import { bringForward, endForgotten, leaveUnserved, leaveUntakeable, runWaits } from '../ledger/wait-list.ts'
 import {
   emptySummary,
   finishRun,
@@ -105,12 +105,12 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
     if (counts.jobs > 0) await noticeBreaks(runtime, runId)
     await refreshAttributes(runtime, request.signal)
-    if (counts.jobs > 0) await keepStatistics(runtime, request)
+    if (counts.jobs > 0 && !request.signal.aborted) await keepStatistics(runtime, runId, request.definitions)
     if (request.signal.aborted) return await endEarly(runtime, runId, started, counts, 'interrupted')
     // A night that only sampled leaves it to the next that has something to do.
     if (counts.jobs > 0 && asks(request) && (await runSummary(kysely, runId)).quota_used > 0)
       await inSpan('meter', span, () => readMetersAfter(runtime, request.definitions, request.signal))
-    if (asks(request)) await foretell(runtime, runId, request)
+    if (asks(request)) await foretell(runtime, runId, request.definitions)
     const summary = withAside(await runSummary(kysely, runId), counts)
     const unanswered = summary.units.waiting > 0 ? await unitsOf(kysely, runId, 'waiting', unansweredCodes) : 0
     const aside = asideOf(counts)
@@ -253,13 +253,8 @@ export const concurrencyOf = (definitions: readonly Definition[]): number =>
  * Counts windows that the run has made whole once, so that status and page need not count their units. Older than the look-back alone: others are asked
  * about again. A window a commit; the next planning closes what is left.
  */
-const closeLoaded = async (
-  { database, log }: Pick<Runtime, 'database' | 'log'>,
-  runId: number,
-  definitions: readonly Definition[],
-): Promise<void> => {
-  try {
-    const { kysely } = database
+const closeLoaded = ({ database: { kysely }, log }: Beside, runId: number, definitions: readonly Definition[]): Promise<void> =>
+  beside(log, runId, 'windows are left to the next planning to be counted', async () => {
     const nowMs = await databaseMs(kysely)
     for (const definition of definitions) {
       const before = lookBackStart(definition, nowMs)
@@ -270,10 +265,13 @@ const closeLoaded = async (
           await closeWindows(trx, pipelineId, [windowFrom], generation)
         })
     }
-  } catch (error) {
-    log.warn({ run_id: runId, error: messageOf(error) }, 'windows are left to the next planning to be counted')
-  }
-}
+  })
+
+type Beside = Pick<Runtime, 'database' | 'log'>
+
+/** A run does not fail over what is done beside its work. @param otherwise what is said where it failed */
+const beside = (log: Beside['log'], runId: number, otherwise: string, work: () => Promise<void>): Promise<void> =>
+  work().catch((error: unknown) => log.warn({ run_id: runId, error: messageOf(error) }, otherwise))
 
 /**
  * Applies the folder attributes/ where it is there: files that changed, queries asked again, and names of values that this run brought. Only `migrate` ends
@@ -292,48 +290,33 @@ const refreshAttributes = async ({ database, attributes, progress, log }: Runtim
   }
 }
 
-/** What the month comes to after this run, for readers of `bi`; a run does not fail over it. */
-const foretell = async (runtime: Runtime, runId: number, { definitions }: Pick<RunRequest, 'definitions'>): Promise<void> => {
-  const { kysely } = runtime.database
-  try {
+/** What the month comes to after this run, for readers of `bi`. */
+const foretell = (runtime: Runtime, runId: number, definitions: readonly Definition[]): Promise<void> =>
+  beside(runtime.log, runId, 'what the month comes to is left to the next run to be computed', async () => {
+    const { kysely } = runtime.database
     const all = await forecasts(kysely, await databaseMs(kysely), pricesOf(runtime, definitions))
-    await keepForecasts(
-      kysely,
-      runId,
-      all.filter(({ pipeline }) => definitions.some((one) => one.pipeline === pipeline)),
-    )
-  } catch (error) {
-    runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'what the month comes to is left to the next run to be computed')
-  }
-}
-
-/** Questions of analysts are planned by them; a run does not fail over them. */
-const keepStatistics = async (
-  { database, log }: Runtime,
-  { definitions, signal }: { readonly definitions: readonly Definition[]; readonly signal: AbortSignal },
-): Promise<void> => {
-  if (signal.aborted) return
-  const analyzed = await analyzeChanged(database, definitions).catch((error: unknown) => {
-    log.warn({ error: messageOf(error) }, 'statistics were not renewed; questions may take longer until the next run')
-    return []
+    const ours = all.filter(({ pipeline }) => definitions.some((one) => one.pipeline === pipeline))
+    await keepForecasts(kysely, runId, ours)
   })
-  if (analyzed.length > 0) log.debug({ tables: analyzed }, 'statistics renewed')
-}
 
-/** A run does not fail over it: what it leaves is judged with a later one's. */
-export const noticeBreaks = async ({ database, log }: Pick<Runtime, 'database' | 'log'>, runId: number): Promise<void> => {
-  try {
-    await database.kysely.transaction().execute(async (trx) => {
+/** Questions of analysts are planned by them. */
+const keepStatistics = ({ database, log }: Beside, runId: number, definitions: readonly Definition[]): Promise<void> =>
+  beside(log, runId, 'statistics were not renewed; questions may take longer until the next run', async () => {
+    const analyzed = await analyzeChanged(database, definitions)
+    if (analyzed.length > 0) log.debug({ tables: analyzed }, 'statistics renewed')
+  })
+
+/** What it leaves is judged with a later one's. */
+export const noticeBreaks = ({ database, log }: Beside, runId: number): Promise<void> =>
+  beside(log, runId, 'what was restated is left to the next run to be judged', () =>
+    database.kysely.transaction().execute(async (trx) => {
       await recordVersions(trx, runId)
       for (const { pipeline_id, run_id, nightly } of await sumRestated(trx, runId)) {
         await lockPipeline(trx, pipeline_id)
         await noticeOne(trx, pipeline_id, run_id, nightly)
       }
-    })
-  } catch (error) {
-    log.warn({ run_id: runId, error: messageOf(error) }, 'what was restated is left to the next run to be judged')
-  }
-}
+    }),
+  )
 
 const noticeOne = async (trx: Db, pipelineId: number, runId: number, isNightly: boolean): Promise<void> => {
   const known = await breaksOf(trx, pipelineId)

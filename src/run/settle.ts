@@ -99,7 +99,7 @@ const isFinal = ({ follows }: EtlError): boolean => follows !== null && 'isFinal
 const putOff = (error: EtlError, clock: Clock): Settlement => {
   const waitMs = (error.notBefore ?? 0) - clock.now()
   const notBeforeMs = Math.max(waitMs, error.code === 'REPORT_PENDING' ? 0 : shortestWaitMs)
-  // Without the definition each run finds out by itself that it cannot go on (see ledger/run-list.ts): another one may.
+  // Without the definition each run finds out by itself that it cannot go on (see ledger/wait-list.ts): another one may.
   const final = error.code === 'NOT_PUBLISHED' || notBeforeMs > longestWaitMs || isFinal(error)
   return parked(notBeforeMs, final)
 }

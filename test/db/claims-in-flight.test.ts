@@ -1,7 +1,7 @@
 // A claim whose answer was lost: the ledger says that a living process holds the job, and nobody works on it. It is free again while the process lives.
 import { beforeEach, expect, test } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import { forgetClaims, freeStrays, trackClaim } from '../../src/run/claims-in-flight.ts'
+import { forgetClaims, freeStrays, trackClaim } from '../../src/run/work-loop.ts'
 import { keepLease } from '../../src/run/open-runtime.ts'
 import { newJob, newPipeline, newProcess, newRun, type PipelineKit, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'

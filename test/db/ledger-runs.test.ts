@@ -11,11 +11,10 @@ import {
   requestCancel,
 } from '../../src/ledger/cancel-request.ts'
 import { reapDead } from '../../src/ledger/processes.ts'
-import { bringForward, endForgotten, leaveUntakeable } from '../../src/ledger/run-list.ts'
 import { recordRequests } from '../../src/ledger/requests.ts'
 import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
 import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/end-claim.ts'
-import { joinOrphans } from '../../src/ledger/wait-list.ts'
+import { bringForward, endForgotten, joinOrphans, leaveUntakeable } from '../../src/ledger/wait-list.ts'
 import {
   bought,
   newJob,

@@ -20,7 +20,7 @@ export const targets: readonly Target[] = [
     files: [
       'src/ledger/processes.ts',
       'src/ledger/runs.ts',
-      'src/ledger/run-list.ts',
+      'src/ledger/wait-list.ts',
       'src/ledger/cancel-request.ts',
       'src/ledger/requests.ts',
     ],

@@ -1,0 +1,44 @@
+// Columns of the definition whose field no record of an answer has: they vanished where the loads before had it. What an answer had and lacked is kept with its
+// load, so that the next can be compared.
+import { sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
+import { query, type Row } from '../db/typed-row.ts'
+import type { LoadRecord } from '../ledger/loads.ts'
+import { isLacked } from '../parse/parse-plan.ts'
+import type { ParseReport } from '../parse/parse-report.ts'
+import type { Loading } from './job-work.ts'
+
+type Fields = Pick<ParseReport, 'read' | 'missingColumns' | 'partlyMissing'>
+
+/** Loads before, of which the newest are asked. */
+const formerLoads = 50
+/** A field that some records lack may by chance be lacked by all of fewer than these. */
+const enoughForSparse = 100
+
+/** Names of columns. Empty: nothing vanished, or the definition allows it. */
+export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Fields): Promise<readonly string[]> => {
+  const { claim, definition } = work
+  const dialect = work.source.dialects?.[answer.completeness.dialect ?? '']
+  const suspects = definition.columns.filter(
+    (column) => found.missingColumns.includes(column.name) && column.mayVanish !== true && !isLacked(column, dialect),
+  )
+  if (found.read === 0 || suspects.length === 0) return []
+  const rows = await query<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>(db)`
+    select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
+    where a.pipeline_id = ${claim.pipelineId} and a.missing_columns is not null
+      and a.dialect is not distinct from ${answer.completeness.dialect ?? null}
+      and a.answer_id <= ${answer.answerId}::bigint
+    order by a.answer_id desc limit ${sql.lit(formerLoads)}`
+  return suspects.flatMap(({ name, from }) => {
+    const asked = rows.filter(({ metrics }) => metrics.includes(from[0] ?? name))
+    const isSparse = asked.some(({ partly_missing }) => partly_missing?.includes(name))
+    const [newest] = asked
+    // What was loaded without it, in its time, may be so again.
+    const had = newest !== undefined && !newest.missing_columns?.includes(name)
+    return had && (!isSparse || found.read >= enoughForSparse) ? [name] : []
+  })
+}
+
+/** What the next loads are compared with; null: an answer without records says nothing of its fields. */
+export const fieldsOf = ({ read, missingColumns, partlyMissing }: Fields): LoadRecord['fields'] =>
+  read === 0 ? null : { missing: missingColumns, partly: partlyMissing }
