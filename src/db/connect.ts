@@ -3,7 +3,6 @@ import { Kysely } from 'kysely'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { type CopyStreamQuery, type CopyToStreamQuery, from as copyFrom, to as copyTo } from 'pg-copy-streams'
-import { z } from 'zod'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { integersOf, textsOf } from './typed-row.ts'
@@ -213,12 +212,8 @@ const answerMs = 10_000
 /** Others may take the very session we expect between two of our statements. */
 const rounds = 3
 
-const pidRow = z.object({ pid: z.number() })
-
-const pidOf = async (client: pg.ClientBase): Promise<number> => {
-  const { rows } = await client.query('select pg_backend_pid() as pid')
-  return pidRow.parse(rows[0]).pid
-}
+const pidOf = async (client: pg.ClientBase): Promise<number | undefined> =>
+  (await client.query<Pick<ServerFacts, 'pid'>>('select pg_backend_pid() as pid')).rows[0]?.pid
 
 /** A pooler makes up the number that it tells at the start; PostgreSQL tells its own. @param pid the server's own number of the client's session */
 export const isPooled = (client: pg.ClientBase, pid: number): boolean =>

@@ -78,7 +78,7 @@ const serverOf = (files: ServerFiles, password: Secret, port: number, adopted: b
   port,
   adopted,
   release: async (options) => {
-    ref(presence)
+    setRef(presence, 'ref')
     await presence.end().catch(() => undefined)
     if (options?.keepRunning !== true) await withServerLock(files.folder, () => stopWhenAlone(files, password, port))
   },
@@ -102,7 +102,7 @@ const connectPresence = async (password: Secret, port: number): Promise<pg.Clien
     await client.connect()
     const found = await client.query('select 1 from pg_database where datname = $1', [databaseName])
     if (found.rows.length === 0) await client.query(`create database ${databaseName}`)
-    unref(client)
+    setRef(client, 'unref')
     return client
   } catch (error) {
     await client.end().catch(() => undefined)
@@ -110,12 +110,10 @@ const connectPresence = async (password: Secret, port: number): Promise<pg.Clien
   }
 }
 
-// pg's types lack both.
-const unref = (client: pg.Client): void => {
-  if ('unref' in client && typeof client.unref === 'function') client.unref()
-}
-const ref = (client: pg.Client): void => {
-  if ('ref' in client && typeof client.ref === 'function') client.ref()
+/** Whether it keeps the process alive; pg's types lack both. */
+const setRef = (client: pg.Client, name: 'ref' | 'unref'): void => {
+  const change: unknown = Reflect.get(client, name)
+  if (typeof change === 'function') change.call(client)
 }
 
 /** Port of a live server of this data folder, or null. Waits while it is starting up, recovering or shutting down. */

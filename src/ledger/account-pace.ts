@@ -1,13 +1,13 @@
 // One row an account, for all machines: when its next request may leave, how fast since it was refused, and since when its service is in trouble.
 import { sql } from 'kysely'
 import { type AccountRow, forgivenMs, type LearntPace, slowerBy } from '../core/pace.ts'
+import { missingRelations } from '../db/catalog.ts'
 import { databaseError } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
 
 /** Whether the warehouse is set up as far as that. */
-export const hasAccountPace = async (db: Db): Promise<boolean> =>
-  (await db.selectNoFrom(sql<boolean>`to_regclass('etl.pace') is not null`.as('found')).executeTakeFirst())?.found === true
+export const hasAccountPace = async (db: Db): Promise<boolean> => (await missingRelations(db, ['etl.pace'])).length === 0
 
 /** A moment was noted in the database's time; where its clock was set back since, it keeps its distance. */
 const nextFree = sql<string>`greatest(pace.next_at - greatest(pace.noted_at - clock_timestamp(), interval '0'), clock_timestamp() - ${sql.lit(`${forgivenMs} ms`)}::interval)`

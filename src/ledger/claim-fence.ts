@@ -1,6 +1,7 @@
 // What a process claims: a job under the fence of one claim, and the number it asks under. Every write that follows a claim names it.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
 import { type Flags, prepared, type Row } from '../db/typed-row.ts'
 
@@ -87,9 +88,9 @@ export const askAnew = async (db: Db, claim: Claim): Promise<string> => {
     .updateTable('etl.jobs')
     .set({
       ask_number: sql<string>`nextval('etl.ask_numbers')`,
-      asked_at: sql<string>`clock_timestamp()`,
+      asked_at: databaseNow,
       answer_id: null,
-      updated_at: sql<string>`clock_timestamp()`,
+      updated_at: databaseNow,
     })
     .where(isClaimedBy(claim))
     .returning('ask_number')

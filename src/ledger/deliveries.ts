@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type AlarmKind, type Cause, kindsWithoutEnd, type Severity, severityOf } from '../core/alarm.ts'
 import { lockByName } from '../db/named-lock.ts'
+import { databaseNow, inMs } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
 import { query, type Row } from '../db/typed-row.ts'
 
@@ -93,13 +94,13 @@ export const settleLeftBehind = async (db: Db, receivers: readonly ReceiverTrait
     where sending_at is not null and outcome is null`
 }
 
-type DueRow = Row<'etl.deliveries', 'notification_id' | 'target' | 'event'> &
-  Row<'etl.notifications', 'kind' | 'severity' | 'pipeline' | 'message' | 'changed' | 'next_step' | 'raised_at' | 'resolved_at'>
+type DueRow = Told & Row<'etl.deliveries', 'target' | 'event'> & Row<'etl.notifications', 'grouping'>
 
 /** Due deliveries, oldest first; the end of something waits until its beginning is out. */
 const dueRows = (db: Db, targets: readonly string[], condition: RawBuilder<unknown>, most: number) =>
-  sql<DueRow & Row<'etl.notifications', 'grouping'>>`
-    select x.notification_id, x.target, x.event, n.kind, n.severity, n.grouping, n.pipeline, n.message, n.changed, n.next_step, n.raised_at, n.resolved_at
+  sql<DueRow>`
+    select x.notification_id::float8 as "notificationId", x.target, x.event, n.kind, n.severity, n.grouping, n.pipeline, n.message, n.changed,
+      n.next_step as "nextStep", n.raised_at as "raisedAt", n.resolved_at as "resolvedAt"
     from etl.deliveries x join etl.notifications n on n.notification_id = x.notification_id
     where x.outcome is null and x.sending_at is null and x.next_at <= clock_timestamp() and x.target = any(${[...targets]}::text[]) and ${condition}
       and (x.event = 'raised' or exists (select from etl.deliveries r where r.notification_id = x.notification_id
@@ -114,51 +115,32 @@ const takeNext = (db: Db, receivers: readonly ReceiverTraits[], { waitMs }: Send
     const isGrouped = first.grouping !== null && receivers.some(({ name, grouped }) => grouped && name === first.target)
     const alike = sql`x.event = ${first.event} and n.kind = ${first.kind} and n.severity = ${first.severity} and n.grouping = ${first.grouping}`
     const rows = isGrouped ? (await dueRows(trx, [first.target], alike, mostInOne)).rows : [first]
-    const wait = waitMs(first.target, first.severity)
-    await deliveriesOf(trx, rows)
-      .set(wait > 0 ? { next_at: inMs(wait) } : { sending_at: sql<string>`clock_timestamp()` })
+    const { target, event, severity } = first
+    const telling = { target, event, told: rows.map(({ target: _target, event: _event, grouping: _grouping, ...told }) => told) }
+    const wait = waitMs(target, severity)
+    await deliveriesOf(trx, telling)
+      .set(wait > 0 ? { next_at: inMs(Math.ceil(wait)) } : { sending_at: databaseNow })
       .execute()
-    return wait > 0 ? 'put off' : { target: first.target, event: first.event, told: rows.map(toldOf) }
+    return wait > 0 ? 'put off' : telling
   })
 
-const inMs = (ms: number) => sql<string>`clock_timestamp() + ${Math.ceil(ms)}::float8 * interval '1 millisecond'`
-
-const toldOf = (row: DueRow): Told => ({
-  notificationId: Number(row.notification_id),
-  kind: row.kind,
-  severity: row.severity,
-  pipeline: row.pipeline,
-  message: row.message,
-  changed: row.changed,
-  nextStep: row.next_step,
-  raisedAt: row.raised_at,
-  resolvedAt: row.resolved_at,
-})
-
-type Which = Pick<DueRow, 'notification_id' | 'target' | 'event'>
-
 /** All of one target and event. */
-const deliveriesOf = (db: Db, rows: readonly Which[]) =>
+const deliveriesOf = (db: Db, { target, event, told }: Telling) =>
   db
     .updateTable('etl.deliveries')
-    .where(
-      'notification_id',
-      'in',
-      rows.map((row) => row.notification_id),
-    )
-    .where('target', '=', rows[0]?.target ?? '')
-    .where('event', '=', rows[0]?.event ?? 'raised')
+    .where((eb) => eb('notification_id', '=', eb.fn.any(eb.val(told.map(({ notificationId }) => String(notificationId))))))
+    .where('target', '=', target)
+    .where('event', '=', event)
 
-const settle = async (db: Db, { target, event, told }: Telling, problem: string | null): Promise<void> => {
-  const rows = told.map(({ notificationId }) => ({ notification_id: String(notificationId), target, event }))
+const settle = async (db: Db, telling: Telling, problem: string | null): Promise<void> => {
   const nextAt = sql<string>`clock_timestamp() + least(interval '6 hours', interval '10 seconds' * power(3, attempts))`
-  await deliveriesOf(db, rows)
+  await deliveriesOf(db, telling)
     .set((eb) => ({
       attempts: eb('attempts', '+', 1),
       sending_at: null,
       last_error: problem,
       ...(problem === null
-        ? { sent_at: sql<string>`clock_timestamp()`, outcome: 'sent' as const }
+        ? { sent_at: databaseNow, outcome: 'sent' as const }
         : {
             next_at: nextAt,
             outcome: sql<'given up' | null>`case when attempts + 1 >= ${mostAttempts} then 'given up' end`,

@@ -5,6 +5,7 @@ import { expectationOf } from '../core/data-test.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, ParamValue } from '../core/types.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import type { Db, PipelinesTable } from '../db/tables.ts'
 import { query, type Row } from '../db/typed-row.ts'
 import type { Claimable } from './wait-list.ts'
@@ -73,7 +74,7 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
       definition: needs,
       tests,
       tag_set_id: tagSet,
-      updated_at: sql<string>`clock_timestamp()`,
+      updated_at: databaseNow,
     })
     .where('pipeline_id', '=', row.pipeline_id)
     .where(

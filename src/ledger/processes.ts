@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
 import { prepared, query, type Row } from '../db/typed-row.ts'
-import { databaseNow } from '../db/database-clock.ts'
+import { databaseNow, inMs } from '../db/database-clock.ts'
 
 /** This process as the others see it. */
 export interface OwnProcess {
@@ -19,7 +19,7 @@ const leaseMs = 20_000
 /** After the database was away everyone's lease may be over: no process is thought dead before all had time to come back. */
 const graceMs = 8_000
 
-const leaseEnd = sql<string>`clock_timestamp() + ${leaseMs} * interval '1 millisecond'`
+const leaseEnd = inMs(leaseMs)
 
 /** With a whole lease; times that a wrong clock noted are set right before anything goes by them. */
 export const registerProcess = async (db: Db): Promise<OwnProcess> => {
@@ -68,7 +68,7 @@ const revive = async (trx: Db, { processId }: OwnProcess): Promise<void> => {
 export const endProcess = async (db: Db, { processId }: OwnProcess): Promise<void> => {
   await db
     .updateTable('etl.processes')
-    .set({ ended_at: sql<string>`clock_timestamp()` })
+    .set({ ended_at: databaseNow })
     .where('process_id', '=', processId)
     .where('ended_at', 'is', null)
     .execute()
@@ -122,7 +122,7 @@ const isDeadHere = (known: Known, here: { readonly host: string; readonly boot: 
 const declareDead = async (db: Db, { process_id, lease_until }: Known): Promise<boolean> => {
   const rows = await db
     .updateTable('etl.processes')
-    .set({ ended_at: sql<string>`clock_timestamp()` })
+    .set({ ended_at: databaseNow })
     .where('process_id', '=', process_id)
     .where('ended_at', 'is', null)
     .where('lease_until', '=', lease_until)
@@ -150,8 +150,6 @@ const bury = async (db: Db, processId: number): Promise<void> => {
     where r.process_id = dead.process_id and r.state = 'running'`
 }
 
-const seconds = (count: number) => sql<string>`clock_timestamp() + ${count}::float8 * interval '1 second'`
-
 const isOver = sql<boolean>`coalesce(etl.locks.held_until, '-infinity') <= clock_timestamp()`
 
 const take = async (
@@ -162,7 +160,7 @@ const take = async (
   mayTake: RawBuilder<boolean>,
 ): Promise<boolean> => {
   const rows = await query(db)`
-    insert into etl.locks (name, held_by, held_until) values (${name}, ${processId}, ${seconds(forSeconds)})
+    insert into etl.locks (name, held_by, held_until) values (${name}, ${processId}, ${inMs(forSeconds * 1_000)})
     on conflict (name) do update set held_by = excluded.held_by, held_until = excluded.held_until where ${mayTake} returning name`
   return rows.length > 0
 }
@@ -235,10 +233,6 @@ const settleTimes = async (db: Db): Promise<void> => {
       .set({ changed_at: atMost('changed_at'), refused_at: atMost('refused_at'), trouble_seen_at: atMost('trouble_seen_at') })
       .execute()
     if ((await openJobs.limit(1).execute()).length > 0) return
-    await trx
-      .updateTable('etl.processes')
-      .set({ lease_until: sql<string>`clock_timestamp() + ${leaseMs} * interval '1 millisecond'` })
-      .where(fromFuture)
-      .execute()
+    await trx.updateTable('etl.processes').set({ lease_until: leaseEnd }).where(fromFuture).execute()
   })
 }

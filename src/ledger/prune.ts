@@ -1,7 +1,7 @@
 // What the ledger lets go of by age: finished jobs that bought nothing, wait lists of finished runs, HTTP requests, processes. Answers, loads,
 // purchases and runs stay for good.
 import { type RawBuilder, sql } from 'kysely'
-import { type Counts, type Maybe, query, type Row, type Texts } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Maybe, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { liesIn, type NamedLanding } from './answers.ts'
 import { addUpCredits } from './requests.ts'
@@ -20,7 +20,7 @@ const step = 10_000
 
 /** Removes what is older than so many days on the database's clock, oldest first, in bounded steps. Two at once do nothing twice. */
 export const pruneLedger = async (db: Db, days: number): Promise<Pruned> => {
-  const before = await cutoff(db, days)
+  const before = sql<string>`(clock_timestamp() - ${days} * interval '1 day')`
   await addUpCredits(db)
   return {
     run_jobs: await untilNone(db, oldRunJobs(before)),
@@ -30,45 +30,39 @@ export const pruneLedger = async (db: Db, days: number): Promise<Pruned> => {
   }
 }
 
-const cutoff = async (db: Db, days: number): Promise<string> => {
-  const moment = sql<string>`clock_timestamp() - ${days} * interval '1 day'`.as('before')
-  return (await db.selectNoFrom(moment).executeTakeFirstOrThrow()).before
-}
-
 /** Rows of a table with numbers that grow with time, and which of them are over. */
 interface Aging {
   readonly table: 'etl.jobs' | 'etl.requests'
   readonly id: 'job_id' | 'request_id'
   readonly madeAt: 'created_at' | 'started_at'
-  readonly isOver: (before: string) => RawBuilder<boolean>
+  readonly isOver: (before: RawBuilder<string>) => RawBuilder<boolean>
 }
 
 const oldJobs: Aging = {
   ...{ table: 'etl.jobs', id: 'job_id', madeAt: 'created_at' },
-  isOver: (before) => sql<boolean>`state = 'done' and report_state is null and updated_at < ${before}::timestamptz`,
+  isOver: (before) => sql<boolean>`state = 'done' and report_state is null and updated_at < ${before}`,
 }
 
 const oldRequests: Aging = {
   ...{ table: 'etl.requests', id: 'request_id', madeAt: 'started_at' },
-  isOver: (before) => sql<boolean>`started_at < ${before}::timestamptz`,
+  isOver: (before) => sql<boolean>`started_at < ${before}`,
 }
 
 /** Read from its beginning to the first step that is young, never the whole of it. */
-const readThrough = async (db: Db, before: string, { table, id, madeAt, isOver }: Aging): Promise<number> => {
+const readThrough = async (db: Db, before: RawBuilder<string>, { table, id, madeAt, isOver }: Aging): Promise<number> => {
   const [from, key, over] = [sql.table(table), sql.ref(id), isOver(before)]
   let removed = 0
   for (let after = '0'; ; ) {
-    const [row] = await query<Counts<'gone'> & Maybe<Counts<'last'> & Texts<'newest'>>>(db)`
+    const [row] = await query<Counts<'gone'> & Maybe<Counts<'last'> & Flags<'young'>>>(db)`
       with batch as (
         select ${key} as id, ${sql.ref(madeAt)} as made_at, ${over} as is_over from ${from} where ${key} > ${after}::bigint order by 1 limit ${step}
       ), gone as (
         delete from ${from} where ${key} in (
           select ${key} from ${from} where ${key} in (select id from batch where is_over) and ${over} order by 1 for update skip locked) returning ${key}
       )
-      select (select count(*) from gone) as gone, max(id) as last, max(made_at) as newest from batch`
+      select (select count(*) from gone) as gone, max(id) as last, max(made_at) >= ${before} as young from batch`
     removed += Number(row?.gone ?? 0)
-    if (row === undefined || row.last === null || row.newest === null || Date.parse(row.newest) >= Date.parse(before))
-      return removed
+    if (row === undefined || row.last === null || row.young !== false) return removed
     after = row.last
   }
 }
@@ -84,17 +78,17 @@ const untilNone = async (db: Db, statement: RawBuilder<unknown>): Promise<number
   }
 }
 
-const oldRunJobs = (before: string): RawBuilder<unknown> => sql`
+const oldRunJobs = (before: RawBuilder<string>): RawBuilder<unknown> => sql`
   delete from etl.run_jobs where (run_id, job_id) in (
     select w.run_id, w.job_id from etl.runs r join etl.run_jobs w on w.run_id = r.run_id
-    where r.state <> 'running' and r.finished_at < ${before}::timestamptz
+    where r.state <> 'running' and r.finished_at < ${before}
     order by w.run_id, w.job_id limit ${step} for update of w skip locked)`
 
 /** Those whose run is on record stay with it. */
-const oldProcesses = (before: string): RawBuilder<unknown> => sql`
+const oldProcesses = (before: RawBuilder<string>): RawBuilder<unknown> => sql`
   delete from etl.processes where process_id in (
     select p.process_id from etl.processes p
-    where p.ended_at < ${before}::timestamptz and not exists (select 1 from etl.runs r where r.process_id = p.process_id)
+    where p.ended_at < ${before} and not exists (select 1 from etl.runs r where r.process_id = p.process_id)
       and not exists (select 1 from etl.jobs j where j.holder = p.process_id)
     order by p.process_id limit ${step} for update of p skip locked)`
 

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { Release, ReleasedData } from '../core/release-month.ts'
 import { lockByName } from '../db/named-lock.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
 
 export interface HeardRelease extends Release {
@@ -49,19 +50,21 @@ export interface KnownRelease {
   readonly heardMs: number
 }
 
-/** null: nothing is known. A day later than tomorrow cannot have been published. */
-export const newestRelease = async (db: Db, account: string, every: ReleasedData): Promise<KnownRelease | null> => {
-  const row = await db
+const heard = (db: Db) =>
+  db
     .selectFrom('etl.releases')
-    .select(['available_to', 'heard_at'])
+    .select(['account', 'every', 'available_to as availableTo'])
+    .select(sql<number>`floor(extract(epoch from heard_at) * 1000)::float8`.as('heardMs'))
+
+/** null: nothing is known. A day later than tomorrow cannot have been published. */
+export const newestRelease = async (db: Db, account: string, every: ReleasedData): Promise<KnownRelease | null> =>
+  (await heard(db)
     .where('account', '=', account)
     .where('every', '=', every)
     .where('available_to', '<=', sql<string>`(clock_timestamp() at time zone 'UTC')::date + 1`)
     .orderBy('available_to', 'desc')
     .limit(1)
-    .executeTakeFirst()
-  return row === undefined ? null : { availableTo: row.available_to, heardMs: Date.parse(row.heard_at) }
-}
+    .executeTakeFirst()) ?? null
 
 export interface WakingRelease extends KnownRelease {
   readonly account: string
@@ -69,22 +72,13 @@ export interface WakingRelease extends KnownRelease {
 }
 
 /** Releases that wake runs, heard after that moment, in the order they were heard. */
-export const releasesSince = async (db: Db, sinceMs: number): Promise<readonly WakingRelease[]> => {
-  const rows = await db
-    .selectFrom('etl.releases')
-    .select(['account', 'every', 'available_to', 'heard_at'])
+export const releasesSince = (db: Db, sinceMs: number): Promise<readonly WakingRelease[]> =>
+  heard(db)
     .where('wakes', '=', true)
     .where('heard_at', '>', new Date(sinceMs).toISOString())
     .orderBy('heard_at')
     .orderBy('release_id')
     .execute()
-  return rows.map(({ account, every, available_to, heard_at }) => ({
-    account,
-    every,
-    availableTo: available_to,
-    heardMs: Date.parse(heard_at),
-  }))
-}
 
 /** The subscription that the account has; null: none. */
 export const subscriptionOf = async (db: Db, account: string, every: ReleasedData): Promise<string | null> => {
@@ -102,9 +96,7 @@ export const keepSubscription = async (db: Db, account: string, every: ReleasedD
     .insertInto('etl.subscriptions')
     .values({ account, every, subscription_id: subscriptionId })
     .onConflict((conflict) =>
-      conflict
-        .columns(['account', 'every'])
-        .doUpdateSet({ subscription_id: subscriptionId, made_at: sql<string>`clock_timestamp()` }),
+      conflict.columns(['account', 'every']).doUpdateSet({ subscription_id: subscriptionId, made_at: databaseNow }),
     )
     .execute()
 }
@@ -166,7 +158,7 @@ export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickCl
 export const finishTick = async (db: Db, pipeline: string, dueMs: number, runId: number | null): Promise<void> => {
   await db
     .updateTable('etl.ticks')
-    .set({ run_id: runId, finished_at: sql<string>`clock_timestamp()` })
+    .set({ run_id: runId, finished_at: databaseNow })
     .where('pipeline', '=', pipeline)
     .where('due_at', '=', new Date(dueMs).toISOString())
     .execute()

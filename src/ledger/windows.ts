@@ -1,6 +1,7 @@
 // What is known of a pipeline's windows as a whole: closed or open, when the service was last seen to have released nothing for them.
 import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
+import { databaseNow } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
 import { type Counts, type Maybe, query, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
@@ -139,8 +140,8 @@ export const wholeWindow = async (
 export const noteLookedAt = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<void> => {
   await db
     .insertInto('etl.windows')
-    .values({ pipeline_id: pipelineId, window_from: windowFrom, looked_at: sql<string>`clock_timestamp()` })
-    .onConflict((on) => on.columns(['pipeline_id', 'window_from']).doUpdateSet({ looked_at: sql<string>`clock_timestamp()` }))
+    .values({ pipeline_id: pipelineId, window_from: windowFrom, looked_at: databaseNow })
+    .onConflict((on) => on.columns(['pipeline_id', 'window_from']).doUpdateSet({ looked_at: databaseNow }))
     .execute()
 }
 
