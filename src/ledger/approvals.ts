@@ -42,7 +42,7 @@ export const waitingApproval = async (db: Db, pipelineId: number, kind: Approval
   (await db
     .selectFrom('etl.approvals')
     .select(['approval_id as approvalId', 'digest', 'reports', asNumber('units').as('units'), asNumber('credits').as('credits')])
-    .select((eb) => eb.not(eb.exists(unpricedOf(eb))).$castTo<boolean>().as('priced'))
+    .select((eb) => sql<boolean>`not exists ${unpricedOf(eb)}`.as('priced'))
     .where('pipeline_id', '=', pipelineId)
     .where('kind', '=', kind)
     .where('state', '=', 'waiting')

@@ -5,7 +5,7 @@ import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, numberOf, type Numbers, query } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
-import { isClaimedBy, lockJob } from './claim-fence.ts'
+import { jobRow, lockJob, setClaimed } from './claim-fence.ts'
 import { type PurseOf, type Spent, type SpentNow, spentOf } from './spent.ts'
 
 /** Whose budgets they are. */
@@ -126,16 +126,16 @@ export const extraLeft = (period: 'month' | 'day', limit: number, spent: Spent):
 }
 
 /** Part of a range that a person named, or approved by one. */
-export const isBeyondUsual = async (db: Db, { jobId }: ClaimedJob): Promise<boolean> => {
-  const row = await db.selectFrom('etl.jobs').select('wanted_by').where('job_id', '=', String(jobId)).executeTakeFirst()
+export const isBeyondUsual = async (db: Db, claim: ClaimedJob): Promise<boolean> => {
+  const row = await jobRow(db, claim).select('wanted_by').executeTakeFirst()
   return row !== undefined && ['range', 'force', 'approval'].includes(row.wanted_by)
 }
 
 /** Throws QUOTA_EXHAUSTED where not even what the report was once thought to cost is left; 1 credit where unknown. */
 export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promise<void> => {
   if (!hasBudget(payer)) return
-  const job = db.selectFrom('etl.jobs').select('estimated_quota').where('job_id', '=', String(claim.jobId))
-  const estimated = numberOf((await job.executeTakeFirst())?.estimated_quota ?? null)
+  const row = await jobRow(db, claim).select('estimated_quota').executeTakeFirst()
+  const estimated = numberOf(row?.estimated_quota ?? null)
   await reserveBudget(db, { ...payer, estimated, unitKey: claim.box.key, isExtra: await isBeyondUsual(db, claim) }, false)
 }
 
@@ -149,13 +149,8 @@ export const reservePages = (db: Db, claim: ClaimedJob, payer: Payer, more: numb
   })
 
 /** Credits that stay set aside; 0: none. */
-export const setReserved = async (db: Db, claim: ClaimedJob, credits: number): Promise<void> => {
-  await db
-    .updateTable('etl.jobs')
-    .set({ reserved_credits: credits === 0 ? null : String(credits) })
-    .where(isClaimedBy(claim))
-    .execute()
-}
+export const setReserved = (db: Db, claim: ClaimedJob, credits: number): Promise<boolean> =>
+  setClaimed(db, claim, { reserved_credits: credits === 0 ? null : String(credits) })
 
 /** How long a report waits for those of newer months to be tried. */
 const giveWayMs = 1_000
@@ -179,6 +174,6 @@ export const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price:
 /** What is refused for its price keeps that price, so that it is not asked for again each night. Always throws. */
 export const keepPrice = async (db: Db, claim: ClaimedJob, estimated: number | null, error: unknown): Promise<never> => {
   if (isEtlError(error) && error.code === 'QUOTA_EXHAUSTED' && estimated !== null)
-    await db.updateTable('etl.jobs').set({ estimated_quota: estimated }).where(isClaimedBy(claim)).execute()
+    await setClaimed(db, claim, { estimated_quota: estimated })
   throw error
 }

@@ -1,8 +1,8 @@
 // What a process claims: a job under the fence of one claim, and the number it asks under. Every write that follows a claim names it.
-import { type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql, type UpdateObject } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { databaseNow } from '../db/database-clock.ts'
-import type { Db } from '../db/tables.ts'
+import type { Db, Tables } from '../db/tables.ts'
 import { type Flags, prepared, type Row } from '../db/typed-row.ts'
 
 /** What a write names of a claim. */
@@ -29,6 +29,20 @@ export const fenced = ({ jobId }: Claim): EtlError =>
 export const lockJob = async (db: Db, claim: Claim): Promise<void> => {
   const rows = await prepared(db)`select job_id from etl.jobs where ${isClaimedBy(claim)} for update`
   if (rows.length === 0) throw fenced(claim)
+}
+
+/** The job's row, whoever has it. */
+export const jobRow = (db: Db, { jobId }: Pick<Claim, 'jobId'>) => db.selectFrom('etl.jobs').where('job_id', '=', String(jobId))
+
+/** Sets columns of the job; false: it is not held under this claim any more, and nothing was written. @param also what must be true besides */
+export const setClaimed = async (
+  db: Db,
+  claim: Claim,
+  values: UpdateObject<Tables, 'etl.jobs'>,
+  also = sql<boolean>`true`,
+): Promise<boolean> => {
+  const rows = await db.updateTable('etl.jobs').set(values).where(isClaimedBy(claim)).where(also).returning('job_id').execute()
+  return rows.length > 0
 }
 
 /** What the process holds by the ledger's word. */
@@ -75,11 +89,10 @@ const takeAgain = async (db: Db, claims: readonly Claim[], holder: Claim['holder
 }
 
 /** The number the job was asked for under. Throws INTERNAL where nothing was asked for yet. */
-export const askNumberOf = async (db: Db, { jobId }: Claim): Promise<string> => {
-  const row = await db.selectFrom('etl.jobs').select('ask_number').where('job_id', '=', String(jobId)).executeTakeFirst()
-  if (row === undefined || row.ask_number === null)
-    throw new EtlError('INTERNAL', `Job ${jobId} has an answer and was never asked for; please report this defect.`)
-  return row.ask_number
+export const askNumberOf = async (db: Db, claim: Claim): Promise<string> => {
+  const askNumber = (await jobRow(db, claim).select('ask_number').executeTakeFirst())?.ask_number ?? null
+  if (askNumber !== null) return askNumber
+  throw new EtlError('INTERNAL', `Job ${claim.jobId} has an answer and was never asked for; please report this defect.`)
 }
 
 /** For pages that are read anew, whose answer is newer than that of the reading before. Draws a new number for the job and forgets an answer that turned out unusable; the number. Throws FENCED. */
@@ -100,12 +113,5 @@ export const askAnew = async (db: Db, claim: Claim): Promise<string> => {
 }
 
 /** Landing of the first pages of a walk that was stopped; null: there is none. */
-export const begunLanding = async (db: Db, { jobId }: Claim): Promise<string | null> => {
-  const row = await db.selectFrom('etl.jobs').select('begun_landing').where('job_id', '=', String(jobId)).executeTakeFirst()
-  return row?.begun_landing ?? null
-}
-
-/** null: there is none any more. */
-export const setBegun = async (db: Db, claim: Claim, landing: string | null): Promise<void> => {
-  await db.updateTable('etl.jobs').set({ begun_landing: landing }).where(isClaimedBy(claim)).execute()
-}
+export const begunLanding = async (db: Db, claim: Claim): Promise<string | null> =>
+  (await jobRow(db, claim).select('begun_landing').executeTakeFirst())?.begun_landing ?? null

@@ -75,17 +75,12 @@ export const endProcess = async (db: Db, { processId }: OwnProcess): Promise<voi
   await bury(db, processId)
 }
 
-/** When a process counts as dead. */
-export interface ReapOptions {
-  /**
-   * Whether a lease that is over is taken for a death. Not by who has just been away from the database, or could not renew its own: others had
-   * the same trouble. Default true.
-   */
-  readonly byLease?: boolean
-}
-
-/** Frees the jobs and closes the runs of processes that died, and sets times right that a wrong clock noted. Two small questions where there is nothing. */
-export const reapDead = async (db: Db, own: OwnProcess, { byLease = true }: ReapOptions = {}): Promise<void> => {
+/**
+ * Frees the jobs and closes the runs of processes that died, and sets times right that a wrong clock noted. Two small questions where there is nothing.
+ * @param byLease whether a lease that is over is taken for a death. Not by who has just been away from the database, or could not renew its own: others
+ * had the same trouble
+ */
+export const reapDead = async (db: Db, own: OwnProcess, byLease = true): Promise<void> => {
   await settleTimes(db)
   const here = { host: hostname(), boot: bootMark() }
   for (const one of await othersWithSomething(db, own.processId)) {

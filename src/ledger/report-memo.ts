@@ -9,7 +9,7 @@ import { numberOf } from '../db/typed-row.ts'
 import { affordable, giveWay, isBeyondUsual, keepPrice, type Payer, reserveBudget } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
-import { fenced, isClaimedBy, lockJob } from './claim-fence.ts'
+import { fenced, isClaimedBy, jobRow, lockJob, setClaimed } from './claim-fence.ts'
 import { unknownReports } from './purchases.ts'
 import { recordId } from './record-id.ts'
 import { isSameApi } from './spent.ts'
@@ -98,9 +98,8 @@ type Values = UpdateObject<Tables, 'etl.jobs'>
 const ms = (from: RawBuilder<unknown>, to: RawBuilder<unknown>) =>
   sql<number | null>`extract(epoch from ${to} - ${from})::float8 * 1000`
 
-const reportRow = (db: Db, { jobId }: ClaimedJob) =>
-  db
-    .selectFrom('etl.jobs')
+const reportRow = (db: Db, claim: ClaimedJob) =>
+  jobRow(db, claim)
     .select(['report_state as state', 'request_hash as requestHash', 'report_id as reportId', 'status_word as statusWord'])
     .select(['polls', 'retries', 'estimated_quota', 'used_quota'])
     .select([
@@ -109,7 +108,6 @@ const reportRow = (db: Db, { jobId }: ClaimedJob) =>
       ms(sql.ref('asked_at'), databaseNow).as('askedMsAgo'),
       ms(sql.ref('submitted_at'), databaseNow).as('submittedMsAgo'),
     ])
-    .where('job_id', '=', String(jobId))
     .executeTakeFirst()
 
 const current = async (db: Db, claim: ClaimedJob): Promise<ReportRecord | null> => {
@@ -125,16 +123,8 @@ const change = async (db: Db, claim: ClaimedJob, transition: Transition<ReportSt
 }
 
 /** False where nothing could be written. */
-const changed = async (db: Db, claim: ClaimedJob, transition: Transition<ReportState>, values: Values): Promise<boolean> => {
-  const rows = await db
-    .updateTable('etl.jobs')
-    .set({ ...values, updated_at: databaseNow })
-    .where(isClaimedBy(claim))
-    .where(mayBegin('report_state', transition))
-    .returning('job_id')
-    .execute()
-  return rows.length > 0
-}
+const changed = (db: Db, claim: ClaimedJob, transition: Transition<ReportState>, values: Values): Promise<boolean> =>
+  setClaimed(db, claim, { ...values, updated_at: databaseNow }, mayBegin('report_state', transition))
 
 /**
  * Idempotent. One statement first: once it was sent the server carries it out, behind whatever lock and whatever becomes of this process. Where it finds
@@ -180,23 +170,16 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
   const estimated = intent.estimatedQuota ?? numberOf(before.estimated_quota)
   const left = await reserveBudget(trx, { ...options, estimated, unitKey: claim.box.key, isExtra })
   if (estimated !== null) await giveWay(trx, claim, estimated, left)
-  await trx
-    .updateTable('etl.jobs')
-    .set({
-      run_id: runId,
-      ask_number: sql<string>`nextval('etl.ask_numbers')`,
-      asked_at: databaseNow,
-      report_state: 'intent',
-      tag_set_id: sql<number>`(select p.tag_set_id from etl.pipelines p where p.pipeline_id = etl.jobs.pipeline_id)`,
-      endpoint: intent.endpoint,
-      request: JSON.stringify(intent.request),
-      request_hash: intent.requestHash,
-      estimated_quota: estimated,
-      deadline_at: inMs(options.deadlineMs),
-      updated_at: databaseNow,
-    })
-    .where(isClaimedBy(claim))
-    .execute()
+  await setClaimed(trx, claim, {
+    ...{ run_id: runId, report_state: 'intent', endpoint: intent.endpoint, request_hash: intent.requestHash },
+    ask_number: sql<string>`nextval('etl.ask_numbers')`,
+    asked_at: databaseNow,
+    tag_set_id: sql<number>`(select p.tag_set_id from etl.pipelines p where p.pipeline_id = etl.jobs.pipeline_id)`,
+    request: JSON.stringify(intent.request),
+    estimated_quota: estimated,
+    deadline_at: inMs(options.deadlineMs),
+    updated_at: databaseNow,
+  })
 }
 
 /** The rows are locked so that a cancel that comes now waits for this intent, and one that came before is seen. */

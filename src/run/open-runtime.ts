@@ -286,7 +286,7 @@ const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
       if (silent >= renewEveryMs - tryAgainMs) renewedAt = now
       // Somebody's lock on a dead one's jobs must not keep this one from renewing.
       const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
-      await stopsWith(soon, () => reapDead(kysely, own, { byLease: now >= trustedFrom }))
+      await stopsWith(soon, () => reapDead(kysely, own, now >= trustedFrom))
       const strays = await stopsWith(soon, () => freeStrays(kysely, own))
       if (strays > 0) log.info({ jobs: strays }, 'jobs whose claim got no answer are given back')
       pause = tickMs

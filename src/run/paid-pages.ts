@@ -11,7 +11,7 @@ import { beginAlone, isPaid } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import type { Payload } from '../core/types.ts'
 import type { Completeness } from '../core/completeness.ts'
-import { begunLanding, setBegun } from '../ledger/claim-fence.ts'
+import { begunLanding, setClaimed } from '../ledger/claim-fence.ts'
 import { assertMayBuy } from '../ledger/warehouse.ts'
 
 export interface PaidPages {
@@ -236,7 +236,7 @@ export const begunWalk = ({ runtime, claim, signal }: JobWork): BegunWalk => {
     locator = kept
     parts = Promise.resolve(null)
     if (gone === null && kept === null) return
-    await setBegun(kysely, claim, kept)
+    await setClaimed(kysely, claim, { begun_landing: kept })
     if (gone !== null) await runtime.landing.remove(gone).catch(() => undefined)
   }
   return {

@@ -96,7 +96,7 @@ describe('a process is dead', () => {
 
   test('not by its lease for who has been away itself', async () => {
     const process = await newProcess(db, { leaseMs: -60_000 })
-    await reapDead(k(), own, { byLease: false })
+    await reapDead(k(), own, false)
     expect(await isAlive(process)).toBe(true)
   })
 
