@@ -1,6 +1,9 @@
 // A warehouse as analysts meet it: keywords of 50 domains in 2 countries over 24 months, made by the server itself.
 import type { Database } from '../src/db/connect.ts'
+import type { Definition } from '../src/core/types.ts'
 import { withSession } from '../src/db/session.ts'
+import type { Source } from '../src/extract/source.ts'
+import { fillLoadedWalks } from './night-ledger.ts'
 
 export const months = Array.from({ length: 24 }, (_, at) => new Date(Date.UTC(2024, at, 1)).toISOString().slice(0, 10))
 const domainCount = 50
@@ -14,7 +17,12 @@ const params = `'All', 'Total', 'All'`
  * Months that are there stay: a filling that was stopped goes on.
  * @param rows of all months together; rounded to whole units
  */
-export const fillKeywords = async (database: Database, rows: number, log: (text: string) => void): Promise<void> => {
+export const fillKeywords = async (
+  database: Database,
+  pipeline: { readonly definition: Definition; readonly source: Source },
+  rows: number,
+  log: (text: string) => void,
+): Promise<void> => {
   const each = Math.round((rows * 1.1) / (months.length * domainCount * countryCount))
   await withSession(database.pool, async ({ client }) => {
     // Made and sorted once: it is the same in every month.
@@ -39,6 +47,13 @@ export const fillKeywords = async (database: Database, rows: number, log: (text:
       log(`${month}: ${rowCount} rows`)
     }
   })
+  const { rows: units } = await database.pool.query('select from etl.units limit 1')
+  const slices = Array.from({ length: domainCount }, (_, at) => `domain-${at + 1}.example`).flatMap((domain) => [
+    [domain, 'us'],
+    [domain, 'gb'],
+  ])
+  const said = months.map((month) => ({ month: month.slice(0, 7), updated: month, count: each }))
+  if (units.length === 0) await fillLoadedWalks(database, pipeline, { slices, months: said })
   await fillDimensions(database)
 }
 
@@ -51,7 +66,7 @@ const fillMonth = (
     difficulty, primary_intent, volume, zero_clicks_share, position, serp_features, _unit_id, _run_id, _revision, _loaded_at)
   select '${month}', domain, country, ${params}, keyword, url, (h % 100000) * (h % 7) / 100, (h % 1000) / 1000000.0, h % 100,
     (array['Informational', 'Commercial', 'Navigational', 'Transactional'])[1 + n % 4], 100 + n % 50000, (n % 100) / 100.0, 1 + h % 90,
-    case h % 3 when 0 then array['news', 'video'] when 1 then array['shopping'] end, 1, 1, 1, now()
+    case h % 3 when 0 then array['news', 'video'] when 1 then array['shopping'] end, 1, 1, 1, now() - interval '2 days'
   from (select *, abs(hashint4(n * 131 + d * 7 + extract(month from '${month}'::date)::int)::bigint) as h from pool) made where h % 11 <> 0`
 
 const fillDimensions = async ({ pool }: Database): Promise<void> => {

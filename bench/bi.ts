@@ -51,10 +51,11 @@ interface Filled {
 
 const prepare = async (database: Database): Promise<Filled> => {
   await migrate(database, { folders: [] })
-  const { definitions } = await openDefinitions(join(dirname(import.meta.dirname), 'pipelines'), [])
+  const { definitions, sources } = await openDefinitions(join(dirname(import.meta.dirname), 'pipelines'), [])
   const definition = definitions.find(({ pipeline }) => pipeline === 'keywords')
-  if (definition === undefined) throw new Error('pipelines/ has no keywords')
-  if (!options['as-it-is'] && !options.loading) await fillKeywords(database, Number(options.rows), log)
+  const source = sources.get(definition?.source ?? '')
+  if (definition === undefined || source === undefined) throw new Error('pipelines/ has no keywords')
+  if (!options['as-it-is'] && !options.loading) await fillKeywords(database, { definition, source }, Number(options.rows), log)
   const marts = await loadMarts([])
   if (!options.loading) {
     const started = performance.now()

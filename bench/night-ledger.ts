@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { asksOf, metricsOf } from '../src/core/asks.ts'
 import type { Definition } from '../src/core/types.ts'
+import type { Database } from '../src/db/connect.ts'
 import type { Db } from '../src/db/tables.ts'
 import type { Source } from '../src/extract/source.ts'
 import { registerPipeline } from '../src/ledger/pipelines.ts'
@@ -11,7 +12,7 @@ import type { NightWorld } from './night-world.ts'
 const domainsAReport = 100
 
 /** What the service says of a month's keywords, of whichever domain. */
-interface Said {
+export interface Said {
   readonly month: string
   readonly updated: string
   readonly count: number
@@ -50,7 +51,7 @@ interface Asked {
 const firstDay = (month: string | undefined): RawBuilder<unknown> => sql`${`${month}-01`}::date`
 
 const shapeOf = (asks: string, metrics: readonly string[]): RawBuilder<unknown> =>
-  sql`(select etl.shape_of(${asks}, ${[...metrics]}::text[], null, null, null, null, null) as shape_id)`
+  sql`(select etl.shape_of(${asks}, ${[...metrics]}::text[], null, null, null, null, null, null) as shape_id)`
 
 const fillReports = async (db: Db, pipelineId: number, months: readonly string[], { asks, metrics }: Asked): Promise<void> => {
   const [from, last] = [firstDay(months[0]), firstDay(months.at(-1))]
@@ -79,6 +80,22 @@ const fillReports = async (db: Db, pipelineId: number, months: readonly string[]
     await sql`insert into etl.units (pipeline_id, window_from, slice_id, ask_number, answer_id)
       select ${pipelineId}, ${firstDay(month)}, s, a.ask_number, a.answer_id from etl.answers a, unnest(a.slice_ids) s
       where a.pipeline_id = ${pipelineId} order by s`.execute(db)
+}
+
+/** A walk for each slice in each of the months, as loaded. */
+export const fillLoadedWalks = async (
+  database: Database,
+  { definition, source }: { readonly definition: Definition; readonly source: Source },
+  said: { readonly slices: readonly (readonly string[])[]; readonly months: readonly Said[] },
+): Promise<void> => {
+  const { kysely, pool } = database
+  const { pipelineId } = await kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))
+  await pool.query(
+    `insert into etl.slices (pipeline_id, "values", wanted_since) select $1, string_to_array(s, ' '), 1 from unnest($2::text[]) s`,
+    [pipelineId, said.slices.map((values) => values.join(' '))],
+  )
+  const asked: Asked = { asks: asksOf(definition), metrics: metricsOf(definition) }
+  for (const month of said.months) await fillWalks(kysely, pipelineId, month, asked)
 }
 
 /** Asked for two months ago and confirmed since by the nights' full checks: none is in its turn, and each window has loads that are older. */
