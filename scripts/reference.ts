@@ -20,7 +20,7 @@ const retries: Readonly<Record<Retry, string>> = { now: 'at once', later: 'later
 
 const errors = (): string =>
   table(
-    ['code', 'meaning', 'tried again by itself', 'the unit becomes'],
+    ['code', 'meaning', 'retried in the same run', 'the unit becomes'],
     Object.entries(errorCodes).map(([code, { meaning, retry, state }]) => [`\`${code}\``, meaning, retries[retry], state]),
   )
 
