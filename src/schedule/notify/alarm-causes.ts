@@ -68,7 +68,7 @@ const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
       pipeline,
       grouping: 'late',
       message: `${pipeline} was due at ${timeIn(oldest, schedule.timeZone)} (${schedule.timeZone}) and has not run${soFar(missed.length)}; is \`millrace schedule\` running?`,
-      changed: 'Nobody took its tick, although the definition names a schedule.',
+      changed: 'No scheduler started it at its time, although the definition names a schedule.',
       nextStep: 'Start `millrace schedule` again, or run `millrace run` once; what is due is made up for.',
       details: { due_at: due, missed: missed.length },
     })
