@@ -44,7 +44,7 @@ export const lineageComments: Readonly<Record<string, string>> = {
     'When this value was replaced, its row vanished from the answer, or another version was published; NULL while it is current.',
   _version: "The pipeline's version the value is of.",
   is_current: 'Whether this is the value believed now.',
-  is_final: 'Whether the service is no longer asked for changes: the window lies behind the look-back. --force still asks.',
+  is_final: 'Whether the period is older than the look-back and its rows were not cut off at a limit. A full check or --force may still change it.',
   restated_at: 'When the row got another value than it was first loaded with; NULL where it never did.',
 }
 

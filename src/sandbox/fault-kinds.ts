@@ -56,7 +56,7 @@ export const faultKinds = {
   'key-refused': kind('any', 'HTTP 401 as for a wrong key'),
   'quota-exhausted': kind('any', 'HTTP 403 as for used-up credits'),
   'country-refused': kind('keywords', 'HTTP 400, code 103: the country is outside what the key may ask'),
-  'no-data': kind('keywords', "HTTP 401 in the service's other meaning: 'Data not found'"),
+  'no-data': kind('keywords', "HTTP 401 with 'Data not found', which is the service's answer if there are no data"),
   'count-drift': kind('keywords', '`keywords_count` is off by `by` (default 1)'),
   'last-updated-drift': kind('keywords', '`meta.last_updated` is a day later'),
   'row-moves': kind(
@@ -86,7 +86,7 @@ export const faultKinds = {
   'extra-row': kind('submit', 'the count leaves the row `row` out; the file has it'),
   'cut-line-end': kind('submit', 'the file ends `by` bytes (default 1) early, within its last line end'),
   'wrong-content-type': kind('download', 'CSV is called JSON, and JSON CSV'),
-  'key-echo': kind('keywords', 'the answer names the key: `meta.request` (on `submit`: a column `asked_with` of the report)'),
+  'key-echo': kind('keywords', 'the answer contains the key: in `meta.request` (on `submit`: in a column `asked_with` of the report)'),
   'report-retry': kind('status', 'the status word is `retry`'),
   'unknown-status-word': kind('status', 'the status word is `word` (default `warming_up`)'),
   'done-without-link': kind('status', 'a finished report is announced without its link'),

@@ -28,7 +28,7 @@ export const optionsSchema = z.strictObject({
   port: z.int().min(0).max(65_535).default(0).describe('port on 127.0.0.1; 0: any free one'),
   apiKey: z.string().min(1).default('sandbox-key').describe('the API key it accepts'),
   batchApiKey: z.string().min(1).nullable().default(null).describe('a key of its own for the batch endpoints'),
-  seed: z.int().default(1).describe('another seed is another world of data'),
+  seed: z.int().default(1).describe('another seed gives other data'),
   keywordsPerDomain: count.default(400).describe('keywords of a domain, country and month'),
   keywordsByDomain: z.record(z.string(), count).default({}).describe('the same for single domains; 0: no data'),
   maxLimit: z.int().positive().default(2000).describe('largest limit of the keyword endpoint'),
@@ -38,9 +38,9 @@ export const optionsSchema = z.strictObject({
   requestsPerSecond: z.number().positive().nullable().default(10).describe('null: no limit'),
   retryAfter: z.enum(['none', 'seconds', 'date']).default('none').describe('Retry-After with 429: none, seconds, date'),
   openReports: z.int().positive().default(100).describe('unfinished reports allowed at once'),
-  mostValues: most.describe('domains, countries or categories one report may ask for'),
-  mostMonths: most.describe('months one report may span'),
-  mostCells: most.describe('domains x countries x periods of one report'),
+  mostValues: most.describe('the most domains, countries or categories of one report'),
+  mostMonths: most.describe('the most months of one report'),
+  mostCells: most.describe('the most cells of one report: domains x countries x periods'),
   refusedDomains: z.array(z.string()).default([]).describe('domains no report may ask for'),
   refusedMonths: z.array(month).default([]).describe('months no report may ask for'),
   quota: count.nullable().default(null).describe('credits of the key; null: unlimited'),
@@ -54,7 +54,7 @@ export const optionsSchema = z.strictObject({
   extensions: z
     .boolean()
     .default(true)
-    .describe('exactly the interface where false: no endpoint, parameter, field or limit beyond it'),
+    .describe('extensions are endpoints, parameters, fields and limits that the service itself does not have'),
   downloadHost: off.describe('serve downloads from a second port'),
   gzip: z.enum(['off', 'encoding', 'file']).default('off').describe('downloads: off, encoding (Content-Encoding), file (.gz)'),
   csv: csvSchema.prefault({}).describe('how CSV is written; months: date, month; nulls: empty, null, mixed'),
@@ -63,8 +63,8 @@ export const optionsSchema = z.strictObject({
     .union([z.iso.date(), z.iso.datetime({ offset: true }), z.custom<() => number>((value) => typeof value === 'function')])
     .nullable()
     .default(null)
-    .describe('the date it is, for publication; in code also a function to milliseconds; null: the real clock'),
-  restate: z.array(month).default([]).describe('months whose values differ from those without it'),
+    .describe("today's date, which decides what is published; in code also a function that returns milliseconds; null: the real clock"),
+  restate: z.array(month).default([]).describe('months that answer with restated values'),
   faults: z.array(faultSchema).default([]).describe('the [faults](#faults) that act'),
   historyMonths: z.int().positive().default(61).describe('months back to the oldest one that can be asked for'),
   lateDays: z.int().min(0).max(18).default(0).describe('days by which the newest month appears late'),
@@ -117,7 +117,7 @@ export const sandboxFlags: readonly { readonly flags: string; readonly descripti
     flags: '--like <service>',
     description: "own: this sandbox (default); vendor: prices, limits and refusals as the service's documentation has them",
   },
-  { flags: '--options <json>', description: 'any option by its name, as JSON or the file it is in; of --like vendor its own' },
+  { flags: '--options <json>', description: 'any option by its name, as JSON or as a file with JSON; with --like vendor, its options' },
 ]
 
 /** Commander's options as options of the sandbox. Throws USAGE where --options cannot be read. */

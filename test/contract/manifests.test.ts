@@ -21,7 +21,7 @@ const images = { Dockerfile: readFileSync(join(root, 'Dockerfile'), 'utf8'), tem
 
 describe('a Dockerfile', () => {
   test('of a warehouse takes along a packed Millrace that lies beside package.json', () => {
-    expect(images.template).toMatch(/^COPY package\.json [^\n]*\*\.tgz \.\/$[^]*^RUN npm install/m)
+    expect(images.template).toMatch(/^COPY package\.json [^\n]*\*\.tgz \.\/$[\s\S]*^RUN npm install/m)
   })
 
   test.for(Object.entries(images))('%s has no problem', ([name, text]) => {
