@@ -8,7 +8,7 @@ import { claimJobs } from '../src/ledger/claim.ts'
 import { createCursor } from '../src/ledger/claim-cursor.ts'
 import { type OwnProcess, registerProcess } from '../src/ledger/processes.ts'
 import { finishRun, startRun } from '../src/ledger/runs.ts'
-import { finishJob } from '../src/ledger/end-claim.ts'
+import { finishJob } from '../src/ledger/claim-fence.ts'
 import { definitionFor, plan, range, sourceOf } from '../test/support/planning.ts'
 import { median } from './results.ts'
 

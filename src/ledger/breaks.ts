@@ -144,27 +144,23 @@ export const recordVersions = async (db: Db, runId: number): Promise<void> => {
       join etl.answers a on a.answer_id = l.answer_id and a.ask_number >= f.first
     where c.former <> c.data_version group by c.pipeline_id, f.first, c.data_version
     on conflict do nothing returning break_id::float8 as "breakId"`
-  for (const { breakId } of rows) await moveBack(db, breakId)
+  for (const { breakId } of rows) await extendBack(db, breakId, null)
   const older = await sql<Numbers<'breakId'> & Texts<'windowFrom'>>`
     select b.break_id::float8 as "breakId", min(l.window_from)::text as "windowFrom"
     from etl.loads l join etl.answers a on a.answer_id = l.answer_id
       join etl.breaks b on b.pipeline_id = l.pipeline_id and b.data_version = a.data_version and l.window_from < b.starts_on
     where l.run_id = ${runId}::bigint and l.outcome = 'loaded' group by 1`.execute(db)
-  for (const { breakId, windowFrom } of older.rows) {
-    await reachBack(db, breakId, windowFrom)
-    await moveBack(db, breakId)
-  }
+  for (const { breakId, windowFrom } of older.rows) await extendBack(db, breakId, windowFrom)
 }
 
-/** Cells of the window changed as the break has it. */
-export const reachBack = async (db: Db, breakId: number, windowFrom: IsoDate): Promise<void> => {
+/**
+ * Cells of the window changed as the break has it. It begins with the oldest of the windows before it, one after the other, whose every unit was asked for since:
+ * nothing before them was. @param windowFrom null: of none that is not known
+ */
+export const extendBack = async (db: Db, breakId: number, windowFrom: IsoDate | null): Promise<void> => {
   await query(
     db,
   )`update etl.breaks set seen_back_to = least(seen_back_to, ${windowFrom}::date) where break_id = ${breakId}::bigint`
-}
-
-/** The break begins with the oldest of the windows before it, one after the other, whose every unit was asked for since: nothing before them was. */
-export const moveBack = async (db: Db, breakId: number): Promise<void> => {
   await query(db)`
     with older as (
       select u.window_from, bool_and(u.ask_number >= b.ask_number) as is_new, b.seen_back_to

@@ -6,10 +6,9 @@ import type { Fingerprint, IsoDate, RowCounts } from '../core/types.ts'
 import { prepared, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
-import { fenced, lockJob } from './claim-fence.ts'
+import { fenced, finishJob, lockJob } from './claim-fence.ts'
 import { pointUnits, type UnitsOfJob } from './job-units.ts'
 import { closeQuarantine } from './quarantine.ts'
-import { finishJob } from './end-claim.ts'
 
 /** A window of an answer that was loaded. */
 export interface WindowLoad {

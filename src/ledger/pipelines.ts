@@ -150,41 +150,34 @@ const followLists = async (
   return { generation: generation + 1 }
 }
 
-interface Shape {
-  readonly pipeline_id: number
-  readonly window_every: string
-  readonly dimensions: readonly string[]
-}
-
 /** Other dimensions or windows are no matter as long as nothing was asked for: what was planned is forgotten. */
 const forgetUnasked = async (
   trx: Db,
-  definition: Definition,
-  { pipeline_id, window_every, dimensions }: Shape,
+  { pipeline, window, dimensions }: Definition,
+  former: Row<'etl.pipelines', 'pipeline_id' | 'window_every' | 'dimensions'>,
 ): Promise<void> => {
+  const { pipeline_id } = former
   const used = await trx
     .selectFrom('etl.units')
     .select('unit_id')
     .where('pipeline_id', '=', pipeline_id)
     .limit(1)
     .executeTakeFirst()
-  if (used !== undefined && window_every !== definition.window.every)
-    throw new EtlError(
-      'DEFINITION',
-      `${definition.pipeline} loads a ${definition.window.every} at a time, but its units were made for windows of a ${window_every}. ` +
-        'Two sizes would overlap in one table: write the former window.every, or raise version and write its migration.',
-    )
+  const names = dimensions.map(({ name }) => name)
   if (used !== undefined)
     throw new EtlError(
       'DEFINITION',
-      `for_each of ${definition.pipeline} names [${definition.dimensions.map(({ name }) => name).join(', ')}], but its units were made for [${dimensions.join(', ')}]. ` +
-        'Rows of both would mix in one table: raise version in the definition and write its migration.',
+      former.window_every === window.every
+        ? `for_each of ${pipeline} names [${names.join(', ')}], but its units were made for [${former.dimensions.join(', ')}]. ` +
+            'Rows of both would mix in one table: raise version in the definition and write its migration.'
+        : `${pipeline} loads a ${window.every} at a time, but its units were made for windows of a ${former.window_every}. ` +
+            'Two sizes would overlap in one table: write the former window.every, or raise version and write its migration.',
     )
   await trx.deleteFrom('etl.slices').where('pipeline_id', '=', pipeline_id).execute()
   await trx.deleteFrom('etl.windows').where('pipeline_id', '=', pipeline_id).execute()
   await trx
     .updateTable('etl.pipelines')
-    .set({ window_every: definition.window.every, dimensions: definition.dimensions.map(({ name }) => name) })
+    .set({ window_every: window.every, dimensions: names })
     .where('pipeline_id', '=', pipeline_id)
     .execute()
 }

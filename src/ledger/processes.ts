@@ -187,47 +187,35 @@ export const endLease = async (db: Db, name: string, { processId }: OwnProcess):
 
 /** Beyond what a lease lasts: so far ahead no process of this moment has noted anything. */
 const marginMs = 5_000
-const isAhead = (column: string, ms = marginMs): RawBuilder<boolean> =>
-  sql<boolean>`${sql.ref(column)} > clock_timestamp() + ${ms} * interval '1 millisecond'`
+const ahead = inMs(marginMs)
+
+/** By a clock that was ahead: they keep their distance from the moment they were written. */
+const openAhead = sql`select job_id from etl.jobs where state = 'open' and updated_at > ${ahead} order by job_id`
+const tooFar = sql`(updated_at - clock_timestamp())`
 
 /**
  * The lease of a process tells: it is renewed every few seconds, so that one which ends later than a new one would was written by another clock. Purchases keep their
  * time, for the guard counts by it: longer rather than too short. A job that is locked is left to the next look. Nothing to do is one small question.
  */
 const settleTimes = async (db: Db): Promise<void> => {
-  const fromFuture = isAhead('lease_until', leaseMs + marginMs)
+  const fromFuture = sql<boolean>`lease_until > ${inMs(leaseMs + marginMs)}`
   if ((await db.selectFrom('etl.processes').select('process_id').where(fromFuture).limit(1).execute()).length === 0) return
-  await db.transaction().execute(async (trx) => {
-    const back = (column: string) => sql<string>`${sql.ref(column)} - (updated_at - clock_timestamp())`
-    const openJobs = trx.selectFrom('etl.jobs').select('job_id').where('state', '=', 'open').where(isAhead('updated_at'))
-    await trx
-      .updateTable('etl.jobs')
-      .set({ not_before: back('not_before'), next_poll_at: back('next_poll_at'), deadline_at: back('deadline_at') })
-      .set({ updated_at: databaseNow })
-      .where('job_id', 'in', openJobs.orderBy('job_id').forUpdate().skipLocked())
-      .execute()
+  const corrections = [
+    sql`update etl.jobs set not_before = not_before - ${tooFar}, next_poll_at = next_poll_at - ${tooFar}, deadline_at = deadline_at - ${tooFar},
+      updated_at = clock_timestamp() where job_id in (${openAhead} for update skip locked)`,
     // Nights that are still to come have not been taken.
-    await trx.deleteFrom('etl.ticks').where(isAhead('due_at')).execute()
-    await trx.updateTable('etl.locks').set({ held_until: databaseNow }).where(isAhead('held_until')).execute()
+    sql`delete from etl.ticks where due_at > ${ahead}`,
+    sql`update etl.locks set held_until = clock_timestamp() where held_until > ${ahead}`,
     // Each at a moment of its own, since ticks bear them.
-    const before = sql`(select count(*) from etl.releases o where o.account = releases.account and o.heard_at >= releases.heard_at)`
-    await trx
-      .updateTable('etl.releases')
-      .set({ heard_at: sql<string>`clock_timestamp() - ${before} * interval '2 milliseconds'` })
-      .where(isAhead('heard_at', 0))
-      .execute()
-    await trx
-      .updateTable('etl.deliveries')
-      .set({ next_at: databaseNow })
-      .where('outcome', 'is', null)
-      .where(isAhead('next_at'))
-      .execute()
-    const atMost = (column: string) => sql<string>`least(${sql.ref(column)}, clock_timestamp())`
-    await trx
-      .updateTable('etl.pace')
-      .set({ changed_at: atMost('changed_at'), refused_at: atMost('refused_at'), trouble_seen_at: atMost('trouble_seen_at') })
-      .execute()
-    if ((await openJobs.limit(1).execute()).length > 0) return
-    await trx.updateTable('etl.processes').set({ lease_until: leaseEnd }).where(fromFuture).execute()
+    sql`update etl.releases r set heard_at = clock_timestamp() - interval '2 milliseconds' * (
+        select count(*) from etl.releases o where o.account = r.account and o.heard_at >= r.heard_at)
+      where r.heard_at > clock_timestamp()`,
+    sql`update etl.deliveries set next_at = clock_timestamp() where outcome is null and next_at > ${ahead}`,
+    sql`update etl.pace set changed_at = least(changed_at, clock_timestamp()), refused_at = least(refused_at, clock_timestamp()),
+      trouble_seen_at = least(trouble_seen_at, clock_timestamp())`,
+    sql`update etl.processes set lease_until = ${leaseEnd} where ${fromFuture} and not exists (${openAhead})`,
+  ]
+  await db.transaction().execute(async (trx) => {
+    for (const correction of corrections) await correction.execute(trx)
   })
 }

@@ -7,8 +7,7 @@ import type { Db, JobsTable, RunJobsTable } from '../db/tables.ts'
 import { type Numbers, query, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
-import { fenced, type Claim, isClaimedBy } from './claim-fence.ts'
-import type { Reason } from './end-claim.ts'
+import { type Claim, fenced, isClaimedBy, type Reason } from './claim-fence.ts'
 
 /** What one of the new jobs asks for: every combination again. */
 export interface JobPart {

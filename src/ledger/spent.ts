@@ -227,11 +227,12 @@ const differenceOf = (before: Reading, now: Reading): number | null => {
   }
   const requests = now.counted.requests - before.counted.requests
   const reports = now.counted.reports - before.counted.reports
-  if (isOnePurse) {
-    const all = charged('requests')
-    return all === null ? null : exact(all - requests - reports)
-  }
-  const [ofRequests, ofReports] = [charged('requests'), charged('credits')]
-  if (ofRequests === null && ofReports === null) return null
-  return exact((ofRequests === null ? 0 : ofRequests - requests) + (ofReports === null ? 0 : ofReports - reports))
+  const purses = isOnePurse
+    ? [{ said: charged('requests'), counted: requests + reports }]
+    : [
+        { said: charged('requests'), counted: requests },
+        { said: charged('credits'), counted: reports },
+      ]
+  const differences = purses.flatMap(({ said, counted }) => (said === null ? [] : said - counted))
+  return differences.length === 0 ? null : exact(differences.reduce((sum, one) => sum + one, 0))
 }

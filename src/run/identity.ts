@@ -27,6 +27,7 @@ import {
 } from '../ledger/warehouse.ts'
 import { databaseNowText } from '../db/database-clock.ts'
 import { type Evidence, isNewerElsewhere, readEvidence } from './evidence.ts'
+import { answerIn } from './open-answer.ts'
 import type { Progress } from './progress.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
@@ -342,16 +343,9 @@ const wholeManifest = async (landing: LandingStore, locator: string): Promise<Ma
 
 const foundAnswer = (
   locator: string,
-  { sha256, bytes, completeness }: Manifest,
+  manifest: Manifest,
   { asks, metrics }: { readonly asks: string; readonly metrics: readonly string[] },
-): FoundAnswer => ({
-  ...{ locator, sha256, bytes, asks, metrics },
-  fingerprint: completeness.fingerprint,
-  dataPoints: completeness.dataPoints,
-  usedQuota: completeness.usedQuota ?? null,
-  order: completeness.order ?? null,
-  dialect: completeness.dialect ?? null,
-})
+): FoundAnswer => ({ ...answerIn(locator, manifest), asks, metrics, usedQuota: manifest.completeness.usedQuota ?? null })
 
 interface FoundWalk {
   readonly locator: string

@@ -13,7 +13,7 @@ import { type JobWork, type LandedAnswer, type LoadResult, openJob, withoutDefin
 import { type Landed, land } from './land.ts'
 import { strayWords } from './judge.ts'
 import { loadAnswer } from './load-answer.ts'
-import { openAnswer } from './open-answer.ts'
+import { answerIn, openAnswer } from './open-answer.ts'
 import type { Runtime } from './runtime.ts'
 import { asEtlError, interruptedBy, settleJob } from './settle.ts'
 import { contextOf, type OpenContext } from './source-context.ts'
@@ -132,15 +132,8 @@ const loadLanded = async (work: JobWork, landed: Landed): Promise<void> => {
 /** From here on the job asks for nothing again: its answer is whole on disk. */
 const record = ({ runtime, claim, definition, source }: JobWork, { locator, manifest, completeness }: Landed): Promise<number> =>
   insertAnswer(runtime.database.kysely, claim, {
-    locator,
-    sha256: manifest.sha256,
-    bytes: manifest.bytes,
-    fingerprint: completeness.fingerprint,
-    dataPoints: completeness.dataPoints,
-    order: completeness.order ?? null,
-    dialect: completeness.dialect ?? null,
-    asks: asksOf(definition),
-    metrics: metricsOf(definition),
+    ...answerIn(locator, { ...manifest, completeness }),
+    ...{ asks: asksOf(definition), metrics: metricsOf(definition) },
     top: source.limitsOf?.(definition.params).top ?? null,
   })
 

@@ -3,12 +3,11 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type RowCounts, type Window, zeroCounts } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
-import { lockJob } from '../ledger/claim-fence.ts'
+import { finishJob, lockJob } from '../ledger/claim-fence.ts'
 import { type AnswerUnits, isGiven, passOver, type TakenUnits, takeUnits } from '../ledger/job-units.ts'
 import { recordLoad, recordTests, type WindowLoad } from '../ledger/loads.ts'
 import { insertQuarantine, type QuarantineEntry, supersede, supersedeReplaced } from '../ledger/quarantine.ts'
 import { recordRequests } from '../ledger/requests.ts'
-import { finishJob } from '../ledger/end-claim.ts'
 import {
   type Beside,
   cameOf,

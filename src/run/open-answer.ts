@@ -6,6 +6,15 @@ import { shaOnRecord } from '../ledger/answers.ts'
 import { ownNames } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'
 
+/** What the ledger keeps of a whole landing, but for what it was asked for. */
+export const answerIn = (
+  locator: string,
+  { sha256, bytes, completeness }: Pick<Manifest, 'sha256' | 'bytes' | 'completeness'>,
+) => ({
+  ...{ locator, sha256, bytes, fingerprint: completeness.fingerprint, dataPoints: completeness.dataPoints },
+  ...{ order: completeness.order ?? null, dialect: completeness.dialect ?? null },
+})
+
 interface OnRecord {
   readonly answerId: number
   /** Its locator. */

@@ -7,9 +7,8 @@ import { stopsWith } from '../db/stoppable.ts'
 import type { Db } from '../db/tables.ts'
 import {
   breaksOf,
+  extendBack,
   type KnownBreak,
-  moveBack,
-  reachBack,
   recordBreak,
   recordVersions,
   restatedBefore,
@@ -338,8 +337,8 @@ const isPartOf = (one: Restated & { readonly runId: number; readonly seenMs: num
 /** Older windows that were asked for since show how far back the change goes, and are of the new method once they are asked for whole. */
 const extend = async (trx: Db, known: readonly KnownBreak[], run: readonly Restated[]): Promise<void> => {
   for (const found of known) {
-    const older = run.filter((one) => one.windowFrom < found.startsOn && isOfBreak(one, found))
-    for (const { windowFrom } of older) await reachBack(trx, found.breakId, windowFrom)
-    if (older.length > 0) await moveBack(trx, found.breakId)
+    const older = run.filter((one) => one.windowFrom < found.startsOn && isOfBreak(one, found)).map((one) => one.windowFrom)
+    const [oldest] = older.toSorted()
+    if (oldest !== undefined) await extendBack(trx, found.breakId, oldest)
   }
 }

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { requestCancel } from '../../src/ledger/cancel-request.ts'
 import { claimJobs } from '../../src/ledger/claim.ts'
 import { createCursor } from '../../src/ledger/claim-cursor.ts'
-import { failJob, parkJob, returnJob } from '../../src/ledger/end-claim.ts'
+import { failJob, parkJob, returnJob } from '../../src/ledger/claim-fence.ts'
 import {
   bought,
   months,

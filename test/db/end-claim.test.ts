@@ -2,9 +2,8 @@
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
-import { lockJob, lostJobs } from '../../src/ledger/claim-fence.ts'
+import { failJob, finishJob, giveBackJobs, holdJob, lockJob, lostJobs, parkJob, returnJob } from '../../src/ledger/claim-fence.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
-import { failJob, finishJob, giveBackJobs, holdJob, parkJob, returnJob } from '../../src/ledger/end-claim.ts'
 import type { Db } from '../../src/db/tables.ts'
 import {
   type PipelineKit,

@@ -13,7 +13,7 @@ import {
 import { reapDead } from '../../src/ledger/processes.ts'
 import { recordRequests } from '../../src/ledger/requests.ts'
 import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
-import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/end-claim.ts'
+import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/claim-fence.ts'
 import { bringForward, endForgotten, joinOrphans, leaveUntakeable } from '../../src/ledger/wait-list.ts'
 import {
   bought,

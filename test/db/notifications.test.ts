@@ -5,7 +5,7 @@ import { releaseByPerson } from '../../src/ledger/release.ts'
 import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { deliverNext, syncNotifications } from '../../src/ledger/deliveries.ts'
-import { failJob, holdJob, parkJob } from '../../src/ledger/end-claim.ts'
+import { failJob, holdJob, parkJob } from '../../src/ledger/claim-fence.ts'
 import {
   type PipelineKit,
   newJob,

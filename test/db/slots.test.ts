@@ -9,7 +9,7 @@ import { silentLog } from '../../src/core/log.ts'
 import type { Db } from '../../src/db/tables.ts'
 import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { openJobs } from '../../src/ledger/runs.ts'
-import { finishJob, parkJob, returnJob } from '../../src/ledger/end-claim.ts'
+import { finishJob, parkJob, returnJob } from '../../src/ledger/claim-fence.ts'
 import { type LoopOptions, type SlotRuntime, type Work, workInSlots } from '../../src/run/work-loop.ts'
 import {
   type PipelineKit,
