@@ -64,12 +64,6 @@ export class WatchedClient extends pg.Client {
   }
 }
 
-/** Watches connections until they close. */
-interface StatementWatch {
-  add(client: WatchedClient): void
-  end(): Promise<void>
-}
-
 interface Look {
   readonly all: readonly WatchedClient[]
   readonly stopping: readonly WatchedClient[]
@@ -78,8 +72,8 @@ interface Look {
   readonly slow: readonly WatchedClient[]
 }
 
-/** One for a pool. @param config of the connection over which the server is asked; made when first needed. @param display the database as people know it */
-export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number, display: string): StatementWatch => {
+/** Watches the connections of a pool until they close. @param config of the connection over which the server is asked; made when first needed. @param display the database as people know it */
+export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number, display: string) => {
   const clients = new Set<WatchedClient>()
   const line = openLine(config, Math.min(lineMs, silenceMs))
   let looking = false
@@ -106,11 +100,11 @@ export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number
   }
   const timer = setInterval(() => void look(), Math.min(lookEveryMs, silenceMs / 4)).unref()
   return {
-    add: (client) => {
+    add: (client: WatchedClient): void => {
       clients.add(client)
       client.once('end', () => clients.delete(client))
     },
-    end: async () => {
+    end: async (): Promise<void> => {
       clearInterval(timer)
       await line.close()
     },

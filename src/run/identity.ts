@@ -186,14 +186,8 @@ const noteRun = async (place: Place, identity: Identity, runId: number): Promise
   await place.landing.notes.write(path, JSON.stringify(await claimOf(place, identity, identity.here)))
 }
 
-export interface OwnIdentity {
-  current(): Warehouse
-  /** Finds out anew, takes up what there is to take up, and notes the run. Before anything is planned or bought for it. */
-  begin(runId: number): Promise<void>
-}
-
 /** @param usesLanding false: the command lands and buys nothing, and nothing is looked for beside the landings */
-export const openIdentity = async (place: Place, usesLanding: boolean, progress: Progress): Promise<OwnIdentity> => {
+export const openIdentity = async (place: Place, usesLanding: boolean, progress: Progress) => {
   let own: Identity = await readIdentity(place.database.kysely)
   const settle = async (): Promise<void> => {
     const settled = await settleIdentity(place)
@@ -203,8 +197,9 @@ export const openIdentity = async (place: Place, usesLanding: boolean, progress:
   }
   if (usesLanding) await settle()
   return {
-    current: () => own,
-    begin: async (runId) => {
+    current: (): Warehouse => own,
+    /** Finds out anew, takes up what there is to take up, and notes the run. Before anything is planned or bought for it. */
+    begin: async (runId: number): Promise<void> => {
       if (!usesLanding) return
       await settle()
       await noteRun(place, own, runId)

@@ -3,15 +3,11 @@ import { createHash } from 'node:crypto'
 import { EtlError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { redact, secret } from '../core/redact.ts'
-import type { Definition } from '../core/types.ts'
+import type { Definition, RowCounts } from '../core/types.ts'
 import { version } from '../core/shipped.ts'
 
 /** What a run wrote of one pipeline. */
-interface WrittenRows {
-  readonly inserted: number
-  readonly updated: number
-  readonly ended: number
-}
+type WrittenRows = Pick<RowCounts, 'inserted' | 'updated' | 'ended'>
 
 interface Lineage {
   started(run: LineageRun): Promise<void>

@@ -147,17 +147,17 @@ const load = async (session: Session, turn: Turn, month: Window | null): Promise
   const beside = isFirst
     ? null
     : await openBeside(session, definition, { isTiny: answer.bytes <= tinyBytes, isNumbered: way === 'careful' })
-  const rows = planRows(loading, way === 'careful' || (points !== null && countsValues(points)))
+  const plan = planRows(loading, way === 'careful' || (points !== null && countsValues(points)))
   const columns = [...copiedColumns(definition).map(({ name }) => name), '_unit_id']
   const target = beside?.name ?? made ?? `data."${tableName(definition)}"`
   await inSpan('parse', { 'millrace.job': claim.box.key }, async () => {
-    const written = await copyRows(session, { target, columns }, counted(work, rowsOf(loading, rows, parsed)))
+    const written = await copyRows(session, { target, columns }, counted(work, rowsOf(loading, plan, parsed)))
     if (written !== parsed.rows) throw keptBack(target, parsed.rows, written)
   })
   if (beside !== null) await prepareBeside(session, beside, parsed.rows)
   const repeated = beside === null || way !== 'careful' ? null : await removeRepeated(session, definition, beside)
   if (repeated !== null) noteRepeats(definition, repeated.duplicates.size + repeated.conflicts.length > 0)
-  const read = { parsed, mark: rows.plan.mark, repeated }
+  const read = { parsed, mark: plan.mark, repeated }
   if ((await judgeWhole(loading, points, read)) === 'careful') return { over: 'careful' }
   const arrived: Arrived = { loading, read, beside, month, made }
   const settled = await inSpan('load', { 'millrace.job': claim.box.key, 'millrace.rows': parsed.read }, () =>

@@ -218,13 +218,6 @@ export const databaseSilenceMs = (settings: Settings): number => {
   return seconds * 1_000
 }
 
-interface Lease {
-  /** The connection of the lease, once there is one: it is free to ask also while all others wait for somebody's lock. */
-  line(): Db
-  /** The process has done: what it still holds is free for others at once. Never throws. */
-  end(): Promise<void>
-}
-
 const tickMs = 2_000
 const renewEveryMs = 4_000
 const tryAgainMs = 1_000
@@ -240,13 +233,15 @@ export const keepLease = async (
   own: OwnProcess,
   log: Log,
   onRenewed: (db: Db) => Promise<void> = async () => undefined,
-): Promise<Lease> => {
+) => {
   const stopping = new AbortController()
   const watched: Watched = { database, own, log, onRenewed, line: null }
   const watching = stopsWith(stopping.signal, () => watch(watched, stopping.signal))
   return {
-    line: () => watched.line?.kysely ?? database.kysely,
-    end: async () => {
+    /** The connection of the lease, once there is one: it is free to ask also while all others wait for somebody's lock. */
+    line: (): Db => watched.line?.kysely ?? database.kysely,
+    /** The process has done: what it still holds is free for others at once. Never throws. */
+    end: async (): Promise<void> => {
       stopping.abort()
       await watching
       // Where that fails its lease runs out.

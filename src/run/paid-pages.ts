@@ -194,17 +194,8 @@ export const begunOnly: Completeness = {
   dataPoints: null,
 }
 
-export interface BegunWalk {
-  /** A page that was landed before; null: it is to be asked for. */
-  page(part: number): Promise<HttpAnswer | null>
-  /** What came so far is kept in place of what was kept before. */
-  keep(locator: string): Promise<void>
-  /** The walk is over, or begins anew. */
-  drop(): Promise<void>
-}
-
-/** Of one job. */
-export const begunWalk = ({ runtime, claim, signal }: JobWork): BegunWalk => {
+/** What a job's walk has landed before it was stopped. */
+export const begunWalk = ({ runtime, claim, signal }: JobWork) => {
   const { kysely } = runtime.database
   let locator: string | null = null
   let parts: Promise<AsyncIterator<Payload> | null> | null = null
@@ -240,8 +231,13 @@ export const begunWalk = ({ runtime, claim, signal }: JobWork): BegunWalk => {
     if (gone !== null) await runtime.landing.remove(gone).catch(() => undefined)
   }
   return {
-    page: (part) => inTurn(() => next(part)),
-    keep: forget,
-    drop: () => forget(null),
+    /** A page that was landed before; null: it is to be asked for. */
+    page: (part: number): Promise<HttpAnswer | null> => inTurn(() => next(part)),
+    /** What came so far is kept in place of what was kept before. */
+    keep: (kept: string): Promise<void> => forget(kept),
+    /** The walk is over, or begins anew. */
+    drop: (): Promise<void> => forget(null),
   }
 }
+
+export type BegunWalk = ReturnType<typeof begunWalk>

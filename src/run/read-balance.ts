@@ -109,26 +109,14 @@ const forgetLonePages = (database: object): void => {
   known.delete(database)
 }
 
-/** A page whose bill may settle the price. */
-interface LonePage {
-  /** Reads the balance, right before the page is asked for: by then its money is set aside, and nobody else under that budget asks for any. */
-  look(): Promise<void>
-  /** What it cost by the balance; null: the balance does not tell. */
-  bill(): Promise<number | null>
-  /** Others may go on; to be called once, also where nothing came of it. */
-  end(): void
-  /** The same before it is tried again: no page came yet. */
-  leave(): void
-}
-
-/** Waits until no other page of this process is at it; null: the price is settled, or there is no way to see it. @param isBudgeted others wait for its bill */
+/** A page whose bill may settle the price. Waits until no other page of this process is at it; null: the price is settled, or there is no way to see it. @param isBudgeted others wait for its bill */
 export const beginAlone = async (
   work: JobWork,
   context: SourceContext,
   subject: PriceSubject,
   size: PurchaseSize,
   isBudgeted: boolean,
-): Promise<LonePage | null> => {
+) => {
   const { runtime, claim } = work
   const learning = learningOf(runtime.database, subject)
   while (!learning.isOver && learning.page !== null) await learning.page
@@ -154,17 +142,21 @@ export const beginAlone = async (
     let before: number | null = null
     let isLooking = false
     return {
-      look: async () => {
+      /** Reads the balance, right before the page is asked for: by then its money is set aside, and nobody else under that budget asks for any. */
+      look: async (): Promise<void> => {
         isLooking = true
         learning.alone += 1
         before = await read()
       },
-      bill: async () => {
+      /** What it cost by the balance; null: the balance does not tell. */
+      bill: async (): Promise<number | null> => {
         const now = before === null ? null : await read()
         return before === null || now === null || now > before ? null : exact(before - now)
       },
+      /** Others may go on; to be called once, also where nothing came of it. */
       end,
-      leave: () => {
+      /** The same before it is tried again: no page came yet. */
+      leave: (): void => {
         if (isLooking) learning.alone -= 1
         end()
       },

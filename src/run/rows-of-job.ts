@@ -12,18 +12,13 @@ import { cutRaw, longestRaw, type ParseReport, shortRaw } from '../parse/parse-r
 import { createUnitMark, type MarkedUnits, type MarkPlaces, type UnitMark } from '../parse/unit-mark.ts'
 import type { Loading } from './job-work.ts'
 
-/** How an answer is parsed for one job. */
-export interface RowsOfJob {
-  readonly plan: ParsePlan & { readonly mark: UnitMark }
-}
-
-/** @param countsValues whether values of measures are counted, which takes a look at every cell */
-export const planRows = ({ work, answer, units }: Loading, countsValues: boolean): RowsOfJob => {
+/** How an answer is parsed for one job. @param countsValues whether values of measures are counted, which takes a look at every cell */
+export const planRows = ({ work, answer, units }: Loading, countsValues: boolean): ParsePlan & { readonly mark: UnitMark } => {
   const { definition, source } = work
   const plan = compileParsePlan(definition, answer.box, source, answer.completeness.dialect)
   const constants = constantColumns(definition, answer.box).map(({ value }) => `\t${escapeCell(constantText(value))}`)
   const mark = createUnitMark(markedUnits(plan, { work, units }), placesOf({ work }, countsValues), constants.join(''))
-  return { plan: { ...plan, mark } }
+  return { ...plan, mark }
 }
 
 /** As PostgreSQL writes it. */
@@ -71,7 +66,7 @@ const placesOf = ({ work: { definition } }: Pick<Loading, 'work'>, countsValues:
 /** Rows as they are parsed. What was rejected or counted is in `parsed` and in the mark. Throws as the parser does, and INTERRUPTED. */
 export async function* rowsOf(
   { work, answer }: Loading,
-  { plan }: RowsOfJob,
+  plan: ParsePlan,
   parsed: ParseReport,
 ): AsyncGenerator<RowsChunk, void, void> {
   const parser = createAnswerParser(plan, parsed)
@@ -100,7 +95,7 @@ export interface ConflictRecord extends QuarantineEntry {
 /** Raw records of rows by their number, read again from the landing. */
 export const conflictRecords = async (loading: Loading, ordinals: ReadonlySet<number>): Promise<readonly ConflictRecord[]> => {
   if (ordinals.size === 0) return []
-  const { plan } = planRows(loading, false)
+  const plan = planRows(loading, false)
   const most = ordinals.size > few ? shortRaw : longestRaw
   const entries: ConflictRecord[] = []
   for await (const { raw, ...record } of readRecords(loading.answer.parts(), plan, ordinals))
