@@ -109,7 +109,6 @@ export const endTrouble = async (db: Db, account: string, place: string): Promis
   await db
     .updateTable('etl.pace')
     .set({ trouble_place: null, trouble_code: null, trouble_message: null, trouble_since: null, trouble_seen_at: null })
-    .where('account', '=', account)
-    .where('trouble_place', '=', place)
+    .where((eb) => eb.and({ account, trouble_place: place }))
     .execute()
 }

@@ -61,8 +61,7 @@ export const knownPipeline = async (
   (await trx
     .selectFrom('etl.pipelines')
     .select(['pipeline_id as pipelineId', 'window_every as windowEvery', 'dimensions', 'generation'])
-    .where('pipeline', '=', pipeline)
-    .where('version', '=', version)
+    .where((eb) => eb.and({ pipeline, version }))
     .where(sql<boolean>`parameters = ${JSON.stringify(parameters)}::jsonb`)
     .forNoKeyUpdate()
     .executeTakeFirst()) ?? null
@@ -133,11 +132,9 @@ const idOfKnownJob = async (
       ...{ report_state: 'submitted', report_id: reportId, holder: null, next_poll_at: null, deadline_at: null },
       ...{ submitted_at: sql<string>`coalesce(submitted_at, asked_at)`, fence: sql<string>`fence + 1` },
     })
-    .where('pipeline_id', '=', pipelineId)
-    .where('ask_number', '=', askNumber)
+    .where((eb) => eb.and({ pipeline_id: pipelineId, ask_number: askNumber }))
     .where('report_id', 'is', null)
-    .where('window_from', '=', window.from)
-    .where('window_to', '=', window.to)
+    .where((eb) => eb.and({ window_from: window.from, window_to: window.to }))
     .where(sql<boolean>`slice_ids @> ${[...sliceIds]}::integer[] and slice_ids <@ ${[...sliceIds]}::integer[]`)
     .where(mayBegin('report_state', reportTransitions['id adopted']))
     .returning('job_id')

@@ -43,9 +43,7 @@ export const waitingApproval = async (db: Db, pipelineId: number, kind: Approval
     .selectFrom('etl.approvals')
     .select(['approval_id as approvalId', 'digest', 'reports', asNumber('units').as('units'), asNumber('credits').as('credits')])
     .select((eb) => sql<boolean>`not exists ${unpricedOf(eb)}`.as('priced'))
-    .where('pipeline_id', '=', pipelineId)
-    .where('kind', '=', kind)
-    .where('state', '=', 'waiting')
+    .where((eb) => eb.and({ pipeline_id: pipelineId, kind, state: 'waiting' }))
     .executeTakeFirst()) ?? null
 
 export type WaitingApproval = NonNullable<Awaited<ReturnType<typeof waitingApproval>>>
@@ -67,8 +65,7 @@ export const openApproval = async (trx: Db, ask: ToApprove): Promise<string> => 
     await trx
       .updateTable('etl.jobs')
       .set({ approval_id })
-      .where('approval_id', '=', former.approvalId)
-      .where('guard', '=', 'needs approval')
+      .where((eb) => eb.and({ approval_id: former.approvalId, guard: 'needs approval' }))
       .execute()
   return approval_id
 }
@@ -179,8 +176,7 @@ export const approveIn = async (trx: Db, pipelineId: number, by: string): Promis
     .selectFrom('etl.approvals as a')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
     .select(['a.approval_id', 'a.units', 'a.reports', 'a.credits', 'p.pipeline', 'p.version'])
-    .where('a.pipeline_id', '=', pipelineId)
-    .where('a.state', '=', 'waiting')
+    .where((eb) => eb.and({ 'a.pipeline_id': pipelineId, 'a.state': 'waiting' }))
     .orderBy('a.approval_id')
     .execute()
   const approved: Approved[] = []

@@ -52,8 +52,7 @@ export const jobsClaimedBy = async (db: Db, processId: number): Promise<Claim[]>
   const rows = await db
     .selectFrom('etl.jobs')
     .select(['job_id', 'fence'])
-    .where('holder', '=', processId)
-    .where('state', '=', 'open')
+    .where((eb) => eb.and({ holder: processId, state: 'open' }))
     .execute()
   return rows.map((row) => ({ jobId: row.job_id, fence: row.fence, holder: processId }))
 }

@@ -22,8 +22,7 @@ export const knownReadings = async (
   const row = await db
     .selectFrom('etl.data_point_readings')
     .select('readings')
-    .where('account', '=', account)
-    .where('dataset', '=', dataset)
+    .where((eb) => eb.and({ account, dataset }))
     .executeTakeFirst()
   return row?.readings ?? null
 }
@@ -66,9 +65,7 @@ export const judgeHeldAgain = async (
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
     .leftJoin('etl.data_point_readings as r', (join) => join.on('r.account', '=', account).on('r.dataset', '=', dataset))
     .select('j.job_id')
-    .where('j.pipeline_id', '=', pipelineId)
-    .where('j.state', '=', 'held')
-    .where('j.error_code', '=', 'INCOMPLETE')
+    .where((eb) => eb.and({ 'j.pipeline_id': pipelineId, 'j.state': 'held', 'j.error_code': 'INCOMPLETE' }))
     .where('j.answer_id', 'is not', null)
     .orderBy('j.job_id')
     .forUpdate('j')

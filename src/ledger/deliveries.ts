@@ -129,8 +129,7 @@ const deliveriesOf = (db: Db, { target, event, told }: Telling) =>
   db
     .updateTable('etl.deliveries')
     .where((eb) => eb('notification_id', '=', eb.fn.any(eb.val(told.map(({ notificationId }) => String(notificationId))))))
-    .where('target', '=', target)
-    .where('event', '=', event)
+    .where((eb) => eb.and({ target, event }))
 
 const settle = async (db: Db, telling: Telling, problem: string | null): Promise<void> => {
   const nextAt = sql<string>`clock_timestamp() + least(interval '6 hours', interval '10 seconds' * power(3, attempts))`

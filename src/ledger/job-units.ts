@@ -234,8 +234,7 @@ export const answerOfAll = async (
     .innerJoin('etl.answers as a', 'a.answer_id', 'u.first')
     .select(['a.answer_id', 'a.sha256', 'a.source_last_updated', 'a.source_count', 'a.data_version'])
     .whereRef('u.last', '=', 'u.first')
-    .where('u.loaded', '=', String(cells))
-    .where('u.held', '=', '0')
+    .where((eb) => eb.and({ 'u.loaded': String(cells), 'u.held': '0' }))
     .executeTakeFirst()
   return row === undefined ? null : { answerId: Number(row.answer_id), sha256: row.sha256, fingerprint: fingerprintOf(row) }
 }

@@ -25,9 +25,7 @@ export const newestList = async (
   const row = await db
     .selectFrom('etl.lists')
     .select(['list_id as listId', 'values'])
-    .where('pipeline_id', '=', pipelineId)
-    .where('dimension', '=', dimension)
-    .where('state', '=', state)
+    .where((eb) => eb.and({ pipeline_id: pipelineId, dimension, state }))
     .orderBy('list_id', 'desc')
     .limit(1)
     .executeTakeFirst()
@@ -57,9 +55,7 @@ export const dissolveHeldList = async (trx: Db, { pipelineId, dimension }: ListO
   await trx
     .updateTable('etl.lists')
     .set({ state: 'dissolved', decided_at: databaseNow })
-    .where('pipeline_id', '=', pipelineId)
-    .where('dimension', '=', dimension)
-    .where('state', '=', 'held')
+    .where((eb) => eb.and({ pipeline_id: pipelineId, dimension, state: 'held' }))
     .execute()
 }
 
@@ -120,8 +116,7 @@ export const approveLists = async (db: Db, pipelines: readonly string[], by: str
       await trx
         .updateTable('etl.lists')
         .set({ state: 'taken', decided_at: databaseNow, decided_by: by })
-        .where('list_id', '=', list_id)
-        .where('state', '=', 'held')
+        .where((eb) => eb.and({ list_id, state: 'held' }))
         .execute()
       const message = `The list of ${dimension} as its query gives it was approved by a person (${by}).`
       await note(trx, { kind: 'approved', pipelineId, message })

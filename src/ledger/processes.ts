@@ -180,8 +180,7 @@ export const endLease = async (db: Db, name: string, { processId }: OwnProcess):
   await db
     .updateTable('etl.locks')
     .set({ held_until: null, held_by: null })
-    .where('name', '=', name)
-    .where('held_by', '=', processId)
+    .where((eb) => eb.and({ name, held_by: processId }))
     .execute()
 }
 

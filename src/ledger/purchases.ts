@@ -33,8 +33,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
     const other = await trx
       .selectFrom('etl.jobs')
       .select('job_id')
-      .where('account', '=', job.account)
-      .where('report_id', '=', reportId)
+      .where((eb) => eb.and({ account: job.account, report_id: reportId }))
       .where('job_id', '<>', String(jobId))
       .executeTakeFirst()
     if (other !== undefined) throw refused(jobId, `cannot take report ${reportId}: job ${other.job_id} has it`)

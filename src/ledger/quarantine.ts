@@ -53,8 +53,7 @@ export const supersede = async (db: Db, answerId: number, which: 'all' | 'strays
   await db
     .updateTable('etl.quarantine')
     .set({ state: 'superseded', resolved_at: databaseNow })
-    .where('answer_id', '=', String(answerId))
-    .where('state', '=', 'open')
+    .where((eb) => eb.and({ answer_id: String(answerId), state: 'open' }))
     .$if(which === 'strays', (open) => open.where('unit_id', 'is', null))
     .$if(typeof which === 'object', (open) => open.where((eb) => eb('unit_id', '=', eb.fn.any(eb.val([...which].map(String))))))
     .execute()

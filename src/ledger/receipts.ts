@@ -35,8 +35,7 @@ export const receiptWritten = async (db: Db, jobId: number, reportId: string): P
   await db
     .updateTable('etl.jobs')
     .set({ receipt_at: databaseNow })
-    .where('job_id', '=', String(jobId))
-    .where('report_id', '=', reportId)
+    .where((eb) => eb.and({ job_id: String(jobId), report_id: reportId }))
     .execute()
 }
 

@@ -33,9 +33,7 @@ export const recordRelease = (db: Db, { account, every, availableTo, heardBy }: 
 const takeBack = async (trx: Db, account: string, every: ReleasedData, availableTo: string): Promise<void> => {
   await trx
     .deleteFrom('etl.releases')
-    .where('account', '=', account)
-    .where('every', '=', every)
-    .where('heard_by', '=', 'poll')
+    .where((eb) => eb.and({ account, every, heard_by: 'poll' }))
     .where('available_to', '>', availableTo)
     .execute()
 }
@@ -59,8 +57,7 @@ const heard = (db: Db) =>
 /** null: nothing is known. A day later than tomorrow cannot have been published. */
 export const newestRelease = async (db: Db, account: string, every: ReleasedData): Promise<KnownRelease | null> =>
   (await heard(db)
-    .where('account', '=', account)
-    .where('every', '=', every)
+    .where((eb) => eb.and({ account, every }))
     .where('available_to', '<=', sql<string>`(clock_timestamp() at time zone 'UTC')::date + 1`)
     .orderBy('available_to', 'desc')
     .limit(1)
@@ -85,8 +82,7 @@ export const subscriptionOf = async (db: Db, account: string, every: ReleasedDat
   const row = await db
     .selectFrom('etl.subscriptions')
     .select('subscription_id')
-    .where('account', '=', account)
-    .where('every', '=', every)
+    .where((eb) => eb.and({ account, every }))
     .executeTakeFirst()
   return row?.subscription_id ?? null
 }
@@ -117,9 +113,7 @@ export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'h
   const rows = await db
     .updateTable('etl.jobs')
     .set({ not_before: sql<string>`least(not_before, ${soon})`, next_poll_at: sql<string>`least(next_poll_at, ${soon})` })
-    .where('job_id', '=', String(jobId))
-    .where('state', '=', 'open')
-    .where('report_state', '=', 'submitted')
+    .where((eb) => eb.and({ job_id: String(jobId), state: 'open', report_state: 'submitted' }))
     .where('holder', 'is', null)
     .returning('job_id')
     .execute()
@@ -127,8 +121,7 @@ export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'h
   const held = await db
     .selectFrom('etl.jobs')
     .select('job_id')
-    .where('job_id', '=', String(jobId))
-    .where('state', '=', 'open')
+    .where((eb) => eb.and({ job_id: String(jobId), state: 'open' }))
     .where('report_state', 'in', ['intent', 'submitted'])
     .where('holder', 'is not', null)
     .executeTakeFirst()
@@ -159,8 +152,7 @@ export const finishTick = async (db: Db, pipeline: string, dueMs: number, runId:
   await db
     .updateTable('etl.ticks')
     .set({ run_id: runId, finished_at: databaseNow })
-    .where('pipeline', '=', pipeline)
-    .where('due_at', '=', new Date(dueMs).toISOString())
+    .where((eb) => eb.and({ pipeline, due_at: new Date(dueMs).toISOString() }))
     .execute()
 }
 

@@ -178,8 +178,7 @@ const newestReading = (db: Db, api: string, account: string) =>
   db
     .selectFrom('etl.meter_readings')
     .selectAll()
-    .where('api', '=', api)
-    .where('account', '=', account)
+    .where((eb) => eb.and({ api, account }))
     .where('read_at', '>=', sql<string>`date_trunc('month', clock_timestamp() at time zone 'UTC') at time zone 'UTC'`)
     .orderBy('reading_id', 'desc')
     .limit(1)

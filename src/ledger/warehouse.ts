@@ -87,8 +87,7 @@ export const becomeCopy = (db: Db, from: Identity, epoch: number, reason: string
     const rows = await trx
       .updateTable('etl.warehouse')
       .set({ epoch, home: from.here, standing: 'copy', standing_reason: reason, standing_since: databaseNow })
-      .where('warehouse_id', '=', from.id)
-      .where('epoch', '=', from.epoch)
+      .where((eb) => eb.and({ warehouse_id: from.id, epoch: from.epoch }))
       .where('home', 'is not distinct from', from.home)
       .returning('epoch')
       .execute()
@@ -113,9 +112,7 @@ export const becomeReplaced = async (db: Db, { id, epoch }: Warehouse, reason: s
   await db
     .updateTable('etl.warehouse')
     .set({ standing: 'replaced', standing_reason: reason, standing_since: databaseNow })
-    .where('warehouse_id', '=', id)
-    .where('epoch', '=', epoch)
-    .where('standing', '=', 'own')
+    .where((eb) => eb.and({ warehouse_id: id, epoch, standing: 'own' }))
     .execute()
 }
 
@@ -151,8 +148,7 @@ export const becomeClone = (db: Db, here: string): Promise<void> =>
       await trx
         .updateTable('etl.former_names')
         .set({ is_ours: true })
-        .where('warehouse_id', '=', former.warehouse_id)
-        .where('epoch', '=', former.epoch)
+        .where((eb) => eb.and({ warehouse_id: former.warehouse_id, epoch: former.epoch }))
         .execute()
     const row = await trx
       .updateTable('etl.warehouse')
