@@ -1,7 +1,7 @@
 // Jobs there are already for units in scope: a run waits for them instead of asking for more.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
-import { type Counts, type Flags, type Maybe, query, type Row } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Maybe, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { type CellScope, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
@@ -106,23 +106,11 @@ export interface JoinableJob {
   readonly isApproved: boolean
 }
 
-type JoinableRow = Row<'etl.jobs', 'job_id' | 'window_from' | 'window_to' | 'slice_ids' | 'report_state' | 'answer_id'> &
-  Counts<'units'> &
-  Flags<'approved'>
-
 /** What a run would join. Reads only; of report jobs, which are few. */
-export const joinableJobs = async (db: Db, join: JoinScope): Promise<JoinableJob[]> => {
-  const rows = await query<JoinableRow>(db)`
+export const joinableJobs = (db: Db, join: JoinScope): Promise<JoinableJob[]> =>
+  query<JoinableJob>(db)`
     with ${joinable(join, sql`${isOf(join.frame.pipelineId)} and u.job_id is not null`)}
-    select job_id, units, window_from, window_to, slice_ids, report_state, answer_id, approved from joined order by job_id`
-  return rows.map((row) => ({
-    jobId: Number(row.job_id),
-    units: Number(row.units),
-    from: row.window_from,
-    to: row.window_to,
-    sliceIds: row.slice_ids,
-    isBought: row.answer_id !== null || ['submitted', 'ready', 'downloaded'].includes(row.report_state ?? ''),
-    isHere: row.answer_id !== null || row.report_state === 'downloaded',
-    isApproved: row.approved,
-  }))
-}
+    select job_id::float8 as "jobId", units::float8 as units, window_from as "from", window_to as "to", slice_ids as "sliceIds",
+      answer_id is not null or coalesce(report_state in ('submitted', 'ready', 'downloaded'), false) as "isBought",
+      answer_id is not null or report_state is not distinct from 'downloaded' as "isHere", approved as "isApproved"
+    from joined order by job_id`

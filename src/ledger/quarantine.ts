@@ -92,23 +92,9 @@ const rowsOf = (db: Db) =>
     .selectFrom('etl.quarantine as q')
     .innerJoin('etl.answers as a', 'a.answer_id', 'q.answer_id')
     .leftJoin('etl.unit_list as u', 'u.unit_id', 'q.unit_id')
-    .select([
-      asNumber('q.quarantine_id').as('quarantine_id'),
-      'u.unit_key',
-      asNumber('q.answer_id').as('answer_id'),
-      'q.pipeline',
-    ])
-    .select([
-      'q.state',
-      'a.landing',
-      'q.part',
-      asNumber('q.line').as('line'),
-      'q.column_name',
-      'q.reason',
-      'q.raw',
-      'q.created_at',
-    ])
-    .select(sql<number | null>`q.run_id::float8`.as('run_id'))
+    .select(['u.unit_key', 'q.pipeline', 'q.state', 'a.landing', 'q.part', 'q.column_name', 'q.reason', 'q.raw', 'q.created_at'])
+    .select([asNumber('q.quarantine_id').as('quarantine_id'), asNumber('q.answer_id').as('answer_id')])
+    .select([asNumber('q.line').as('line'), sql<number | null>`q.run_id::float8`.as('run_id')])
 
 /** A rejected record with where it came from; the line of the file, or its place in the page, counts from 1. */
 export type QuarantineRow = Awaited<ReturnType<ReturnType<typeof rowsOf>['executeTakeFirstOrThrow']>>

@@ -9,18 +9,10 @@ export const purchaseOf = async (db: Db, jobId: number) =>
   (await db
     .selectFrom('etl.jobs as j')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
-    .select([
-      'j.job_id',
-      'j.ask_number',
-      'j.asked_at',
-      'j.account',
-      'j.endpoint',
-      'j.request',
-      'j.request_hash',
-      'j.estimated_quota',
-    ])
-    .select(['j.report_id', 'j.receipt_at', databaseNow.as('noted_at'), 'p.pipeline', 'p.version as pipeline_version'])
-    .select(['p.parameters', 'p.source', 'p.window_every', 'p.dimensions', 'p.definition'])
+    .select(['j.job_id', 'j.ask_number', 'j.asked_at', 'j.account', 'j.endpoint', 'j.request', 'j.request_hash'])
+    .select(['j.estimated_quota', 'j.report_id', 'j.receipt_at', databaseNow.as('noted_at')])
+    .select(['p.pipeline', 'p.version as pipeline_version', 'p.parameters', 'p.source'])
+    .select(['p.window_every', 'p.dimensions', 'p.definition'])
     .where('j.job_id', '=', String(jobId))
     .where('j.report_state', 'is not', null)
     .where('j.ask_number', 'is not', null)

@@ -2,7 +2,7 @@
 // worked on again; the run that did it waits for it.
 import type { Selectable } from 'kysely'
 import type { Db, JobsTable, UnitsTable } from '../db/tables.ts'
-import { type Flags, type Numbers, query, type Row } from '../db/typed-row.ts'
+import { type Numbers, query } from '../db/typed-row.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
@@ -109,14 +109,12 @@ export interface Releasable {
 }
 
 /** Those of the units that are held, and those that were released before and are not settled yet. */
-export const releasable = async (db: Db, unitIds: readonly number[]): Promise<Releasable[]> => {
-  const rows = await query<Row<'etl.units', 'unit_id'> & Row<'etl.pipelines', 'pipeline'> & Flags<'asks'>>(db)`
-    select u.unit_id, p.pipeline, coalesce(j.state in ('held', 'open') and j.answer_id is null and j.guard = 'usual', false) as asks
+export const releasable = (db: Db, unitIds: readonly number[]): Promise<Releasable[]> =>
+  query<Releasable>(db)`
+    select u.unit_id::float8 as "unitId", p.pipeline, coalesce(j.state in ('held', 'open') and j.answer_id is null and j.guard = 'usual', false) as "asksService"
     from etl.units u join etl.pipelines p using (pipeline_id) left join etl.jobs j on j.job_id = u.job_id
     where u.unit_id = any(${unitIds.map(String)}::bigint[])
       and (u.held_answer_id is not null or j.state = 'held' or j.state = 'open' and j.released)`
-  return rows.map(({ unit_id, pipeline, asks }) => ({ unitId: Number(unit_id), pipeline, asksService: asks }))
-}
 
 /** Those of the numbers that are no unit's. */
 export const unknownUnits = async (db: Db, unitIds: readonly number[]): Promise<number[]> => {

@@ -60,18 +60,17 @@ export interface UnfinishedForce {
  * not stand in the way of buying anew.
  */
 export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unknown>>): Promise<UnfinishedForce | null> => {
-  const [row] = await query<Maybe<Row<'etl.runs', 'run_id' | 'started_at' | 'begun_at_ask'>>>(db)`
+  const [row] = await query<Maybe<UnfinishedForce>>(db)`
     with same as (
       select r.run_id, r.started_at, r.begun_at_ask, r.state = 'done' and not exists (select from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
           where w.run_id = r.run_id and w.outcome = 'waiting' and j.error_code is distinct from 'NOT_PUBLISHED') as is_finished
       from etl.runs r where r.command = 'backfill' and r.arguments = ${JSON.stringify(named)}::jsonb
         and r.started_at > clock_timestamp() - interval '7 days'
     )
-    select max(run_id) as run_id, min(started_at) as started_at, min(begun_at_ask) as begun_at_ask from same
+    select max(run_id)::float8 as "runId", min(started_at) as "startedAt", min(begun_at_ask) as since from same
     where run_id > coalesce((select max(run_id) from same where is_finished), 0)`
-  return row === undefined || row.run_id === null || row.started_at === null || row.begun_at_ask === null
-    ? null
-    : { runId: Number(row.run_id), startedAt: row.started_at, since: row.begun_at_ask }
+  const { runId = null, startedAt = null, since = null } = row ?? {}
+  return runId === null || startedAt === null || since === null ? null : { runId, startedAt, since }
 }
 
 /** The ask number at which the run began; null: there is no such run. */

@@ -74,16 +74,8 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     })
     if (request.dryRun)
       return {
-        applied,
-        published: [],
-        made: [],
-        changed: [],
-        removed: [],
-        kept: [],
-        statements,
-        display: database.display,
-        declared: null,
-        attributes: { changed: 0, ended: 0 },
+        ...{ applied, statements, display: database.display, published: [], made: [], changed: [], removed: [], kept: [] },
+        ...{ declared: null, attributes: { changed: 0, ended: 0 } },
       }
     if (fiscalYearFrom !== null) await setFiscalYear(database, fiscalYearFrom)
     // Recorded where they are published: a load that sees the one must see the other, or rows of it would lack in a new summary.
