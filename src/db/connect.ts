@@ -26,7 +26,7 @@ export interface Database {
   readonly embedded: boolean
   readonly url: Secret
   /** Ends the pool, and the embedded server unless another command uses it. */
-  close(options?: { keepRunning?: boolean }): Promise<void>
+  close(): Promise<void>
 }
 
 /** Which warehouse, and how patient its connections are. */
@@ -153,10 +153,10 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
     display: embedded === null ? display : `${display} (embedded)`,
     embedded: embedded !== null,
     url,
-    close: async (choice) => {
+    close: async () => {
       await Promise.race([pool.end(), setTimeout(farewellMs, undefined, { ref: false })])
       await watch.end()
-      await embedded?.release(choice)
+      await embedded?.release()
     },
   }
 }

@@ -26,8 +26,8 @@ export interface EmbeddedServer {
   readonly port: number
   /** Another command had started it. */
   readonly adopted: boolean
-  /** Stops the server unless somebody else is connected or `keepRunning` is set. */
-  release(options?: { keepRunning?: boolean }): Promise<void>
+  /** Stops the server unless somebody else is connected. */
+  release(): Promise<void>
 }
 
 const databaseName = 'warehouse'
@@ -77,10 +77,10 @@ const serverOf = (files: ServerFiles, password: Secret, port: number, adopted: b
   url: secret('embedded database', urlOf(password, port, databaseName)),
   port,
   adopted,
-  release: async (options) => {
+  release: async () => {
     setRef(presence, 'ref')
     await presence.end().catch(() => undefined)
-    if (options?.keepRunning !== true) await withServerLock(files.folder, () => stopWhenAlone(files, password, port))
+    await withServerLock(files.folder, () => stopWhenAlone(files, password, port))
   },
 })
 

@@ -13,7 +13,7 @@ import {
   showArrived,
 } from '../core/data-point-counts.ts'
 import { EtlError } from '../core/errors.ts'
-import type { Box, Definition } from '../core/types.ts'
+import type { Definition } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import { judgedBefore } from '../ledger/answers.ts'
 import { datasetOf, knownReadings, narrowReadings } from '../ledger/data-points.ts'
@@ -83,7 +83,7 @@ interface Refusal {
 }
 
 /** Of the settings that are open those by which the report is whole; that duplicates count only where nothing else fits. */
-const fittingSettings = (judging: Judging, { open, isFirst }: Refusal): Fitting => {
+const fittingSettings = (judging: Judging, { open, isFirst }: Refusal) => {
   const { agree } = compare(judging, open)
   const plain = agree.filter((reading) => !reading.endsWith('_with_duplicates'))
   return { settings: plain.length > 0 ? plain : agree, isFirst }
@@ -119,15 +119,7 @@ const refusalOf = async (judging: Judging): Promise<Refusal | null> => {
   }
 }
 
-interface Compared<Reading> {
-  readonly arrived: Arrived
-  readonly agree: readonly Reading[]
-}
-
-const compare = <Reading extends AnyReading>(
-  { announced, metrics, read }: Judging,
-  open: readonly Reading[],
-): Compared<Reading> => {
+const compare = <Reading extends AnyReading>({ announced, metrics, read }: Judging, open: readonly Reading[]) => {
   const arrived = arrivedOf(metrics, read, open)
   return { arrived, agree: agreeing(announced, arrived, open) }
 }
@@ -162,7 +154,9 @@ const isDoubtful = (
 }
 
 const coverageOf = ({ work: { definition }, answer: { box }, units }: Loading, { mark }: Read): Coverage => ({
-  mostRows: hasFreeDimension(definition) ? null : units.sliceIds.length * periodsIn(definition, box),
+  mostRows: hasFreeDimension(definition)
+    ? null
+    : units.sliceIds.length * windowsBetween(box.window.from, box.window.to, definition.period.every).length,
   share: mark.rows.reduce((sum, rows) => sum + (rows > 0 ? 1 : 0), 0) / mark.rows.length,
 })
 
@@ -171,9 +165,6 @@ const hasFreeDimension = (definition: Definition): boolean =>
   stagedKey(definition).some(
     ({ name, type }) => type !== 'date' && !definition.dimensions.some((dimension) => dimension.name === name),
   )
-
-/** Periods that a row can be for, at most. */
-const periodsIn = ({ period }: Definition, { window }: Box): number => windowsBetween(window.from, window.to, period.every).length
 
 /** What was compared. */
 interface Differing {
@@ -201,12 +192,7 @@ const doubtful = (found: Differing, agree: readonly DataPointReading[]): string 
 
 const fetchedAgain = 'Nothing was loaded; the report is downloaded once more, it is not bought again.'
 
-/** Settings by which the report would be whole. */
-interface Fitting {
-  readonly settings: readonly AnyReading[]
-  /** Whether it is the first of its dataset: what else may be counted is unknown then. */
-  readonly isFirst: boolean
-}
+type Fitting = ReturnType<typeof fittingSettings>
 
 /** @param file of the definition */
 const held = (fitting: Fitting, file: string): string =>

@@ -160,16 +160,6 @@ describe('the embedded PostgreSQL', () => {
     await server.release()
   })
 
-  test('stays up when asked to, for whoever comes next', async () => {
-    setUp()
-    const first = await startEmbedded(home)
-    await first.release({ keepRunning: true })
-    const second = await startEmbedded(home)
-    expect([second.adopted, second.port]).toEqual([true, first.port])
-    await second.release()
-    expect(existsSync(pidFile())).toBe(false)
-  })
-
   test('is not locked for good by a command that was killed while it held the lock', async () => {
     const script = `import { withServerLock } from '${source('embedded-data')}'
       import { mkdirSync } from 'node:fs'
