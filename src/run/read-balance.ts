@@ -16,31 +16,26 @@ import type { JobWork } from './job-work.ts'
 /** The questions are free, and the night does not wait for them; nor does a command that is told to stop while the ledger is locked. */
 const meterMs = 10_000
 
-/** Before the first such requests of a month: what they are compared with. */
-export const readMetersBefore = (runtime: Runtime, definitions: readonly Definition[], signal: AbortSignal): Promise<void> =>
-  eachMetered(runtime, definitions, signal, async (definition) => {
-    const of = meterOf(definition)
-    if (!(await hasReading(runtime.database.kysely, of))) await readMeter(runtime, definition, signal)
-  })
-
-/** After them. While other processes are at it nothing can be compared, and the last of them reads. */
-export const readMetersAfter = (runtime: Runtime, definitions: readonly Definition[], signal: AbortSignal): Promise<void> =>
-  eachMetered(runtime, definitions, signal, (definition) => readMeter(runtime, definition, signal))
-
-const meterOf = ({ source, account, pipeline }: Definition) => ({ api: apiNameOf(source), account, pipeline })
-
-const eachMetered = async (
-  { sources, log }: Runtime,
+/**
+ * Before the first such requests of a month: what they are compared with. And after them: while other processes are at it nothing can be compared, and the
+ * last of them reads.
+ */
+export const readMeters = async (
+  runtime: Runtime,
   definitions: readonly Definition[],
   signal: AbortSignal,
-  read: (definition: Definition) => Promise<void>,
+  when: 'before' | 'after',
 ): Promise<void> => {
+  const { sources, log, database } = runtime
   const metered = definitions.filter(({ source }) => sources.get(source)?.meter !== undefined)
   for (const { definitions: group } of accountsOf(metered)) {
     const [first] = group
     if (first === undefined || signal.aborted) continue
+    const read = async (): Promise<void> => {
+      if (when === 'after' || !(await hasReading(database.kysely, meterOf(first)))) await readMeter(runtime, first, signal)
+    }
     const soon = AbortSignal.any([signal, AbortSignal.timeout(meterMs / 2)])
-    await stopsWith(soon, () => read(first)).catch((error: unknown) =>
+    await stopsWith(soon, read).catch((error: unknown) =>
       log.info(
         { account: first.account, error: messageOf(error) },
         'the service did not say what is left; credits are counted by price',
@@ -48,6 +43,8 @@ const eachMetered = async (
     )
   }
 }
+
+const meterOf = ({ source, account, pipeline }: Definition) => ({ api: apiNameOf(source), account, pipeline })
 
 const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSignal): Promise<void> => {
   const { database, progress } = runtime

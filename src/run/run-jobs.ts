@@ -38,7 +38,7 @@ import type { PlanCounts } from '../plan/plan-runtime.ts'
 import { pricesOf } from '../plan/price.ts'
 import { createLineage } from './lineage.ts'
 import { tellRunWaits } from './progress.ts'
-import { readMetersAfter, readMetersBefore } from './read-balance.ts'
+import { readMeters } from './read-balance.ts'
 import { publishAttributes } from './refresh-attributes.ts'
 import type { Runtime } from './runtime.ts'
 import { watchEvery, workLoop } from './work-loop.ts'
@@ -97,7 +97,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     const counts = planning ?? nothingPlanned
     const span = { 'millrace.run_id': runId, 'millrace.command': request.command, 'millrace.units': counts.units }
     if (counts.jobs > 0 && asks(request))
-      await inSpan('meter', span, () => readMetersBefore(runtime, request.definitions, request.signal))
+      await inSpan('meter', span, () => readMeters(runtime, request.definitions, request.signal, 'before'))
     const worked = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request)))
     const cancelled = planning === null || worked
     if (cancelled) return await endEarly(runtime, runId, started, counts, 'cancelled')
@@ -108,7 +108,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     if (request.signal.aborted) return await endEarly(runtime, runId, started, counts, 'interrupted')
     // A night that only sampled leaves it to the next that has something to do.
     if (counts.jobs > 0 && asks(request) && (await runSummary(kysely, runId)).quota_used > 0)
-      await inSpan('meter', span, () => readMetersAfter(runtime, request.definitions, request.signal))
+      await inSpan('meter', span, () => readMeters(runtime, request.definitions, request.signal, 'after'))
     if (asks(request)) await foretell(runtime, runId, request.definitions)
     const summary = withAside(await runSummary(kysely, runId), counts)
     const unanswered = summary.units.waiting > 0 ? await unitsOf(kysely, runId, 'waiting', unansweredCodes) : 0

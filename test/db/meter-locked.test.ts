@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { keepReading } from '../../src/ledger/spent.ts'
 import { registerPipeline } from '../../src/ledger/pipelines.ts'
-import { readMetersAfter, readMetersBefore } from '../../src/run/read-balance.ts'
+import { readMeters } from '../../src/run/read-balance.ts'
 import { definitionFor, runtimeFor, sourceOf } from '../support/planning.ts'
 import { testDatabase } from '../support/postgres.ts'
 
@@ -12,15 +12,15 @@ test('questions about credits end with the command although the ledger is locked
   const source = { ...sourceOf({ kind: 'walk' as const }), meter: async () => ({ requests: 1, credits: null }) }
   const definition = definitionFor(source, { domains: ['a.example'] })
   await db.database.kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))
-  const runtime = runtimeFor(db, { definition, source }) as unknown as Parameters<typeof readMetersBefore>[0]
+  const runtime = runtimeFor(db, { definition, source }) as unknown as Parameters<typeof readMeters>[0]
   const locker = await db.database.pool.connect()
   try {
     await locker.query('begin')
     await locker.query('lock table etl.jobs, etl.meter_readings in access exclusive mode')
-    for (const ask of [readMetersBefore, readMetersAfter]) {
+    for (const when of ['before', 'after'] as const) {
       const stop = new AbortController()
       let isOver = false
-      const asked = ask(runtime, [definition], stop.signal).then(() => {
+      const asked = readMeters(runtime, [definition], stop.signal, when).then(() => {
         isOver = true
       })
       await waitsForLock()
