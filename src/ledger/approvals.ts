@@ -135,16 +135,6 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
   return rows.length
 }
 
-/** What a person's word allowed. */
-export interface Approved {
-  readonly approvalId: number
-  readonly pipeline: string
-  readonly version: number
-  readonly units: number
-  readonly reports: number
-  readonly credits: number
-}
-
 /**
  * All that waits of the pipelines may be bought from here on, and is by the next run: the price that was seen is kept with who said so. Each pipeline is
  * a transaction of its own. @param pipelines names; empty: every one
@@ -169,40 +159,34 @@ const waitingOf = (db: Db, pipelines: readonly string[]): Promise<{ pipeline_id:
     .execute()
 
 /** The same within a transaction that has, or takes, the pipeline's lock. Of a night that is still planned only what is held by now is approved. */
-export const approveIn = async (trx: Db, pipelineId: number, by: string): Promise<Approved[]> => {
+export const approveIn = async (trx: Db, pipelineId: number, by: string) => {
   await lockPipeline(trx, pipelineId)
   await countApproval(trx, pipelineId)
-  const rows = await trx
+  const approved = await trx
     .selectFrom('etl.approvals as a')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
-    .select(['a.approval_id', 'a.units', 'a.reports', 'a.credits', 'p.pipeline', 'p.version'])
+    .select([asNumber('a.approval_id').as('approvalId'), 'p.pipeline', 'p.version'])
+    .select([asNumber('a.units').as('units'), 'a.reports', asNumber('a.credits').as('credits')])
     .where((eb) => eb.and({ 'a.pipeline_id': pipelineId, 'a.state': 'waiting' }))
     .orderBy('a.approval_id')
     .execute()
-  const approved: Approved[] = []
-  for (const { approval_id, pipeline, version, reports, ...row } of rows) {
+  for (const { approvalId, pipeline, units, reports, credits } of approved) {
     await query(trx)`
       with held as (
-        select job_id from etl.jobs where approval_id = ${approval_id}::bigint and state = 'held' and guard = 'needs approval'
+        select job_id from etl.jobs where approval_id = ${approvalId}::bigint and state = 'held' and guard = 'needs approval'
         order by job_id for update
       )
       update etl.jobs set state = 'open', guard = 'usual', wanted_by = 'approval', attempts = 0, not_before = null, error_code = null, error_message = null,
         updated_at = clock_timestamp() where job_id in (select job_id from held)`
-    await decide(trx, approval_id, 'approved', by)
-    const one = {
-      approvalId: Number(approval_id),
-      pipeline,
-      version,
-      reports,
-      units: Number(row.units),
-      credits: Number(row.credits),
-    }
-    const message = `${one.units} units (${one.reports === 0 ? '' : `${one.reports} reports, `}about ${one.credits} credits) of ${pipeline} were approved by a person (${by}).`
+    await decide(trx, String(approvalId), 'approved', by)
+    const message = `${units} units (${reports === 0 ? '' : `${reports} reports, `}about ${credits} credits) of ${pipeline} were approved by a person (${by}).`
     await note(trx, { kind: 'approved', pipelineId, message })
-    approved.push(one)
   }
   return approved
 }
+
+/** What a person's word allowed. */
+export type Approved = Awaited<ReturnType<typeof approveIn>>[number]
 
 /**
  * Takes a word back: what a person allowed, named or forced and was not bought yet is dissolved, and so is what waits; what belongs to a night is held

@@ -60,14 +60,12 @@ type RestatedRow = Texts<'windowFrom' | 'column'> &
 const youth = sql`interval '45 days'`
 
 /** Versions that are too young for their breaks to be noticed, with the day from which on they are. */
-export const tooYoung = async (
+export const tooYoung = (
   db: Db,
-): Promise<readonly (Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>)[]> => {
-  const rows = await query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>>(db)`
+): Promise<readonly (Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>)[]> =>
+  query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>>(db)`
     select pipeline_id, pipeline, (known_since + ${youth})::date::text as noticed_from from etl.pipelines
     where known_since > clock_timestamp() - ${youth}`
-  return rows
-}
 
 /** All that is remembered of the pipeline; null: it is too young for any of its windows to have settled. */
 export const restatedBefore = async (db: Db, pipelineId: number): Promise<readonly RestatedRow[] | null> => {
@@ -83,13 +81,11 @@ export const restatedBefore = async (db: Db, pipelineId: number): Promise<readon
 export type KnownBreak = Texts<'startsOn'> &
   Numbers<'breakId' | 'change' | 'runId' | 'noticedMs'> & { readonly columns: readonly string[] }
 
-export const breaksOf = async (db: Db, pipelineId: number): Promise<readonly KnownBreak[]> => {
-  const rows = await query<KnownBreak>(db)`
+export const breaksOf = (db: Db, pipelineId: number): Promise<readonly KnownBreak[]> =>
+  query<KnownBreak>(db)`
     select break_id::float8 as "breakId", run_id::float8 as "runId", starts_on::text as "startsOn", columns, change,
       extract(epoch from noticed_at)::float8 * 1000 as "noticedMs"
     from etl.breaks where pipeline_id = ${pipelineId} order by break_id`
-  return rows
-}
 
 interface NewBreak {
   readonly startsOn: IsoDate
@@ -179,8 +175,8 @@ export type BreakLine = Texts<'pipeline' | 'startsOn' | 'seenBackTo' | 'noticedO
   Counts<'olderUnits' | 'olderWindows'> & { readonly columns: readonly string[] }
 
 /** Of published versions. `olderUnits`: loaded ones of windows before it of which some were not asked for since. @param within an interval of PostgreSQL: noticed so long ago at most */
-export const breakLines = async (db: Db, within: string): Promise<readonly BreakLine[]> => {
-  const rows = await query<BreakLine>(db)`
+export const breakLines = (db: Db, within: string): Promise<readonly BreakLine[]> =>
+  query<BreakLine>(db)`
     select b.break_id::float8 as "breakId", p.pipeline, p.version, b.run_id::float8 as "runId", b.kind, b.starts_on::text as "startsOn",
       b.seen_back_to::text as "seenBackTo", b.noticed_at::date::text as "noticedOn", b.share, b.change, b.columns, b.data_version as "dataVersion",
       o.oldest::text, o.last::text, n.units as "olderUnits", n.windows as "olderWindows"
@@ -192,5 +188,3 @@ export const breakLines = async (db: Db, within: string): Promise<readonly Break
     where b.noticed_at > clock_timestamp() - ${within}::interval
       and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
     order by b.break_id`
-  return rows
-}

@@ -92,13 +92,11 @@ export interface HeldList {
 }
 
 /** Lists that wait for a person. @param pipelines only these; empty: all */
-export const heldLists = async (db: Db, pipelines: readonly string[] = []): Promise<HeldList[]> => {
-  const rows = await query<HeldList>(db)`
+export const heldLists = (db: Db, pipelines: readonly string[] = []): Promise<HeldList[]> =>
+  query<HeldList>(db)`
     select p.pipeline, l.dimension, cardinality(l."values") as values, l.came, l.gone, l.read_at as "heldSince"
     from etl.lists l join etl.pipelines p using (pipeline_id)
     where l.state = 'held' and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[])) order by 1, 2`
-  return rows
-}
 
 /** A person's word: the held lists are obeyed from the next run on. Each list is a transaction of its own. */
 export const approveLists = async (db: Db, pipelines: readonly string[], by: string): Promise<HeldList[]> => {
