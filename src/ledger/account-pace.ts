@@ -4,6 +4,7 @@ import { type AccountRow, forgivenMs, type LearntPace, slowerBy } from '../core/
 import { missingRelations } from '../db/catalog.ts'
 import { databaseError } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
+import type { Maybe, Numbers, Texts } from '../db/typed-row.ts'
 import { databaseNow } from '../db/database-clock.ts'
 
 /** Whether the warehouse is set up as far as that. */
@@ -66,12 +67,7 @@ export const paceColumns = [
   msSince('refused_at').as('refused_ago'),
 ] as const
 
-interface PaceRow {
-  readonly requests_per_second: number | null
-  readonly ceiling: number | null
-  readonly changed_ago: number
-  readonly refused_ago: number
-}
+type PaceRow = Maybe<Numbers<'requests_per_second' | 'ceiling'>> & Numbers<'changed_ago' | 'refused_ago'>
 
 /** null: it was never refused. */
 export const learntOf = ({ requests_per_second, ceiling, changed_ago, refused_ago }: PaceRow): LearntPace | null =>
@@ -79,14 +75,8 @@ export const learntOf = ({ requests_per_second, ceiling, changed_ago, refused_ag
     ? null
     : { base: requests_per_second, ceiling, changedMsAgo: changed_ago, refusedMsAgo: refused_ago }
 
-/** A trouble as it is on record. */
-export interface NotedTrouble {
-  /** What is in trouble: the account as a whole, or a path. */
-  readonly place: string
-  readonly code: string
-  readonly message: string
-  readonly sinceMsAgo: number
-}
+/** A trouble as it is on record. `place`: the account as a whole, or a path. */
+type NotedTrouble = Texts<'place' | 'code' | 'message'> & Numbers<'sinceMsAgo'>
 
 /** For the page and the metrics; the newest trouble of an account stands. */
 export const noteTrouble = async (db: Db, account: string, trouble: NotedTrouble): Promise<void> => {

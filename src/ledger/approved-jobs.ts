@@ -91,15 +91,8 @@ const pacedJobs = (
     and w.outcome = 'waiting' and j.state = 'open' and j.holder is null and j.ask_number is null and j.answer_id is null
     and j.approval_id is null and j.error_code = 'QUOTA_EXHAUSTED'`
 
-/** Approved and not bought yet, of what the service has published. */
-export interface Backlog {
-  readonly reports: number
-  readonly units: number
-  /** Of those that have a price. */
-  readonly credits: number
-  /** Units of jobs without one. */
-  readonly unpriced: number
-}
+/** Approved and not bought yet, of what the service has published: credits of those that have a price, units of those without one. */
+export type Backlog = Numbers<'reports' | 'units' | 'credits' | 'unpriced'>
 
 /** What of the pipeline has a person's word and was not bought yet, over its versions. */
 export const backlogOf = async (db: Db, pipeline: string): Promise<Backlog> => {

@@ -87,14 +87,8 @@ export const breaksOf = (db: Db, pipelineId: number): Promise<readonly KnownBrea
       extract(epoch from noticed_at)::float8 * 1000 as "noticedMs"
     from etl.breaks where pipeline_id = ${pipelineId} order by break_id`
 
-interface NewBreak {
-  readonly startsOn: IsoDate
-  readonly columns: readonly string[]
-  readonly share: number
-  readonly change: number
-  readonly usualShare: number
-  readonly usualSize: number
-}
+type NewBreak = Texts<'startsOn'> &
+  Numbers<'share' | 'change' | 'usualShare' | 'usualSize'> & { readonly columns: readonly string[] }
 
 /** Nothing where the run's is on record. */
 export const recordBreak = async (db: Db, pipelineId: number, runId: number, found: NewBreak): Promise<void> => {

@@ -1,6 +1,6 @@
 // Lists that definitions read from the database: the one that is obeyed, one that is held for a person, and what each run found.
 import type { Insertable } from 'kysely'
-import { query } from '../db/typed-row.ts'
+import { type Numbers, query, type Texts } from '../db/typed-row.ts'
 import type { Db, ListReadsTable } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
@@ -82,14 +82,7 @@ export const listsNotObeyed = async (db: Db, runId: number): Promise<number> => 
   return Number(lists)
 }
 
-export interface HeldList {
-  readonly pipeline: string
-  readonly dimension: string
-  readonly values: number
-  readonly came: number
-  readonly gone: number
-  readonly heldSince: string
-}
+export type HeldList = Texts<'pipeline' | 'dimension' | 'heldSince'> & Numbers<'values' | 'came' | 'gone'>
 
 /** Lists that wait for a person. @param pipelines only these; empty: all */
 export const heldLists = (db: Db, pipelines: readonly string[] = []): Promise<HeldList[]> =>

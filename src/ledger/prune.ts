@@ -1,19 +1,13 @@
 // What the ledger lets go of by age: finished jobs that bought nothing, wait lists of finished runs, HTTP requests, processes. Answers, loads,
 // purchases and runs stay for good.
 import { type RawBuilder, sql } from 'kysely'
-import { type Counts, type Flags, type Maybe, query, type Row } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { liesIn, type NamedLanding } from './answers.ts'
 import { addUpCredits } from './requests.ts'
 
-/** Rows that went, by table. */
-export interface Pruned {
-  /** Done walks and replays. */
-  readonly jobs: number
-  readonly run_jobs: number
-  readonly requests: number
-  readonly processes: number
-}
+/** Rows that went, by table; of jobs done walks and replays. */
+export type Pruned = Numbers<'jobs' | 'run_jobs' | 'requests' | 'processes'>
 
 /** Rows read in one statement, each a commit. */
 const step = 10_000

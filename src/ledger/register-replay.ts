@@ -1,7 +1,7 @@
 // Jobs that load answers again: made from what units hold, or from answers that are named. They ask the service for nothing.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Window } from '../core/types.ts'
-import { asNumber, type Counts, query } from '../db/typed-row.ts'
+import { asNumber, type Numbers, query } from '../db/typed-row.ts'
 import type { AnswersView, Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 
@@ -36,12 +36,6 @@ export interface ReplayPart {
   readonly priority: number
   /** Which units the run counts as asked for: those that hold the answer or hold it back, or all it covers. */
   readonly counts: 'holding' | 'all'
-}
-
-/** What was made. */
-export interface ReplayCounts {
-  readonly jobs: number
-  readonly units: number
 }
 
 const unitsInPage = 5_000
@@ -112,11 +106,11 @@ export const registerReplay = async (
   runId: number,
   scope: ReplayScope,
   { answerIds, priority, counts }: ReplayPart,
-): Promise<ReplayCounts> => {
+): Promise<Numbers<'jobs' | 'units'>> => {
   if (answerIds.length === 0) return { jobs: 0, units: 0 }
   const { pipelineId, range, only, reason } = scope
   await lockPipeline(trx, pipelineId)
-  const rows = await query<Counts<'jobs' | 'units'>>(trx)`
+  const rows = await query<Numbers<'jobs' | 'units'>>(trx)`
     with wanted as materialized (
       select w.place, a.answer_id, a.ask_number, coalesce(asked.kind, 'walk') as kind, p.account, p.window_every,
         greatest(a.window_from, ${range?.from ?? null}::date) as window_from, least(a.window_to, ${range?.to ?? null}::date) as window_to,
@@ -160,8 +154,8 @@ export const registerReplay = async (
       from jobs j join wanted w using (answer_id) order by w.place
       on conflict (run_id, job_id) do nothing returning units
     )
-    select count(*) as jobs, coalesce(sum(units), 0) as units from joined`
-  return { jobs: Number(rows[0]?.jobs ?? 0), units: Number(rows[0]?.units ?? 0) }
+    select count(*)::float8 as jobs, coalesce(sum(units), 0)::float8 as units from joined`
+  return rows[0] ?? { jobs: 0, units: 0 }
 }
 
 /** An answer with the pipeline whose units it is to be loaded into. */

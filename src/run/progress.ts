@@ -5,14 +5,7 @@ import { tellWait } from '../core/waiting.ts'
 import type { RunWaits } from '../ledger/wait-list.ts'
 import type { RunSummary } from '../ledger/runs.ts'
 
-export interface Counters {
-  unitsPlanned: number
-  unitsDone: number
-  rowsRead: number
-  pages: number
-  bytes: number
-  requests: number
-}
+export type Counters = Record<'unitsPlanned' | 'unitsDone' | 'rowsRead' | 'pages' | 'bytes' | 'requests', number>
 
 export type RunEvent =
   | { readonly event: 'planned'; readonly run_id: number; readonly units: number }
