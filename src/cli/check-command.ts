@@ -20,7 +20,6 @@ import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
 import { readNotifyFile } from '../definition/notify-file.ts'
 import { type Problem, placeOf, suggest } from '../definition/problem.ts'
-import type { Connection } from '../extract/http-types.ts'
 import { priceName } from '../plan/plan-context.ts'
 import { accountsOf, type ApiSettings, exampleTrouble, originOf, originTrouble, readApiSettings } from '../run/apis.ts'
 import { martFolders } from '../run/known-marts.ts'
@@ -33,9 +32,9 @@ import { alarmingOf } from '../schedule/notify/receivers.ts'
 import { pollSecondsOf } from '../schedule/release-watch.ts'
 import type { SourceFolders } from '../sources/registry.ts'
 import { webSettings } from '../web/web-server.ts'
-import { checkUnread } from './check/check-settings.ts'
+import { unreadSettings } from './check/check-settings.ts'
 import { checkAnswers, checkDatabase, checkIdentity, checkLanding, checkLists } from './check/check-warehouse.ts'
-import { servicesFor } from './check/discover.ts'
+import { connectionOf, servicesFor } from './check/discover.ts'
 import { type Area, createNotes, type Notes } from './check/notes.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -94,7 +93,11 @@ const check = async (invocation: Invocation) => {
   const definitions =
     folders === null ? [] : ((await attempt('definition', () => checkDefinitions(folder, folders, notes))) ?? [])
   const marts = (await attempt('mart', () => checkMarts(folder, notes))) ?? []
-  if (folders !== null) await attempt('attributes', () => checkAttributes(folder, folders, definitions, notes))
+  if (folders !== null)
+    await attempt('attributes', async () => {
+      const { sets, problems } = await attributesOf(folder, definitions, folders.sources)
+      checkFiles(notes, 'attributes', { read: sets, problems, words: 'every line is understood.' })
+    })
   const model = await attempt('semantic', () => checkSemanticFiles(semanticFolders(folder), notes))
   const dashboards = await attempt('semantic', () => readDashboards(dashboardFolders(folder)))
   notes.problems('semantic', dashboards?.problems ?? [])
@@ -102,7 +105,9 @@ const check = async (invocation: Invocation) => {
   const result = () => ({ notes, checked: [...checked] })
   if (settings === null) return result()
   await attempt('alarms', () => checkAlarms(folder, settings, definitions, notes))
-  await attempt('configuration', async () => checkUnread(settings, folders?.apis ?? new Map(), await notifyText(folder), notes))
+  // A warning for each: the value may be somebody else's.
+  const unread = async () => unreadSettings(settings, folders?.apis ?? new Map(), await notifyText(folder))
+  for (const message of (await attempt('configuration', unread)) ?? []) notes.warning('configuration', message)
   for (const read of ownReadings(settings)) await attempt('configuration', async () => read())
   const apis = await attempt('configuration', async () => readApiSettings(folders?.apis ?? new Map(), settings.raw))
   const asking = offline || apis === null ? [] : checkAccounts(apis, definitions, notes)
@@ -130,38 +135,26 @@ const check = async (invocation: Invocation) => {
 const open = ({ databaseUrl, home }: Settings): Promise<Database> => openDatabase({ databaseUrl, home, maxConnections: 2 })
 
 /** A line for each file that is right. */
-const provedFiles = (notes: Notes, area: Area, files: readonly string[], problems: readonly Problem[], words: string): void => {
+const checkFiles = (
+  notes: Notes,
+  area: Area,
+  { read, problems, words }: { read: readonly { readonly file: string }[]; problems: readonly Problem[]; words: string },
+): void => {
   notes.problems(area, problems)
   const wrong = new Set(problems.map(({ file }) => file))
-  for (const file of files) if (!wrong.has(file)) notes.proved(area, `${file}: ${words}`)
+  for (const { file } of read) if (!wrong.has(file)) notes.proved(area, `${file}: ${words}`)
 }
 
 const checkDefinitions = async (folder: string, { sources }: SourceFolders, notes: Notes): Promise<readonly Definition[]> => {
   const { definitions, problems } = await loadDefinitions({ folder, sources, only: [] })
-  const files = definitions.map(({ file }) => file)
-  provedFiles(notes, 'definition', files, problems, 'every line is understood, lists in files are read.')
+  const words = 'every line is understood, lists in files are read.'
+  checkFiles(notes, 'definition', { read: definitions, problems, words })
   return definitions
-}
-
-const checkAttributes = async (
-  folder: string,
-  { sources }: SourceFolders,
-  definitions: readonly Definition[],
-  notes: Notes,
-): Promise<void> => {
-  const { sets, problems } = await attributesOf(folder, definitions, sources)
-  provedFiles(
-    notes,
-    'attributes',
-    sets.map(({ file }) => file),
-    problems,
-    'every line is understood.',
-  )
 }
 
 const checkMarts = async (folder: string, notes: Notes): Promise<readonly Mart[]> => {
   const { marts, problems } = await readMarts(martFolders(folder))
-  provedFiles(notes, 'mart', [], problems, '')
+  notes.problems('mart', problems)
   if (marts.length > 0) notes.proved('mart', `${counted(marts.length, 'header')} of marts are whole.`)
   return marts
 }
@@ -265,16 +258,6 @@ const checkOrigins = async (
     const moved = isMigrated ? await originTrouble(database.kysely, now, connection.addressSetting) : null
     const troubles = [moved, exampleTrouble(connection, asking)].filter((one) => one !== null)
     for (const trouble of troubles) notes.error('identity', trouble)
-  }
-}
-
-/** null: its settings are findings of their own. */
-const connectionOf = (apis: ApiSettings, of: AccountOf): Connection | null => {
-  try {
-    return apis.connection(of)
-  } catch (error) {
-    if (isEtlError(error) && error.code === 'CONFIGURATION') return null
-    throw error
   }
 }
 

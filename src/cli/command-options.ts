@@ -2,18 +2,15 @@
 import { EtlError } from '../core/errors.ts'
 import { inclusiveRange } from '../core/window.ts'
 import type { Scope } from '../plan/frames.ts'
-import type { Invocation } from './command-spec.ts'
+import type { Handler, Invocation } from './command-spec.ts'
 
-/** Hands a command over to what its first argument names. Throws USAGE where it names nothing of it. */
-export const byAction = (
-  invocation: Invocation,
-  actions: Readonly<Record<string, (invocation: Invocation, rest: readonly string[]) => Promise<number>>>,
-): Promise<number> => {
-  const [action, ...rest] = invocation.args
-  const act = Object.entries(actions).find(([name]) => name === action)?.[1]
-  if (act === undefined) throw new EtlError('USAGE', `'${action}' is not one of ${Object.keys(actions).join(', ')}.`)
-  return act(invocation, rest)
-}
+/** Hands a command over to what its first argument names: one of the words of its usage, to which commander holds it. */
+export const byAction =
+  (actions: Readonly<Record<string, (invocation: Invocation, rest: readonly string[]) => Promise<number>>>): Handler =>
+  async (invocation) => {
+    const [action = '', ...rest] = invocation.args
+    return actions[action]?.(invocation, rest) ?? 2
+  }
 
 /** A whole number from 1; anything else is USAGE in `words`. */
 export const wholeNumber = (value: unknown, words: (text: string) => string): number => {

@@ -23,16 +23,17 @@ export interface OptionSpec {
   readonly flags: string
   readonly description: string
   readonly fallback?: string
-  /** What it may be, for completion; left out: anything. */
+  /** What it may be; left out: anything. */
   readonly values?: readonly string[]
 }
 
 /** One command of the contract. */
 export interface CommandSpec {
-  /** Name and arguments as commander reads them: `backfill <pipeline...>`. */
+  /** Name and arguments as commander reads them: `backfill <pipeline...>`; `<list|show>` is one of these words. */
   readonly usage: string
   readonly description: string
-  readonly options: readonly OptionSpec[]
+  /** Beside those that every command has. */
+  readonly options?: readonly OptionSpec[]
   /** Options that are read from the command's own part of the program, only when it is the one asked for. */
   readonly moreOptions?: () => Promise<readonly OptionSpec[]>
   readonly examples: readonly string[]

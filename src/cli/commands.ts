@@ -7,6 +7,7 @@ const only = option('--only <list>', 'only these slices: domain=a.com,b.com (rep
 const dryRun = option('--dry-run', 'the plan: units by reason, reports, requests, credits, rows; spends nothing')
 const yes = option('--yes', 'buy also what would wait for approval')
 const consent = option('--resubmit-uncertain', 'send submissions again whose answer was lost; may buy a report twice')
+const account = option('--account <name>', 'which key', 'default')
 const force = option('--force', 'load finished units again; buys their reports again')
 
 /** Every command, in the order of `--help`. */
@@ -59,7 +60,6 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'schedule',
     description: 'Long-running: run each pipeline at its time, in its own time zone; missed nights are caught up.',
-    options: [],
     examples: ['millrace schedule'],
     load: async () => (await import('./lasting-commands.ts')).schedule,
   },
@@ -73,14 +73,12 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'notify <test|list> [receiver...]',
     description: 'Alarms: send a test message to each receiver, or list what is wrong now and who was notified.',
-    options: [],
     examples: ['millrace notify test', 'millrace notify test team', 'millrace notify list'],
     load: async () => (await import('./message-commands.ts')).notifications,
   },
   {
     usage: 'worker',
     description: 'Long-running: help every run and scheduler from another machine; finish what no run waits for.',
-    options: [],
     examples: ['millrace worker'],
     load: async () => (await import('./lasting-commands.ts')).worker,
   },
@@ -104,7 +102,6 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'cancel <run>',
     description: 'Stop a run; nothing is submitted after it. Reports it bought are finished by the next run.',
-    options: [],
     examples: ['millrace cancel 12'],
     load: async () => (await import('./person-commands.ts')).cancel,
   },
@@ -118,7 +115,6 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'release <unit...>',
     description: 'Release held units and work on them at once: load a suspicious answer as it is, or ask for a held unit again.',
-    options: [],
     examples: ['millrace release 42'],
     load: async () => (await import('./person-commands.ts')).release,
   },
@@ -179,7 +175,6 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'roles',
     description: 'Print the SQL that creates separate roles for owner, loader and reader; for a superuser to run.',
-    options: [],
     examples: ['millrace roles | psql "$DATABASE_URL"'],
     load: async () => (await import('./migrate-command.ts')).roles,
   },
@@ -206,7 +201,9 @@ export const commands: readonly CommandSpec[] = [
       ),
       option('--out <place>', 'the file, folder or s3://bucket/prefix (default: the name of the view in this folder)'),
       option('--by <period>', 'month: one Parquet file a month, under --out', undefined, ['month']),
-      option('--since <last>', 'last: write only the months that changed since the last export to this place'),
+      option('--since <last>', 'last: write only the months that changed since the last export to this place', undefined, [
+        'last',
+      ]),
       only,
       option('--from <month>', 'first month, such as 2026-01'),
       option('--to <month>', 'last month'),
@@ -241,14 +238,14 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'describe',
     description: 'The datasets the service offers this key.',
-    options: [option('--account <name>', 'which key', 'default')],
+    options: [account],
     examples: ['millrace describe'],
     load: async () => (await import('./offered-commands.ts')).describe,
   },
   {
     usage: 'capabilities',
     description: 'The values (countries, say) and dates the service offers this key.',
-    options: [option('--account <name>', 'which key', 'default')],
+    options: [account],
     examples: ['millrace capabilities'],
     load: async () => (await import('./offered-commands.ts')).capabilities,
   },
@@ -257,7 +254,7 @@ export const commands: readonly CommandSpec[] = [
     description:
       'Credits left at the service; credits spent, reserved and forecast for the month, by account, pipeline and tag; and what was bought for values that have left the lists.',
     options: [
-      option('--account <name>', 'which key', 'default'),
+      account,
       option('--month <month>', 'another month than this one, such as 2026-01'),
       option(
         '--by <name>',
@@ -294,7 +291,6 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'completion <bash|zsh|fish> [words...]',
     description: 'Print the script that lets the Tab key complete commands, options and pipelines in your shell.',
-    options: [],
     examples: [
       'millrace completion bash >> ~/.bashrc',
       'millrace completion zsh >> ~/.zshrc',
@@ -305,7 +301,6 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'sandbox',
     description: 'The service itself, locally, with synthetic data and switchable faults.',
-    options: [],
     moreOptions: async () => (await import('../sandbox/sandbox-options.ts')).sandboxFlags,
     examples: ['millrace sandbox --port 8080', 'millrace sandbox --restate 2026-01'],
     load: async () => (await import('./sandbox.ts')).sandbox,

@@ -2,15 +2,13 @@
 // options, the values of these, names of pipelines.
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { EtlError } from '../core/errors.ts'
 import { pipelinesFolder } from './command-runtime.ts'
 import { type CommandSpec, type Handler, type Invocation, type OptionSpec, sharedOptions } from './command-spec.ts'
 
 /** Without words it prints the script, with words what may stand where the last of them is. */
 export const completion: Handler = async (invocation) => {
   const [name = '', ...words] = invocation.args
-  const shell = shells[name]
-  if (shell === undefined) throw new EtlError('USAGE', `'${name}' is not one of ${Object.keys(shells).join(', ')}.`)
+  const shell = shells[name] ?? bash
   if (words.length === 0) {
     invocation.output.line(shell.script)
     return 0
@@ -99,7 +97,7 @@ export const completeWords = async (
     return fits(commands.map(({ usage, description }) => ({ text: usage.split(' ')[0] ?? '', about: description })))
   const command = commands.find(({ usage }) => usage.split(' ')[0] === name)
   if (command === undefined) return []
-  const options = [...command.options, ...((await command.moreOptions?.()) ?? []), ...sharedOptions, help]
+  const options = [...(command.options ?? []), ...((await command.moreOptions?.()) ?? []), ...sharedOptions, help]
   const asking = optionOf(options, words.at(-2) ?? '')
   if (asking !== undefined && takesValue(asking)) return fits((asking.values ?? []).map((text) => ({ text, about: '' })))
   if (current.startsWith('-')) return fits(optionCandidates(options))

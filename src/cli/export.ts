@@ -36,9 +36,6 @@ const monthOf = (option: string, value: unknown): string | null =>
 
 const byMonthOf = ({ options }: Invocation): boolean => {
   const { by, since } = options
-  if (by !== undefined && by !== 'month') throw new EtlError('USAGE', `--by is '${String(by)}', expected month.`)
-  if (since !== undefined && String(since).toLowerCase() !== 'last')
-    throw new EtlError('USAGE', `--since is '${String(since)}', expected last.`)
   if (since !== undefined && by === undefined) throw new EtlError('USAGE', '--since last needs --by month.')
   if (by !== undefined && options['format'] === 'csv')
     throw new EtlError('USAGE', '--by month writes Parquet; leave --format out or write --format parquet.')
@@ -52,11 +49,8 @@ interface Asked {
 }
 
 /** What `--format` says, else what the name of the file ends with, else CSV. */
-export const formatOf = (asked: unknown, out: unknown): 'csv' | 'parquet' => {
-  const format = asked ?? (/\.parquet$/i.test(String(out)) ? 'parquet' : 'csv')
-  if (format === 'csv' || format === 'parquet') return format
-  throw new EtlError('USAGE', `--format is '${String(format)}', expected csv or parquet.`)
-}
+export const formatOf = (asked: unknown, out: unknown): 'csv' | 'parquet' =>
+  (asked ?? /\.(parquet)$/i.exec(String(out))?.[1]?.toLowerCase()) === 'parquet' ? 'parquet' : 'csv'
 
 const writeFile = async ({ options, folder, output }: Invocation, { database, view, filter }: Asked): Promise<void> => {
   const format = formatOf(options['format'], options['out'])

@@ -1,7 +1,7 @@
 // Arguments in, exit code out: 0 done, 1 some units failed or held, 2 wrong usage, definition or configuration, 130 interrupted.
 
 import { setFlagsFromString } from 'node:v8'
-import { Command, CommanderError } from 'commander'
+import { Argument, Command, CommanderError, Option } from 'commander'
 import { diskError } from '../core/disk-error.ts'
 import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
 import { withPackages } from '../core/optional-package.ts'
@@ -72,7 +72,7 @@ const withMoreOptions = async (asked: string | undefined): Promise<readonly Comm
   Promise.all(
     commands.map(async (spec) =>
       spec.moreOptions !== undefined && spec.usage.split(' ')[0] === asked
-        ? { ...spec, options: [...spec.options, ...(await spec.moreOptions())] }
+        ? { ...spec, options: await spec.moreOptions() }
         : spec,
     ),
   )
@@ -102,14 +102,21 @@ const ownersOf = (refusal: string, specs: readonly CommandSpec[]): string => {
   const flag = /^error: unknown option '(--[a-z-]+)/.exec(refusal)?.[1]
   if (sharedOptions.some(({ flags }) => flags === flag))
     return `(write ${flag} after the command, for example: millrace status ${flag})\n`
-  const owners = specs.filter(({ options }) => options.some(({ flags }) => flags.split(/[ ,]+/).includes(flag ?? '')))
+  const owners = specs.filter(({ options = [] }) => options.some(({ flags }) => flags.split(/[ ,]+/).includes(flag ?? '')))
   return owners.length === 0 ? '' : `(${flag} is an option of ${owners.map(({ usage }) => usage.split(' ')[0]).join(', ')})\n`
 }
 
 const addCommand = (program: Command, spec: CommandSpec, ending: Interruption, exit: (code: number) => void): void => {
-  const command = program.command(spec.usage).description(spec.description).exitOverride()
-  for (const { flags, description, fallback } of [...spec.options, ...sharedOptions]) command.option(flags, description, fallback)
-  const name = spec.usage.split(' ')[0]
+  const [name = '', ...parameters] = spec.usage.split(' ')
+  const command = program.command(name).description(spec.description).exitOverride()
+  for (const parameter of parameters) {
+    const argument = new Argument(parameter)
+    command.addArgument(parameter.includes('|') ? argument.choices(argument.name().split('|')) : argument)
+  }
+  for (const { flags, description, fallback, values } of [...(spec.options ?? []), ...sharedOptions]) {
+    const option = new Option(flags, description).default(fallback)
+    command.addOption(values === undefined ? option : option.choices(values))
+  }
   command.showHelpAfterError(`(for example: ${spec.examples[0] ?? name}; \`millrace ${name} --help\` has all it takes)`)
   command.addHelpText('after', `\nExamples:\n${spec.examples.map((example) => `  ${example}`).join('\n')}`)
   command.action(async (...parameters: unknown[]) => {

@@ -17,8 +17,6 @@ import type { Handler, Invocation } from './command-spec.ts'
 import { fields } from './output.ts'
 import { timesOf } from './zone.ts'
 
-export const notifications: Handler = async (invocation) => byAction(invocation, { test, list })
-
 const opened = { callsService: false, usesLanding: false, pipelines: [] } as const
 
 const test = (invocation: Invocation, names: readonly string[]): Promise<number> =>
@@ -60,6 +58,8 @@ const list = (invocation: Invocation, rest: readonly string[]): Promise<number> 
   })
 }
 
+export const notifications = byAction({ test, list })
+
 interface Subscriber {
   readonly of: AccountOf
   readonly account: string
@@ -72,19 +72,16 @@ type Action = (invocation: Invocation, runtime: OpenRuntime, subscriber: Subscri
 
 const limits = { timeoutMs: 30_000, attempts: 3, maxBodyBytes: 10_000_000 }
 
-export const webhooks: Handler = (invocation) => {
-  const [action, ...rest] = invocation.args
-  const act = actions[String(action)]
-  if (act === undefined || rest.length > 0)
-    throw new EtlError('USAGE', `'${invocation.args.join(' ')}' is not one of subscribe, test, remove.`)
-  return withRuntime(invocation, { callsService: true, usesLanding: false, pipelines: [] }, async (runtime) => {
-    const results: boolean[] = []
-    for (const subscriber of subscribers(invocation, runtime)) results.push(await act(invocation, runtime, subscriber))
-    const failed = results.filter((isDone) => !isDone).length
+export const webhooks: Handler = (invocation) =>
+  withRuntime(invocation, { callsService: true, usesLanding: false, pipelines: [] }, async (runtime) => {
+    const [action = ''] = invocation.args
+    const results: (boolean | undefined)[] = []
+    for (const subscriber of subscribers(invocation, runtime))
+      results.push(await actions[action]?.(invocation, runtime, subscriber))
+    const failed = results.filter((isDone) => isDone !== true).length
     invocation.output.summary(`webhooks ${action}`, { done: results.length - failed, failed })
     return failed === 0 ? 0 : 1
   })
-}
 
 const subscribers = ({ options, signal }: Invocation, runtime: OpenRuntime): Subscriber[] => {
   const wanted = options['account']

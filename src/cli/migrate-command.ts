@@ -1,6 +1,5 @@
 // `millrace migrate`: migrations, then the bi views of every definition. `millrace roles`: the SQL that parts owner, loader and reader of the warehouse.
 import { counted, formatNumber } from '../core/counted.ts'
-import { EtlError } from '../core/errors.ts'
 import { createLog } from '../core/log.ts'
 import { rolesSql } from '../db/role-statements.ts'
 import { type Settled, adoptedWords } from '../run/identity.ts'
@@ -19,7 +18,7 @@ export const migrate: Handler = async (invocation) => {
     settings,
     pipelinesFolder: pipelinesFolder(invocation),
     dryRun,
-    as: declarationOf(options['as']),
+    as: declarations.find((one) => one === options['as']) ?? null,
     log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
     patience: {
       waitMs: wholeNumber(String(options['wait']), (text) => `--wait '${text}' is not a number of seconds, such as 60.`) * 1_000,
@@ -79,17 +78,6 @@ const named = (names: readonly string[]): string => {
 const mostNames = 6
 
 const declarations = ['restored', 'moved', 'clone', 'moved-service'] as const
-
-const declarationOf = (text: unknown): (typeof declarations)[number] | null => {
-  if (text === undefined) return null
-  const found = declarations.find((one) => one === text)
-  if (found === undefined)
-    throw new EtlError(
-      'USAGE',
-      `--as is '${String(text)}'; write --as restored, --as moved, --as clone or --as moved-service (docs/restore.md).`,
-    )
-  return found
-}
 
 const identityWords = (declared: Settled | null) =>
   declared === null

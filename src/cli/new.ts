@@ -9,21 +9,15 @@ import type { Source } from '../extract/source.ts'
 import { type NewMigration, newMigration } from '../run/new-migration.ts'
 import { exampleAnswer } from '../run/recorded-answers.ts'
 import { findSource, openDefinitions } from '../run/open-runtime.ts'
-import { discoverDatasets } from './check/discover.ts'
+import { discover } from './check/discover.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { recordedFile, writeRecorded } from './recorded-commands.ts'
-import { discoverRequest } from './offered-commands.ts'
 
 /** Writes over nothing. */
 export const newFiles: Handler = (invocation) => {
-  const [kind, name] = invocation.args
-  if (name !== undefined && kind === 'dataset') return writeDataset(invocation, name)
-  if (name !== undefined && kind === 'migration') return writeMigration(invocation, name)
-  throw new EtlError(
-    'USAGE',
-    'Write `millrace new dataset NAME` or `millrace new migration NAME`, for example `millrace new dataset traffic_sources`.',
-  )
+  const [kind, name = ''] = invocation.args
+  return kind === 'dataset' ? writeDataset(invocation, name) : writeMigration(invocation, name)
 }
 
 const writeDataset = async (invocation: Invocation, name: string): Promise<number> => {
@@ -68,7 +62,7 @@ const describedAs = async (invocation: Invocation, source: Source, table: string
     invocation.output.note(`The service was not asked what the dataset holds (${text}). Its columns are left to fill in.`)
     return null
   }
-  const answers = await discoverDatasets(discoverRequest(invocation)).catch((error: unknown) =>
+  const answers = await discover(invocation, 'describe').catch((error: unknown) =>
     why(error instanceof Error ? error.message : String(error)),
   )
   if (answers === null) return null

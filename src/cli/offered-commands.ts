@@ -1,15 +1,13 @@
 // `millrace describe` and `millrace capabilities`: the datasets, and the values and dates, that each service offers this key.
 import { counted } from '../core/counted.ts'
-import { createLog } from '../core/log.ts'
 import type { Capabilities } from '../extract/api.ts'
-import { type Answer, discoverCapabilities, discoverDatasets, type DiscoverRequest } from './check/discover.ts'
-import { pipelinesFolder, settingsOf } from './command-runtime.ts'
+import { type Answer, discover } from './check/discover.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { fields, type Output } from './output.ts'
 
 /** Asks each API that has its settings. */
 export const describe: Handler = async (invocation) => {
-  const answers = await discoverDatasets(discoverRequest(invocation))
+  const answers = await discover(invocation, 'describe')
   return showAnswers(invocation, { command: 'describe', what: 'its datasets' }, answers, (datasets, output) => {
     for (const dataset of datasets) {
       output.event({ event: 'dataset', ...dataset })
@@ -30,7 +28,7 @@ type Family = Capabilities['families'][number]
 
 /** Asks each API that has its settings. */
 export const capabilities: Handler = async (invocation) => {
-  const answers = await discoverCapabilities(discoverRequest(invocation))
+  const answers = await discover(invocation, 'capabilities')
   return showAnswers(invocation, { command: 'capabilities', what: 'what this key may ask' }, answers, (found, output) => {
     const kinds = [...new Set(found.families.flatMap(({ values }) => Object.keys(values)))]
     output.table(found.families, {
@@ -44,18 +42,6 @@ export const capabilities: Handler = async (invocation) => {
       families: found.families.map(({ values, ...family }) => ({ ...family, ...values })),
     }
   })
-}
-
-/** Throws CONFIGURATION for settings that are wrong. */
-export const discoverRequest = (invocation: Invocation): DiscoverRequest => {
-  const settings = settingsOf(invocation)
-  return {
-    settings,
-    pipelinesFolder: pipelinesFolder(invocation),
-    account: String(invocation.options['account']),
-    log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
-    signal: invocation.signal,
-  }
 }
 
 /** Shows what each API says, under its name where there are several. `show` prints one and returns what the summary says of it. */

@@ -22,9 +22,6 @@ import { runJobs } from '../run/run-jobs.ts'
 
 const by = 'command line'
 
-/** `list` changes nothing; `adopt` and `give-up` decide about a purchase. */
-export const reports: Handler = async (invocation) => byAction(invocation, { list, adopt, 'give-up': giveUp })
-
 const list = async (invocation: Invocation, pipelines: readonly string[]): Promise<number> => {
   const { output } = invocation
   const limit = wholeNumber(invocation.options['limit'], () => '--limit takes a whole number from 1.')
@@ -82,6 +79,9 @@ const giveUp = async (invocation: Invocation, [job, ...rest]: readonly string[])
     return 0
   })
 }
+
+/** `list` changes nothing; `adopt` and `give-up` decide about a purchase. */
+export const reports = byAction({ list, adopt, 'give-up': giveUp })
 
 /** Exit code 1 where one of them was not held, needs approval, or is not loaded in the end. */
 export const release: Handler = async (invocation) => {

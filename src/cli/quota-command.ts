@@ -19,10 +19,9 @@ import {
   spendingByValue,
   unwantedSpending,
 } from '../web/reads/spending.ts'
-import { type Answer, discoverCredits } from './check/discover.ts'
+import { type Answer, discover } from './check/discover.ts'
 import { pipelinesFolder, settingsOf, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { discoverRequest } from './offered-commands.ts'
 import { fields, type Output } from './output.ts'
 
 /** The ledger is asked also where the service cannot be. */
@@ -31,7 +30,7 @@ export const quota: Handler = async (invocation) => {
   return withDatabase(invocation, async (database) => {
     const db = database.kysely
     const found = await quotaOf(database, invocation)
-    const answers = await discoverCredits(discoverRequest(invocation), database)
+    const answers = await discover(invocation, 'credits', database)
     const services = answers.length > 1 ? { services: Object.fromEntries(answers.map(({ api, said }) => [api, said])) } : {}
     quotaEvents(output, found)
     output.summary('quota', {

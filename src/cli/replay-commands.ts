@@ -51,9 +51,6 @@ const printReplay = ({ output }: Invocation, command: string, result: ReplayResu
   return code === 0 && result.missing > 0 ? 1 : code
 }
 
-/** `retry` is a replay: it asks the service for nothing. */
-export const quarantine: Handler = async (invocation) => byAction(invocation, { list, show, retry })
-
 const list = async (invocation: Invocation, pipelines: readonly string[]): Promise<number> => {
   const { options, output } = invocation
   const limit = wholeNumber(options['limit'], () => '--limit takes a whole number from 1.')
@@ -99,3 +96,6 @@ const retry = async (invocation: Invocation, pipelines: readonly string[]): Prom
     progress.stop()
     return printReplay(invocation, 'quarantine retry', result)
   })
+
+/** `retry` is a replay: it asks the service for nothing. */
+export const quarantine = byAction({ list, show, retry })

@@ -2,7 +2,6 @@
 // word of a person before money is spent, and what is left to tell at the end.
 import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
 import { createInterface } from 'node:readline/promises'
-import { EtlError } from '../core/errors.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { previewRun } from '../plan/dry-run.ts'
 import { checkScope } from '../plan/frames.ts'
@@ -36,7 +35,7 @@ export const run: Handler = async (invocation) => {
 export const backfill: Handler = async (invocation) => {
   const { options } = invocation
   const { only, force } = options
-  const scope = rangeScope(invocation, { order: orderOf(options) })
+  const scope = rangeScope(invocation, { order: options['order'] === 'oldest' ? 'oldest-first' : 'newest-first' })
   return load(invocation, 'backfill', scope, { ...rangeOf(invocation), only: only ?? null, force: force === true })
 }
 
@@ -100,11 +99,6 @@ const load = (
     sayEnded(output, command, result, after)
     return exitCodeOf(result, isNight)
   })
-
-const orderOf = ({ order }: Invocation['options']): 'newest-first' | 'oldest-first' => {
-  if (order === 'newest' || order === 'oldest') return `${order}-first`
-  throw new EtlError('USAGE', `--order is '${String(order)}'; write --order newest (the default) or --order oldest.`)
-}
 
 /** Spends nothing. */
 export const plan: Handler = async (invocation) => {

@@ -2,42 +2,17 @@
 import type { Settings } from '../../core/env.ts'
 import { suggest } from '../../definition/problem.ts'
 import type { Api } from '../../extract/api.ts'
-import type { Notes } from './notes.ts'
 
 const prefix = 'MILLRACE_'
 
+// biome-ignore format: a word list
 /** What this program reads, without its prefix; a test compares it with the program. */
 export const ownSettings: readonly string[] = [
-  'DATABASE_SILENCE',
-  'FISCAL_YEAR_FROM',
-  'GUARD',
-  'HOME',
-  'HOOK_SECRET',
-  'LANDING',
-  'LANDING_DAYS',
-  'LANDING_PATH_STYLE',
-  'LEDGER_DAYS',
-  'LOG_LEVEL',
-  'NOTIFY_EMAIL',
-  'NOTIFY_FROM',
-  'NOTIFY_PAGERDUTY',
-  'NOTIFY_SLACK',
-  'NOTIFY_WEBHOOK',
-  'NOTIFY_WEBHOOK_SECRET',
-  'PAGERDUTY_URL',
-  'PING_URL',
-  'PLAIN_HTTP_HOSTS',
-  'PUBLIC_URL',
-  'READER_URL',
-  'RELEASE_POLL',
-  'SMTP_URL',
-  'SUPERSET_DATABASE_URL',
-  'SUPERSET_PASSWORD',
-  'SUPERSET_URL',
-  'SUPERSET_USER',
-  'TAG_BUDGETS',
-  'WEB_HOST',
-  'WEB_PORT',
+  'DATABASE_SILENCE', 'FISCAL_YEAR_FROM', 'GUARD', 'HOME', 'HOOK_SECRET', 'LANDING',
+  'LANDING_DAYS', 'LANDING_PATH_STYLE', 'LEDGER_DAYS', 'LOG_LEVEL', 'NOTIFY_EMAIL', 'NOTIFY_FROM',
+  'NOTIFY_PAGERDUTY', 'NOTIFY_SLACK', 'NOTIFY_WEBHOOK', 'NOTIFY_WEBHOOK_SECRET', 'PAGERDUTY_URL', 'PING_URL',
+  'PLAIN_HTTP_HOSTS', 'PUBLIC_URL', 'READER_URL', 'RELEASE_POLL', 'SMTP_URL', 'SUPERSET_DATABASE_URL',
+  'SUPERSET_PASSWORD', 'SUPERSET_URL', 'SUPERSET_USER', 'TAG_BUDGETS', 'WEB_HOST', 'WEB_PORT',
   'WEB_TOKEN',
 ]
 
@@ -64,14 +39,4 @@ export const unreadSettings = (
   return [...unknown, ...ofApis].map(
     ({ name, candidates }) => `${name} is set, and nothing reads it.${suggest(name, candidates)}`,
   )
-}
-
-/** A warning for each: the value may be somebody else's. */
-export const checkUnread = (
-  settings: Settings,
-  apis: ReadonlyMap<string, Pick<Api, 'settings'>>,
-  named: string,
-  notes: Notes,
-): void => {
-  for (const message of unreadSettings(settings, apis, named)) notes.warning('configuration', message)
 }

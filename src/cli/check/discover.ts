@@ -1,24 +1,23 @@
 // Free questions about what each API offers one of its accounts, asked at the pace that all machines of the warehouse keep together.
 import { systemClock } from '../../core/clock.ts'
-import type { Settings } from '../../core/env.ts'
 import { isEtlError } from '../../core/errors.ts'
-import type { Log } from '../../core/log.ts'
+import { createLog, type Log } from '../../core/log.ts'
 import type { AccountOf } from '../../core/source-spec.ts'
 import { type Database, openDatabase } from '../../db/connect.ts'
 import { isEmbeddedRunning } from '../../db/embedded.ts'
-import type { Api, Capabilities, Credits, Dataset } from '../../extract/api.ts'
-import type { HttpClient, Service } from '../../extract/http-types.ts'
+import type { Capabilities, Credits, Dataset } from '../../extract/api.ts'
+import type { Connection, Service } from '../../extract/http-types.ts'
 import { hasAccountPace } from '../../ledger/account-pace.ts'
 import { type ApiSettings, createServices, readApiSettings } from '../../run/apis.ts'
 import { sourceFolders } from '../../run/open-runtime.ts'
+import { pipelinesFolder, settingsOf } from '../command-runtime.ts'
+import type { Invocation } from '../command-spec.ts'
 
-/** Whose key of every API is asked, and where its settings come from. */
-export interface DiscoverRequest {
-  readonly settings: Settings
-  readonly pipelinesFolder: string
-  readonly account: string
-  readonly log: Log
-  readonly signal: AbortSignal
+/** What can be asked, and the form of what one API says to it. */
+interface Questions {
+  readonly describe: readonly Dataset[]
+  readonly capabilities: Capabilities
+  readonly credits: Credits
 }
 
 /** What one API says; null: it does not tell. */
@@ -27,21 +26,46 @@ export interface Answer<T> {
   readonly said: T | null
 }
 
-/** Of each API that offers the question and has its settings. Throws CONFIGURATION where none has. */
-export const discoverDatasets = (request: DiscoverRequest): Promise<Answer<readonly Dataset[]>[]> =>
-  besideLoading(request, (database) =>
-    askEach(request, database, 'describe', async (api, http) => (await api.describe?.(http)) ?? null),
-  )
+const limits = { timeoutMs: 30_000, attempts: 3, maxBodyBytes: 100_000_000 }
 
-/** Throws as `discoverDatasets` does. */
-export const discoverCapabilities = (request: DiscoverRequest): Promise<Answer<Capabilities>[]> =>
-  besideLoading(request, (database) =>
-    askEach(request, database, 'capabilities', async (api, http) => (await api.capabilities?.(http)) ?? null),
-  )
+/**
+ * Of each API that offers the question and has its settings, with the key of `--account`. Throws CONFIGURATION where none has.
+ * @param opened left out: a warehouse is opened where one runs
+ */
+export const discover = async <Question extends keyof Questions>(
+  invocation: Invocation,
+  question: Question,
+  opened?: Database,
+): Promise<Answer<Questions[Question]>[]> => {
+  const { raw } = settingsOf(invocation)
+  const account = String(invocation.options['account'])
+  const log = createLog(raw['MILLRACE_LOG_LEVEL'])
+  const { apis } = await sourceFolders(pipelinesFolder(invocation))
+  const settings = readApiSettings(apis, raw)
+  const ready = [...apis].filter(([source]) => connectionOf(settings, { source, account }) !== null)
+  // Where no API has its settings, the complaint says what is missing.
+  const asked = (ready.length > 0 ? ready : [...apis].slice(0, 1)).filter(([, api]) => question in api)
+  const database = opened ?? (await besideLoading(invocation, log))
+  try {
+    const service = await servicesFor(settings, database, log)
+    const answers: Answer<Questions[Question]>[] = []
+    for (const [source, api] of asked) {
+      const ask: { readonly [Of in keyof Questions]?: (http: Http) => Promise<Questions[Of] | null> } = api
+      const http = service({ source, account }).forUnit({
+        account,
+        signal: invocation.signal,
+        ...limits,
+        record: () => undefined,
+      })
+      answers.push({ api: source, said: (await ask[question]?.(http)) ?? null })
+    }
+    return answers
+  } finally {
+    if (opened === undefined) await database?.close()
+  }
+}
 
-/** Throws as `discoverDatasets` does. */
-export const discoverCredits = (request: DiscoverRequest, database: Database): Promise<Answer<Credits>[]> =>
-  askEach(request, database, 'credits', async (api, http) => (await api.credits?.(http)) ?? null)
+type Http = ReturnType<Service['forUnit']>
 
 /** Services for questions beside the loading: in the warehouse's rate, or in one of their own where there is none to share. */
 export const servicesFor = async (
@@ -53,52 +77,23 @@ export const servicesFor = async (
   return createServices(settings, { database: isShared ? database : null, log, clock: systemClock })
 }
 
-const askEach = async <T>(
-  request: DiscoverRequest,
-  database: Database | null,
-  question: 'describe' | 'capabilities' | 'credits',
-  ask: (api: Api, http: HttpClient) => Promise<T | null>,
-): Promise<Answer<T>[]> => {
-  const { account, settings, signal, log } = request
-  const { apis } = await sourceFolders(request.pipelinesFolder)
-  const read = readApiSettings(apis, settings.raw)
-  const ready = [...apis].filter(([name]) => isSet(read, { source: name, account }))
-  // Where no API has its settings, the complaint says what is missing.
-  const asked = (ready.length > 0 ? ready : [...apis].slice(0, 1)).filter(([, api]) => question in api)
-  const service = await servicesFor(read, database, log)
-  const limits = { timeoutMs: 30_000, attempts: 3, maxBodyBytes: 100_000_000 }
-  const answers: Answer<T>[] = []
-  for (const [name, api] of asked) {
-    const http = service({ source: name, account }).forUnit({ account, signal, ...limits, record: () => undefined })
-    answers.push({ api: name, said: await ask(api, http) })
-  }
-  return answers
-}
-
-const isSet = (settings: ApiSettings, of: AccountOf): boolean => {
+/** null: its settings are missing or wrong. */
+export const connectionOf = (settings: ApiSettings, of: AccountOf): Connection | null => {
   try {
-    settings.connection(of)
-    return true
+    return settings.connection(of)
   } catch (error) {
-    if (isEtlError(error) && error.code === 'CONFIGURATION') return false
+    if (isEtlError(error) && error.code === 'CONFIGURATION') return null
     throw error
   }
 }
 
 /** Nothing is set up for a question: a warehouse that does not run, or cannot be reached, has no other process that asks. */
-const besideLoading = async <T>(
-  { settings: { databaseUrl, home }, log }: DiscoverRequest,
-  work: (database: Database | null) => Promise<T>,
-): Promise<T> => {
-  if (databaseUrl === null && !isEmbeddedRunning(home)) return work(null)
-  const database = await openDatabase({ databaseUrl, home, maxConnections: 2 }).catch((error: unknown) => {
+const besideLoading = async (invocation: Invocation, log: Log): Promise<Database | null> => {
+  const { databaseUrl, home } = settingsOf(invocation)
+  if (databaseUrl === null && !isEmbeddedRunning(home)) return null
+  return openDatabase({ databaseUrl, home, maxConnections: 2 }).catch((error: unknown) => {
     if (!isEtlError(error)) throw error
     log.info({ error: error.message }, 'asked at a pace of its own: the warehouse cannot be reached')
     return null
   })
-  try {
-    return await work(database)
-  } finally {
-    await database?.close()
-  }
 }
