@@ -12,12 +12,8 @@ import { nextTicks, scheduledOf } from '../plan/ticks.ts'
 import { cancelRun } from '../run/cancel-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { replayRange } from '../run/replay.ts'
-import { concurrencyOf } from '../run/run-jobs.ts'
-import { workLoop } from '../run/work-loop.ts'
 import { hookReceiver } from '../schedule/release-watch.ts'
-import { notify } from '../schedule/notify/send-alarms.ts'
-import { type Scheduler, startScheduler } from '../schedule/run-schedule.ts'
-import { createTicker } from '../schedule/ticker.ts'
+import { type Scheduler, startHelper, startScheduler } from '../schedule/run-schedule.ts'
 import { createStatusApp } from '../web/app.ts'
 import type { WebContext } from '../web/context.ts'
 import { listen, type WebServer, webSettings } from '../web/web-server.ts'
@@ -54,29 +50,14 @@ export const schedule: Handler = async (invocation) =>
     })
   })
 
-const everyMs = 60_000
-
-/** Ends when it is stopped; its jobs go to others. */
+/** Ends when it is stopped; its jobs go to others. Also where no scheduler lives people are told, and what a person allowed is bought. */
 export const worker: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
     invocation.output.note(`worker ${runtime.process.name} helps every run; Ctrl-C ends it`)
-    // The loop below does the work of the runs it begins.
-    const ticker = createTicker(runtime, invocation.signal, { concurrency: 0 })
-    const begin = (): Promise<void> =>
-      ticker
-        .approved()
-        .catch((error) => runtime.log.warn({ error: messageOf(error) }, 'what was approved waits for the next minute'))
     return withStatusPage(invocation, runtime, {}, async () => {
-      // Also where no scheduler lives people are told, and what a person allowed is bought.
-      const minute = setInterval(() => void notify(runtime).then(begin), everyMs)
-      void begin()
-      try {
-        const { signal } = invocation
-        await workLoop(runtime, { runId: null, concurrency: concurrencyOf(runtime.definitions), signal, done: async () => false })
-      } finally {
-        clearInterval(minute)
-        await ticker.settled()
-      }
+      const helper = await startHelper(runtime, invocation.signal)
+      await untilInterrupted(invocation)
+      await helper.stop()
     })
   })
 

@@ -11,20 +11,13 @@ import { addWindows, alignDown, dateIn } from '../core/window.ts'
 import type { ReleaseApi, ReleaseMessage } from '../extract/api.ts'
 import type { HttpClient } from '../extract/http-types.ts'
 import { takeTurn } from '../ledger/processes.ts'
-import { hastenPoll, type Heard, newestRelease, recordRelease, subscriptionOf } from '../ledger/releases.ts'
+import { hastenPoll, newestRelease, recordRelease, subscriptionOf } from '../ledger/releases.ts'
 import { accountsOf } from '../run/apis.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { scheduledOf } from '../plan/ticks.ts'
 
-/** What became of a message. `later`: its sender is unknown now; the sender may try again. */
-type Reception = 'recorded' | 'known' | 'test' | 'forged' | 'not understood' | 'later'
-
-export interface ReleaseWatch {
-  /** @param proof what the sender gave as proof; null: nothing */
-  hear(api: string, account: string, body: unknown, proof: (header: string) => string | null): Promise<Reception>
-  /** Looks at the capabilities where it is time for that and no other process did. */
-  look(): Promise<void>
-}
+/** What became of a message, as the HTTP status of its answer. `later`: its sender is unknown now, and may try again. */
+const [taken, forged, notUnderstood, later] = [200, 403, 400, 503] as const
 
 /** Messages whose sender is being asked about at the same time; more are sent away, to be sent again. */
 const mostAtOnce = 64
@@ -39,21 +32,25 @@ interface Watch {
   asking: number
 }
 
+export type ReleaseWatch = ReturnType<typeof createReleaseWatch>
+
 /** @param onRelease called when a release that wakes runs is on record */
-export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRelease: () => Promise<void>): ReleaseWatch => {
+export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRelease: () => Promise<void>) => {
   const watch: Watch = { runtime, signal, onRelease, asking: 0 }
   const accounts = accountsOf(scheduledOf(runtime.definitions).map(({ definition }) => definition))
   const nextLookMs = new Map<string, number>()
   return {
-    hear: async (apiName, accountName, body, proofOf) => {
+    /** @param proofOf what the sender gave as proof in that header; null: nothing */
+    hear: async (apiName: string, accountName: string, body: unknown, proofOf: (header: string) => string | null) => {
       const of = accounts.find((one) => one.of.source === apiName && one.of.account === accountName)?.of
       const api = of === undefined ? null : runtime.releaseApi(of)
-      if (of === undefined || api === null) return 'forged'
-      if (api.isTest(body)) return 'test'
+      if (of === undefined || api === null) return forged
+      if (api.isTest(body)) return taken
       const message = api.read(body)
-      if (message === null) return 'not understood'
+      if (message === null) return notUnderstood
       return (await withoutAsking(watch, of, message)) ?? hearOf(watch, of, api, message, proofOf(api.proofHeader))
     },
+    /** Looks at the capabilities where it is time for that and no other process did. */
     look: async () => {
       for (const { of, definitions } of accounts) {
         if ((nextLookMs.get(nameOf(of)) ?? 0) > runtime.clock.now()) continue
@@ -66,13 +63,13 @@ export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRele
 }
 
 /** Cheapest first: what no service would send, and what is known, asks the service for nothing. null: it must be asked who sent it. */
-const withoutAsking = async ({ runtime }: Watch, of: AccountOf, message: ReleaseMessage): Promise<Reception | null> => {
+const withoutAsking = async ({ runtime }: Watch, of: AccountOf, message: ReleaseMessage) => {
   const { database, clock } = runtime
-  if (message.availableTo > tomorrow(clock.now())) return 'forged'
+  if (message.availableTo > tomorrow(clock.now())) return forged
   const subscription = await subscriptionOf(database.kysely, nameOf(of), message.every)
-  if (subscription !== null && subscription !== message.subscriptionId) return 'forged'
+  if (subscription !== null && subscription !== message.subscriptionId) return forged
   const known = await newestRelease(database.kysely, nameOf(of), message.every)
-  return known !== null && known.availableTo >= wholeUntil(message.every, message.availableTo, clock.now()) ? 'known' : null
+  return known !== null && known.availableTo >= wholeUntil(message.every, message.availableTo, clock.now()) ? taken : null
 }
 
 const hearOf = async (
@@ -81,21 +78,22 @@ const hearOf = async (
   api: ReleaseApi,
   { every, availableTo: date }: ReleaseMessage,
   proof: string | null,
-): Promise<Reception> => {
-  if (proof === null || proof === '' || proof.length > longestProof || /[^\x21-\x7e]/.test(proof)) return 'forged'
-  if (watch.asking >= mostAtOnce) return 'later'
+) => {
+  if (proof === null || proof === '' || proof.length > longestProof || /[^\x21-\x7e]/.test(proof)) return forged
+  if (watch.asking >= mostAtOnce) return later
   const availableTo = wholeUntil(every, date, watch.runtime.clock.now())
   watch.asking += 1
   try {
     const http = clientOf(watch, of)
     const sender = await api.sender(http, passingSecret('proof of a webhook', proof)).catch(() => 'unknown' as const)
-    if (sender === 'forged') return 'forged'
+    if (sender === 'forged') return forged
     // Who cannot prove it may still be right: the service itself says what there is.
     if (sender === 'unknown') {
       const newest = await api.newest(http, tomorrow(watch.runtime.clock.now())).catch(() => null)
-      if (newest === null || wholeUntil(every, newest, watch.runtime.clock.now()) < availableTo) return 'later'
+      if (newest === null || wholeUntil(every, newest, watch.runtime.clock.now()) < availableTo) return later
     }
-    return (await record(watch, of, { every, availableTo }, 'message')) === 'known' ? 'known' : 'recorded'
+    await record(watch, of, { every, availableTo }, 'message')
+    return taken
   } finally {
     watch.asking -= 1
   }
@@ -130,11 +128,10 @@ const record = async (
   of: AccountOf,
   release: Release,
   heardBy: 'message' | 'poll',
-): Promise<Heard> => {
+): Promise<void> => {
   const heard = await recordRelease(runtime.database.kysely, { account: nameOf(of), ...release, heardBy })
   if (heard !== 'known') runtime.log.info({ account: nameOf(of), ...release, heard_by: heardBy, heard }, 'release of data')
   if (heard === 'new') await onRelease()
-  return heard
 }
 
 const nameOf = ({ source, account }: AccountOf): string => `${apiNameOf(source)}/${account}`
@@ -155,15 +152,6 @@ export const wholeUntil = (every: ReleasedData, date: IsoDate, nowMs: number): I
   return isWhole ? last : addWindows(first, 'day', -1)
 }
 
-const statuses: Readonly<Record<Reception, number>> = {
-  recorded: 200,
-  known: 200,
-  test: 200,
-  forged: 403,
-  'not understood': 400,
-  later: 503,
-}
-
 /** A report that is being polled at the moment its message comes is polled once more. */
 const heldAgainMs = 500
 const mostHeld = 10
@@ -179,9 +167,9 @@ export const hookReceiver = (runtime: Runtime, watch: () => ReleaseWatch | null)
   return {
     token: hooks.token,
     release: async (api, account, body, header) => {
-      const found = await (watch()?.hear(api, account, body, header) ?? 'later')
-      log.debug({ account: `${api}/${account}`, found }, 'message about a release')
-      return statuses[found]
+      const status = (await watch()?.hear(api, account, body, header)) ?? later
+      log.debug({ account: `${api}/${account}`, status }, 'message about a release')
+      return status
     },
     report: async (jobId, body) => {
       const apis = [...new Set(runtime.definitions.map(({ source, account }) => runtime.releaseApi({ source, account })))]

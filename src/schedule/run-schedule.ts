@@ -1,4 +1,4 @@
-// The nightly in one long-running process: node-cron and a check every minute drive the ticker until it is stopped.
+// The nightly in one long-running process: node-cron and a check every minute drive the ticker until it is stopped. And what a scheduler and a worker do alike.
 import { createTask, type ScheduledTask } from 'node-cron'
 import { messageOf } from '../core/errors.ts'
 import { notify } from './notify/send-alarms.ts'
@@ -9,52 +9,83 @@ import { type Scheduled, scheduledOf } from '../plan/ticks.ts'
 import { createReleaseWatch } from './release-watch.ts'
 import { createTicker } from './ticker.ts'
 
-const tellEveryMs = 60_000
-const sweepEveryMs = 60_000
+const minuteMs = 60_000
 /** What another process heard of is a row here. */
 const releaseEveryMs = 5_000
+const helpAgainMs = 5_000
 
 /** A schedule that runs. */
 export type Scheduler = Awaited<ReturnType<typeof startScheduler>>
 
 /** Catches up missed ticks as each pipeline's `catch_up` says, then keeps time until stopped. Beside that it helps every run there is. */
 export const startScheduler = async (runtime: Runtime, signal: AbortSignal) => {
-  // One loop does the work of all ticks, so that however many fall together, no more is worked on at once.
-  const ticker = createTicker(runtime, signal, { concurrency: 0 })
-  const helper = startHelper(runtime, signal)
-  // What is late and what could not be sent is checked between the nights too.
-  const tell = setInterval(() => void notify(runtime), tellEveryMs)
+  const { ticker, stop: stopHelping } = await startHelper(runtime, signal, (made) => made.catchUp())
   // node-cron leaves out a time that daylight saving skips, and all that a sleeping machine missed; what it took already is not taken twice.
-  const sweep = setInterval(() => {
-    ticker.sweep()
-    void ticker
-      .approved()
-      .catch((error) => runtime.log.warn({ error: messageOf(error) }, 'what was approved waits for the next minute'))
-  }, sweepEveryMs)
+  const sweep = setInterval(ticker.sweep, minuteMs)
   const watch = createReleaseWatch(runtime, signal, ticker.released)
   const listen = every(releaseEveryMs, runtime, 'releases of data wait for the next look', async () => {
     await watch.look()
     await ticker.released()
   })
-  const tasks: ScheduledTask[] = []
-  /** Takes no more ticks and resolves when the runs in progress are done. */
-  const stop = async (): Promise<void> => {
-    clearInterval(tell)
-    clearInterval(sweep)
-    await listen.stop()
-    await Promise.all(tasks.map((task) => task.destroy()))
+  const tasks = scheduledOf(runtime.definitions).map((entry) => keepTime(entry, (dueMs) => ticker.take(entry, dueMs)))
+  return {
+    /** What services tell by themselves. */
+    releases: watch,
+    /** Pipelines whose tick came and was not taken. */
+    overdue: ticker.overdue,
+    /** Takes no more ticks and resolves when the runs in progress are done. */
+    stop: async (): Promise<void> => {
+      clearInterval(sweep)
+      await listen.stop()
+      await Promise.all(tasks.map((task) => task.destroy()))
+      await stopHelping()
+    },
+  }
+}
+
+/**
+ * Works for every run, and on what was asked for without a waiting run; each minute people are told what is wrong, also between the nights, and what a person
+ * allowed is bought. A database that stays away ends neither it nor the process. @param first what is done before the first minute
+ */
+export const startHelper = async (
+  runtime: Runtime,
+  signal: AbortSignal,
+  first: (ticker: ReturnType<typeof createTicker>) => Promise<void> = async () => undefined,
+) => {
+  // One loop does the work of all ticks, so that however many fall together, no more is worked on at once.
+  const ticker = createTicker(runtime, signal, { concurrency: 0 })
+  const ending = new AbortController()
+  const stopped = AbortSignal.any([signal, ending.signal])
+  const options = { runId: null, concurrency: concurrencyOf(runtime.definitions), signal: stopped, done: async () => false }
+  const help = async (): Promise<void> => {
+    while (!stopped.aborted) {
+      await workLoop(runtime, options).catch((error) =>
+        runtime.log.error({ error: messageOf(error) }, 'no work was done for a while; trying again'),
+      )
+      await runtime.clock.sleep(helpAgainMs, stopped).catch(() => undefined)
+    }
+  }
+  const helping = help()
+  const finish = async (): Promise<void> => {
     await ticker.settled()
-    await helper.stop()
+    ending.abort()
+    await helping
   }
-  try {
-    await ticker.catchUp()
-    for (const entry of scheduledOf(runtime.definitions)) tasks.push(keepTime(entry, (dueMs) => ticker.take(entry, dueMs)))
-  } catch (error) {
-    await stop()
+  await first(ticker).catch(async (error: unknown) => {
+    await finish()
     throw error
+  })
+  const minute = every(minuteMs, runtime, 'what was approved waits for the next minute', async () => {
+    await notify(runtime)
+    await ticker.approved()
+  })
+  return {
+    ticker,
+    stop: async (): Promise<void> => {
+      await minute.stop()
+      await finish()
+    },
   }
-  // `releases`: what services tell by themselves. `overdue`: pipelines whose tick came and was not taken.
-  return { releases: watch, overdue: ticker.overdue, stop }
 }
 
 /** One after the other, never two at once. @param problem what the log says where it throws */
@@ -73,30 +104,6 @@ const every = (ms: number, { log }: Runtime, problem: string, work: () => Promis
     stop: async () => {
       clearInterval(timer)
       await at
-    },
-  }
-}
-
-const helpAgainMs = 5_000
-
-/** Works for every run, and on what was asked for without a waiting run; a database that stays away ends neither it nor the process. */
-const startHelper = (runtime: Runtime, signal: AbortSignal): { stop: () => Promise<void> } => {
-  const ending = new AbortController()
-  const stopped = AbortSignal.any([signal, ending.signal])
-  const options = { runId: null, concurrency: concurrencyOf(runtime.definitions), signal: stopped, done: async () => false }
-  const help = async (): Promise<void> => {
-    while (!stopped.aborted) {
-      await workLoop(runtime, options).catch((error) =>
-        runtime.log.error({ error: messageOf(error) }, 'no work was done for a while; trying again'),
-      )
-      await runtime.clock.sleep(helpAgainMs, stopped).catch(() => undefined)
-    }
-  }
-  const helping = help()
-  return {
-    stop: async () => {
-      ending.abort()
-      await helping
     },
   }
 }

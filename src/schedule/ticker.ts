@@ -5,7 +5,7 @@ import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { claimTick, finishTick, lastTickMs, releasesSince, type WakingRelease } from '../ledger/releases.ts'
 import { paceRun, readyToBuy } from '../plan/pace-backfill.ts'
-import { planApproved, planRun, type Scope } from '../plan/plan-run.ts'
+import { planApproved, planRun } from '../plan/plan-run.ts'
 import { missedTicks, type Scheduled, scheduledOf, ticksBetween } from '../plan/ticks.ts'
 import { withCurrentLists } from '../plan/query-lists.ts'
 import { sweep } from '../run/retention.ts'
@@ -17,17 +17,15 @@ import { checkAlarming, notify } from './notify/send-alarms.ts'
 /** Ticks are checked for each minute and taken at once; who is so late does not keep time any more. */
 const overdueMs = 5 * 60_000
 
-/** How the runs of ticks work. */
-interface TickerOptions {
-  /** Jobs worked on at once for each run; 0: somebody else in this process does. Default: what the definition allows. */
-  readonly concurrency?: number
-}
-
 /** A timer may be that much early by the database's clock. */
 const timerSlackMs = 5_000
 
-/** The schedule without timers, which keeps time from now on: its holder says when time has passed. @param signal aborted: no more ticks are taken, runs in progress put their jobs back. */
-export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrency }: TickerOptions = {}) => {
+/**
+ * The schedule without timers, which keeps time from now on: its holder says when time has passed.
+ * @param signal aborted: no more ticks are taken, runs in progress put their jobs back
+ * @param concurrency jobs worked on at once for each run; 0: somebody else in this process does. Default: what the definition allows.
+ */
+export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrency }: { readonly concurrency?: number } = {}) => {
   const scheduled = scheduledOf(runtime.definitions)
   // Settings that are wrong end the command before the first night, not in it.
   const ping = createPing(runtime.settings, runtime.log)
@@ -141,7 +139,7 @@ type TickKind = 'on time' | 'caught up' | 'released'
  * way. Never rejects: what goes wrong is logged.
  */
 const takeTick = (keeper: Keeper, entry: Scheduled, dueMs: number, kind: TickKind): void => {
-  const { runtime, signal, ping, concurrency, running, chains } = keeper
+  const { runtime, signal, running, chains } = keeper
   const { pipeline } = entry.definition
   const before = chains.get(pipeline) ?? Promise.resolve()
   // New data are not left to the next night because this one is still at work.
@@ -154,7 +152,7 @@ const takeTick = (keeper: Keeper, entry: Scheduled, dueMs: number, kind: TickKin
     if (!isMine || skipped) return
     running.add(pipeline)
     try {
-      await runTick(runtime, { ping, definition: entry.definition, dueMs, concurrency, signal })
+      await runTick(keeper, entry.definition, dueMs)
     } finally {
       running.delete(pipeline)
     }
@@ -167,14 +165,15 @@ const takeTick = (keeper: Keeper, entry: Scheduled, dueMs: number, kind: TickKin
 }
 
 /** Begins a run for each pipeline that has something approved and no run at work. */
-const buyApproved = async ({ runtime, signal, concurrency, running, chains }: Keeper): Promise<void> => {
+const buyApproved = async (keeper: Keeper): Promise<void> => {
+  const { runtime, signal, running, chains } = keeper
   const free = runtime.definitions.filter(({ pipeline }) => !running.has(pipeline))
   const ready = await readyToBuy(runtime, free)
   for (const definition of free.filter(({ pipeline }) => ready.includes(pipeline) && !signal.aborted)) {
     const { pipeline } = definition
     running.add(pipeline)
-    const work = runApproved(runtime, definition, concurrency, signal).then(
-      () => undefined,
+    const work = loadOne(keeper, definition, null).then(
+      () => notify(runtime),
       (error) => runtime.log.error({ pipeline, error: messageOf(error) }, 'a run of what was approved ended in an error'),
     )
     chains.set(
@@ -184,21 +183,13 @@ const buyApproved = async ({ runtime, signal, concurrency, running, chains }: Ke
   }
 }
 
-interface Tick {
-  readonly ping: Ping
-  readonly definition: Definition
-  readonly dueMs: number
-  readonly concurrency: number | undefined
-  readonly signal: AbortSignal
-}
-
 /** One run of what is due. Whatever happens to it, people hear of it and the tick is over. */
-const runTick = async (runtime: Runtime, tick: Tick): Promise<void> => {
-  const { ping, definition, dueMs } = tick
+const runTick = async (keeper: Keeper, definition: Definition, dueMs: number): Promise<void> => {
+  const { runtime, ping } = keeper
   let result: RunResult | null = null
   try {
     await ping('start')
-    result = await runDue(runtime, tick)
+    result = await loadOne(keeper, definition, new Date(dueMs).toISOString())
     await sweep(runtime)
   } finally {
     await ping(result?.state === 'done' ? 'success' : 'fail')
@@ -207,42 +198,22 @@ const runTick = async (runtime: Runtime, tick: Tick): Promise<void> => {
   }
 }
 
-/** One run of what a person approved, and nothing else. */
-const runApproved = async (
-  runtime: Runtime,
-  known: Definition,
-  concurrency: number | undefined,
-  signal: AbortSignal,
-): Promise<void> => {
+/** @param dueAt the tick whose run it is; null: what a person approved, and nothing else */
+const loadOne = async ({ runtime, signal, concurrency }: Keeper, known: Definition, dueAt: string | null): Promise<RunResult> => {
   const definition = await withCurrentLists(runtime, known)
-  const { runId } = await runJobs(runtime, {
-    command: 'schedule',
-    arguments: { pipeline: definition.pipeline, approved: true },
-    definitions: [definition],
-    plan: (run) => planApproved(runtime, run, definition),
-    concurrency,
-    signal,
-  })
-  await paceRun(runtime, [definition], runId, null)
-  await notify(runtime)
-}
-
-const runDue = async (runtime: Runtime, tick: Tick): Promise<RunResult> => {
-  const { dueMs, concurrency, signal } = tick
-  const definition = await withCurrentLists(runtime, tick.definition)
   const { pipeline } = definition
-  const due = new Date(dueMs).toISOString()
-  const scope: Scope = { mode: 'due' }
   const result = await runJobs(runtime, {
     command: 'schedule',
-    arguments: { pipeline, due_at: due },
+    arguments: dueAt === null ? { pipeline, approved: true } : { pipeline, due_at: dueAt },
     definitions: [definition],
-    plan: (runId) => planRun(runtime, runId, [definition], scope, signal),
+    plan: (runId) =>
+      dueAt === null ? planApproved(runtime, runId, definition) : planRun(runtime, runId, [definition], { mode: 'due' }, signal),
     concurrency,
     signal,
   })
   const { runId, state, summary } = result
   await paceRun(runtime, [definition], runId, null)
-  runtime.progress.emit({ event: 'tick', pipeline, due_at: due, run_id: runId, state, units: summary.units })
+  if (dueAt !== null)
+    runtime.progress.emit({ event: 'tick', pipeline, due_at: dueAt, run_id: runId, state, units: summary.units })
   return result
 }

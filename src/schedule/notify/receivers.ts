@@ -110,18 +110,14 @@ const ownReceivers = (raw: Raw): Receiver[] => {
 
 const isSet = (raw: Raw, name: string): boolean => [name, `${name}_FILE`, `${name}_COMMAND`].some((one) => raw[one])
 
-const receiverOf = (raw: Raw, spec: ReceiverSpec): Receiver => {
-  switch (spec.kind) {
-    case 'slack':
-      return slack(raw, spec)
-    case 'webhook':
-      return webhook(raw, spec)
-    case 'pagerduty':
-      return pagerduty(raw, spec)
-    case 'email':
-      return email(raw, spec)
-  }
-}
+const receiverOf = (raw: Raw, spec: ReceiverSpec): Receiver =>
+  spec.kind === 'slack'
+    ? slack(raw, spec)
+    : spec.kind === 'webhook'
+      ? webhook(raw, spec)
+      : spec.kind === 'pagerduty'
+        ? pagerduty(raw, spec)
+        : email(raw, spec)
 
 const people = { grouped: true, repeatable: false, opens: false } as const
 const machine = { grouped: false, repeatable: true, opens: false } as const
@@ -247,37 +243,35 @@ const keyOf = (raw: Raw, name: string, at: string): Secret => {
   return secret(name, text)
 }
 
-/** Addresses are secrets: an address alone lets one write to the channel. */
+/** An address, whose text is never shown: it alone may let one write to the channel. @param words what it is not, where it is wrong */
+const addressOf = (text: string, isRight: (url: URL) => boolean, words: string): URL => {
+  const url = URL.parse(text)
+  if (url === null || !isRight(url)) throw new EtlError('CONFIGURATION', words)
+  return url
+}
+
 const address = (raw: Raw, name: string, at: string): Secret => {
   const held = keyOf(raw, name, at)
-  const url = URL.parse(held.reveal())
-  if (url === null || !isPrivate(url))
-    throw new EtlError(
-      'CONFIGURATION',
-      `${name} is no https address; it holds what may write to the channel, so it is not shown.`,
-    )
+  const words = `${name} is no https address; it holds what may write to the channel, so it is not shown.`
+  const { pathname } = addressOf(held.reveal(), isPrivate, words)
   // What a server says back may name the path alone.
-  if (url.pathname.length > 8) secret(name, url.pathname)
+  if (pathname.length > 8) secret(name, pathname)
   return held
 }
 
-const pagerdutyUrl = (raw: Raw): string => {
-  const text = raw[pagerdutyAddressName] || pagerdutyAddress
-  const url = URL.parse(text)
-  if (url === null || !isPrivate(url))
-    throw new EtlError('CONFIGURATION', `${pagerdutyAddressName} is no https address such as ${pagerdutyAddress}.`)
-  return url.href
-}
+const pagerdutyUrl = (raw: Raw): string =>
+  addressOf(
+    raw[pagerdutyAddressName] || pagerdutyAddress,
+    isPrivate,
+    `${pagerdutyAddressName} is no https address such as ${pagerdutyAddress}.`,
+  ).href
 
 const smtpOf = (raw: Raw, at: string): Secret => {
   const held = keyOf(raw, smtpName, at)
-  const url = URL.parse(held.reveal())
-  if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '')
-    throw new EtlError(
-      'CONFIGURATION',
-      `${smtpName} is no address such as smtps://user:password@mail.example.com:465 (not shown).`,
-    )
-  if (url.password) secret(`${smtpName} password`, decodeURIComponent(url.password))
+  const isSmtp = ({ protocol, hostname }: URL): boolean => /^smtps?:$/.test(protocol) && hostname !== ''
+  const words = `${smtpName} is no address such as smtps://user:password@mail.example.com:465 (not shown).`
+  const { password } = addressOf(held.reveal(), isSmtp, words)
+  if (password) secret(`${smtpName} password`, decodeURIComponent(password))
   return held
 }
 
@@ -291,20 +285,14 @@ const fromOf = (raw: Raw, at: string): string => {
   return text
 }
 
-/** A message before it takes the form of its channel. */
-interface Words {
-  /** One line: `Error: 200 units in 3 pipelines failed`. */
-  readonly headline: string
-  /** Paragraphs, each a title and lines. */
-  readonly parts: readonly { readonly title: string; readonly lines: readonly string[] }[]
-}
-
 const longestLine = 1_500
 /** Pipelines named one by one. */
 const mostLines = 20
 
-/** The same words for every channel. */
-const wordsOf = ({ event, told }: Telling): Words => {
+/**
+ * A message before it takes the form of its channel: one line such as `Error: 200 units in 3 pipelines failed`, and paragraphs, each a title and lines.
+ */
+const wordsOf = ({ event, told }: Telling) => {
   const [first] = told
   if (first === undefined) return { headline: 'Nothing', parts: [] }
   const headline = told.length === 1 ? first.message : `${capital(first.kind)} in ${told.length} places: ${placesOf(told)}`
@@ -328,7 +316,7 @@ const wordsOf = ({ event, told }: Telling): Words => {
 }
 
 /** For e-mail, standard error and channels without a form of their own. */
-const plainText = ({ headline, parts }: Words): string =>
+const plainText = ({ headline, parts }: ReturnType<typeof wordsOf>): string =>
   [headline, ...parts.map(({ title, lines }) => [`${title}:`, ...lines].join('\n'))].join('\n\n')
 
 const capital = (text: string): string => `${text[0]?.toUpperCase() ?? ''}${text.slice(1)}`
