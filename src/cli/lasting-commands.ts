@@ -1,10 +1,8 @@
 // The commands that last: `millrace schedule` keeps time for every pipeline that has a schedule, `millrace worker` helps every run and scheduler of the
 // warehouse; and the status page beside them, `demo --keep` and `status --serve`.
-import { sum } from '../core/counted.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { timeIn } from '../core/window.ts'
-import { approve } from '../ledger/approvals.ts'
-import { noteCancel, releaseByPerson, retryByPerson } from '../ledger/release.ts'
+import { noteCancel } from '../ledger/release.ts'
 import { previewRun } from '../plan/dry-run.ts'
 import { pricesOf } from '../plan/price.ts'
 import { withReadFiles } from '../plan/query-lists.ts'
@@ -15,11 +13,11 @@ import { replayRange } from '../run/replay.ts'
 import { hookReceiver } from '../schedule/release-watch.ts'
 import { type Scheduler, startHelper, startScheduler } from '../schedule/run-schedule.ts'
 import { createStatusApp } from '../web/app.ts'
-import type { WebContext } from '../web/context.ts'
+import { actor, type WebContext } from '../web/context.ts'
 import { listen, type WebServer, webSettings } from '../web/web-server.ts'
 import { interruptedCode, untilInterrupted, withRuntime } from './command-runtime.ts'
 import { type Handler, type Invocation, pagePort } from './command-spec.ts'
-import { reasonsOf } from './plan-events.ts'
+import { reasonsOf } from '../web/foresight.ts'
 
 const shownTicks = 5
 
@@ -60,9 +58,6 @@ export const worker: Handler = async (invocation) =>
       await helper.stop()
     })
   })
-
-/** Of `status --serve`, `schedule` and `worker`. */
-const actor = 'status page'
 
 interface PageOptions {
   readonly port?: string | undefined
@@ -156,9 +151,6 @@ const webContext = (runtime: OpenRuntime, replay: WebContext['actions']['replay'
   clock: runtime.clock,
   warehouse: runtime.database.display,
   actions: {
-    approve: async (pipeline) => sum(await approve(runtime.database.kysely, [pipeline], actor), ({ units }) => units),
-    release: (unitId) => releaseByPerson(runtime.database.kysely, unitId, actor),
-    retry: (unitId) => retryByPerson(runtime.database.kysely, unitId, actor),
     cancel: async (runId) => {
       const { state } = await cancelRun(runtime, runId)
       if (state === 'cancelled') await noteCancel(runtime.database.kysely, runId, actor)

@@ -1,7 +1,7 @@
 // The plan as events: a line for each job, reason, change and pipeline, and a summary with the keys of a real run's.
 import { sum } from '../core/counted.ts'
 import type { Preview, PreviewJob } from '../plan/dry-run.ts'
-import type { PlannedReason } from '../web/foresight.ts'
+import { reasonsOf } from '../web/foresight.ts'
 import type { Output } from './output.ts'
 
 /** The plan as JSON lines, its summary last, in the words of a run's summary. */
@@ -16,40 +16,6 @@ export const planEvents = (output: Output, command: string, preview: Preview): v
   }
   for (const pipeline of pipelines) output.event({ event: 'pipeline', ...pipeline })
   output.event(summaryOf(command, preview))
-}
-
-/** The same with the rows that are expected; null: not known before they are asked for. */
-export interface ReasonRow extends PlannedReason {
-  readonly rows: number | null
-}
-
-/** Jobs of one pipeline that are asked for the same reason. */
-export const reasonsOf = (jobs: readonly PreviewJob[]): ReasonRow[] => {
-  const groups = Map.groupBy(
-    jobs,
-    ({ pipeline, reason, held, approved }) => `${pipeline}/${approved ? 'approved' : reason}/${held}`,
-  )
-  return [...groups.values()].flatMap((group) => {
-    const [first] = group
-    if (first === undefined) return []
-    const spans = group.flatMap(({ window }) => window.split('..')).sort()
-    const known = (pick: (job: PreviewJob) => number | null): number | null =>
-      group.every((job) => pick(job) === null) ? null : sum(group, pick)
-    return [
-      {
-        pipeline: first.pipeline,
-        reason: first.approved ? 'approved' : first.reason,
-        from: spans[0] ?? '',
-        to: spans.at(-1) ?? '',
-        units: sum(group, 'units'),
-        reports: sum(group, 'reports'),
-        requests: sum(group, 'requests'),
-        rows: known(({ rows }) => rows),
-        credits: known(({ quota }) => quota),
-        held: first.held,
-      },
-    ]
-  })
 }
 
 /** Credits as far as others tell; null: unknown, or every price is known. */

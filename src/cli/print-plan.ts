@@ -3,7 +3,8 @@ import { counted, formatNumber, sum } from '../core/counted.ts'
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 import type { Offer } from '../plan/older-months.ts'
 import { formatSeconds, type Output, showWindows } from './output.ts'
-import { planEvents, type ReasonRow, reasonsOf } from './plan-events.ts'
+import { type PlannedReason, reasonsOf } from '../web/foresight.ts'
+import { planEvents } from './plan-events.ts'
 import { clipText } from './terminal.ts'
 
 /** @param command the one that is planned: `run`, `backfill`, `plan` */
@@ -41,9 +42,9 @@ const tableLines = ({ jobs, pipelines }: Preview): string[] => {
   return [head, ...shown]
 }
 
-type Figures = Pick<ReasonRow, 'units' | 'reports' | 'requests' | 'credits' | 'held'>
+type Figures = Pick<PlannedReason, 'units' | 'reports' | 'requests' | 'credits' | 'held'>
 
-const wholeOf = (rows: readonly ReasonRow[]): Figures => ({
+const wholeOf = (rows: readonly PlannedReason[]): Figures => ({
   units: sum(rows, 'units'),
   reports: sum(rows, 'reports'),
   requests: sum(rows, 'requests'),
@@ -51,7 +52,7 @@ const wholeOf = (rows: readonly ReasonRow[]): Figures => ({
   held: rows.some(({ held }) => held),
 })
 
-const reasonWords = ({ reason, from, to }: ReasonRow): string => `${reason} (${from === to ? from : `${from}..${to}`})`
+const reasonWords = ({ reason, from, to }: PlannedReason): string => `${reason} (${from === to ? from : `${from}..${to}`})`
 
 const cells = (first: string, rest: readonly string[]): string =>
   `${first.padEnd(39).slice(0, 39)}${rest.map((cell) => cell.padStart(10)).join('')}`

@@ -12,7 +12,7 @@ import { periodsBetween, priceOf, type ReportQuery, type ReportWorld, type Table
 import { reportText } from './report-text.ts'
 import type { Settings } from './sandbox-options.ts'
 import type { Service } from './service.ts'
-import { granularities, shopperMetrics, vtables } from './vtables.ts'
+import { granularities, vtableOf, vtables } from './vtables.ts'
 import { countries } from './words.ts'
 
 const linkLifeMs = 30 * 24 * 3_600_000
@@ -160,33 +160,24 @@ const gzipped = (body: Iterable<Buffer>): AsyncIterable<Buffer> =>
 type Limits = Pick<Settings, 'mostValues' | 'mostMonths' | 'mostCells' | 'refusedDomains' | 'refusedMonths'>
 
 /** One text for each limit the request goes beyond; none: it may be made. */
-const limitErrors = (query: ReportQuery, limits: Limits): string[] => [
-  ...query.tables.flatMap((table) => [...tooMany(query, table, limits), ...notThere(table, limits)]),
-  ...tooLarge(query, limits),
-]
-
-const tooMany = ({ kind }: ReportQuery, { domains, places, dates }: TableQuery, { mostValues, mostMonths }: Limits): string[] => {
+const limitErrors = ({ kind, tables }: ReportQuery, limits: Limits): string[] => {
+  const { mostValues, mostMonths, mostCells, refusedDomains, refusedMonths } = limits
   const beyond = (name: string, count: number, most: number | null): string[] =>
     most === null || count <= most ? [] : [`${name}: ${count} are asked for, at most ${most} go into one report`]
-  return [
-    ...beyond('domains', domains.length, mostValues),
-    ...beyond(kind === 'shopper' ? 'category_ids' : 'countries', places.length, mostValues),
-    ...beyond('months', monthsOf(dates).length, mostMonths),
-  ]
-}
-
-const monthsOf = (dates: readonly string[]): string[] => [...new Set(dates.map((date) => date.slice(0, 7)))]
-
-const notThere = ({ domains, dates }: TableQuery, { refusedDomains, refusedMonths }: Limits): string[] => [
-  ...domains.filter((name) => refusedDomains.includes(name)).map((name) => `domains: '${name}' is not known`),
-  ...monthsOf(dates)
-    .filter((name) => refusedMonths.includes(name))
-    .map((name) => `start_date: there is no data for ${name}`),
-]
-
-const tooLarge = ({ tables }: ReportQuery, { mostCells }: Limits): string[] => {
   const cells = tables.reduce((sum, { domains, places, dates }) => sum + domains.length * places.length * dates.length, 0)
-  return mostCells === null || cells <= mostCells ? [] : [`The report has ${cells} cells, at most ${mostCells} are made at once`]
+  return [
+    ...tables.flatMap(({ domains, places, dates }) => {
+      const months = [...new Set(dates.map((date) => date.slice(0, 7)))]
+      return [
+        ...beyond('domains', domains.length, mostValues),
+        ...beyond(kind === 'shopper' ? 'category_ids' : 'countries', places.length, mostValues),
+        ...beyond('months', months.length, mostMonths),
+        ...domains.filter((name) => refusedDomains.includes(name)).map((name) => `domains: '${name}' is not known`),
+        ...months.filter((name) => refusedMonths.includes(name)).map((name) => `start_date: there is no data for ${name}`),
+      ]
+    }),
+    ...(mostCells === null || cells <= mostCells ? [] : [`The report has ${cells} cells, at most ${mostCells} are made at once`]),
+  ]
 }
 
 type Checked<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly errors: readonly string[] }
@@ -237,8 +228,6 @@ const shopperSchema = z.strictObject({
   response_format: responseFormat,
 })
 
-type Table = z.infer<typeof tableSchema>
-
 /** Without the fields that the interface does not show (4.3). */
 const shownSchema = reportSchema.omit({ report_name: true, webhook_url: true }).extend({
   delivery_information: reportSchema.shape.delivery_information.omit({ delivery_method_params: true }),
@@ -250,35 +239,45 @@ export const checkReport = (body: unknown, calendar: Calendar, extensions = true
   const parsed = (extensions ? reportSchema : shownSchema).safeParse(body)
   if (!parsed.success) return { ok: false, errors: fieldErrors(parsed.error) }
   const { delivery_information, report_query } = parsed.data
-  const errors = report_query.tables.flatMap((table, index) => tableErrors(table, `report_query.tables[${index}]`, calendar))
-  if (errors.length > 0) return { ok: false, errors }
-  const tables = report_query.tables.map((table) => tableQuery(table))
-  return { ok: true, value: { kind: 'report', format: delivery_information.response_format, tables } }
+  const asked = report_query.tables.map(({ vtable, granularity, filters, metrics: names, ...span }, index): Asked => {
+    const at = `report_query.tables[${index}].`
+    return {
+      ...{ vtable, granularity, domains: filters.domains, places: filters.countries, metrics: names },
+      includeSubdomains: filters.include_subdomains ?? true,
+      ...{ from: span.start_date, to: span.end_date, at, filtersAt: `${at}filters.`, placesAt: `${at}filters.countries` },
+    }
+  })
+  return checkTables('report', delivery_information.response_format, asked, calendar)
 }
 
 /** A shopper report request. */
 export const checkShopper = (body: unknown, calendar: Calendar): Checked<ReportQuery> => {
   const parsed = shopperSchema.safeParse(body)
   if (!parsed.success) return { ok: false, errors: fieldErrors(parsed.error) }
-  const { domains: list, category_ids, metrics: names, start_date, end_date, response_format } = parsed.data
-  const errors = [
-    ...unknownNames(names, shopperMetrics, 'metrics'),
-    ...repeated(list, 'domains'),
-    ...repeated(names, 'metrics'),
-    ...repeated(category_ids.map(String), 'category_ids'),
-    ...periodErrors(start_date, end_date, '', 'monthly', calendar),
-  ]
-  if (errors.length > 0) return { ok: false, errors }
-  const table: TableQuery = {
-    vtable: null,
-    granularity: 'monthly',
-    domains: list,
-    places: category_ids.map(String),
-    includeSubdomains: true,
-    metrics: names,
-    dates: periodsBetween(firstDay(start_date), lastDay(end_date), 'monthly'),
+  const { domains: list, category_ids, metrics: names, start_date: from, end_date: to, response_format } = parsed.data
+  const asked: Asked = {
+    ...{ vtable: null, granularity: 'monthly', domains: list, places: category_ids.map(String), metrics: names },
+    ...{ includeSubdomains: true, from, to, at: '', filtersAt: '', placesAt: 'category_ids' },
   }
-  return { ok: true, value: { kind: 'shopper', format: response_format, tables: [table] } }
+  return checkTables('shopper', response_format, [asked], calendar)
+}
+
+/** A table as it was asked for, and the fields that hold it. */
+type Asked = Omit<TableQuery, 'dates'> & Readonly<Record<'from' | 'to' | 'at' | 'filtersAt' | 'placesAt', string>>
+
+const checkTables = (
+  kind: ReportQuery['kind'],
+  format: ReportQuery['format'],
+  asked: readonly Asked[],
+  calendar: Calendar,
+): Checked<ReportQuery> => {
+  const errors = asked.flatMap((table) => tableErrors(table, calendar))
+  if (errors.length > 0) return { ok: false, errors }
+  const tables = asked.map(({ vtable, granularity, domains: list, places, includeSubdomains, metrics: names, from, to }) => ({
+    ...{ vtable, granularity, domains: list, places, includeSubdomains, metrics: names },
+    dates: periodsBetween(firstDay(from), lastDay(to), granularity),
+  }))
+  return { ok: true, value: { kind, format, tables } }
 }
 
 const fieldErrors = (error: z.ZodError): string[] =>
@@ -293,32 +292,22 @@ const fieldName = (path: readonly PropertyKey[]): string =>
 const firstDay = (text: string): string => (text.length === 7 ? `${text}-01` : text)
 const lastDay = (text: string): string => (text.length === 7 ? `${text}-31` : text)
 
-const tableQuery = ({ vtable, granularity, filters, metrics: names, start_date, end_date }: Table): TableQuery => ({
-  vtable,
-  granularity,
-  domains: filters.domains,
-  places: filters.countries,
-  includeSubdomains: filters.include_subdomains ?? true,
-  metrics: names,
-  dates: periodsBetween(firstDay(start_date), lastDay(end_date), granularity),
-})
-
-const tableErrors = (table: Table, field: string, calendar: Calendar): string[] => {
-  const vtable = vtables.get(table.vtable)
-  if (vtable === undefined)
-    return [`${field}.vtable: unknown table '${table.vtable}'; there are ${[...vtables.keys()].join(', ')}`]
-  const offered = vtable.metrics.filter((metric) => metric.granularities.includes(table.granularity)).map(({ name }) => name)
+const tableErrors = (asked: Asked, calendar: Calendar): string[] => {
+  const { granularity, at, filtersAt, placesAt } = asked
+  const table = vtableOf(asked)
+  if (table === undefined) return [`${at}vtable: unknown table '${asked.vtable}'; there are ${[...vtables.keys()].join(', ')}`]
+  const offered = table.metrics.filter((metric) => metric.granularities.includes(granularity)).map(({ name }) => name)
   return [
-    ...unknownNames(table.metrics, offered, `${field}.metrics`, ` at granularity ${table.granularity}`),
-    ...countryErrors(table.filters.countries, `${field}.filters.countries`),
-    ...repeated(table.filters.domains, `${field}.filters.domains`),
-    ...repeated(table.filters.countries, `${field}.filters.countries`),
-    ...repeated(table.metrics, `${field}.metrics`),
-    ...periodErrors(table.start_date, table.end_date, `${field}.`, table.granularity, calendar),
+    ...unknownNames(asked.metrics, offered, `${at}metrics`, ` at granularity ${granularity}`),
+    ...(asked.vtable === null ? [] : countryErrors(asked.places, placesAt)),
+    ...repeated(asked.domains, `${filtersAt}domains`),
+    ...repeated(asked.places, placesAt),
+    ...repeated(asked.metrics, `${at}metrics`),
+    ...periodErrors(asked.from, asked.to, at, granularity, calendar),
   ]
 }
 
-const unknownNames = (names: readonly string[], offered: readonly string[], field: string, where = ''): string[] =>
+const unknownNames = (names: readonly string[], offered: readonly string[], field: string, where: string): string[] =>
   names
     .filter((name) => !offered.includes(name))
     .map((name) => `${field}: unknown metric '${name}'${where}; there are ${offered.join(', ')}`)

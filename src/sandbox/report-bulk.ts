@@ -2,7 +2,7 @@
 import { combine, hashText, unit } from './hash.ts'
 import type { ReportQuery, ReportWorld, TableQuery } from './report-query.ts'
 import { type ReportRow, reportRows, shapeOf } from './report-rows.ts'
-import { vtables } from './vtables.ts'
+import { vtableOf } from './vtables.ts'
 
 const pieceCount = 1024
 const rowsPerChunk = 2048
@@ -58,8 +58,8 @@ const prefixMaker = (table: TableQuery): ((row: number) => string) => {
   const heads: string[] = []
   for (const domain of table.domains)
     for (const place of table.places) for (const date of table.dates) heads.push(`${domain},${place},${date}`)
-  const dimension = table.vtable === null ? null : (vtables.get(table.vtable)?.dimension ?? null)
-  if (dimension !== null) return (row) => `${heads[row % heads.length] ?? ''},site-${Math.floor(row / heads.length) + 1}.example`
+  if ((vtableOf(table)?.dimension ?? null) !== null)
+    return (row) => `${heads[row % heads.length] ?? ''},site-${Math.floor(row / heads.length) + 1}.example`
   const tails: string[] = []
   for (const place of table.places) for (const date of table.dates) tails.push(`,${place},${date}`)
   return (row) => heads[row] ?? `site-${Math.floor(row / tails.length) + 1}.example${tails[row % tails.length] ?? ''}`

@@ -2,12 +2,10 @@
 import { factorOf, generationOf } from './publication-calendar.ts'
 import { combine, hashText, unit } from './hash.ts'
 import type { ReportQuery, ReportWorld, TableQuery } from './report-query.ts'
-import { type MetricSpec, type Vtable, dimensionSize, dimensionValue, type shopperMetrics, vtables } from './vtables.ts'
+import { dimensionSize, dimensionValue, type MetricSpec, vtableOf } from './vtables.ts'
 
 /** Text by column; null where there is no value. */
 export type ReportRow = readonly (string | null)[]
-
-const vtableOf = ({ vtable }: TableQuery): Vtable | null => (vtable === null ? null : (vtables.get(vtable) ?? null))
 
 const unique = (names: readonly string[]): string[] => [...new Set(names)]
 
@@ -26,17 +24,17 @@ export const shapeOf = ({ kind, tables }: ReportQuery) => ({
 export function* reportRows(query: ReportQuery, world: ReportWorld): Generator<ReportRow> {
   const shape = shapeOf(query)
   for (const table of query.tables) {
-    const vtable = vtableOf(table)
-    const specs = metricSpecs(vtable, table.metrics)
-    const values = (cell: Cell): (string | null)[] =>
-      vtable === null ? shopperValues(cell, table.metrics, world) : trafficValues(cell, specs, world)
-    const keyColumns = shape.keys.slice(3).map((name) => name === vtable?.dimension?.column)
-    const metricAt = shape.metrics.map((name) => table.metrics.indexOf(name))
-    for (const cell of cellsOf(table, vtable)) {
+    const { dimension = null, metrics = [] } = vtableOf(table) ?? {}
+    const keyColumns = shape.keys.slice(3).map((name) => name === dimension?.column)
+    const specs = shape.metrics.map((name) =>
+      table.metrics.includes(name) ? metrics.find((metric) => metric.name === name) : undefined,
+    )
+    for (const cell of cellsOf(table)) {
       if (!isPresent(cell, world)) continue
-      const row = values(cell)
-      const extra = keyColumns.map((isOwn) => (isOwn && vtable !== null ? dimensionValue(vtable, cell.part) : null))
-      yield [cell.domain, cell.place, cell.date, ...extra, ...metricAt.map((index) => row[index] ?? null)]
+      const traffic = trafficOf(table.vtable === null ? { ...cell, place: `category ${cell.place}` } : cell, world)
+      const extra = keyColumns.map((isOwn) => (isOwn ? dimensionValue(dimension, cell.part) : null))
+      const values = specs.map((spec) => (spec === undefined ? null : valueOf(spec, traffic, cell, world)))
+      yield [cell.domain, cell.place, cell.date, ...extra, ...values]
     }
   }
 }
@@ -44,17 +42,14 @@ export function* reportRows(query: ReportQuery, world: ReportWorld): Generator<R
 export const countRows = (query: ReportQuery, world: ReportWorld): number => {
   if (world.reportRows !== null) return world.reportRows
   let rows = 0
-  for (const table of query.tables) for (const cell of cellsOf(table, vtableOf(table))) if (isPresent(cell, world)) rows += 1
+  for (const table of query.tables) for (const cell of cellsOf(table)) if (isPresent(cell, world)) rows += 1
   return rows
 }
 
-const metricSpecs = (vtable: Vtable | null, names: readonly string[]): MetricSpec[] =>
-  names.flatMap((name) => vtable?.metrics.find((metric) => metric.name === name) ?? [])
-
 const monthShares = { daily: 1 / 30, weekly: 7 / 30, monthly: 1 } as const
 
-function* cellsOf(table: TableQuery, vtable: Vtable | null): Generator<Cell> {
-  const parts = vtable === null ? 1 : dimensionSize(vtable)
+function* cellsOf(table: TableQuery): Generator<Cell> {
+  const parts = dimensionSize(vtableOf(table)?.dimension ?? null)
   const { includeSubdomains } = table
   const monthShare = monthShares[table.granularity]
   for (const date of table.dates) {
@@ -134,12 +129,8 @@ const trafficOf = (cell: Cell, world: ReportWorld) => {
 const decimals = (value: number, digits: number): string => String(Number(value.toFixed(digits)))
 
 /** The metric's text in a row, or null where there is no value. All values of a row agree with each other. */
-const trafficValues = (cell: Cell, metrics: readonly MetricSpec[], world: ReportWorld): (string | null)[] => {
-  const traffic = trafficOf(cell, world)
-  return metrics.map((metric) => metricValue(metric, traffic, world.hostile))
-}
-
-const metricValue = ({ kind }: MetricSpec, { desktop, mobile, hash }: Traffic, hostile: boolean): string | null => {
+const valueOf = ({ kind }: MetricSpec, traffic: Traffic, { place }: Cell, { hostile, seed }: ReportWorld): string | null => {
+  const { desktop, mobile, hash } = traffic
   const chance = combine(hash, 7)
   if (kind === 'visits') return hostile ? hostileVisits(desktop + mobile, chance) : decimals(desktop + mobile, 2)
   if (kind === 'desktop') return decimals(desktop, 2)
@@ -150,7 +141,13 @@ const metricValue = ({ kind }: MetricSpec, { desktop, mobile, hash }: Traffic, h
   if (kind === 'pages') return chance % 40 === 1 ? null : decimals((desktop + mobile) * ratio(hash), 2)
   if (kind === 'ratio') return decimals(ratio(hash), 4)
   if (kind === 'seconds') return decimals(30 + 400 * unit(combine(hash, 3)), 2)
-  return decimals(0.2 + 0.5 * unit(combine(hash, 4)), 4)
+  if (kind === 'rate') return decimals(0.2 + 0.5 * unit(combine(hash, 4)), 4)
+  const views = Math.round((desktop + mobile) * 0.4)
+  const units = Math.round(views * (0.005 + 0.04 * unit(combine(hash, 1))))
+  if (kind === 'views') return String(views)
+  if (kind === 'units') return combine(hash, 5) % 30 === 0 ? null : String(units)
+  if (kind === 'revenue') return decimals(units * (5 + 120 * unit(hashText(place, seed)) ** 2), 2)
+  return views === 0 ? null : decimals(units / views, 6)
 }
 
 const ratio = (hash: number): number => 1.5 + 6 * unit(combine(hash, 2))
@@ -158,20 +155,4 @@ const ratio = (hash: number): number => 1.5 + 6 * unit(combine(hash, 2))
 const hostileVisits = (visits: number, chance: number): string => {
   if (chance % 5 === 0) return '9007199254740993'
   return chance % 5 === 1 ? '12345678901234567890.12345678901234567891' : chance % 5 === 2 ? '1.5e3' : decimals(visits, 2)
-}
-
-/** Category sales: cvr is units over views. */
-const shopperValues = (cell: Cell, metrics: readonly string[], world: ReportWorld): (string | null)[] => {
-  const { desktop, mobile, hash } = trafficOf({ ...cell, place: `category ${cell.place}` }, world)
-  const views = Math.round((desktop + mobile) * 0.4)
-  const units = Math.round(views * (0.005 + 0.04 * unit(combine(hash, 1))))
-  const price = 5 + 120 * unit(hashText(cell.place, world.seed)) ** 2
-  const values: Record<(typeof shopperMetrics)[number], string | null> = {
-    category_sales_performance_product_views: String(views),
-    category_sales_performance_units_sold: combine(hash, 5) % 30 === 0 ? null : String(units),
-    category_sales_performance_revenue: decimals(units * price, 2),
-    category_sales_performance_cvr: views === 0 ? null : decimals(units / views, 6),
-  }
-  const byName = new Map<string, string | null>(Object.entries(values))
-  return metrics.map((name) => byName.get(name) ?? null)
 }

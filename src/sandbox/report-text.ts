@@ -98,10 +98,15 @@ function* csvLines(report: ReportText): Generator<string> {
   if (faults.has('quoted-newline')) header.push('note')
   if (faults.has('key-echo')) header.push('asked_with')
   yield header.join(',') + end
+  for (const { row, number } of sentRows(report, layout)) yield csvLine(report, layout, row, number) + end
+}
+
+/** Each row as it is sent, with its place among the rows of the file. */
+function* sentRows(report: ReportText, layout: Layout): Generator<{ readonly row: ReportRow; readonly number: number }> {
   let number = 0
-  for (const row of rowsOf(report)) {
+  for (const made of rowsOf(report)) {
     number += 1
-    for (const variant of withRowFaults(row, number, layout, faults)) yield csvLine(report, layout, variant, number) + end
+    for (const row of withRowFaults(made, number, layout, report.faults)) yield { row, number }
   }
 }
 
@@ -148,18 +153,14 @@ function* jsonLines(report: ReportText): Generator<string> {
   const { faults, csv } = report
   if (report.rows === 0) return
   const layout = layoutOf(report)
-  let number = 0
-  for (const row of rowsOf(report)) {
-    number += 1
-    for (const variant of withRowFaults(row, number, layout, faults)) {
-      const fields = layout.order.map((index) => jsonField(report, layout, variant, index))
-      if (csv.extraColumn) fields.push('"source_version":7')
-      if (faults.has('quoted-newline')) fields.push('"note":"a note, with\\na \\"second\\" line"')
-      if (faults.has('key-echo')) fields.push(`"asked_with":${JSON.stringify(`api_key=${report.key}`)}`)
-      if (isHit(faults, 'short-row', number)) fields.splice(-2)
-      const line = `{${fields.join(',')}}\n`
-      yield isHit(faults, 'unclosed-quote', number) ? line.replace('"', '') : line
-    }
+  for (const { row, number } of sentRows(report, layout)) {
+    const fields = layout.order.map((index) => jsonField(report, layout, row, index))
+    if (csv.extraColumn) fields.push('"source_version":7')
+    if (faults.has('quoted-newline')) fields.push('"note":"a note, with\\na \\"second\\" line"')
+    if (faults.has('key-echo')) fields.push(`"asked_with":${JSON.stringify(`api_key=${report.key}`)}`)
+    if (isHit(faults, 'short-row', number)) fields.splice(-2)
+    const line = `{${fields.join(',')}}\n`
+    yield isHit(faults, 'unclosed-quote', number) ? line.replace('"', '') : line
   }
 }
 

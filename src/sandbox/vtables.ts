@@ -3,10 +3,13 @@
 export const granularities = ['daily', 'weekly', 'monthly'] as const
 export type Granularity = (typeof granularities)[number]
 
+type TrafficKind = 'visits' | 'desktop' | 'mobile' | 'desktop-unique' | 'mobile-unique' | 'pages' | 'rate' | 'seconds' | 'ratio'
+type SalesKind = 'views' | 'units' | 'revenue' | 'conversion'
+
 /** How a value is made: visits to the domain times a share, or a number of its own kind. */
 export interface MetricSpec {
   readonly name: string
-  readonly kind: 'visits' | 'desktop' | 'mobile' | 'desktop-unique' | 'mobile-unique' | 'pages' | 'rate' | 'seconds' | 'ratio'
+  readonly kind: TrafficKind | SalesKind
   readonly granularities: readonly Granularity[]
 }
 
@@ -59,19 +62,28 @@ const list: readonly Vtable[] = [
 
 export const vtables: ReadonlyMap<string, Vtable> = new Map(list.map((table) => [table.name, table]))
 
-export const shopperMetrics = [
-  'category_sales_performance_product_views',
-  'category_sales_performance_units_sold',
-  'category_sales_performance_revenue',
-  'category_sales_performance_cvr',
-] as const
+/** Of the shopper report, whose places are categories. */
+const shopper: Vtable = {
+  name: 'shopper',
+  dimension: null,
+  metrics: [
+    metric('category_sales_performance_product_views', 'views'),
+    metric('category_sales_performance_units_sold', 'units'),
+    metric('category_sales_performance_revenue', 'revenue'),
+    metric('category_sales_performance_cvr', 'conversion'),
+  ],
+}
+
+/** @param vtable null: the shopper report */
+export const vtableOf = ({ vtable }: { readonly vtable: string | null }): Vtable | undefined =>
+  vtable === null ? shopper : vtables.get(vtable)
 
 /** Referrers of a domain where no option asks for more. */
 const referrersPerDomain = 50
 
 /** The value of the table's dimension at `index`; null where the table has none. */
-export const dimensionValue = ({ dimension }: Vtable, index: number): string | null =>
+export const dimensionValue = (dimension: Vtable['dimension'], index: number): string | null =>
   dimension === null ? null : (dimension.values?.[index] ?? `site-${String(index + 1).padStart(7, '0')}.example`)
 
-export const dimensionSize = ({ dimension }: Vtable): number =>
+export const dimensionSize = (dimension: Vtable['dimension']): number =>
   dimension === null ? 1 : (dimension.values?.length ?? referrersPerDomain)

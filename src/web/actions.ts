@@ -3,7 +3,9 @@ import type { Context, Hono } from 'hono'
 import { html } from 'hono/html'
 import { HTTPException } from 'hono/http-exception'
 import { aboutCredits, counted, sum } from '../core/counted.ts'
-import type { WebContext } from './context.ts'
+import { approve as approveAll } from '../ledger/approvals.ts'
+import { releaseByPerson, retryByPerson } from '../ledger/release.ts'
+import { actor, type WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
 import { creditsOfAll, waitingWords } from './reads/read-approvals.ts'
 import { oneRun } from './reads/read-runs.ts'
@@ -34,40 +36,42 @@ interface Action {
 const forCredits = (credits: number | null): string =>
   credits === null ? 'at a price that is not known' : `for ${aboutCredits(credits)}`
 
-/** Asks about a unit with why it stands as it does, and says what trying again costs. */
-const aboutUnit =
-  (words: (id: number, unit: string, why: string) => Question): Action['question'] =>
-  async (web, id) => {
+/** A unit is asked about with why it stands as it does, and what trying again costs. */
+const unitAction = (words: {
+  readonly title: string
+  readonly state: string
+  readonly meaning: string
+  readonly button: string
+  readonly done: string
+  readonly undone: string
+  act(db: WebContext['kysely'], id: number, by: string): Promise<boolean>
+}): Action => ({
+  question: async (web, id) => {
     const unit = await unitLine(web.kysely, id)
     if (unit === null) return null
-    const question = words(id, unit.unit_key, unit.error_message ?? unit.error_code ?? 'no reason given')
-    const credits = (await repairCredits(web, [unit])).get(id) ?? null
-    return { ...question, button: `${question.button} ${forCredits(credits)}` }
-  }
+    const why = unit.error_message ?? unit.error_code ?? 'no reason given'
+    return {
+      title: `${words.title} unit #${id}?`,
+      text: `${unit.unit_key} ${words.state}: ${why} ${words.meaning}`,
+      button: `${words.button} ${forCredits((await repairCredits(web, [unit])).get(id) ?? null)}`,
+    }
+  },
+  act: async ({ kysely }, id) => ((await words.act(kysely, id, actor)) ? [words.done, true] : [words.undone, false]),
+})
 
-const release: Action = {
-  question: aboutUnit((id, unit, why) => ({
-    title: `Release unit #${id}?`,
-    text: `${unit} is held: ${why} Released, its answer is loaded as it is, or asked for again.`,
-    button: 'Release it',
-  })),
-  act: async ({ actions }, id) =>
-    (await actions.release(id))
-      ? ['Released. A running schedule or worker takes it up, else the next run.', true]
-      : ['It is not held (any more), or needs approval; nothing was changed.', false],
-}
+const release = unitAction({
+  ...{ title: 'Release', state: 'is held', button: 'Release it', act: releaseByPerson },
+  meaning: 'Released, its answer is loaded as it is, or asked for again.',
+  done: 'Released. A running schedule or worker takes it up, else the next run.',
+  undone: 'It is not held (any more), or needs approval; nothing was changed.',
+})
 
-const retry: Action = {
-  question: aboutUnit((id, unit, why) => ({
-    title: `Retry unit #${id}?`,
-    text: `${unit} failed: ${why} It is planned again with all its tries; a report that was bought is not bought again.`,
-    button: 'Plan it again',
-  })),
-  act: async ({ actions }, id) =>
-    (await actions.retry(id))
-      ? ['Planned again. The next run takes it.', true]
-      : ['It has not failed (any more); nothing was changed.', false],
-}
+const retry = unitAction({
+  ...{ title: 'Retry', state: 'failed', button: 'Plan it again', act: retryByPerson },
+  meaning: 'It is planned again with all its tries; a report that was bought is not bought again.',
+  done: 'Planned again. The next run takes it.',
+  undone: 'It has not failed (any more); nothing was changed.',
+})
 
 /** Of all that waits of the pipeline, as `millrace approve` has it. */
 const approve: Action = {
@@ -85,9 +89,9 @@ const approve: Action = {
       button: `Buy them ${forCredits(creditsOfAll(waiting, pipeline))}`,
     }
   },
-  act: async ({ actions, kysely }, id) => {
+  act: async ({ kysely }, id) => {
     const pipeline = (await waitingWords(kysely)).find(({ approval_id }) => approval_id === id)?.pipeline
-    const units = pipeline === undefined ? 0 : await actions.approve(pipeline)
+    const units = pipeline === undefined ? 0 : sum(await approveAll(kysely, [pipeline], actor), 'units')
     return units > 0
       ? [`${counted(units, 'unit')} approved. A running schedule buys them within a minute, else the next run.`, true]
       : ['Nothing of it waits (any more); nothing was changed.', false]

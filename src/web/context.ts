@@ -6,14 +6,11 @@ import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import type { NightPlan } from './foresight.ts'
 
-/** What a person may do from the page. Each writes an event to the ledger in the transaction that does it. */
+/** By whom the ledger says that something was done from the page. */
+export const actor = 'status page'
+
+/** What a person may do from the page beside what the ledger does alone. */
 interface Actions {
-  /** What waits of the pipeline may be bought; how many units that are. */
-  approve(pipeline: string): Promise<number>
-  /** A held unit goes on, as it is; false: it was not held. */
-  release(unitId: number): Promise<boolean>
-  /** A failed unit is planned again for the next run; false: it had not failed. */
-  retry(unitId: number): Promise<boolean>
   /** The run stops within 5 s; the state it has afterwards. */
   cancel(runId: number): Promise<string>
   /** Begins a run of this process that parses and loads the month again; false: one is at work. null: this process reads no landings. */

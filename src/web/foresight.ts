@@ -1,22 +1,33 @@
 // What the next run would do, found out once for all who ask and remembered for a while: it takes seconds, and questions to the service.
 import { setTimeout } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
+import { sum } from '../core/counted.ts'
 import { isEtlError } from '../core/errors.ts'
-import type { PreviewPipeline } from '../plan/dry-run.ts'
+import type { PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 
-/** Jobs of one pipeline for one reason; null: not known before they are asked for. */
-export interface PlannedReason {
-  readonly pipeline: string
-  readonly reason: string
-  /** The first and the last window, as people read them. */
-  readonly from: string
-  readonly to: string
-  readonly units: number
-  readonly reports: number
-  readonly requests: number
-  readonly credits: number | null
-  /** It would wait for a person's word. */
-  readonly held: boolean
+/**
+ * Jobs of one pipeline that are asked for the same reason: `from` and `to` the first and the last window, as people read them; `rows` and `credits` null: not
+ * known before they are asked for; `held`: they would wait for a person's word.
+ */
+export type PlannedReason = ReturnType<typeof reasonsOf>[number]
+
+export const reasonsOf = (jobs: readonly PreviewJob[]) => {
+  const nameOf = ({ reason, approved }: PreviewJob): string => (approved ? 'approved' : reason)
+  const groups = Map.groupBy(jobs, (job) => `${job.pipeline}/${nameOf(job)}/${job.held}`)
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group
+    if (first === undefined) return []
+    const spans = group.flatMap(({ window }) => window.split('..')).sort()
+    const known = (name: 'rows' | 'quota'): number | null => (group.every((job) => job[name] === null) ? null : sum(group, name))
+    return [
+      {
+        ...{ pipeline: first.pipeline, reason: nameOf(first), held: first.held },
+        ...{ from: spans[0] ?? '', to: spans.at(-1) ?? '' },
+        ...{ units: sum(group, 'units'), reports: sum(group, 'reports'), requests: sum(group, 'requests') },
+        ...{ rows: known('rows'), credits: known('quota') },
+      },
+    ]
+  })
 }
 
 /** A pipeline as a whole. */
@@ -30,14 +41,11 @@ export interface NightPlan {
   readonly asked: number
 }
 
-/** The newest plan; while there is none yet, what is known about it. */
+/** The newest plan, found out at `atMs`, and whether another one is worked out; null: there is none yet. `problem`: why the last try found nothing out. */
 export interface Foreseen {
   readonly plan: NightPlan | null
-  /** When it was found out. */
   readonly atMs: number
-  /** Another one is being worked out. */
   readonly busy: boolean
-  /** Why the last try found nothing out. */
   readonly problem: string | null
 }
 

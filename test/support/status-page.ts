@@ -2,9 +2,7 @@
 import { systemClock } from '../../src/core/clock.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { secret } from '../../src/core/redact.ts'
-import { sum } from '../../src/core/counted.ts'
-import { approve } from '../../src/ledger/approvals.ts'
-import { noteCancel, releaseByPerson, retryByPerson } from '../../src/ledger/release.ts'
+import { noteCancel } from '../../src/ledger/release.ts'
 import type { NightPlan } from '../../src/web/foresight.ts'
 import { noBudget } from '../../src/core/budget-scope.ts'
 import { pricesOf } from '../../src/plan/price.ts'
@@ -44,9 +42,6 @@ export const servePage = async (
       clock: systemClock,
       warehouse: 'test warehouse',
       actions: {
-        approve: async (pipeline) => sum(await approve(kysely, [pipeline], 'status page'), ({ units }) => units),
-        release: (unitId) => releaseByPerson(kysely, unitId, 'status page'),
-        retry: (unitId) => retryByPerson(kysely, unitId, 'status page'),
         cancel: async (runId) => {
           await noteCancel(kysely, runId, 'status page')
           return 'cancelled'
@@ -90,6 +85,7 @@ export const nightPlan: NightPlan = {
       units: 2,
       reports: 0,
       requests: 6,
+      rows: null,
       credits: 6,
       held: false,
     },
@@ -101,6 +97,7 @@ export const nightPlan: NightPlan = {
       units: 300,
       reports: 3,
       requests: 12,
+      rows: null,
       credits: null,
       held: true,
     },
