@@ -1,5 +1,5 @@
 // What a terminal of some width shows of the text that is written to it, and that as a picture: as much of ANSI as our commands and their progress bar use.
-import { textWidth } from '../src/cli/terminal.ts'
+import { textWidth } from '../src/cli/output.ts'
 
 /** One character where it begins; a wide one leaves the next column empty. */
 interface Cell {

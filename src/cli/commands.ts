@@ -144,7 +144,7 @@ export const commands: readonly CommandSpec[] = [
     description: 'Run definitions over the recorded answers beside them, offline: rows, rejects, drift and tests as expected.',
     options: [option('--accept', 'take what comes now as expected')],
     examples: ['millrace test', 'millrace test keywords', 'millrace test --accept'],
-    load: async () => (await import('./recorded-commands.ts')).test,
+    load: async () => (await import('./dataset-commands.ts')).test,
   },
   {
     usage: 'record <unit>',
@@ -154,7 +154,7 @@ export const commands: readonly CommandSpec[] = [
       option('--anonymous', 'replace the names and numbers it was asked for'),
     ],
     examples: ['millrace record 42', 'millrace record 42 --records 5 --anonymous'],
-    load: async () => (await import('./recorded-commands.ts')).record,
+    load: async () => (await import('./dataset-commands.ts')).record,
   },
   {
     usage: 'migrate',
@@ -213,7 +213,7 @@ export const commands: readonly CommandSpec[] = [
       'millrace export keywords --format parquet --only domain=a.com --from 2026-01',
       'millrace export keywords --by month --since last --out s3://lake/keywords',
     ],
-    load: async () => (await import('./export.ts')).exportFiles,
+    load: async () => (await import('./bi-commands.ts')).exportFiles,
   },
   {
     usage: 'superset [url]',
@@ -222,7 +222,7 @@ export const commands: readonly CommandSpec[] = [
       option('--connection <name>', 'name of the connection in Superset; another one has dashboards of its own', 'Millrace'),
     ],
     examples: ['millrace superset https://superset.example.com', 'millrace superset http://localhost:8088 --json'],
-    load: async () => (await import('./superset.ts')).superset,
+    load: async () => (await import('./bi-commands.ts')).superset,
   },
   {
     usage: 'mcp',
@@ -233,7 +233,7 @@ export const commands: readonly CommandSpec[] = [
       option('--port <port>', `port of --http; 0: any free one (default ${mcpPort})`),
     ],
     examples: ['millrace mcp', 'millrace mcp --http --port 7434'],
-    load: async () => (await import('./mcp.ts')).mcp,
+    load: async () => (await import('./bi-commands.ts')).mcp,
   },
   {
     usage: 'describe',
@@ -262,7 +262,7 @@ export const commands: readonly CommandSpec[] = [
       ),
     ],
     examples: ['millrace quota', 'millrace quota --month 2026-01 --by domain --json'],
-    load: async () => (await import('./quota-command.ts')).quota,
+    load: async () => (await import('./offered-commands.ts')).quota,
   },
   {
     usage: 'new <dataset|migration> <name>',
@@ -275,7 +275,7 @@ export const commands: readonly CommandSpec[] = [
       option('--offline', 'do not ask the service; leave its columns to fill in'),
     ],
     examples: ['millrace new dataset traffic_sources', 'millrace new migration traffic_sources'],
-    load: async () => (await import('./new.ts')).newFiles,
+    load: async () => (await import('./dataset-commands.ts')).newFiles,
   },
   {
     usage: 'init [folder]',

@@ -14,8 +14,7 @@ import { stopsWith } from '../db/stoppable.ts'
 import { placeOf } from '../definition/problem.ts'
 import { type CommandSpec, sharedOptions } from './command-spec.ts'
 import { commands } from './commands.ts'
-import { createOutput, type Output } from './output.ts'
-import { columnsOf, nearPaths, paint, wrapText } from './terminal.ts'
+import { columnsOf, createOutput, nearPaths, type Output, paint, wrapText } from './output.ts'
 
 /** Codes that mean nothing was called and the caller must change something first. */
 const usageCodes: ReadonlySet<ErrorCode> = new Set([

@@ -12,10 +12,9 @@ import { alarmingOf } from '../schedule/notify/receivers.ts'
 import { testReceivers } from '../schedule/notify/send-alarms.ts'
 import { openAlarms } from '../web/reads/read-alarms.ts'
 import { byAction } from './command-options.ts'
-import { withRuntime } from './command-runtime.ts'
+import { timesOf, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { fields } from './output.ts'
-import { timesOf } from './zone.ts'
 
 const opened = { callsService: false, usesLanding: false, pipelines: [] } as const
 

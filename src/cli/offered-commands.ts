@@ -1,7 +1,27 @@
-// `millrace describe` and `millrace capabilities`: the datasets, and the values and dates, that each service offers this key.
-import { counted } from '../core/counted.ts'
-import type { Capabilities } from '../extract/api.ts'
+// What a service offers this key: `millrace describe`, its datasets; `millrace capabilities`, values and dates; `millrace quota`, the credits left, and what was spent, is
+// reserved and will be spent here, by account, pipeline, tag and value.
+import { existsSync } from 'node:fs'
+import { counted, formatNumber, sum } from '../core/counted.ts'
+import { EtlError } from '../core/errors.ts'
+import type { Database } from '../db/connect.ts'
+import { databaseMs } from '../db/database-clock.ts'
+import { loadDefinitions } from '../definition/load.ts'
+import type { Capabilities, Credits } from '../extract/api.ts'
+import { endOf, endWords, type Forecast, forecasts } from '../ledger/month-end.ts'
+import { pricesOf } from '../plan/price.ts'
+import { readApiSettings } from '../run/apis.ts'
+import { sourceFolders } from '../run/open-runtime.ts'
+import { quotaDays, quotaMonths } from '../web/reads/read-quota.ts'
+import {
+  meterMonths,
+  type Spending,
+  spendingByMonth,
+  spendingByTag,
+  spendingByValue,
+  unwantedSpending,
+} from '../web/reads/spending.ts'
 import { type Answer, discover } from './check/discover.ts'
+import { pipelinesFolder, settingsOf, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { fields, type Output } from './output.ts'
 
@@ -64,4 +84,196 @@ const showAnswers = <T>(
     output.summary(command, { ...name, offered, ...(offered ? show(said, output) : {}) })
   }
   return 0
+}
+
+/** The ledger is asked also where the service cannot be. */
+export const quota: Handler = async (invocation) => {
+  const { output } = invocation
+  return withDatabase(invocation, async (database) => {
+    const db = database.kysely
+    const found = await quotaOf(database, invocation)
+    const answers = await discover(invocation, 'credits', database)
+    const services = answers.length > 1 ? { services: Object.fromEntries(answers.map(({ api, said }) => [api, said])) } : {}
+    quotaEvents(output, found)
+    output.summary('quota', {
+      month: found.month,
+      service: answers[0]?.said ?? null,
+      ...services,
+      ...totals(found),
+      spent: quotaMonths(await quotaDays(db)),
+    })
+    printQuota(output, found, answers)
+    return 0
+  })
+}
+
+/** All that `quota` knows of one month. */
+type QuotaOf = Awaited<ReturnType<typeof quotaOf>>
+
+const quotaOf = async (database: Database, invocation: Invocation) => {
+  const { options } = invocation
+  const db = database.kysely
+  const nowMs = await databaseMs(db)
+  const present = new Date(nowMs).toISOString().slice(0, 7)
+  const month = String(options['month'] ?? present)
+  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(month))
+    throw new EtlError('USAGE', `--month is '${month}', expected a month such as ${present}.`)
+  const first = `${month}-01`
+  const spending = (await spendingByMonth(db, first)).filter((one) => one.month === month)
+  const by = options['by'] === undefined ? null : String(options['by'])
+  return {
+    month,
+    spending,
+    tags: spendingByTag(spending),
+    // Of this month alone.
+    forecasts: month === present ? await forecasts(db, nowMs, await pricesHere(database, invocation)) : [],
+    unwanted: await unwantedSpending(db, first),
+    meters: (await meterMonths(db, first)).filter((one) => one.month === month),
+    // By the values of `--by`; null: it was not asked for.
+    values: by === null ? null : await spendingByValue(db, first, by),
+  }
+}
+
+/** A definition that is wrong has no price; `check` says what is wrong with it. */
+const pricesHere = async (database: Database, invocation: Invocation) => {
+  const folder = pipelinesFolder(invocation)
+  const { sources, apis } = await sourceFolders(folder)
+  const { definitions } = existsSync(folder) ? await loadDefinitions({ folder, sources, only: [] }) : { definitions: [] }
+  const { allowance } = readApiSettings(apis, settingsOf(invocation).raw)
+  return pricesOf({ allowance, database, sources }, definitions)
+}
+
+const quotaEvents = (output: Output, { month, spending, tags, forecasts: foretold, unwanted, meters, values }: QuotaOf): void => {
+  for (const one of spending) output.event({ event: 'spending', ...one })
+  for (const one of tags) output.event({ event: 'tag', ...one })
+  for (const one of foretold) output.event({ event: 'forecast', month, ...one })
+  for (const one of unwanted) output.event({ event: 'unwanted', month, ...one })
+  for (const one of meters) output.event({ event: 'service_books', ...one })
+  for (const one of values ?? []) output.event({ event: 'value', month, ...one })
+}
+
+/** Of the month. What the service charged beyond what is on record is part of no pipeline. */
+const totals = ({ spending, forecasts: foretold, unwanted, meters }: QuotaOf) => ({
+  used: sum(spending, 'used'),
+  reserved: sum(spending, 'reserved'),
+  ...forecastOf(foretold),
+  unwanted: sum(unwanted, 'credits'),
+  not_on_record: sum(meters, 'difference'),
+})
+
+/** `forecast` is a number where every price is known, else there is a `forecast_range`. */
+const forecastOf = (foretold: readonly Forecast[]) => {
+  const end = endOf(foretold)
+  const isKnown = end !== null && end.low === end.high
+  return { forecast: isKnown ? end.low : null, forecast_range: isKnown ? null : end }
+}
+
+/** A number where every price is known. */
+const endCell = (foretold: readonly Forecast[]): number | string | null =>
+  forecastOf(foretold).forecast ?? endWords(foretold, formatNumber)
+
+/** Credits by account: those left at the service, and those spent and reserved here. */
+const printQuota = (output: Output, quota: QuotaOf, answers: readonly Answer<Credits>[]): void => {
+  for (const answer of answers) output.line(creditsLeft(answer, answers.length > 1))
+  output.line()
+  printPipelines(output, quota)
+  printTags(output, quota)
+  printValues(output, quota)
+  printUnwanted(output, quota)
+  printBooks(output, quota)
+}
+
+const creditsLeft = ({ api, said }: Answer<Credits>, isOneOfSeveral: boolean): string => {
+  const whose = isOneOfSeveral ? `The service ${api}` : 'The service'
+  const { remaining = null, requests = null, userAllowance = null, userRemaining = null } = said ?? {}
+  if (remaining === null) return `${whose} does not tell the credits left.`
+  const isOnePurse = requests === null || requests === remaining
+  const both = isOnePurse ? '' : ` for reports, ${formatNumber(requests)} for requests`
+  const of = userAllowance === null ? '' : ` of ${formatNumber(userAllowance)}`
+  const user = userRemaining === null ? '' : ` This user may spend ${formatNumber(userRemaining)}${of} on reports.`
+  return `${whose} has ${formatNumber(remaining)} credits left${both}.${user}`
+}
+
+const printPipelines = (output: Output, quota: QuotaOf): void => {
+  const { month, spending, forecasts } = quota
+  if (spending.length === 0) {
+    output.line(`Nothing was spent in ${month}.`)
+    return
+  }
+  const isSame = (one: Spending) => (other: Pick<Spending, 'pipeline' | 'account'>) =>
+    other.pipeline === one.pipeline && other.account === one.account
+  const rows = spending.map((one) => ({
+    ...one,
+    // What a pipeline spent with other tags before is another row, the forecast is of all.
+    end: spending.find(isSame(one)) === one ? endCell(forecasts.filter(isSame(one))) : '',
+  }))
+  const all = {
+    ...{ pipeline: 'all', account: '', tags: {}, end: endCell(forecasts) },
+    reports: sum(spending, 'reports'),
+    requests: sum(spending, 'requests'),
+    used: sum(spending, 'used'),
+    reserved: sum(spending, 'reserved'),
+  }
+  const isTagged = spending.some(({ tags }) => Object.keys(tags).length > 0)
+  output.table([...rows, all], {
+    [month]: ({ pipeline }) => pipeline,
+    account: ({ account }) => account,
+    ...(isTagged ? { tags: ({ tags }: Pick<Spending, 'tags'>) => tagWords(tags) } : {}),
+    ...fields('reports', 'requests', 'used', 'reserved'),
+    'month end': ({ end }) => end,
+  })
+}
+
+const tagWords = (tags: Readonly<Record<string, string>>): string =>
+  Object.entries(tags)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ')
+
+const printTags = (output: Output, { tags }: QuotaOf): void =>
+  output.optionalTable(tags, {
+    tag: ({ tag }) => tag,
+    value: ({ value }) => value ?? '(none)',
+    ...fields('used', 'reserved'),
+    pipelines: ({ pipelines }) => pipelines.join(', '),
+  })
+
+const mostValues = 40
+
+const printValues = (output: Output, { values }: QuotaOf): void => {
+  if (values === null) return
+  output.line()
+  output.table(values.slice(0, mostValues), {
+    ...fields('value', 'pipeline', 'credits'),
+    'in a list': ({ wanted }) => (wanted ? 'yes' : 'no'),
+  })
+  if (values.length > mostValues) output.line(`and ${formatNumber(values.length - mostValues)} more; --json has all.`)
+}
+
+const printUnwanted = (output: Output, { unwanted }: QuotaOf): void =>
+  output.optionalTable(unwanted, {
+    'bought for values since removed': ({ pipeline }) => pipeline,
+    'units of lists': ({ slices }) => slices,
+    credits: ({ credits }) => credits,
+    'for example': ({ examples }) => examples.join('; '),
+  })
+
+const printBooks = (output: Output, { meters, spending }: QuotaOf): void => {
+  const requests = sum(spending, 'request_credits')
+  output.line()
+  if (requests > 0) output.line(`${formatNumber(requests)} of these credits were charged for requests.`)
+  const unpriced = sum(spending, 'unpriced')
+  if (unpriced > 0) output.line(`The price of ${counted(unpriced, 'purchase')} is not known: they are not among them.`)
+  for (const { account, difference, last_read_at, readings } of meters) {
+    const at = last_read_at.slice(0, 16).replace('T', ' ')
+    if (difference === null)
+      output.line(`Account ${account}: the service's own books were read once (${at}); the next run compares.`)
+    else if (difference === 0)
+      output.line(
+        `Account ${account}: the service's own books agree to the credit (${counted(readings, 'reading')}, the last at ${at} UTC).`,
+      )
+    else
+      output.line(
+        `Account ${account}: the service charged ${formatNumber(Math.abs(difference))} credits ${difference > 0 ? 'more' : 'less'} than is on record here (last read at ${at} UTC).`,
+      )
+  }
 }

@@ -2,10 +2,9 @@
 import { counted, formatNumber, sum } from '../core/counted.ts'
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 import type { Offer } from '../plan/older-months.ts'
-import { formatSeconds, type Output, showWindows } from './output.ts'
+import { clipText, formatSeconds, type Output, showWindows } from './output.ts'
 import { type PlannedReason, reasonsOf } from '../web/foresight.ts'
 import { planEvents } from './plan-events.ts'
-import { clipText } from './terminal.ts'
 
 /** @param command the one that is planned: `run`, `backfill`, `plan` */
 export const printPlan = (output: Output, command: string, preview: Preview): void => {

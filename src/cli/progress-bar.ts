@@ -5,8 +5,7 @@ import { unansweredCodes } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { showWaits } from '../core/waiting.ts'
 import { type Counters, createProgress, type Progress, type RunEvent } from '../run/progress.ts'
-import { formatSeconds, type Output } from './output.ts'
-import { columnsOf, paint, stateTone, textWidth, wrapText } from './terminal.ts'
+import { columnsOf, formatSeconds, type Output, paint, stateTone, textWidth, wrapText } from './output.ts'
 
 /** Between plain lines where nothing but the counters changed. */
 const plainEveryMs = 10_000

@@ -13,14 +13,14 @@ import {
   assertKnownPipelines,
   pipelinesFolder,
   settingsOf,
+  type Times,
+  timesOf,
   untilInterrupted,
   withDatabase,
   withRuntime,
 } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { fields, formatSeconds, type Output } from './output.ts'
-import { columnsOf, paint, stateTone } from './terminal.ts'
-import { type Times, timesOf } from './zone.ts'
+import { columnsOf, fields, formatSeconds, type Output, paint, stateTone } from './output.ts'
 
 /** Reads only; with `--serve` until it is stopped. */
 export const status: Handler = async (invocation) => {

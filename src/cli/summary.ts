@@ -2,8 +2,7 @@
 import { counted, formatBytes, formatNumber } from '../core/counted.ts'
 import { emptySummary, type RunSummary } from '../ledger/runs.ts'
 import type { RunResult } from '../run/run-jobs.ts'
-import { formatSeconds, type Output, showWindows } from './output.ts'
-import { paint, stateTone } from './terminal.ts'
+import { formatSeconds, type Output, paint, showWindows, stateTone } from './output.ts'
 
 /** `{"event":"summary",…}` of contract.md. */
 export const summaryEvent = (

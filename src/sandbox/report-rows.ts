@@ -33,7 +33,7 @@ export function* reportRows(query: ReportQuery, world: ReportWorld): Generator<R
       if (!isPresent(cell, world)) continue
       const traffic = trafficOf(table.vtable === null ? { ...cell, place: `category ${cell.place}` } : cell, world)
       const extra = keyColumns.map((isOwn) => (isOwn ? dimensionValue(dimension, cell.part) : null))
-      const values = specs.map((spec) => (spec === undefined ? null : valueOf(spec, traffic, cell, world)))
+      const values = specs.map((spec) => (spec === undefined ? null : metricValue(spec, traffic, cell, world)))
       yield [cell.domain, cell.place, cell.date, ...extra, ...values]
     }
   }
@@ -129,7 +129,7 @@ const trafficOf = (cell: Cell, world: ReportWorld) => {
 const decimals = (value: number, digits: number): string => String(Number(value.toFixed(digits)))
 
 /** The metric's text in a row, or null where there is no value. All values of a row agree with each other. */
-const valueOf = ({ kind }: MetricSpec, traffic: Traffic, { place }: Cell, { hostile, seed }: ReportWorld): string | null => {
+const metricValue = ({ kind }: MetricSpec, traffic: Traffic, { place }: Cell, { hostile, seed }: ReportWorld): string | null => {
   const { desktop, mobile, hash } = traffic
   const chance = combine(hash, 7)
   if (kind === 'visits') return hostile ? hostileVisits(desktop + mobile, chance) : decimals(desktop + mobile, 2)

@@ -11,8 +11,7 @@ import { withCurrentLists } from '../plan/query-lists.ts'
 import { sweep } from '../run/retention.ts'
 import { runJobs, type RunResult } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
-import { createPing, type Ping } from './notify/ping.ts'
-import { checkAlarming, notify } from './notify/send-alarms.ts'
+import { checkAlarming, createPing, notify, type Ping } from './notify/send-alarms.ts'
 
 /** Ticks are checked for each minute and taken at once; who is so late does not keep time any more. */
 const overdueMs = 5 * 60_000

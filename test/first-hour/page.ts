@@ -1,7 +1,7 @@
 // The times of the first hour as docs/internals/first-hour.md shows them.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { textWidth } from '../../src/cli/terminal.ts'
+import { textWidth } from '../../src/cli/output.ts'
 import type { Step } from './first-hour.ts'
 
 /** A step a line, a Node.js a column, as Markdown. */

@@ -1,9 +1,11 @@
-// Tells people: what is wrong, once when it begins and once when it ends, to those whom the routes name, at the hours they want; and a message by which a
-// person sees that a receiver is set up.
+// Tells people: what is wrong, once when it begins and once when it ends, to those whom the routes name, at the hours they want; a message by which a person sees
+// that a receiver is set up; and the dead man’s switch, a service elsewhere that expects a ping after each good night, and calls when none comes.
 import type { AlarmRoutes, QuietHours, Route, Weekday } from '../../core/alarm-routes.ts'
 import { type Cause, type Severity, severityOf } from '../../core/alarm.ts'
 import type { Settings } from '../../core/env.ts'
 import { EtlError, messageOf } from '../../core/errors.ts'
+import type { Log } from '../../core/log.ts'
+import { redact, secret } from '../../core/redact.ts'
 import { Temporal } from '../../core/temporal.ts'
 import {
   deliverDue,
@@ -184,4 +186,34 @@ const quietUntil = ({ hours, days }: QuietHours, at: Temporal.ZonedDateTime): Te
   if (hours.from < hours.to) return minute >= hours.from && minute < hours.to ? endOn(midnight) : null
   if (minute >= hours.from) return endOn(midnight.add({ days: 1 }))
   return minute < hours.to ? endOn(midnight) : null
+}
+
+const pingName = 'MILLRACE_PING_URL'
+const pingMs = 10_000
+const tries = 3
+
+/** Tells the watchdog of the night. Never throws: a watchdog that is away must not end a run. */
+export type Ping = (what: 'start' | 'success' | 'fail') => Promise<void>
+
+/** Pings URL/start, URL and URL/fail, as healthchecks do. A ping that does not get through is logged and fails nothing. */
+export const createPing = ({ raw }: Settings, log: Log): Ping => {
+  const text = raw[pingName]
+  if (text === undefined || text === '') return async () => undefined
+  if (!/^https?:$/.test(URL.parse(text)?.protocol ?? ''))
+    throw new EtlError('CONFIGURATION', `${pingName} is no address such as https://hc.example.com/ping/ID.`)
+  const base = secret(pingName, text)
+  return async (what) => {
+    const url = new URL(base.reveal())
+    if (what !== 'success') url.pathname = `${url.pathname.replace(/\/$/, '')}/${what}`
+    for (let attempt = 1; attempt <= tries; attempt += 1) {
+      try {
+        const answer = await fetch(url, { signal: AbortSignal.timeout(pingMs) })
+        await answer.body?.cancel()
+        if (answer.ok) return
+        log.warn({ status: answer.status, attempt }, 'ping refused')
+      } catch (error) {
+        log.warn({ error: redact(messageOf(error)), attempt }, 'ping lost')
+      }
+    }
+  }
 }

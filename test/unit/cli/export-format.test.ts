@@ -1,6 +1,6 @@
 // The format of an exported file.
 import { expect, test } from 'vitest'
-import { formatOf } from '../../../src/cli/export.ts'
+import { formatOf } from '../../../src/cli/bi-commands.ts'
 
 test('is what the option says, else what the name of the file ends with, else CSV', () => {
   expect(formatOf('csv', 'k.parquet')).toBe('csv')

@@ -1,7 +1,6 @@
 // Tables of the terminal: aligned by what a reader sees, and never wider than the screen.
 import { expect, test } from 'vitest'
-import { layOut } from '../../../src/cli/output.ts'
-import { clipText, nearPaths, textWidth, wrapText } from '../../../src/cli/terminal.ts'
+import { clipText, layOut, nearPaths, textWidth, wrapText } from '../../../src/cli/output.ts'
 
 const head = ['keyword', 'page', 'clicks']
 const rows = [

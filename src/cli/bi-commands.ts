@@ -1,0 +1,242 @@
+// `millrace export VIEW`: a view of bi as a CSV or Parquet file, or as one Parquet file a month in a folder or bucket. `millrace superset URL`: connection, datasets and
+// dashboards in a Superset that runs already. `millrace mcp`: figures for assistants, over standard input and output or HTTP; reads bi alone.
+import { statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { isPrivate, plainAddress } from '../core/address.ts'
+import { counted } from '../core/counted.ts'
+import type { Settings } from '../core/env.ts'
+import { EtlError, messageOf } from '../core/errors.ts'
+import { bucketSetting } from '../core/landing-setting.ts'
+import { createLog } from '../core/log.ts'
+import { withPackages } from '../core/optional-package.ts'
+import { secret, type Secret } from '../core/redact.ts'
+import { alignDown, parsePeriod } from '../core/window.ts'
+import type { Database } from '../db/connect.ts'
+import { loadDashboards } from '../definition/dashboards.ts'
+import { loadMarts } from '../definition/marts.ts'
+import { loadSemantics } from '../definition/semantic-model.ts'
+import { bucketClient } from '../extract/landing.ts'
+import { describedViews } from '../publish/view-columns.ts'
+import { martFolders } from '../run/known-marts.ts'
+import { dashboardFolders, openDefinitions, semanticFolders } from '../run/open-runtime.ts'
+import { exportMonths, type ExportTarget, folderTarget } from '../semantic/export/export-months.ts'
+import { exportView, type RowFilter } from '../semantic/export/export-view.ts'
+import type { McpContext } from '../semantic/mcp-server.ts'
+import { openReader } from '../semantic/reader.ts'
+import { provisionSuperset } from '../semantic/superset/provision-superset.ts'
+import { defaultConnection } from '../semantic/superset/superset-bundle.ts'
+import { openSuperset } from '../semantic/superset/superset-client.ts'
+import { createEndpoint, listen, webSettings } from '../web/web-server.ts'
+import { parseOnly } from './command-options.ts'
+import { interruptedCode, pipelinesFolder, settingsOf, untilInterrupted, withDatabase } from './command-runtime.ts'
+import { type Handler, type Invocation, mcpPort } from './command-spec.ts'
+
+/** The file is whole or not there. */
+export const exportFiles: Handler = async (invocation) => {
+  const { options } = invocation
+  const view = (invocation.args[0] ?? '').replace(/^bi\./, '')
+  const filter = {
+    only: parseOnly(options['only']),
+    from: monthOf('--from', options['from']),
+    to: monthOf('--to', options['to']),
+  }
+  const byMonth = byMonthOf(invocation)
+  return withDatabase(invocation, async (database) => {
+    await (byMonth ? writeMonths : writeFile)(invocation, { database, view, filter })
+    return 0
+  })
+}
+
+/** First day of the month. */
+const monthOf = (option: string, value: unknown): string | null =>
+  value === undefined ? null : alignDown(parsePeriod(String(value), option), 'month')
+
+const byMonthOf = ({ options }: Invocation): boolean => {
+  const { by, since } = options
+  if (since !== undefined && by === undefined) throw new EtlError('USAGE', '--since last needs --by month.')
+  if (by !== undefined && options['format'] === 'csv')
+    throw new EtlError('USAGE', '--by month writes Parquet; leave --format out or write --format parquet.')
+  return by !== undefined
+}
+
+interface Asked {
+  readonly database: Database
+  readonly view: string
+  readonly filter: RowFilter
+}
+
+/** What `--format` says, else what the name of the file ends with, else CSV. */
+export const formatOf = (asked: unknown, out: unknown): 'csv' | 'parquet' =>
+  (asked ?? /\.(parquet)$/i.exec(String(out))?.[1]?.toLowerCase()) === 'parquet' ? 'parquet' : 'csv'
+
+const writeFile = async ({ options, folder, output }: Invocation, { database, view, filter }: Asked): Promise<void> => {
+  const format = formatOf(options['format'], options['out'])
+  const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
+  if (options['out'] === '-' || statSync(file, { throwIfNoEntry: false })?.isDirectory() === true)
+    throw new EtlError('USAGE', `--out ${String(options['out'])} is no file; name one, for example --out ${view}.${format}.`)
+  const rows = await exportView(database, { view, format, file, filter })
+  output.summary('export', { view, format, file, rows })
+  output.line(`wrote ${counted(rows, 'row')} to ${file}`)
+}
+
+const writeMonths = async (invocation: Invocation, { database, view, filter }: Asked): Promise<void> => {
+  const { options, output } = invocation
+  const target = await targetOf(invocation, view)
+  const result = await exportMonths(database, { view, filter, sinceLast: options['since'] !== undefined, target })
+  const { written, unchanged, removed, rows } = result
+  output.summary('export', { view, format: 'parquet', place: target.place, written, unchanged, removed, rows })
+  output.line(
+    `wrote ${counted(rows, 'row')} in ${counted(written.length, 'month')} to ${target.place}` +
+      `; ${unchanged} unchanged${removed.length === 0 ? '' : `, ${removed.length} removed`}`,
+  )
+}
+
+const targetOf = async (invocation: Invocation, view: string): Promise<ExportTarget> => {
+  const { options, folder, signal } = invocation
+  const out = String(options['out'] ?? view)
+  if (!out.startsWith('s3://')) return folderTarget(resolve(folder, out))
+  const { openBucketFiles } = await withPackages(
+    'Exports to a bucket',
+    [bucketClient],
+    () => import('../extract/bucket-files.ts'),
+  )
+  return openBucketFiles(bucketSetting(settingsOf(invocation).raw, out, '--out'), signal)
+}
+
+const passwordName = 'MILLRACE_SUPERSET_PASSWORD'
+const warehouseName = 'MILLRACE_SUPERSET_DATABASE_URL'
+
+/** Running it again changes what differs. */
+export const superset: Handler = async (invocation) => {
+  const { options, output, signal } = invocation
+  const settings = settingsOf(invocation)
+  const url = addressOf(invocation.args[0] ?? settings.raw['MILLRACE_SUPERSET_URL'])
+  const folder = pipelinesFolder(invocation)
+  const { definitions } = await openDefinitions(folder, [])
+  const views = describedViews(definitions, await loadMarts(martFolders(folder)))
+  const dashboards = await loadDashboards(dashboardFolders(folder))
+  const model = await loadSemantics(semanticFolders(folder))
+  const warehouse = warehouseOf(settings)
+  const password = passwordOf(settings)
+  const client = await openSuperset({ url, user: settings.raw['MILLRACE_SUPERSET_USER'] || 'admin', password, signal })
+  const connection = String(options['connection'] ?? defaultConnection)
+  const result = await provisionSuperset({
+    client,
+    connection,
+    warehouse,
+    views,
+    model,
+    definitions,
+    dashboards,
+    tell: output.note,
+  })
+  const shown = result.dashboards.map(({ title, slug, isNew }) => ({
+    title,
+    url: `${url}/superset/dashboard/${slug}/`,
+    is_new: isNew,
+  }))
+  output.summary('superset', {
+    connection,
+    datasets: result.datasets,
+    charts: result.charts,
+    dashboards: shown,
+    skipped: result.skipped,
+  })
+  for (const one of shown) output.line(`${one.title}: ${one.url}`)
+  for (const text of result.skipped) output.line(`left out ${text}.`)
+  return result.skipped.length > 0 && shown.length === 0 ? 1 : 0
+}
+
+/** Without a slash at the end. A password goes over it, so it is https but on this machine and in a network of containers. */
+const addressOf = (text: string | undefined): string => {
+  if (!text) throw new EtlError('USAGE', 'Which Superset? Name its address: `millrace superset https://superset.example.com`.')
+  const url = plainAddress(text)
+  if (url === null)
+    throw new EtlError(
+      'USAGE',
+      `'${URL.parse(text)?.host || text}' is no address of Superset, expected for example https://superset.example.com.`,
+    )
+  if (!isPrivate(url) && url.hostname.includes('.'))
+    throw new EtlError('USAGE', `${url.origin} would carry a password in the open; use its https address.`)
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
+}
+
+const passwordOf = ({ raw }: Settings): Secret => {
+  const text = raw[passwordName]
+  if (text) return secret(passwordName, text)
+  throw new EtlError(
+    'CONFIGURATION',
+    `${passwordName} is not set; put there the password of MILLRACE_SUPERSET_USER (admin), or name a file with ${passwordName}_FILE.`,
+  )
+}
+
+/** As SQLAlchemy writes it. Not DATABASE_URL: that login may write, and a reader of dashboards may not. */
+const warehouseOf = ({ raw }: Settings): Secret => {
+  const text = raw[warehouseName]
+  if (!text)
+    throw new EtlError(
+      'CONFIGURATION',
+      `${warehouseName} is not set; put there the warehouse as Superset reaches it, with a login that only reads: postgres://superset:…@host:5432/warehouse ` +
+        '(create role superset login password … in role bi_reader; then millrace migrate).',
+    )
+  const url = URL.parse(text)
+  if (url === null || !/^postgres(ql)?:$/.test(url.protocol))
+    throw new EtlError(
+      'CONFIGURATION',
+      `${warehouseName} is not an address such as postgres://superset:password@host:5432/warehouse.`,
+    )
+  if (url.password) secret(warehouseName, decodeURIComponent(url.password))
+  return secret(warehouseName, text.replace(/^postgres(ql)?:/, 'postgresql+psycopg2:'))
+}
+
+const readerName = 'MILLRACE_READER_URL'
+const path = '/mcp'
+
+const loadProtocol = () => withPackages('Assistants', ['@modelcontextprotocol/server'], () => import('../semantic/mcp-server.ts'))
+
+/** Standard output belongs to the protocol: everything else goes to standard error. */
+export const mcp: Handler = async (invocation) => {
+  const settings = settingsOf(invocation)
+  const model = await loadSemantics(semanticFolders(pipelinesFolder(invocation)))
+  const { databaseUrl, home } = settings
+  const reader = await openReader({ readerUrl: readerUrlOf(settings), databaseUrl, home })
+  const log = createLog(settings.raw['MILLRACE_LOG_LEVEL'])
+  const context: McpContext = { reader, model, onError: (error) => log.warn({ error: messageOf(error) }, 'mcp') }
+  try {
+    if (invocation.options['http'] === true) return await overHttp(invocation, settings, context)
+    invocation.output.note(`millrace mcp: reads ${reader.display}; speaks on standard input and output.`)
+    const { serveOnStdio } = await loadProtocol()
+    await serveOnStdio(context, invocation.signal)
+    return 0
+  } finally {
+    await reader.close()
+  }
+}
+
+const overHttp = async (invocation: Invocation, { raw }: Settings, context: McpContext): Promise<number> => {
+  const { port } = invocation.options
+  const { address, token } = webSettings({ ...raw, MILLRACE_WEB_PORT: String(port ?? mcpPort) }, mcpPort)
+  const { createMcpEndpoint, mostRequestBytes } = await loadProtocol()
+  const endpoint = createMcpEndpoint(context)
+  const app = createEndpoint({ path, token, mostBytes: mostRequestBytes, nowMs: Date.now, handle: endpoint.handle })
+  const server = await listen(app, address)
+  try {
+    invocation.output.event({ event: 'mcp', url: `${server.url}${path}` })
+    invocation.output.line(
+      `mcp: ${server.url}${path} (${token === null ? 'this machine alone' : 'Authorization: Bearer MILLRACE_WEB_TOKEN'})`,
+    )
+    await untilInterrupted(invocation)
+    return interruptedCode
+  } finally {
+    await endpoint.close()
+    await server.close()
+  }
+}
+
+const readerUrlOf = ({ raw }: Settings): Secret | null => {
+  const text = raw[readerName]
+  if (!text) return null
+  const password = URL.parse(text)?.password
+  if (password) secret(`${readerName} password`, decodeURIComponent(password))
+  return secret(readerName, text)
+}
