@@ -11,7 +11,14 @@ import { placeholder } from '../definition/scope.ts'
 import type { Source } from '../extract/source.ts'
 import { newMigration, type NewMigration } from '../run/new-migration.ts'
 import { findSource, openDefinitions } from '../run/open-runtime.ts'
-import { differences, exampleAnswer, outcomeOf, recordAnswer, type Recorded, recordedFileSchema } from '../run/recorded-answers.ts'
+import {
+  differences,
+  exampleAnswer,
+  outcomeOf,
+  recordAnswer,
+  type Recorded,
+  recordedFileSchema,
+} from '../run/recorded-answers.ts'
 import { discover } from './check/discover.ts'
 import { wholeNumber } from './command-options.ts'
 import { pipelinesFolder, settingsOf, withRuntime } from './command-runtime.ts'

@@ -17,6 +17,12 @@ interface Actions {
   readonly replay: ((pipeline: string, month: string) => boolean) | null
 }
 
+/** Every value by its name, all of them waited for at once. */
+export const allOf = async <Of extends Readonly<Record<string, Promise<unknown>>>>(of: Of) => {
+  const entries = Object.entries(of).map(async ([name, value]) => [name, await value] as const)
+  return Object.fromEntries(await Promise.all(entries)) as { readonly [Name in keyof Of]: Awaited<Of[Name]> }
+}
+
 /** What every page needs. Pages read through src/web/reads and change things through the actions alone. */
 export interface WebContext {
   readonly kysely: Db

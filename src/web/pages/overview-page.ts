@@ -7,28 +7,20 @@ import type { Db } from '../../db/tables.ts'
 import type { Lists, Numbers, Texts } from '../../db/typed-row.ts'
 import { cappedUnits } from '../../ledger/loads.ts'
 import { barsOf, nightBars } from '../charts.ts'
-import type { WebContext } from '../context.ts'
+import { allOf, type WebContext } from '../context.ts'
 import { age, count, coverageAddress, lastDays, moment } from '../format.ts'
 import { badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { legend, monthStrip } from '../month-strip.ts'
-import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
+import { standingWords, waitingWords } from '../reads/read-approvals.ts'
 import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
-import {
-  completeSpan,
-  type DueMonth,
-  lastMonths,
-  type MonthLine,
-  nextDue,
-  type WantedLine,
-  wantedLines,
-} from '../reads/read-months.ts'
-import { type AccountState, accountStates, type AccountTrouble } from '../reads/read-pace.ts'
+import { completeSpan, type DueMonth, lastMonths, type MonthLine, nextDue, wantedLines } from '../reads/read-months.ts'
+import { accountStates, type AccountTrouble } from '../reads/read-pace.ts'
 import { countQuarantined } from '../reads/read-quarantine.ts'
-import { type QuotaDay, quotaDays } from '../reads/read-quota.ts'
+import { quotaDays } from '../reads/read-quota.ts'
 import { countOpenReports } from '../reads/read-reports.ts'
-import { lastEvents, lastRuns, type RunLine } from '../reads/read-runs.ts'
-import { pipelineCounts, type PipelineCounts, readWindows, type Windows } from '../reads/read-windows.ts'
-import { troubledLines, type UnitLine } from '../reads/unit-lines.ts'
+import { lastEvents, lastRuns } from '../reads/read-runs.ts'
+import { pipelineCounts, type PipelineCounts, readWindows } from '../reads/read-windows.ts'
+import { troubledLines } from '../reads/unit-lines.ts'
 import { repairCredits } from '../reads/repair-credits.ts'
 import { approvalTables } from './plan-page.ts'
 import { runningRun, shownState } from './runs-page.ts'
@@ -41,51 +33,14 @@ const runsRead = 20
 
 /** What a person sees first: is everything loaded, and if not, what to do. */
 export const overviewPage = async (context: WebContext): Promise<Html> => {
-  const { kysely, clock } = context
-  const nowMs = clock.now()
-  const days = lastDays(nowMs, nightsShown)
-  const [since = ''] = days
-  const [
-    windows,
-    wanted,
-    foretold,
-    held,
-    failed,
-    waiting,
-    approved,
-    accounts,
-    runs,
-    reports,
-    quarantine,
-    events,
-    nights,
-    quota,
-    capped,
-  ] = await Promise.all([
-    readWindows(kysely, { remembered: true }),
-    wantedLines(kysely),
-    forecasts(kysely, nowMs, context.priceOf),
-    troubledLines(kysely, { state: 'held' }, shownTroubles),
-    troubledLines(kysely, { state: 'failed' }, shownTroubles),
-    waitingWords(kysely),
-    standingWords(kysely),
-    accountStates(kysely),
-    lastRuns(kysely, runsRead),
-    countOpenReports(kysely),
-    countQuarantined(kysely),
-    lastEvents(kysely, 10),
-    pipelineNights(kysely, since),
-    quotaDays(kysely, since),
-    cappedUnits(kysely),
-  ])
-  const counts = pipelineCounts(windows)
+  const read = await readOverview(context)
   const body = html`<div class="overview"><div class="needs">
-${needsPerson({ held, failed, waiting, approved, accounts, credits: await repairCredits(context, [...held, ...failed]) }, runs, counts)}
+${needsPerson(read, await repairCredits(context, [...read.held, ...read.failed]))}
 </div><div class="rows">
-${pipelineRows(context, { windows, counts, capped, wanted, nights, quota, forecasts: foretold, days, held, waiting })}
+${pipelineRows(context, read)}
 </div><div class="now">
-${now(runs, counts, reports.open, sum(quarantine, 'rows'), nowMs)}
-${table('Last events', events, 'No event yet.', {
+${now(read, context.clock.now())}
+${table('Last events', read.events, 'No event yet.', {
   When: ({ at }) => moment(at),
   Kind: ({ kind }) => kind,
   What: ({ message }) => message,
@@ -93,24 +48,39 @@ ${table('Last events', events, 'No event yet.', {
   return page({ title: 'Overview', place: '/', warehouse: context.warehouse, body })
 }
 
-const unitsOf = (counts: readonly PipelineCounts[], state: UnitState): number => sum(counts, ({ units }) => units[state] ?? 0)
+/** What the page is made from, of all pipelines. `days`: nights of the charts, `YYYY-MM-DD`, oldest first. */
+type Overview = Awaited<ReturnType<typeof readOverview>>
 
-interface Needs {
-  readonly held: readonly UnitLine[]
-  readonly failed: readonly UnitLine[]
-  readonly waiting: readonly WaitingWord[]
-  readonly approved: readonly Standing[]
-  readonly accounts: readonly AccountState[]
-  readonly credits: ReadonlyMap<number, number | null>
+const readOverview = async ({ kysely, clock, priceOf }: WebContext) => {
+  const days = lastDays(clock.now(), nightsShown)
+  const [since = ''] = days
+  const read = await allOf({
+    windows: readWindows(kysely, { remembered: true }),
+    wanted: wantedLines(kysely),
+    forecasts: forecasts(kysely, clock.now(), priceOf),
+    held: troubledLines(kysely, { state: 'held' }, shownTroubles),
+    failed: troubledLines(kysely, { state: 'failed' }, shownTroubles),
+    waiting: waitingWords(kysely),
+    approved: standingWords(kysely),
+    accounts: accountStates(kysely),
+    runs: lastRuns(kysely, runsRead),
+    reports: countOpenReports(kysely),
+    quarantine: countQuarantined(kysely),
+    events: lastEvents(kysely, 10),
+    nights: pipelineNights(kysely, since),
+    quota: quotaDays(kysely, since),
+    capped: cappedUnits(kysely),
+  })
+  return { ...read, days, counts: pipelineCounts(read.windows) }
 }
 
+const unitsOf = (counts: readonly PipelineCounts[], state: UnitState): number => sum(counts, ({ units }) => units[state] ?? 0)
+
 /** Is all well; and if not, what a person can do about it. */
-const needsPerson = (
-  { held, failed, waiting, approved, accounts, credits }: Needs,
-  runs: readonly RunLine[],
-  counts: readonly PipelineCounts[],
-): Html => html`
-${verdict(runs, counts, waiting)}
+const needsPerson = (read: Overview, credits: ReadonlyMap<number, number | null>): Html => {
+  const { held, failed, waiting, approved, accounts } = read
+  return html`
+${verdict(read)}
 ${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
 ${approvalTables(waiting, approved)}
 ${table('What to do', [...held, ...failed], waiting.length === 0 ? 'No action needed.' : 'No other action needed.', {
@@ -119,15 +89,10 @@ ${table('What to do', [...held, ...failed], waiting.length === 0 ? 'No action ne
   Why: ({ error_message, error_code }) => error_message ?? error_code ?? '',
   'How to fix': (unit) => nextStepOf(unit, credits),
 })}`
+}
 
 /** Runs at work, and how many units are in which state. */
-const now = (
-  runs: readonly RunLine[],
-  counts: readonly PipelineCounts[],
-  reportsOpen: number,
-  quarantined: number,
-  nowMs: number,
-): Html => {
+const now = ({ runs, counts, reports, quarantine }: Overview, nowMs: number): Html => {
   const working = runs.filter((run) => run.state === 'running')
   return html`<section><h2>Now</h2>
 ${working.length === 0 ? html`<p class="empty">No run in progress.</p>` : working.map((run) => runningRun(run, nowMs))}
@@ -136,15 +101,15 @@ ${working.length === 0 ? html`<p class="empty">No run in progress.</p>` : workin
 <li><strong>${count(unitsOf(counts, 'held'))}</strong> <a href="/units?state=held">held</a></li>
 <li><strong>${count(unitsOf(counts, 'failed'))}</strong> <a href="/units?state=failed">failed</a></li>
 <li><strong>${count(unitsOf(counts, 'waiting'))}</strong> <a href="/units?state=waiting">waiting</a></li>
-<li><strong>${count(reportsOpen)}</strong> <a href="/reports">reports open</a></li>
-<li><strong>${count(quarantined)}</strong> <a href="/quarantine">rows in quarantine</a></li>
+<li><strong>${count(reports.open)}</strong> <a href="/reports">reports open</a></li>
+<li><strong>${count(sum(quarantine, 'rows'))}</strong> <a href="/quarantine">rows in quarantine</a></li>
 </ul></section>`
 }
 
 const troubleNote = ({ account, code, message, since }: AccountTrouble): Html =>
   html`<p class="verdict warn">${account}: ${message} [${code}] since ${moment(since)}. Requests wait, and one at a time tries again.</p>`
 
-const verdict = (runs: readonly RunLine[], counts: readonly PipelineCounts[], waiting: readonly WaitingWord[]): Html => {
+const verdict = ({ runs, counts, waiting }: Overview): Html => {
   if (counts.length === 0)
     return html`<p class="verdict">Nothing was planned yet. Begin with ${command('npx millrace run')} or ${command('npx millrace demo')}.</p>`
   const unapproved = sum(waiting, 'units')
@@ -168,23 +133,8 @@ const verdict = (runs: readonly RunLine[], counts: readonly PipelineCounts[], wa
   return html`<p class="verdict good">All is well.${when}</p>`
 }
 
-/** What the rows are made from, of all pipelines. */
-interface PipelineFacts {
-  readonly windows: Windows
-  readonly counts: readonly PipelineCounts[]
-  readonly capped: Awaited<ReturnType<typeof cappedUnits>>
-  readonly wanted: readonly WantedLine[]
-  readonly nights: readonly PipelineNight[]
-  readonly quota: readonly QuotaDay[]
-  readonly forecasts: readonly Forecast[]
-  /** Nights of the charts, `YYYY-MM-DD`, oldest first. */
-  readonly days: readonly string[]
-  readonly held: readonly UnitLine[]
-  readonly waiting: readonly WaitingWord[]
-}
-
 /** Every pipeline that is defined or in the ledger, by name: complete up to which month, fresh since when, due when, what the nights brought and cost. */
-const pipelineRows = (context: WebContext, facts: PipelineFacts): Html => {
+const pipelineRows = (context: WebContext, facts: Overview): Html => {
   const names = new Set([...context.definitions, ...facts.counts].map(({ pipeline }) => pipeline))
   const ticks = new Map(context.nextTicks(1).map(({ pipeline, at }) => [pipeline, at[0]]))
   const rows = [...names].sort().map((pipeline) => factsOf(context, facts, pipeline))
@@ -213,7 +163,7 @@ const pipelineRows = (context: WebContext, facts: PipelineFacts): Html => {
 }
 
 /** What the facts say of one of them. */
-const factsOf = ({ definitions, clock }: WebContext, facts: PipelineFacts, pipeline: string) => {
+const factsOf = ({ definitions, clock }: WebContext, facts: Overview, pipeline: string) => {
   const isOwn = (one: { readonly pipeline: string }): boolean => one.pipeline === pipeline
   const nowMs = clock.now()
   const definition = definitions.find(isOwn)

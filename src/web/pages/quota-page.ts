@@ -3,7 +3,7 @@ import { html } from 'hono/html'
 import { sum } from '../../core/counted.ts'
 import type { DataPointRule } from '../../core/data-point-counts.ts'
 import { barsOf, creditsByDay, nightBars } from '../charts.ts'
-import type { WebContext } from '../context.ts'
+import { allOf, type WebContext } from '../context.ts'
 import { count, dayBefore, lastDays, moment } from '../format.ts'
 import { type Html, optionalTable, page, table, fields } from '../layout.ts'
 import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
@@ -42,35 +42,41 @@ const ruleWords: Readonly<Record<Exclude<DataPointRule, 'learn'>, string>> = {
 
 /** The month so far and what it will come to, whom it is charged to, and the days of the last three months. */
 export const quotaPage = async (context: WebContext): Promise<Html> => {
-  const nowMs = context.clock.now()
-  const nights = lastDays(nowMs, nightsShown)
-  const month = new Date(nowMs).toISOString().slice(0, 7)
-  const since = `${dayBefore(nowMs, daysShown).slice(0, 7)}-01`
-  const { kysely } = context
-  const [days, readings, foretold, spending, unwanted, meters] = await Promise.all([
-    quotaDays(kysely, since),
-    dataPointReadings(kysely),
-    forecasts(kysely, nowMs, context.priceOf),
-    spendingByMonth(kysely, `${month}-01`),
-    unwantedSpending(kysely, `${month}-01`),
-    meterMonths(kysely, `${month}-01`),
-  ])
-  const rows = quotaMonths(days).filter((one) => one.month === month)
-  const shown: Shown = { context, days, foretold, nights }
+  const read = await readQuota(context)
+  const { month, since } = read
+  const rows = quotaMonths(read.days).filter((one) => one.month === month)
   const body = html`
-${sumCards(rows, foretold, month)}
-${accountTable(shown, rows, month)}
-${pipelineTable(shown, rows, month)}
-${dailyCharts(shown, since)}
-${tagTable(spendingByTag(spending))}
-${unwantedTable(unwanted)}
-${booksTable(meters)}
-${readingsTable(context, readings)}`
+${sumCards(rows, read.foretold, month)}
+${accountTable(read, rows, month)}
+${pipelineTable(context, read, rows)}
+${dailyCharts(context, read, since)}
+${tagTable(spendingByTag(read.spending))}
+${unwantedTable(read.unwanted)}
+${booksTable(read.meters)}
+${readingsTable(context, read.readings)}`
   return page({ title: 'Quota', place: '/quota', warehouse: context.warehouse, body })
 }
 
+/** What the page is made from; `nights`: days of the small charts, oldest first. */
+type Shown = Awaited<ReturnType<typeof readQuota>>
+
+const readQuota = async ({ kysely, clock, priceOf }: WebContext) => {
+  const nowMs = clock.now()
+  const month = new Date(nowMs).toISOString().slice(0, 7)
+  const since = `${dayBefore(nowMs, daysShown).slice(0, 7)}-01`
+  const read = await allOf({
+    days: quotaDays(kysely, since),
+    readings: dataPointReadings(kysely),
+    foretold: forecasts(kysely, nowMs, priceOf),
+    spending: spendingByMonth(kysely, `${month}-01`),
+    unwanted: unwantedSpending(kysely, `${month}-01`),
+    meters: meterMonths(kysely, `${month}-01`),
+  })
+  return { ...read, month, since, nights: lastDays(nowMs, nightsShown) }
+}
+
 /** One a pipeline that was charged for. */
-const dailyCharts = ({ context, days, nights }: Shown, since: string): Html[] =>
+const dailyCharts = (context: WebContext, { days, nights }: Shown, since: string): Html[] =>
   [
     ...Map.groupBy(
       days.filter(({ used, reserved }) => used + reserved > 0),
@@ -103,15 +109,6 @@ const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): H
   })
 }
 
-/** What the tables are made from. */
-interface Shown {
-  readonly context: WebContext
-  readonly days: readonly QuotaDay[]
-  readonly foretold: readonly Forecast[]
-  /** Days of the small charts, oldest first. */
-  readonly nights: readonly string[]
-}
-
 const endOf = (foretold: readonly Forecast[]): string => endWords(foretold, count) ?? '–'
 
 const sumCards = (
@@ -138,12 +135,12 @@ const accountTable = (shown: Shown, rows: readonly QuotaMonth[], month: string):
     [`Credits, ${nightsShown} nights`]: ([account]) => spark(shown, (day) => day.account === account),
   })
 
-const pipelineTable = (shown: Shown, rows: readonly QuotaMonth[], month: string): Html => {
+const pipelineTable = ({ definitions }: WebContext, shown: Shown, rows: readonly QuotaMonth[]): Html => {
   const budgetOf = ({ pipeline }: QuotaMonth): number | null =>
-    shown.context.definitions.find((one) => one.pipeline === pipeline)?.limits.quotaPerMonth ?? null
+    definitions.find((one) => one.pipeline === pipeline)?.limits.quotaPerMonth ?? null
   const isOf = (row: QuotaMonth) => (one: Pick<QuotaMonth, 'pipeline' | 'account'>) =>
     one.pipeline === row.pipeline && one.account === row.account
-  return table(`By pipeline, ${month}`, rows, 'Nothing was bought this month.', {
+  return table(`By pipeline, ${shown.month}`, rows, 'Nothing was bought this month.', {
     ...fields('pipeline', 'account', 'reports', 'requests', 'used', 'reserved'),
     'Month end': (row) => endOf(shown.foretold.filter(isOf(row))),
     Budget: (row) => (budgetOf(row) === null ? 'none' : count(budgetOf(row))),

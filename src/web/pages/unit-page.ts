@@ -3,7 +3,7 @@ import { showWindow } from '../../core/window.ts'
 import { html } from 'hono/html'
 import { counted } from '../../core/counted.ts'
 import { unitStates } from '../../core/types.ts'
-import type { WebContext } from '../context.ts'
+import { allOf, type WebContext } from '../context.ts'
 import { bytes, count, coverageAddress, moment, sliceLabel } from '../format.ts'
 import { actionButton, badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { failedTests } from '../reads/read-data-tests.ts'
@@ -32,25 +32,34 @@ const rejectedShown = 50
 
 /** A unit from its jobs to its rows; null: there is no such unit. */
 export const unitPage = async (context: WebContext, unitId: number): Promise<Html | null> => {
-  const { kysely } = context
-  const unit = await unitDetail(kysely, unitId)
+  const unit = await unitDetail(context.kysely, unitId)
   if (unit === null) return null
+  const read = await readUnit(context, unit)
+  const body = html`${facts(context, read)}
+${storyTable(read)}
+${quarantineTable('Rows in quarantine', read.rejected)}
+${failedTestTable('Tests it fails', read.failed)}`
+  return page({ title: `Unit #${unit.unit_id}`, place: '/units', warehouse: context.warehouse, body })
+}
+
+/** What the page is made from. */
+type Read = Awaited<ReturnType<typeof readUnit>>
+
+const readUnit = async (context: WebContext, unit: UnitDetail) => {
+  const { kysely } = context
   const answers = await unitAnswers(kysely, unit)
   const jobs = await unitJobs(kysely, unit.job_id, answers)
   const jobIds = [...new Set([...jobs, ...answers].map(({ job_id }) => job_id))]
-  const [reports, loads, requests, rejected, failed, rows] = await Promise.all([
-    jobReports(kysely, jobs),
-    unitLoads(kysely, unit.window_from, answers),
-    jobRequests(kysely, jobIds),
-    quarantined(kysely, rejectedShown, unitId),
-    failedTests(kysely, rejectedShown, unitId),
-    rowsOf(context, unit),
-  ])
-  const body = html`${facts(context, { ...unit, rows }, { answers, jobs, credits: await repairCredits(context, [unit]) })}
-${storyTable({ unit, answers, jobs, reports, loads, requests })}
-${quarantineTable('Rows in quarantine', rejected)}
-${failedTestTable('Tests it fails', failed)}`
-  return page({ title: `Unit #${unit.unit_id}`, place: '/units', warehouse: context.warehouse, body })
+  const read = await allOf({
+    reports: jobReports(kysely, jobs),
+    loads: unitLoads(kysely, unit.window_from, answers),
+    requests: jobRequests(kysely, jobIds),
+    rejected: quarantined(kysely, rejectedShown, unit.unit_id),
+    failed: failedTests(kysely, rejectedShown, unit.unit_id),
+    rows: rowsOf(context, unit),
+    credits: repairCredits(context, [unit]),
+  })
+  return { ...read, unit, answers, jobs }
 }
 
 /** As loaded, or counted in the table where the answer was for many units. */
@@ -60,13 +69,7 @@ const rowsOf = async ({ kysely, definitions }: WebContext, unit: UnitDetail): Pr
   return unitRows(kysely, definition, unit)
 }
 
-interface Around {
-  readonly answers: readonly AnswerLine[]
-  readonly jobs: readonly JobLine[]
-  readonly credits: ReadonlyMap<number, number | null>
-}
-
-const facts = ({ actions }: WebContext, unit: UnitDetail, { answers, jobs, credits }: Around): Html => {
+const facts = ({ actions }: WebContext, { unit, rows, answers, jobs, credits }: Read): Html => {
   const answer = answers.find(({ answer_id }) => answer_id === unit.answer_id)
   const job = jobs.find(({ job_id }) => job_id === (unit.job_id ?? answer?.job_id))
   const month = unit.window_from.slice(0, 7)
@@ -79,7 +82,7 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dt>Pipeline</dt><dd><a href="${coverageAddress(unit.pipeline)}">${unit.pipeline}</a></dd>
 <dt>Window</dt><dd>${showWindow({ from: unit.window_from, to: unit.window_to })}</dd>
 <dt>Slice</dt><dd>${sliceLabel(unit.slice)}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is asked for)'}</dd>
-<dt>Rows</dt><dd>${count(unit.rows)}${unit.capped ? ', capped at the limit: there may be more' : ''}</dd>
+<dt>Rows</dt><dd>${count(rows)}${unit.capped ? ', capped at the limit: there may be more' : ''}</dd>
 <dt>Loaded</dt><dd>${moment(unit.loaded_at)}</dd>
 <dt>Asked for</dt><dd>${moment(answer?.asked_at ?? null)}${answer?.stood_at == null ? '' : `, still the same at ${moment(answer.stood_at)}`}</dd>
 <dt>Service says</dt><dd>${answer?.source_last_updated == null ? '–' : `last updated ${answer.source_last_updated}`}${answer?.source_count == null ? '' : `, ${count(answer.source_count)} rows`}</dd>
@@ -92,18 +95,9 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 </dl>`
 }
 
-interface Sources {
-  readonly unit: UnitDetail
-  readonly answers: readonly AnswerLine[]
-  readonly jobs: readonly JobLine[]
-  readonly reports: readonly ReportLine[]
-  readonly loads: readonly LoadLine[]
-  readonly requests: readonly RequestLine[]
-}
-
 /** From the plan to the rows, and every later refresh, oldest first. */
-const storyTable = (sources: Sources): Html =>
-  table('What happened', chaptersOf(sources), 'Nothing yet.', {
+const storyTable = (read: Read): Html =>
+  table('What happened', chaptersOf(read), 'Nothing yet.', {
     When: ({ at }) => moment(at),
     What: ({ what }) => badge(what),
     Details: ({ text }) => text,
@@ -111,7 +105,7 @@ const storyTable = (sources: Sources): Html =>
     Run: ({ runId }) => (runId === null ? '' : html`<a href="/runs/${runId}">#${runId}</a>`),
   })
 
-const chaptersOf = ({ unit, answers, jobs, reports, loads, requests }: Sources) =>
+const chaptersOf = ({ unit, answers, jobs, reports, loads, requests }: Read) =>
   [
     ...jobs.map((job) => ({ at: job.created_at, what: 'planned', text: plannedWords(job), runId: job.run_id, credits: '' })),
     ...reports.map((report) => ({ at: report.asked_at, what: 'bought', text: boughtWords(report), runId: null, credits: creditWords(report) })), // biome-ignore format: one look
