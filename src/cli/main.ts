@@ -200,17 +200,10 @@ const endAtOnce = (): void => {
 /** One key press reaches a process twice where npm or our launcher hands on what the terminal sent to all; a person takes longer. */
 const sameSignalMs = 500
 
-interface Interruption {
-  /** Aborts at the first SIGINT or SIGTERM, or when the output lost its reader. */
-  readonly signal: AbortSignal
-  /** Whether it was a signal. */
-  readonly isSignalled: () => boolean
-  /** Asks for an orderly end without a word: the output has no reader. */
-  readonly stop: () => void
-}
+type Interruption = ReturnType<typeof interruption>
 
 /** The first SIGINT or SIGTERM asks for an orderly end; the second ends the process at once. */
-const interruption = (): Interruption => {
+const interruption = () => {
   const controller = new AbortController()
   let firstAt = 0
   const onSignal = (): void => {
@@ -234,6 +227,7 @@ const interruption = (): Interruption => {
   return {
     signal: controller.signal,
     isSignalled: () => firstAt > 0,
+    /** Asks for an orderly end without a word: the output has no reader. */
     stop: () => controller.abort(new Error('nobody reads the output')),
   }
 }

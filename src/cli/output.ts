@@ -7,23 +7,7 @@ import { formatNumber } from '../core/counted.ts'
 import { redact } from '../core/redact.ts'
 
 /** Where a command says things: results on standard output, progress on standard error. */
-export interface Output {
-  readonly json: boolean
-  /** Whether the closing object was printed. */
-  readonly isSummedUp: () => boolean
-  /** A line for people on standard output, broken at words where the terminal is narrower; nothing with `--json`. */
-  line(text?: string): void
-  /** One JSON object on standard output; only with `--json`. */
-  event(value: Readonly<Record<string, unknown>>): void
-  /** The closing object. */
-  summary(command: string, value: Readonly<Record<string, unknown>>): void
-  /** A remark on standard error, in both modes. */
-  note(text: string): void
-  /** Columns aligned for people; numbers to the right; in blocks where the terminal is too narrow. */
-  table<Row>(rows: readonly Row[], columns: Columns<Row>): void
-  /** The same below an empty line; nothing where there are no rows. */
-  optionalTable<Row>(rows: readonly Row[], columns: Columns<Row>): void
-}
+export type Output = ReturnType<typeof createOutput>
 
 /** By the heads of the columns, what each shows of a row; null is a dash. */
 type Columns<Row> = Readonly<Record<string, (row: Row) => Cell>>
@@ -39,31 +23,35 @@ type Cell = string | number | null
 const shown = (cell: Cell): string => (typeof cell === 'number' ? formatNumber(cell) : (cell ?? '-'))
 
 /** @param json one JSON object a line instead of text */
-export const createOutput = (json: boolean): Output => {
+export const createOutput = (json: boolean) => {
+  let summedUp = false
+  /** A line for people on standard output, broken at words where the terminal is narrower; nothing with `--json`. */
   const line = (text = ''): void => {
     // What has lines of its own is a script or SQL, in which every break means something.
     const columns = text.includes('\n') ? null : columnsOf(process.stdout)
     if (!json) process.stdout.write(`${redact(wrapText(nearPaths(text), columns))}\n`)
   }
+  /** One JSON object on standard output; only with `--json`. */
+  const event = (value: Readonly<Record<string, unknown>>): void => {
+    summedUp ||= value['event'] === 'summary'
+    if (json) process.stdout.write(`${redact(JSON.stringify(value))}\n`)
+  }
+  /** Columns aligned for people; numbers to the right; in blocks where the terminal is too narrow. */
   const table = <Row>(rows: readonly Row[], columns: Columns<Row>): void => {
     const cells = rows.map((row) => Object.values(columns).map((show) => shown(show(row))))
     for (const text of layOut(Object.keys(columns), cells, columnsOf(process.stdout)))
       line(/^─[─ ]*$/.test(text) ? paint('dim', text) : text)
   }
-  let summedUp = false
-  const event: Output['event'] = (value) => {
-    summedUp ||= value['event'] === 'summary'
-    if (json) process.stdout.write(`${redact(JSON.stringify(value))}\n`)
-  }
   return {
-    json,
+    ...{ json, line, event, table },
+    /** Whether the closing object was printed. */
     isSummedUp: () => summedUp,
-    line,
-    event,
-    summary: (command, value) => event({ event: 'summary', command, ...value }),
-    note: (text) => void process.stderr.write(`${redact(wrapText(nearPaths(text), columnsOf(process.stderr)))}\n`),
-    table,
-    optionalTable: (rows, columns) => {
+    /** The closing object. */
+    summary: (command: string, value: Readonly<Record<string, unknown>>) => event({ event: 'summary', command, ...value }),
+    /** A remark on standard error, in both modes. */
+    note: (text: string) => void process.stderr.write(`${redact(wrapText(nearPaths(text), columnsOf(process.stderr)))}\n`),
+    /** A table below an empty line; nothing where there are no rows. */
+    optionalTable: <Row>(rows: readonly Row[], columns: Columns<Row>): void => {
       if (rows.length === 0) return
       line()
       table(rows, columns)

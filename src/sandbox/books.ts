@@ -1,6 +1,5 @@
-// What happened, for those who want to prove something about a client: submissions, requests, and keys that went astray.
+// What happened, for those who want to prove something about a client: requests, messages, and keys that went astray.
 import type { Endpoint } from './fault-kinds.ts'
-import type { TableQuery } from './report-query.ts'
 
 export type KeyFlag = 'right' | 'wrong' | 'none'
 
@@ -24,27 +23,6 @@ export interface RequestRecord {
   fault: string | null
 }
 
-export interface Submission {
-  readonly id: string
-  readonly kind: 'report' | 'shopper'
-  readonly body: unknown
-  /** What was sold, whatever the form of the body: of each table its domains x places (countries or categories) x dates. */
-  readonly asked: readonly TableQuery[]
-  readonly caller: string | null
-  readonly at: string
-  readonly key: KeyFlag
-  readonly estimatedQuota: number
-  /** What it cost: null before it was charged, 0 after a refund. */
-  chargedQuota: number | null
-  /** The word the next status would say, as of now. */
-  status: string
-  statusRequests: number
-  /** Downloads that were sent whole. */
-  downloads: number
-  /** Free retries asked for. */
-  retries: number
-}
-
 /** A message that was sent by itself. */
 export interface SentMessage {
   readonly event: 'Monthly' | 'Daily' | 'report' | 'test'
@@ -54,23 +32,7 @@ export interface SentMessage {
   readonly status: number | null
 }
 
-export interface Books {
-  /** Messages to webhooks, oldest first. */
-  readonly messages: readonly SentMessage[]
-  readonly submissions: readonly Submission[]
-  /** The newest 100,000. */
-  readonly requests: readonly RequestRecord[]
-  /** Requests by endpoint, of all time. */
-  readonly counts: Readonly<Record<string, number>>
-  /** Requests that carried the key to where it does not belong. */
-  readonly keysAstray: number
-  /** Credits spent, refunds taken off. */
-  readonly quotaUsed: number
-  readonly quotaRemaining: number | null
-  /** How often each declared fault has acted, in the order of the list. */
-  readonly faultsActed: readonly number[]
-}
-
+/** Kept at least. */
 const keptRequests = 100_000
 
 export const createBookkeeper = () => {
@@ -85,7 +47,12 @@ export const createBookkeeper = () => {
       counts[name] = (counts[name] ?? 0) + 1
       if (record.keyAstray) keysAstray += 1
     },
-    read: () => ({ requests: requests.slice(-keptRequests), counts: { ...counts }, keysAstray }),
+    /** The newest 100,000 requests; `counts` by endpoint, of all time; `keysAstray`: requests that carried the key to where it does not belong. */
+    read: () => ({
+      requests: requests.slice(-keptRequests),
+      counts: { ...counts } as Readonly<Record<string, number>>,
+      keysAstray,
+    }),
     clear: (): void => {
       requests = []
       counts = {}

@@ -1,7 +1,7 @@
 // The reports that were bought: their states, what they cost, their links, and how many data points each is said to have: the interface does not say what
 // is counted, so each reading can be asked for.
 import { createHmac, randomBytes, randomUUID } from 'node:crypto'
-import type { Submission } from './books.ts'
+import type { KeyFlag } from './books.ts'
 import type { Fault } from './fault-kinds.ts'
 import { allRows } from './report-bulk.ts'
 import { type DataPoints, priceOf, type ReportQuery, type ReportWorld } from './report-query.ts'
@@ -33,8 +33,12 @@ export interface Report {
 }
 
 /** @param nowMs since the epoch, for the books */
-type NewReport = Pick<Report, 'query' | 'world' | 'fate' | 'mends' | 'content'> &
-  Pick<Submission, 'body' | 'key' | 'caller'> & { readonly nowMs: number }
+type NewReport = Pick<Report, 'query' | 'world' | 'fate' | 'mends' | 'content'> & {
+  readonly body: unknown
+  readonly key: KeyFlag
+  readonly caller: string | null
+  readonly nowMs: number
+}
 
 export type ReportStore = ReturnType<typeof createReports>
 
@@ -130,24 +134,30 @@ const rowsOf = (report: Report): number => {
 
 const newReport = ({ body, key, caller, nowMs, ...asked }: NewReport, startedMs: number): Report => {
   const id = randomUUID()
-  const { query } = asked
-  const submission: Submission = {
-    id,
-    kind: query.kind,
-    body,
-    asked: query.tables,
-    caller,
-    at: new Date(nowMs).toISOString(),
-    key,
-    estimatedQuota: priceOf(query),
-    chargedQuota: null,
-    status: 'pending',
-    statusRequests: 0,
-    downloads: 0,
-    retries: 0,
-  }
+  const submission = submissionOf(id, asked.query, { body, key, caller, nowMs })
   return { ...asked, id, submission, startedMs, rows: null, points: new Map(), expiredThrough: 0, expiredStatus: 403, links: 0 }
 }
+
+export type Submission = ReturnType<typeof submissionOf>
+
+const submissionOf = (
+  id: string,
+  query: ReportQuery,
+  { nowMs, ...sent }: Pick<NewReport, 'body' | 'key' | 'caller' | 'nowMs'>,
+) => ({
+  ...{ id, kind: query.kind, ...sent, at: new Date(nowMs).toISOString(), estimatedQuota: priceOf(query) },
+  /** What was sold, whatever the form of the body: of each table its domains x places (countries or categories) x dates. */
+  asked: query.tables,
+  /** What it cost: null before it was charged, 0 after a refund. */
+  chargedQuota: null as number | null,
+  /** The word the next status would say, as of now. */
+  status: 'pending',
+  statusRequests: 0,
+  /** Downloads that were sent whole. */
+  downloads: 0,
+  /** Free retries asked for. */
+  retries: 0,
+})
 
 /** The fault that decides how a report ends, as its fate. */
 export const fateOf = (failed: Fault | null, rejected: Fault | null, stuck: Fault | null): Fate =>

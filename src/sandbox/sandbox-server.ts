@@ -16,7 +16,7 @@ import { problems, type SandboxOptions, type Settings } from './sandbox-options.
 import { send } from './send.ts'
 import { createService, type Service } from './service.ts'
 
-export type { Books } from './books.ts'
+export type { Books } from './service.ts'
 export type { Fault } from './fault-kinds.ts'
 export type { SandboxOptions } from './sandbox-options.ts'
 

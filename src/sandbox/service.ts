@@ -2,13 +2,14 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { EtlError } from '../core/errors.ts'
 import { addWindows } from '../core/window.ts'
-import { type Books, createBookkeeper, type SentMessage } from './books.ts'
+import { createBookkeeper, type SentMessage } from './books.ts'
 import { createFaults } from './faults.ts'
 import { addMonths, type Calendar, createCalendar } from './publication-calendar.ts'
 import { createReports, type Phase } from './report-jobs.ts'
 import { patched, type Settings, settle } from './sandbox-options.ts'
 
 export type Service = ReturnType<typeof createService>
+export type Books = ReturnType<Service['books']>
 
 export const createService = (options: object) => {
   let given = options
@@ -50,7 +51,8 @@ export const createService = (options: object) => {
     chargeHit: (): void => {
       hits += 1
     },
-    books: (): Books => {
+    /** `messages`: to webhooks, oldest first; `quotaUsed`: credits spent, refunds taken off; `faultsActed`: how often each declared fault has, in the order of the list. */
+    books: () => {
       const submissions = reports.list().map(({ submission }) => ({ ...submission }))
       const quotaUsed = hits + reports.credits().charged
       const quotaRemaining = settings.quota === null ? null : settings.quota - quotaUsed

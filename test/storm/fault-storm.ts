@@ -1,6 +1,6 @@
 // The storm itself: the same command again and again over a service where everything goes wrong, judged after every single run.
 import type { DatabasePool } from '../../src/db/connect.ts'
-import type { Books } from '../../src/sandbox/books.ts'
+import type { Books } from '../../src/sandbox/sandbox-server.ts'
 import type { FaultKind } from '../../src/sandbox/fault-kinds.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import { areAllShrunk } from '../crash-matrix/warehouse.ts'

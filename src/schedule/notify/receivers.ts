@@ -49,21 +49,15 @@ export interface Receiver extends ReceiverTraits {
   send(message: Message): Promise<string | null>
 }
 
-/** notify.yaml together with the settings it names. */
-export interface Alarming {
-  readonly receivers: readonly Receiver[]
-  /** Without a notify.yaml one that tells everybody everything. */
-  readonly routes: readonly Route[]
-  readonly quietHours: AlarmRoutes['quietHours']
-}
+export type Alarming = ReturnType<typeof alarmingOf>
 
-/** Throws CONFIGURATION for what is missing or wrong, never with the secret's text. */
-export const alarmingOf = ({ raw }: Settings, routes: AlarmRoutes | null): Alarming => {
+/** notify.yaml together with the settings it names; without one, a route that tells everybody everything. Throws CONFIGURATION for what is missing or wrong, never with the secret's text. */
+export const alarmingOf = ({ raw }: Settings, routes: AlarmRoutes | null) => {
   const environment = ownReceivers(raw)
   const named = (routes?.receivers ?? []).map((spec) => receiverOf(raw, spec))
   const receivers = [...named, ...environment.filter(({ name }) => !named.some((one) => one.name === name))]
   const everything = { kinds: null, severities: null, pipelines: null, tags: {}, at: 'the environment' }
-  const found = routes?.routes ?? [{ ...everything, to: receivers.map(({ name }) => name) }]
+  const found: readonly Route[] = routes?.routes ?? [{ ...everything, to: receivers.map(({ name }) => name) }]
   for (const { to, at } of found)
     for (const name of to)
       if (!receivers.some((one) => one.name === name))
