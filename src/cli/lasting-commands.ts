@@ -98,11 +98,9 @@ const serveStatusPage = async (
   const { address, token } = webSettings(raw, pagePort)
   const replays = createReplays(runtime)
   const shown = webContext(runtime, isReader ? null : replays.begin)
-  const { app, close } = createStatusApp({
-    context: { ...shown, overdue, hooks },
-    token,
-    onError: (error) => runtime.log.warn({ error: messageOf(error) }, 'status page'),
-  })
+  const { app, close } = createStatusApp({ ...shown, overdue, hooks }, token, (error) =>
+    runtime.log.warn({ error: messageOf(error) }, 'status page'),
+  )
   const server = await listen(app, address).catch((error: unknown) => {
     const chosen = raw['MILLRACE_WEB_PORT'] !== undefined && raw['MILLRACE_WEB_PORT'] !== ''
     if (chosen || !isEtlError(error)) throw error

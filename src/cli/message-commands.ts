@@ -2,9 +2,6 @@
 // `schedule` when it has released data.
 import { EtlError } from '../core/errors.ts'
 import type { ReleasedData } from '../core/release-month.ts'
-import type { AccountOf } from '../core/source-spec.ts'
-import type { ReleaseApi } from '../extract/api.ts'
-import type { HttpClient } from '../extract/http-types.ts'
 import { forgetSubscription, keepSubscription, subscriptionOf } from '../ledger/releases.ts'
 import { accountsOf } from '../run/apis.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
@@ -59,13 +56,7 @@ const list = (invocation: Invocation, rest: readonly string[]): Promise<number> 
 
 export const notifications = byAction({ test, list })
 
-interface Subscriber {
-  readonly of: AccountOf
-  readonly account: string
-  readonly api: ReleaseApi
-  readonly http: HttpClient
-  readonly every: readonly ReleasedData[]
-}
+type Subscriber = ReturnType<typeof subscribers>[number]
 
 type Action = (invocation: Invocation, runtime: OpenRuntime, subscriber: Subscriber) => Promise<boolean>
 
@@ -82,15 +73,13 @@ export const webhooks: Handler = (invocation) =>
     return failed === 0 ? 0 : 1
   })
 
-const subscribers = ({ options, signal }: Invocation, runtime: OpenRuntime): Subscriber[] => {
+const subscribers = ({ options, signal }: Invocation, runtime: OpenRuntime) => {
   const wanted = options['account']
-  const found = accountsOf(runtime.definitions).flatMap(({ of, definitions }): Subscriber[] => {
+  const found = accountsOf(runtime.definitions).flatMap(({ of, definitions }) => {
     const api = runtime.releaseApi(of)
     if (api === null || (wanted !== undefined && of.account !== wanted)) return []
     const http = runtime.service(of).forUnit({ ...limits, account: of.account, signal, record: () => undefined })
-    const every = [
-      ...new Set(definitions.map(({ window }) => (window.every === 'month' ? ('month' as const) : ('day' as const)))),
-    ]
+    const every = [...new Set(definitions.map(({ window }): ReleasedData => (window.every === 'month' ? 'month' : 'day')))]
     return [{ of, account: `${of.source}/${of.account}`, api, http, every }]
   })
   if (found.length === 0)

@@ -221,17 +221,14 @@ const indexInClass = (rank: number): number => {
   return rank - firstBranded - Math.floor(rank / brandedEvery)
 }
 
-interface Placed {
-  readonly text: string
-  readonly isBranded: boolean
-  /** Position in the pool of keywords all domains draw from (branded ones have a pool of their own). */
-  readonly pool: number
-  /** 1, or 2 for the second landing page of the keyword one rank above. */
-  readonly page: 1 | 2
-}
+/**
+ * `pool`: position in the pool of keywords all domains draw from (branded ones have a pool of their own); `page`: 1, or 2 for the second landing page of the
+ * keyword one rank above.
+ */
+type Placed = ReturnType<typeof keywordAt>
 
 /** `domainHash` knows the domain, `periodHash` also country and period; `generation` counts restatements of the period. */
-const keywordAt = (rank: number, domain: string, domainHash: number, periodHash: number, generation: number): Placed => {
+const keywordAt = (rank: number, domain: string, domainHash: number, periodHash: number, generation: number) => {
   const second = rank % twoPagesEvery === twoPagesEvery - 1
   const branded = isBranded(rank)
   const replaced = generation > 0 && isReplaced(rank, periodHash, generation)

@@ -103,13 +103,7 @@ export const versionOf = (service: Service): object => {
   return dataVersion === null ? {} : { data_version: dataVersion }
 }
 
-interface KeywordRequest {
-  readonly query: KeywordQuery
-  readonly limit: number
-  readonly offset: number
-  readonly sort: string | null
-  readonly ascending: boolean | null
-}
+type KeywordRequest = Exclude<ReturnType<typeof checkKeywords>, Refusal>
 
 interface Refusal {
   /** In-body code: 100 request, 101 dates, 103 country. */
@@ -129,7 +123,7 @@ export const checkKeywords = (
   query: URLSearchParams,
   calendar: Calendar,
   { maxLimit, extensions }: { readonly maxLimit: number; readonly extensions: boolean },
-): KeywordRequest | Refusal => {
+) => {
   const known = extensions ? [...shown, ...extra] : shown
   const wrong = (message: string, code = 100): Refusal => ({ code, message })
   const unknown = [...query.keys()].find((name) => !known.includes(name))

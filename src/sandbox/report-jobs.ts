@@ -12,33 +12,21 @@ import type { ContentFaults } from './report-text.ts'
 export type Fate = 'completes' | 'fails' | 'rejected' | 'stuck'
 export type Phase = 'pending' | 'processing' | 'done' | 'internal_error' | 'bad_request'
 
-export interface Report {
-  readonly id: string
+/** @param nowMs since the epoch, for the books */
+interface NewReport {
   readonly query: ReportQuery
   readonly world: ReportWorld
   readonly content: ContentFaults
-  readonly submission: Submission
+  readonly fate: Fate
   /** Whether a free retry makes a failed report succeed. */
   readonly mends: boolean
-  fate: Fate
-  startedMs: number
-  /** Data rows, counted when first needed. */
-  rows: number | null
-  /** Data points by what is counted, likewise. */
-  readonly points: Map<DataPoints, number>
-  /** Links up to this one are refused, with this HTTP status. */
-  expiredThrough: number
-  expiredStatus: number
-  links: number
-}
-
-/** @param nowMs since the epoch, for the books */
-type NewReport = Pick<Report, 'query' | 'world' | 'fate' | 'mends' | 'content'> & {
   readonly body: unknown
   readonly key: KeyFlag
   readonly caller: string | null
   readonly nowMs: number
 }
+
+export type Report = ReturnType<typeof newReport>
 
 export type ReportStore = ReturnType<typeof createReports>
 
@@ -132,10 +120,17 @@ const rowsOf = (report: Report): number => {
   return report.rows
 }
 
-const newReport = ({ body, key, caller, nowMs, ...asked }: NewReport, startedMs: number): Report => {
+const newReport = ({ body, key, caller, nowMs, ...asked }: NewReport, startedMs: number) => {
   const id = randomUUID()
-  const submission = submissionOf(id, asked.query, { body, key, caller, nowMs })
-  return { ...asked, id, submission, startedMs, rows: null, points: new Map(), expiredThrough: 0, expiredStatus: 403, links: 0 }
+  return {
+    ...{ ...asked, id, startedMs, submission: submissionOf(id, asked.query, { body, key, caller, nowMs }), links: 0 },
+    /** Data rows, counted when first needed. */
+    rows: null as number | null,
+    /** Data points by what is counted, likewise. */
+    points: new Map<DataPoints, number>(),
+    /** Links up to this one are refused, with this HTTP status. */
+    ...{ expiredThrough: 0, expiredStatus: 403 },
+  }
 }
 
 export type Submission = ReturnType<typeof submissionOf>

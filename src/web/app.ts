@@ -36,18 +36,13 @@ const unitsADefaultPage = 500
 /** Characters of a search. */
 const mostSearched = 200
 
-/** Errors go to `onError`; the visitor reads that something went wrong and no more. */
-interface StatusAppOptions {
-  readonly context: WebContext
-  /** null: loopback alone may look. */
-  readonly token: Secret | null
-  readonly onError: (error: unknown) => void
-}
-
 const asset = (name: string): string => readFileSync(shipped('src', 'web', 'assets', name), 'utf8')
 
-/** The page without a server. Answers `/healthz` and `/metrics` besides the pages. */
-export const createStatusApp = ({ context, token, onError }: StatusAppOptions) => {
+/**
+ * The page without a server. Answers `/healthz` and `/metrics` besides the pages.
+ * @param token null: loopback alone may look @param onError gets every error; the visitor reads that something went wrong and no more
+ */
+export const createStatusApp = (context: WebContext, token: Secret | null, onError: (error: unknown) => void) => {
   const app = new Hono()
   const access = createAccess({ token, nowMs: () => context.clock.now() })
   const mark = sharedMark(context.kysely)

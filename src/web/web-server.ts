@@ -1,5 +1,7 @@
 // Listens for HTTP: on loopback unless configured otherwise, and elsewhere only with a token.
-import { serve } from '@hono/node-server'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { createAdaptorServer } from '@hono/node-server'
 import { Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { secureHeaders } from 'hono/secure-headers'
@@ -8,19 +10,7 @@ import { EtlError } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { createAccess } from './access.ts'
 
-/** Where the page listens. */
-interface WebAddress {
-  readonly host: string
-  /** 0: any free one. */
-  readonly port: number
-}
-
-/** The page, listening. */
-export interface WebServer {
-  readonly url: string
-  /** Cuts what is still open. */
-  close(): Promise<void>
-}
+export type WebServer = Awaited<ReturnType<typeof listen>>
 
 const hostName = 'MILLRACE_WEB_HOST'
 const portName = 'MILLRACE_WEB_PORT'
@@ -28,10 +18,7 @@ const tokenName = 'MILLRACE_WEB_TOKEN'
 const shortestToken = 16
 
 /** Address and token by the environment; CONFIGURATION where the page would be open to others without a token. */
-export const webSettings = (
-  raw: Readonly<Record<string, string>>,
-  defaultPort: number,
-): { readonly address: WebAddress; readonly token: Secret | null } => {
+export const webSettings = (raw: Readonly<Record<string, string>>, defaultPort: number) => {
   const host = raw[hostName] || '127.0.0.1'
   const port = Number(raw[portName] || defaultPort)
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
@@ -51,27 +38,27 @@ export const webSettings = (
   return { address: { host, port }, token }
 }
 
-/** Resolves when it listens. Throws CONFIGURATION when the port is taken. */
-export const listen = (app: Hono, { host, port }: WebAddress): Promise<WebServer> =>
-  new Promise((resolve, reject) => {
-    const server = serve({ fetch: app.fetch, hostname: host, port }, (address) =>
-      resolve({
-        url: `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`,
-        close: () =>
-          new Promise((done) => {
-            server.close(() => done())
-            if ('closeAllConnections' in server) server.closeAllConnections()
-          }),
+/** Resolves when it listens. Throws CONFIGURATION when the port is taken. @param port 0: any free one */
+export const listen = async (app: Hono, { host, port }: { readonly host: string; readonly port: number }) => {
+  const server = createAdaptorServer({ fetch: app.fetch })
+  try {
+    await once(server.listen(port, host), 'listening')
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    const words = `Nothing can listen on ${host}:${port} (${code}); set ${portName} to a free port.`
+    throw new EtlError('CONFIGURATION', words, { cause })
+  }
+  const at = server.address() as AddressInfo
+  return {
+    url: `http://${at.family === 'IPv6' ? `[${at.address}]` : at.address}:${at.port}`,
+    /** Cuts what is still open. */
+    close: () =>
+      new Promise<void>((done) => {
+        server.close(() => done())
+        if ('closeAllConnections' in server) server.closeAllConnections()
       }),
-    )
-    server.on('error', (cause: NodeJS.ErrnoException) =>
-      reject(
-        new EtlError('CONFIGURATION', `Nothing can listen on ${host}:${port} (${cause.code}); set ${portName} to a free port.`, {
-          cause,
-        }),
-      ),
-    )
-  })
+  }
+}
 
 /** One address for programs, behind the same door as the page: its token, or loopback under its own name. */
 export interface Endpoint {

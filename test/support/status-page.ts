@@ -35,8 +35,8 @@ export const servePage = async (
   const { kysely } = database
   const definitions = options.definitions ?? (await shippedDefinitions())
   const allowance = () => ({ requestsPerSecond: 10, budget: noBudget })
-  const { app, close } = createStatusApp({
-    context: {
+  const { app, close } = createStatusApp(
+    {
       kysely,
       definitions,
       clock: systemClock,
@@ -60,9 +60,9 @@ export const servePage = async (
         },
       ],
     },
-    token: options.token === true ? secret('MILLRACE_WEB_TOKEN', pageToken) : null,
-    onError: (error) => errors.push(error),
-  })
+    options.token === true ? secret('MILLRACE_WEB_TOKEN', pageToken) : null,
+    (error) => errors.push(error),
+  )
   const server = await listen(app, { host: '127.0.0.1', port: 0 })
   return {
     url: server.url,

@@ -4,7 +4,7 @@ import { monthsBetween } from '../publication-calendar.ts'
 import type { VendorBooks, VendorReport } from './vendor-books.ts'
 import { fileOf, quarters, type TableAsked } from './vendor-data.ts'
 import type { VendorSettings } from './vendor-options.ts'
-import { chargeFor, type Price, type Priced } from './vendor-prices.ts'
+import { chargeFor, type Price } from './vendor-prices.ts'
 import { defaultLimit, shopperTables, type VendorTable, vendorTables } from './vendor-tables.ts'
 import * as words from './vendor-words.ts'
 import { jsonReply, type VendorReply } from './vendor-words.ts'
@@ -124,15 +124,8 @@ const placeRefused = ({ plan }: VendorSettings, { table, values }: TableAsked): 
 
 const priceFor = (settings: VendorSettings, { name, price }: VendorTable): Price => settings.prices[name] ?? price
 
-interface Made {
-  readonly text: string
-  readonly rows: number
-  readonly points: number
-  readonly priced: readonly { readonly price: Price; readonly size: Priced }[]
-}
-
 /** The bytes, and what they cost table by table. Without rows: a header, and the words in the first data row (fact 72). */
-const make = (settings: VendorSettings, { format: form, tables }: Submission): Made => {
+const make = (settings: VendorSettings, { format: form, tables }: Submission) => {
   const files = tables.map((asked) => ({
     asked,
     ...fileOf(asked, settings.seed, (value) => settings.keywordsByDomain[value] !== 0),

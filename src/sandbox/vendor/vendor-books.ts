@@ -5,33 +5,30 @@ import { chargeFor, type Price, type Priced } from './vendor-prices.ts'
 
 export type Purse = 'rest' | 'batch'
 
-/** A report that was taken. */
-export interface VendorReport {
-  readonly id: string
+export type VendorReport = ReturnType<VendorBooks['take']>
+
+/** `text`: a file for each table, as its bytes; `refused`: why it ends as `bad_request`, null: it is made. */
+interface Taken {
   readonly body: unknown
   readonly format: 'csv' | 'json'
-  /** A file for each table, as its bytes. */
   readonly text: string
   readonly rows: number
   readonly credits: number
-  readonly takenAtMs: number
-  /** Why it ends as `bad_request`; null: it is made. */
   readonly refused: string | null
-  downloads: number
 }
 
 export type VendorBooks = ReturnType<typeof openBooks>
 
 export const openBooks = (settings: () => VendorSettings) => {
   const charges: { purse: Purse; what: string; size: Priced; credits: number }[] = []
-  const reports = new Map<string, VendorReport>()
+  const reports = new Map<string, ReturnType<typeof takenNow>>()
   const spent = (purse: Purse): number => charges.reduce((sum, one) => sum + (one.purse === purse ? one.credits : 0), 0)
   const left = (purse: Purse): number | null => {
     const { purses, userCap } = settings()
     const whole = purse === 'batch' && userCap !== null ? Math.min(userCap, purses.batch ?? userCap) : purses[purse]
     return whole === null ? null : whole - spent(purse)
   }
-  const isDone = (report: VendorReport): boolean => Date.now() - report.takenAtMs >= settings().reportMs
+  const isDone = ({ takenAtMs }: { readonly takenAtMs: number }): boolean => Date.now() - takenAtMs >= settings().reportMs
   return {
     charges,
     reports,
@@ -50,8 +47,8 @@ export const openBooks = (settings: () => VendorSettings) => {
       charges.push({ purse, what, size, credits })
       return credits
     },
-    take: (report: Omit<VendorReport, 'id' | 'takenAtMs' | 'downloads'>): VendorReport => {
-      const taken = { ...report, id: randomUUID(), takenAtMs: Date.now(), downloads: 0 }
+    take: (report: Taken) => {
+      const taken = takenNow(report)
       reports.set(taken.id, taken)
       return taken
     },
@@ -59,3 +56,5 @@ export const openBooks = (settings: () => VendorSettings) => {
     isDone,
   }
 }
+
+const takenNow = (report: Taken) => ({ ...report, id: randomUUID(), takenAtMs: Date.now(), downloads: 0 })

@@ -6,18 +6,8 @@ import type { Db } from '../../db/tables.ts'
 import type { Numbers, Row } from '../../db/typed-row.ts'
 import { wholeOrNullAs } from './whole-columns.ts'
 
-/** Units of one window in one state. */
-export interface WindowState {
-  readonly pipeline_id: number
-  readonly pipeline: string
-  readonly window_from: string
-  readonly state: UnitState
-  /** They have an answer, whatever is asked for beside it. */
-  readonly loaded: boolean
-  /** Asked for or held. */
-  readonly open: boolean
-  readonly units: number
-}
+/** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held. */
+export type WindowState = Awaited<ReturnType<typeof openStates>>[number]
 
 type WindowLoads = ReturnType<typeof loadsOf>
 
@@ -125,11 +115,11 @@ const listedWindows = (db: Db, pipelines: readonly string[]) =>
 type ListedWindow = Awaited<ReturnType<typeof listedWindows>>[number]
 
 /** Units that are asked for or held. */
-const openStates = (db: Db, pipelines: readonly string[]): Promise<WindowState[]> =>
+const openStates = (db: Db, pipelines: readonly string[]) =>
   db
     .selectFrom('etl.open_units as u')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'u.pipeline_id')
-    .select(['u.pipeline_id', 'p.pipeline', 'u.window_from', 'u.state', sql<boolean>`true`.as('open')])
+    .select(['u.pipeline_id', 'p.pipeline', 'u.window_from', sql<UnitState>`u.state`.as('state'), sql<boolean>`true`.as('open')])
     .select([sql<boolean>`u.answer_id is not null`.as('loaded'), sql<number>`count(*)::float8`.as('units')])
     .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', pipelines))
     .groupBy(['u.pipeline_id', 'p.pipeline', 'u.window_from', 'u.state', sql`u.answer_id is not null`])
