@@ -166,12 +166,7 @@ const notifyText = async (folder: string): Promise<string> => {
 }
 
 /** No message is sent: addresses are looked at, not tried. */
-const checkAlarms = async (
-  folder: string,
-  settings: Settings,
-  definitions: readonly Definition[],
-  notes: Notes,
-): Promise<void> => {
+const checkAlarms = async (folder: string, settings: Settings, definitions: readonly Definition[], notes: Notes) => {
   const known = definitions.map(({ pipeline }) => pipeline)
   const { routes, problems } = await readNotifyFile(folder, known)
   notes.problems('alarms', problems)
@@ -244,12 +239,7 @@ const checkPrices = (apis: ApiSettings, { sources }: SourceFolders, definitions:
 }
 
 /** Without asking it: whether the service is the one that rows came from, and is not asked for examples. */
-const checkOrigins = async (
-  database: Database | null,
-  apis: ApiSettings,
-  definitions: readonly Definition[],
-  notes: Notes,
-): Promise<void> => {
+const checkOrigins = async (database: Database | null, apis: ApiSettings, definitions: readonly Definition[], notes: Notes) => {
   const isMigrated = database !== null && (await migrationState(database, { folders: [] })).applied.length > 0
   for (const { of, definitions: asking } of accountsOf(definitions)) {
     const connection = connectionOf(apis, of)

@@ -120,11 +120,7 @@ const positionOf = (words: readonly string[], options: readonly OptionSpec[]): n
   }).length
 
 /** `[pipeline...]` is a name of a definition, `<list|show|retry>` one of these words. */
-const argumentCandidates = async (
-  { usage }: CommandSpec,
-  position: number,
-  pipelines: () => Promise<readonly string[]>,
-): Promise<Candidate[]> => {
+const argumentCandidates = async ({ usage }: CommandSpec, position: number, pipelines: () => Promise<readonly string[]>) => {
   const [, ...parts] = usage.split(' ').map((part) => part.replaceAll(/[<>[\]]/g, ''))
   const part = parts[position] ?? parts.findLast((one) => one.endsWith('...'))
   if (part === undefined) return []

@@ -55,12 +55,7 @@ const goesOn = async (
 }
 
 /** @param named what the run was asked for beside its pipelines, as the ledger keeps it */
-const load = (
-  invocation: Invocation,
-  command: 'run' | 'backfill',
-  asked: Scope,
-  named: Readonly<Record<string, unknown>>,
-): Promise<number> =>
+const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope, named: Readonly<Record<string, unknown>>) =>
   withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
     const { args, options, output, signal } = invocation
     const { definitions } = opened
@@ -123,12 +118,7 @@ const showPlan = async (
 }
 
 /** A runtime that may buy what was agreed to; null: the person wants nothing of a backfill. A night goes on without what the person refused. */
-const agreed = async (
-  invocation: Invocation,
-  runtime: OpenRuntime,
-  command: 'run' | 'backfill',
-  scope: Scope,
-): Promise<OpenRuntime | null> => {
+const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'run' | 'backfill', scope: Scope) => {
   const { options, output, signal } = invocation
   const approvedBy = (what: string): OpenRuntime => ({
     ...runtime,

@@ -67,12 +67,7 @@ const pause = async (ms: number): Promise<void> => {
 }
 
 /** The reply, or that the connection is reset, or that it stays without an answer. */
-const answer = async (
-  service: Service,
-  match: Match,
-  exchange: Exchange,
-  linkBase: string,
-): Promise<Reply | 'reset' | 'silence'> => {
+const answer = async (service: Service, match: Match, exchange: Exchange, linkBase: string) => {
   const { route } = match
   const { fault } = exchange
   const slow = fault('slow')

@@ -68,12 +68,7 @@ const answer = (asked: KeywordRequest, view: KeywordView, service: Service, take
   return `{"meta":${meta},"keywords":[${records.join(',')}],"keywords_count":${count}}`
 }
 
-const metaOf = (
-  { query, offset, sort, ascending }: KeywordRequest,
-  limit: number,
-  service: Service,
-  take: TakeFault,
-): unknown => {
+const metaOf = ({ query, offset, sort, ascending }: KeywordRequest, limit: number, service: Service, take: TakeFault) => {
   const updated = service.calendar.lastUpdated(monthsBetween(query.from, query.to), query.domain)
   return {
     query: { limit, offset, asc: ascending, sort },

@@ -123,12 +123,7 @@ const lookAt = async (watch: Watch, of: AccountOf, sizes: readonly ReleasedData[
 const clientOf = ({ runtime, signal }: Watch, of: AccountOf): HttpClient =>
   runtime.service(of).forUnit({ ...limits, account: of.account, signal, lane: 'releases', record: () => undefined })
 
-const record = async (
-  { runtime, onRelease }: Watch,
-  of: AccountOf,
-  release: Release,
-  heardBy: 'message' | 'poll',
-): Promise<void> => {
+const record = async ({ runtime, onRelease }: Watch, of: AccountOf, release: Release, heardBy: 'message' | 'poll') => {
   const heard = await recordRelease(runtime.database.kysely, { account: nameOf(of), ...release, heardBy })
   if (heard !== 'known') runtime.log.info({ account: nameOf(of), ...release, heard_by: heardBy, heard }, 'release of data')
   if (heard === 'new') await onRelease()

@@ -91,11 +91,7 @@ const wakeOnRelease = (keeper: Keeper, scheduled: readonly Scheduled[], begunMs:
 }
 
 /** From when on each pipeline is woken: what came while no schedule ran is made up for as its `catch_up` says. */
-const lastTicks = async (
-  { runtime }: Keeper,
-  scheduled: readonly Scheduled[],
-  begunMs: number,
-): Promise<ReadonlyMap<string, number>> => {
+const lastTicks = async ({ runtime }: Keeper, scheduled: readonly Scheduled[], begunMs: number) => {
   const found = new Map<string, number>()
   for (const { definition, schedule } of scheduled) {
     const last = schedule.catchUp === 'none' ? null : await lastTickMs(runtime.database.kysely, definition.pipeline)

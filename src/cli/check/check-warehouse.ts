@@ -353,12 +353,7 @@ const notThere = async (db: Db, mart: Mart, definitions: readonly Definition[]):
 const lineOf = (text: string, line: string): number =>
   Math.max(1, text.split('\n').findIndex((one) => one.trim() === line.trim()) + 1)
 
-const compareColumns = (
-  mart: Mart,
-  names: readonly string[],
-  definitions: readonly Definition[],
-  text: string,
-): MartFinding[] => {
+const compareColumns = (mart: Mart, names: readonly string[], definitions: readonly Definition[], text: string) => {
   const place = (pattern: RegExp): string =>
     `${mart.file}:${Math.max(1, text.split('\n').findIndex((line) => pattern.test(line)) + 1)}:1`
   const isLacking = (name: string): boolean => !names.includes(name)

@@ -119,13 +119,7 @@ const accountBudget = (runtime: Runtime, [first]: readonly QuotaSpent[]): number
 const creditsOf = (rows: readonly QuotaSpent[]): number => sum(rows, 'spent')
 
 /** The first warning is not over when the second comes. */
-const levelsReached = (
-  runtime: Runtime,
-  pipeline: string | null,
-  whose: string,
-  spent: number,
-  budget: number | null,
-): Cause[] => {
+const levelsReached = (runtime: Runtime, pipeline: string | null, whose: string, spent: number, budget: number | null) => {
   const month = new Date(runtime.clock.now()).toISOString().slice(0, 7)
   if (budget === null || spent === 0) return []
   return quotaLevels

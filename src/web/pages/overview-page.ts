@@ -248,9 +248,7 @@ export const pipelineNights = async (db: Db, fromDay: string): Promise<PipelineN
 }
 
 /** The newest restatement of a pipeline, and every month that was restated since `fromDay` of the rows given. */
-const restatedOf = (
-  nights: readonly PipelineNight[],
-): { readonly at: string | null; readonly newest: readonly string[]; readonly months: ReadonlySet<string> } => {
+const restatedOf = (nights: readonly PipelineNight[]) => {
   const changed = nights.filter(({ restated }) => restated.length > 0)
   const last = changed.at(-1)
   return {

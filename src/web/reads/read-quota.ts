@@ -30,10 +30,7 @@ export const quotaMonths = (days: readonly QuotaDay[]): QuotaMonth[] =>
     .map(({ day: _, ...sum }) => sum)
     .sort((a, b) => b.month.localeCompare(a.month) || a.account.localeCompare(b.account) || a.pipeline.localeCompare(b.pipeline))
 
-const added = <Sum extends { reports: number; requests: number; used: number; reserved: number }>(
-  sum: Sum,
-  day: QuotaDay,
-): Sum => ({
+const added = <Sum extends { reports: number; requests: number; used: number; reserved: number }>(sum: Sum, day: QuotaDay) => ({
   ...sum,
   reports: sum.reports + day.reports,
   requests: sum.requests + day.requests,

@@ -66,11 +66,7 @@ const markOf = ({ loaded_at, openWithoutRows }: ListedWindow & ReturnType<typeof
   `${loaded_at}/${openWithoutRows}`
 
 /** By `windowKey`; the units of closed windows are not read. */
-const windowTotals = async (
-  db: Db,
-  windows: readonly (ListedWindow & ReturnType<typeof openUnits>)[],
-  remembered: boolean,
-): Promise<ReadonlyMap<string, WindowTotals>> => {
+const windowTotals = async (db: Db, windows: readonly (ListedWindow & ReturnType<typeof openUnits>)[], remembered: boolean) => {
   const known = (remembered ? memos.get(db) : undefined) ?? new Map<string, Counted>()
   if (remembered) memos.set(db, known)
   const countedMs = performance.now()
