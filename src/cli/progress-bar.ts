@@ -24,7 +24,7 @@ export const showProgress = (output: Output): ProgressView => {
     output.event(event)
     view.event(event)
   })
-  const view = (process.stderr.isTTY && !output.json ? barView : plainView)(createProgressLine(progress))
+  const view = createView(createProgressLine(progress), process.stderr.isTTY && !output.json ? newBar() : null)
   const before = showWaits((message) => progress.emit({ event: 'notice', code: 'WAITING', message }))
   let stopped = false
   const stop = (): void => {
@@ -41,13 +41,6 @@ export const showProgress = (output: Output): ProgressView => {
     }
   }
   return { ...progress, aside, stop }
-}
-
-interface View {
-  event(event: RunEvent): void
-  hide(): void
-  show(): void
-  stop(): void
 }
 
 const noteOf = (event: RunEvent): string | null => {
@@ -101,88 +94,58 @@ const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent,
   return `${pipeline}: tick of ${due_at}, run ${run_id} ${state}: ${words}`
 }
 
-const plainView = (line: ProgressLine): View => {
-  let printed = ''
-  const notes = createNotes()
-  const write = (text: string): void => void process.stderr.write(`${redact(text)}\n`)
-  const print = (): void => {
-    const { done, planned } = line.share()
-    // What stands still is said once: a scheduler is silent between its nights.
-    if (planned === 0) return
-    const state = `${done}/${planned}`
-    if (done === planned && state === printed) return
-    printed = state
-    write(line.text())
-  }
-  const timer = setInterval(print, plainEveryMs)
-  timer.unref()
-  return {
-    event: (event) => {
-      const note = notes.of(event)
-      if (note !== null) write(note)
-      if (event.event === 'tick') write(endedLine(event))
-      if (event.event !== 'planned') return
-      line.planned(event.units)
-      printed = ''
-      if (event.units > 0) write(`run ${event.run_id}: ${counted(event.units, 'unit')} to do`)
-    },
-    // Its lines stay where they are.
-    hide: () => undefined,
-    show: () => undefined,
-    stop: () => {
-      clearInterval(timer)
-      for (const note of notes.rest()) write(note)
-      print()
-    },
-  }
-}
-
 const barsize = 20
 /** Columns of the bar, its percentage and what separates them; the last one of a terminal stays free. */
 const beside = barsize + ' 100% | '.length + 1
 
-const barView = (line: ProgressLine): View => {
-  let timer: NodeJS.Timeout | undefined
-  const notes = createNotes()
-  const bar = new cliProgress.SingleBar({
-    format: '{bar} {percentage}% | {text}',
-    barCompleteChar: '█',
-    barIncompleteChar: '░',
-    barsize,
-    hideCursor: true,
-    clearOnComplete: true,
-    stream: process.stderr,
-    gracefulExit: false,
+const newBar = () =>
+  new cliProgress.SingleBar({
+    ...{ format: '{bar} {percentage}% | {text}', barCompleteChar: '█', barIncompleteChar: '░', barsize },
+    ...{ hideCursor: true, clearOnComplete: true, stream: process.stderr, gracefulExit: false },
   })
+
+/** @param bar null: a line now and then */
+const createView = (line: ProgressLine, bar: cliProgress.SingleBar | null) => {
+  const notes = createNotes()
+  let timer: NodeJS.Timeout | undefined
+  let printed = ''
   const draw = (): void => {
     const { done, planned } = line.share()
-    bar.setTotal(Math.max(1, planned))
-    bar.update(done, { text: planned === 0 ? 'planning' : line.text((columnsOf(process.stderr) ?? 80) - beside) })
+    bar?.setTotal(Math.max(1, planned))
+    bar?.update(done, { text: planned === 0 ? 'planning' : line.text((columnsOf(process.stderr) ?? 80) - beside) })
+    const state = `${done}/${planned}`
+    // What stands still is said once: a scheduler is silent between its nights.
+    if (bar !== null || planned === 0 || (done === planned && state === printed)) return
+    printed = state
+    write(line.text())
+  }
+  const write = (text: string): void => {
+    if (bar === null) return void process.stderr.write(`${redact(text)}\n`)
+    // The bar's own line is overwritten, the note stays above it.
+    process.stderr.write(`\r\u001b[2K${redact(wrapText(text, columnsOf(process.stderr)))}\n`)
+    draw()
   }
   const show = (): void => {
-    bar.start(1, 0, { text: 'planning' })
-    timer = setInterval(draw, 100)
-    timer.unref()
+    bar?.start(1, 0, { text: 'planning' })
+    timer = setInterval(draw, bar === null ? plainEveryMs : 100).unref()
   }
   const hide = (): void => {
     clearInterval(timer)
-    bar.stop()
-  }
-  const write = (note: string): void => {
-    // The bar's own line is overwritten, the note stays above it.
-    process.stderr.write(`\r\u001b[2K${redact(wrapText(note, columnsOf(process.stderr)))}\n`)
-    draw()
+    bar?.stop()
   }
   show()
   return {
     hide,
     show,
-    event: (event) => {
+    event: (event: RunEvent): void => {
       if (event.event === 'planned') line.planned(event.units)
       const note = event.event === 'tick' ? endedLine(event) : notes.of(event)
       if (note !== null) write(note)
+      if (event.event !== 'planned') return
+      printed = ''
+      if (bar === null && event.units > 0) write(`run ${event.run_id}: ${counted(event.units, 'unit')} to do`)
     },
-    stop: () => {
+    stop: (): void => {
       for (const note of notes.rest()) write(note)
       draw()
       hide()

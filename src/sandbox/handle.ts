@@ -204,26 +204,25 @@ const subscription = z.strictObject({ webhook_event_type: event, url: address })
 const removal = z.strictObject({ webhook_event_type: event, subscription_id: z.string().optional() })
 const test = z.strictObject({ webhook_url: address })
 
-const subscribe = ({ webhooks }: Service, { body }: Exchange): Reply => {
-  const asked = subscription.safeParse(body)
-  if (!asked.success) return refusal('rest', 400, 100, [problems(asked.error)])
-  const { webhook_event_type, url } = asked.data
-  return json(200, {
-    subscription_id: webhooks.subscribe(webhook_event_type, url),
-    webhook_event_type,
-    url,
-    last_update_date: null,
-  })
-}
+/** Answers what is of that form; anything else is refused with what is wrong. */
+const withBody =
+  <T>(family: Family, schema: z.ZodType<T>, work: (service: Service, asked: T) => Reply | Promise<Reply>): Route['answer'] =>
+  (service, { body }) => {
+    const asked = schema.safeParse(body)
+    if (asked.success) return work(service, asked.data)
+    return refusal(family, 400, family === 'rest' ? 100 : 400, [problems(asked.error)])
+  }
 
-const unsubscribe = ({ webhooks }: Service, { body }: Exchange): Reply => {
-  const asked = removal.safeParse(body)
-  if (!asked.success) return refusal('rest', 400, 100, [problems(asked.error)])
-  const { webhook_event_type, subscription_id } = asked.data
-  if (!webhooks.unsubscribe(webhook_event_type, subscription_id ?? null))
-    return refusal('rest', 404, 404, ['No such subscription'])
-  return json(200, { webhook_event_type, removed: true })
-}
+const subscribe = withBody('rest', subscription, ({ webhooks }, { webhook_event_type, url }) => {
+  const subscription_id = webhooks.subscribe(webhook_event_type, url)
+  return json(200, { subscription_id, webhook_event_type, url, last_update_date: null })
+})
+
+const unsubscribe = withBody('rest', removal, ({ webhooks }, { webhook_event_type, subscription_id }) =>
+  webhooks.unsubscribe(webhook_event_type, subscription_id ?? null)
+    ? json(200, { webhook_event_type, removed: true })
+    : refusal('rest', 404, 404, ['No such subscription']),
+)
 
 /** 200: the service sent it. 406: it did not. 424: it did, more than five minutes ago. */
 const authorize = ({ webhooks }: Service, { proof }: Exchange): Reply => {
@@ -234,13 +233,11 @@ const authorize = ({ webhooks }: Service, { proof }: Exchange): Reply => {
     : refusal('rest', 406, 406, ['The webhook was not triggered by this service'])
 }
 
-const testWebhook = async ({ webhooks }: Service, { body }: Exchange): Promise<Reply> => {
-  const asked = test.safeParse(body)
-  if (!asked.success) return refusal('batch', 400, 400, [problems(asked.error)])
-  const problem = await webhooks.test(asked.data.webhook_url)
+const testWebhook = withBody('batch', test, async ({ webhooks }, { webhook_url }) => {
+  const problem = await webhooks.test(webhook_url)
   if (problem !== null) return refusal('batch', 400, 400, [problem])
   return json(200, { event_type: 'test_webhook_endpoint', payload: 'Webhook was triggered successfully.' })
-}
+})
 
 interface Route {
   readonly method: 'GET' | 'POST'

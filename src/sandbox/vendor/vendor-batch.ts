@@ -1,6 +1,7 @@
 // The batch endpoints: submit, shopper, validate, status, and the free questions (interface 4.2 to 4.5; facts 1 to 7, 20, 21, 50 to 55, 66 to 72).
 import { z } from 'zod'
 import { monthsBetween } from '../publication-calendar.ts'
+import { problems } from '../sandbox-options.ts'
 import type { VendorBooks, VendorReport } from './vendor-books.ts'
 import { fileOf, quarters, type TableAsked } from './vendor-data.ts'
 import type { VendorSettings } from './vendor-options.ts'
@@ -45,12 +46,9 @@ interface Submission {
 /** A refusal, or what was asked for. */
 type Read = { readonly refused: VendorReply } | { readonly asked: Submission }
 
-const fieldErrors = (error: z.ZodError): VendorReply =>
-  words.badRequest(error.issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`).join('; '))
-
 export const readReport = (settings: VendorSettings, body: unknown): Read => {
   const parsed = reportSchema.safeParse(body)
-  if (!parsed.success) return { refused: fieldErrors(parsed.error) }
+  if (!parsed.success) return { refused: words.badRequest(problems(parsed.error)) }
   const tables: TableAsked[] = []
   for (const one of parsed.data.report_query.tables) {
     const table = vendorTables.get(one.vtable)
@@ -71,7 +69,7 @@ export const readReport = (settings: VendorSettings, body: unknown): Read => {
 
 export const readShopper = (settings: VendorSettings, body: unknown): Read => {
   const parsed = shopperSchema.safeParse(body)
-  if (!parsed.success) return { refused: fieldErrors(parsed.error) }
+  if (!parsed.success) return { refused: words.badRequest(problems(parsed.error)) }
   const { domains, category_ids, brands, metrics, granularity, start_date: from, end_date: to, response_format } = parsed.data
   const table = shopperTables[brands === undefined ? 'category_ids' : 'brands']
   const second = brands ?? category_ids

@@ -1,6 +1,7 @@
 // What can be set about the service as its documentation and others' measurements describe it.
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
+import { problems } from '../sandbox-options.ts'
 import { priceSchema } from './vendor-prices.ts'
 
 const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)
@@ -73,6 +74,5 @@ export type VendorSettings = z.output<typeof vendorSchema>
 export const readVendorOptions = (given: unknown): VendorSettings => {
   const checked = vendorSchema.safeParse(given)
   if (checked.success) return checked.data
-  const problems = checked.error.issues.map(({ path, message }) => `${path.join('.') || 'options'}: ${message}`).join('; ')
-  throw new EtlError('CONFIGURATION', `Options of the vendor sandbox: ${problems}. See docs/sandbox-reference.md.`)
+  throw new EtlError('CONFIGURATION', `Options of the vendor sandbox: ${problems(checked.error)}. See docs/sandbox-reference.md.`)
 }

@@ -128,24 +128,23 @@ const recordV5 = (record: Readonly<Record<string, unknown>>, asked: readonly str
 
 export type VendorSandbox = Awaited<ReturnType<typeof startVendorSandbox>>
 
+const buy =
+  (read: typeof readReport): Route['answer'] =>
+  ({ settings, books }, { body }) =>
+    submit(settings, books, read(settings, body), body, read === readShopper)
+const price: Route['answer'] = ({ settings }, { body }) => validate(settings, readReport(settings, body))
+const stateOf: Route['answer'] = ({ books, linkBase }, _, id) => status(books, id, linkBase)
+
 const routes: readonly Route[] = [
   route('GET', /^\/v4\/website-analysis\/keywords$/, 'keywords', inQuery, ({ settings, books }, { url }) =>
     keywords(settings, books, url.searchParams),
   ),
   route('GET', /^\/capabilities$/, 'free', inQuery, ({ settings, books }) => capabilities(settings, books)),
   route('GET', /^\/user-capabilities$/, 'free', inQuery, ({ settings, books }) => userCapabilities(settings, books)),
-  route('POST', /^\/batch\/v4\/request-report$/, 'submit', inHeader, ({ settings, books }, { body }) =>
-    submit(settings, books, readReport(settings, body), body, false),
-  ),
-  route('POST', /^\/v3\/batch\/shopper\/request-report$/, 'shopper', inHeader, ({ settings, books }, { body }) =>
-    submit(settings, books, readShopper(settings, body), body, true),
-  ),
-  route('POST', /^\/batch\/v4\/request-validate$/, 'free', inHeader, ({ settings }, { body }) =>
-    validate(settings, readReport(settings, body)),
-  ),
-  route('GET', /^\/v3\/batch\/request-status\/([^/]+)$/, 'status', inHeader, ({ books, linkBase }, _, id) =>
-    status(books, id, linkBase),
-  ),
+  route('POST', /^\/batch\/v4\/request-report$/, 'submit', inHeader, buy(readReport)),
+  route('POST', /^\/v3\/batch\/shopper\/request-report$/, 'shopper', inHeader, buy(readShopper)),
+  route('POST', /^\/batch\/v4\/request-validate$/, 'free', inHeader, price),
+  route('GET', /^\/v3\/batch\/request-status\/([^/]+)$/, 'status', inHeader, stateOf),
   route('GET', /^\/v3\/batch\/credits$/, 'free', inHeader, ({ settings, books }) => credits(settings, books)),
   route('GET', /^\/v3\/batch\/user-credits$/, 'free', inHeader, ({ settings, books }) => userCredits(settings, books)),
   route('GET', /^\/v3\/batch\/tables\/describe$/, 'free', inHeader, ({ settings }) =>
@@ -154,13 +153,9 @@ const routes: readonly Route[] = [
   route('GET', /^\/files\/([0-9a-f-]{36})\.(?:csv|json)$/, 'download', none, ({ books }, _, id) => download(books, id)),
   // Assumed: the path of the keywords is not on record for V5.
   route('GET', /^\/v5\/website-analysis\/keywords$/, 'keywords', inV5, keywordsV5),
-  route('POST', /^\/batch\/v5\/request-report$/, 'submit', inV5, ({ settings, books }, { body }) =>
-    submit(settings, books, readReport(settings, body), body, false),
-  ),
-  route('POST', /^\/batch\/v5\/request-validate$/, 'free', inV5, ({ settings }, { body }) =>
-    validate(settings, readReport(settings, body)),
-  ),
-  route('GET', /^\/batch\/request-status\/([^/]+)$/, 'status', inV5, ({ books, linkBase }, _, id) => status(books, id, linkBase)),
+  route('POST', /^\/batch\/v5\/request-report$/, 'submit', inV5, buy(readReport)),
+  route('POST', /^\/batch\/v5\/request-validate$/, 'free', inV5, price),
+  route('GET', /^\/batch\/request-status\/([^/]+)$/, 'status', inV5, stateOf),
 ]
 
 const download = (books: VendorBooks, id: string): VendorReply => {
@@ -279,13 +274,7 @@ export const keywords = (settings: VendorSettings, books: VendorBooks, query: UR
   return page(settings, books, query, { domain, country, count, ...(settings.widens ? quarters({ from, to }) : { from, to }) })
 }
 
-interface KeywordPage {
-  readonly domain: string
-  readonly country: string
-  readonly from: string
-  readonly to: string
-  readonly count: number
-}
+type KeywordPage = Readonly<Record<'domain' | 'country' | 'from' | 'to', string>> & { readonly count: number }
 
 const page = (settings: VendorSettings, books: VendorBooks, query: URLSearchParams, asked: KeywordPage): VendorReply => {
   const limit = number(query.get('limit'), 100)
