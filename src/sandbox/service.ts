@@ -56,14 +56,8 @@ export const createService = (options: object) => {
       const submissions = reports.list().map(({ submission }) => ({ ...submission }))
       const quotaUsed = hits + reports.credits().charged
       const quotaRemaining = settings.quota === null ? null : settings.quota - quotaUsed
-      return {
-        submissions,
-        messages: webhooks.sent(),
-        ...bookkeeper.read(),
-        quotaUsed,
-        quotaRemaining,
-        faultsActed: faults.acted(),
-      }
+      const counted = { quotaUsed, quotaRemaining, faultsActed: faults.acted() }
+      return { submissions, messages: webhooks.sent(), ...bookkeeper.read(), ...counted }
     },
     clearBooks: (): void => {
       bookkeeper.clear()
