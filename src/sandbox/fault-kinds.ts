@@ -86,7 +86,10 @@ export const faultKinds = {
   'extra-row': kind('submit', 'the count leaves the row `row` out; the file has it'),
   'cut-line-end': kind('submit', 'the file ends `by` bytes (default 1) early, within its last line end'),
   'wrong-content-type': kind('download', 'CSV is called JSON, and JSON CSV'),
-  'key-echo': kind('keywords', 'the answer contains the key: in `meta.request` (on `submit`: in a column `asked_with` of the report)'),
+  'key-echo': kind(
+    'keywords',
+    'the answer contains the key: in `meta.request` (on `submit`: in a column `asked_with` of the report)',
+  ),
   'report-retry': kind('status', 'the status word is `retry`'),
   'unknown-status-word': kind('status', 'the status word is `word` (default `warming_up`)'),
   'done-without-link': kind('status', 'a finished report is announced without its link'),

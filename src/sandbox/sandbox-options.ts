@@ -63,7 +63,9 @@ export const optionsSchema = z.strictObject({
     .union([z.iso.date(), z.iso.datetime({ offset: true }), z.custom<() => number>((value) => typeof value === 'function')])
     .nullable()
     .default(null)
-    .describe("today's date, which decides what is published; in code also a function that returns milliseconds; null: the real clock"),
+    .describe(
+      "today's date, which decides what is published; in code also a function that returns milliseconds; null: the real clock",
+    ),
   restate: z.array(month).default([]).describe('months that answer with restated values'),
   faults: z.array(faultSchema).default([]).describe('the [faults](#faults) that act'),
   historyMonths: z.int().positive().default(61).describe('months back to the oldest one that can be asked for'),
@@ -117,7 +119,10 @@ export const sandboxFlags: readonly { readonly flags: string; readonly descripti
     flags: '--like <service>',
     description: "own: this sandbox (default); vendor: prices, limits and refusals as the service's documentation has them",
   },
-  { flags: '--options <json>', description: 'any option by its name, as JSON or as a file with JSON; with --like vendor, its options' },
+  {
+    flags: '--options <json>',
+    description: 'any option by its name, as JSON or as a file with JSON; with --like vendor, its options',
+  },
 ]
 
 /** Commander's options as options of the sandbox. Throws USAGE where --options cannot be read. */

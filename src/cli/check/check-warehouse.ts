@@ -174,12 +174,7 @@ const sampleOfAnswers = (order: 'asc' | 'desc') => sql`
     and u.answer_id = a.answer_id) order by a.answer_id ${sql.raw(order)} limit 10`
 
 /** Whether the answers that the ledger points at are where it says. */
-export const checkAnswers = async (
-  database: Database,
-  { landing }: Settings,
-  { offline, signal }: Asked,
-  notes: Notes,
-): Promise<void> => {
+export const checkAnswers = async (database: Database, { landing }: Settings, { offline, signal }: Asked, notes: Notes) => {
   const { applied } = await migrationState(database, { folders: [] })
   if ((offline && landing.kind === 'bucket') || applied.length === 0) return
   const { rows } = await sql<
@@ -221,12 +216,7 @@ const noneIfAway = (error: unknown): string[] => {
 }
 
 /** Whether this database is the warehouse it says it is; and whether the clocks agree. */
-export const checkIdentity = async (
-  database: Database,
-  settings: Settings,
-  { offline, signal }: Asked,
-  notes: Notes,
-): Promise<void> => {
+export const checkIdentity = async (database: Database, settings: Settings, { offline, signal }: Asked, notes: Notes) => {
   const skew = skewWarning(await openDatabaseClock(database.kysely))
   if (skew === null) notes.proved('identity', 'the clocks of this machine and of the database agree.')
   else notes.warning('identity', skew)
