@@ -1,5 +1,5 @@
--- purpose: What people wrote of values the service says nothing of, one attribute a row.
--- grain: One row a subject, value and attribute.
+-- purpose: Attributes that people wrote for domains and other values (attributes/*.csv), one per row.
+-- grain: One row per subject, value and attribute.
 -- question: Which attributes has example.com?
 -- topic: Domains and their attributes
 -- reads: attribute_versions

@@ -1,19 +1,19 @@
 -- purpose: Months from which on the service counts by another method, so that figures before and after are not comparable.
--- grain: One row a pipeline and break_id: a break that a run noticed, or the end of a table that another one continues.
+-- grain: One row per pipeline and break_id: a break that a run noticed, or the end of a table that another one continues.
 -- question: Did the traffic grow in May, or did the service count otherwise from then on?
 -- topic: Can I trust the figures
 -- reads: etl.breaks, etl.pipelines, etl.published_now
 -- column pipeline: The pipeline.
 -- column break_id: Number of the break; 0 for the end of a table.
--- column starts_on: First day that is loaded as the new method has it; days before are as the former one has them.
+-- column starts_on: First day that is loaded by the new method; days before follow the former method.
 -- column month: First day of that day's month.
 -- column kind: method; dialect where the change came with another dialect of the service; version where the service names another version of its data; table where another table continues from then on.
 -- column data_version: The version that the service names since; NULL for other kinds.
 -- column columns: Columns that changed beyond what is usual, if any; the one that changed most comes first.
--- column change: Mean change of the first column, of what it was before. Unit: fraction.
+-- column change: Mean change of the first of these columns, as a part of the former value. Unit: fraction.
 -- column share_changed: Rows of a period that changed. Unit: fraction.
--- column usual_share: The same of usual restatements, at most. Unit: fraction.
--- column seen_back_to: First day of the oldest period in which a cell that was asked for again changed in the same way.
+-- column usual_share: The same share in the usual restatements before (their median). Unit: fraction.
+-- column seen_back_to: First day of the oldest period in which a unit that was requested again changed in the same way.
 -- column noticed_at: When a run noticed it; NULL for the end of a table.
 -- column run_id: The run; NULL for the end of a table.
 -- column continued_by: The pipeline whose rows continue it from then on; NULL for other kinds.

@@ -1,5 +1,5 @@
 -- purpose: What is there of each pipeline, month by month: expected cells (a domain, a country, a period) with rows, and those without by reason.
--- grain: One row a pipeline, version and month, from the oldest to the newest one.
+-- grain: One row per pipeline, version and month, from the oldest to the newest one.
 -- question: May I report on October yet?
 -- topic: Can I trust the figures
 -- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, etl.published_now, etl.window_loads, breaks

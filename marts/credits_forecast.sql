@@ -1,5 +1,5 @@
--- purpose: What the month will have cost when it is over, as the last run of each pipeline computed it; `millrace quota` says the same.
--- grain: One row an account, pipeline and month (UTC).
+-- purpose: What the month will have cost at its end, as the last run of each pipeline computed it; `millrace quota` says the same.
+-- grain: One row per account, pipeline and month (UTC).
 -- question: Will this month's credits last, and what does each pipeline take of them?
 -- topic: What was loaded, and what it cost
 -- reads: etl.forecasts
@@ -8,8 +8,8 @@
 -- column month: First day of the month, UTC.
 -- column spent: Credits spent and reserved when it was computed. Unit: credits.
 -- column forecast: Credits at the end of the month; NULL where no price is known. Unit: credits.
--- column forecast_low: The same at least, by what other customers paid; NULL: nobody can say. Unit: credits.
--- column forecast_high: The same at most. Unit: credits.
+-- column forecast_low: Lower bound of forecast, by what other customers paid; NULL where unknown. Unit: credits.
+-- column forecast_high: Upper bound of forecast. Unit: credits.
 -- column computed_at: When the run computed it.
 -- column run_id: The run.
 select account, pipeline, month, spent, case when low = high then high end as forecast, low as forecast_low, high as forecast_high, computed_at, run_id

@@ -1,6 +1,6 @@
--- purpose: Units of which only the first rows are loaded, since no more were wanted, or since the answer was cut at its limit: what is not among them is not known.
--- grain: One row a pipeline, version, period and slice; none where all rows were asked for, or there are no more.
--- question: Of which domains do we hold the first 500 keywords alone?
+-- purpose: Units with only their first rows loaded: no more were asked for, or the answer was cut off at its limit. Nothing is known about other rows.
+-- grain: One row per pipeline, version, period and slice; none where all rows were asked for, or there are no more.
+-- question: For which domains do we have only the first 500 keywords?
 -- topic: Can I trust the figures
 -- reads: etl.answers, etl.units, etl.cut_units, etl.slices, etl.pipelines, etl.published_now
 -- column pipeline: The pipeline.

@@ -1,5 +1,5 @@
 -- purpose: Which part of the visits comes from mobile devices.
--- grain: One row a date, granularity, domain, country and include_subdomains.
+-- grain: One row per date, granularity, domain, country and include_subdomains.
 -- question: Is our audience moving to the phone faster than the market?
 -- topic: Visits
 -- reads: traffic_and_engagement, domains

@@ -1,5 +1,5 @@
--- purpose: Every two followed domains: what a choice of a domain and of another one is made from, without reading facts.
--- grain: One row a domain and other_domain.
+-- purpose: All pairs of followed domains: the values for two filters of a dashboard (domain and other domain), without reading facts.
+-- grain: One row per domain and other_domain.
 -- question: Which domains can I compare us with?
 -- topic: Us and the others in search
 -- reads: dim_domain

@@ -1,11 +1,11 @@
 -- purpose: Which part of the clicks of all followed domains goes to each of them, over all their keywords.
--- grain: One row a month, domain, country, traffic_source, web_source and branded_type.
+-- grain: One row per month, domain, country, traffic_source, web_source and branded_type.
 -- question: Do we gain clicks on the others, month by month?
 -- topic: Us and the others in search
 -- reads: keyword_months, domains
--- column clicks: Clicks from all keywords. Unit: clicks a month.
--- column clicks_followed: Clicks of all followed domains together. Unit: clicks a month. Does not add up over domains.
--- column share_of_voice: clicks divided by clicks_followed. Unit: fraction. Of two months only where the same domains are loaded: bi.keyword_comparison has shares of those that both have.
+-- column clicks: Clicks from all keywords. Unit: clicks per month.
+-- column clicks_followed: Clicks of all followed domains together. Unit: clicks per month. Does not add up over domains.
+-- column share_of_voice: clicks divided by clicks_followed. Unit: fraction. Compare two months only if the same domains are loaded in both; bi.keyword_comparison compares over the domains that both have.
 -- column domains_loaded: Followed domains that are loaded in the month: what the share is of. Unit: domains.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.

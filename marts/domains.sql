@@ -1,5 +1,5 @@
 -- purpose: Every followed domain with what attributes/domains.csv says of it: its group, whose it is, its team, and its brand terms.
--- grain: One row a domain.
+-- grain: One row per domain.
 -- question: Which of the followed domains are ours, and which competitors belong together?
 -- topic: Domains and their attributes
 -- reads: dim_domain, attribute_versions

@@ -1,6 +1,6 @@
--- purpose: Why figures of a month changed, or are not what they could be: restated, came or went, not loaded, another version, or asked for in another way.
--- grain: One row a pipeline, month, changed_at, why and slice.
--- question: Why is September another figure than last week?
+-- purpose: Why a month's figures changed or are incomplete: values restated, units that came or went, units not loaded, another version, or another version of the API.
+-- grain: One row per pipeline, month, changed_at, why and slice.
+-- question: Why does September show another figure than last week?
 -- topic: Can I trust the figures
 -- reads: restatements, coverage, etl.loads, etl.loads_without_rows, etl.answers, etl.pipelines, etl.slices, etl.published_versions, etl.window_list
 -- column pipeline: The pipeline.
@@ -11,7 +11,7 @@
 -- column rows_changed: Rows with another value than before. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column rows_ended: Rows that vanished. Unit: rows.
--- column detail: The version, or why it is not loaded; the pipeline that continues this one, where it is of that one's rows.
+-- column detail: The version; or why it is not loaded; or, for rows of the pipeline that continues this one, the name of that pipeline.
 with recursive ends as (
   select p.pipeline, p.definition ->> 'successor' as next, (p.definition #>> '{window,publication,until}')::date as ends_on, p.updated_at
   from etl.pipelines p where p.definition ->> 'successor' is not null and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)

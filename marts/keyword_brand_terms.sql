@@ -1,10 +1,10 @@
 -- purpose: Clicks from people who search for a domain by one of its own brand terms (attributes/domains.csv), against all others. Always ask for one domain.
--- grain: One row a month, domain, country, traffic_source, web_source and branded_type; only of domains with brand terms.
+-- grain: One row per month, domain, country, traffic_source, web_source and branded_type; only of domains with brand terms.
 -- question: How much of our search traffic would come without anybody knowing our name, product names included?
 -- topic: What search brings
 -- reads: keywords, keyword_months, domains
--- column clicks_brand: Clicks from keywords that hold a brand term of the domain. Unit: clicks a month.
--- column clicks_other: All other clicks. Unit: clicks a month.
+-- column clicks_brand: Clicks from keywords that hold a brand term of the domain. Unit: clicks per month.
+-- column clicks_other: All other clicks. Unit: clicks per month.
 -- column share_brand: clicks_brand divided by all clicks. Unit: fraction.
 
 -- Slice by slice, so that the first rows come without reading all months.

@@ -1,5 +1,5 @@
 -- purpose: What a domain gets from search against an earlier month: the month or quarter before, the same month last year, or any other up to three years back.
--- grain: One row a month, months_back, domain, country, traffic_source, web_source, branded_type: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
+-- grain: One row per month, months_back, domain, country, traffic_source, web_source, branded_type: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
 -- question: Did our clicks from search grow over last year, counting only domains that both months have?
 -- topic: What changed in search
 -- reads: keyword_months, dim_date, domains, breaks
@@ -10,22 +10,22 @@
 -- column loaded_in: Which of the two months has the row: both, now or before. Compare sum(X) filter (where X_before is not null) with sum(X_before) filter (where X is not null).
 -- column is_newest: Whether it is the newest month that is loaded.
 -- column method_changed: Whether the service counts by another method since the earlier month: then the two are not comparable, see breaks.
--- column clicks: Clicks from all keywords in the month; NULL where it is not loaded. Unit: clicks a month.
--- column clicks_before: Clicks from all keywords in the earlier month; NULL where it is not loaded. Unit: clicks a month.
--- column clicks_brand: Clicks from keywords that hold the domain's name in the month; NULL where it is not loaded. Unit: clicks a month.
--- column clicks_brand_before: Clicks from keywords that hold the domain's name in the earlier month; NULL where it is not loaded. Unit: clicks a month.
--- column clicks_top_3: Clicks from keywords whose best position is 3 or better in the month; NULL where it is not loaded. Unit: clicks a month.
--- column clicks_top_3_before: Clicks from keywords whose best position is 3 or better in the earlier month; NULL where it is not loaded. Unit: clicks a month.
--- column clicks_with_position: Clicks from keywords with a position in the month; NULL where it is not loaded. Unit: clicks a month.
--- column clicks_with_position_before: Clicks from keywords with a position in the earlier month; NULL where it is not loaded. Unit: clicks a month.
+-- column clicks: Clicks from all keywords in the month; NULL where it is not loaded. Unit: clicks per month.
+-- column clicks_before: Clicks from all keywords in the earlier month; NULL where it is not loaded. Unit: clicks per month.
+-- column clicks_brand: Clicks from keywords that hold the domain's name in the month; NULL where it is not loaded. Unit: clicks per month.
+-- column clicks_brand_before: Clicks from keywords that hold the domain's name in the earlier month; NULL where it is not loaded. Unit: clicks per month.
+-- column clicks_top_3: Clicks from keywords whose best position is 3 or better in the month; NULL where it is not loaded. Unit: clicks per month.
+-- column clicks_top_3_before: Clicks from keywords whose best position is 3 or better in the earlier month; NULL where it is not loaded. Unit: clicks per month.
+-- column clicks_with_position: Clicks from keywords with a position in the month; NULL where it is not loaded. Unit: clicks per month.
+-- column clicks_with_position_before: Clicks from keywords with a position in the earlier month; NULL where it is not loaded. Unit: clicks per month.
 -- column keywords: Distinct keywords in the month; NULL where it is not loaded. Unit: keywords. Does not add up over domains or months.
 -- column keywords_before: Distinct keywords in the earlier month; NULL where it is not loaded. Unit: keywords. Does not add up over domains or months.
--- column searches: Volume of the distinct keywords in the month; NULL where it is not loaded. Unit: searches a month. Does not add up over domains.
--- column searches_before: Volume of the distinct keywords in the earlier month; NULL where it is not loaded. Unit: searches a month. Does not add up over domains.
--- column searches_without_click: Searches that end without a click in the month; NULL where it is not loaded. Unit: searches a month. Does not add up over domains.
--- column searches_without_click_before: Searches that end without a click in the earlier month; NULL where it is not loaded. Unit: searches a month. Does not add up over domains.
--- column clicks_followed: Clicks in the month of all followed domains that both months have. Unit: clicks a month. Does not add up over domains.
--- column clicks_followed_before: Clicks of the same domains in the earlier month. Unit: clicks a month. Does not add up over domains.
+-- column searches: Volume of the distinct keywords in the month; NULL where it is not loaded. Unit: searches per month. Does not add up over domains.
+-- column searches_before: Volume of the distinct keywords in the earlier month; NULL where it is not loaded. Unit: searches per month. Does not add up over domains.
+-- column searches_without_click: Searches that end without a click in the month; NULL where it is not loaded. Unit: searches per month. Does not add up over domains.
+-- column searches_without_click_before: Searches that end without a click in the earlier month; NULL where it is not loaded. Unit: searches per month. Does not add up over domains.
+-- column clicks_followed: Clicks in the month of all followed domains that both months have. Unit: clicks per month. Does not add up over domains.
+-- column clicks_followed_before: Clicks of the same domains in the earlier month. Unit: clicks per month. Does not add up over domains.
 -- column share_of_voice: clicks divided by clicks_followed; NULL where one of the two months lacks the domain. Unit: fraction.
 -- column share_of_voice_before: The same in the earlier month, among the same domains. Unit: fraction.
 -- column domains_compared: Domains that both months have: what the shares are of. Unit: domains.

@@ -1,5 +1,5 @@
 -- purpose: Keywords that bring clicks to one followed domain and none to another.
--- grain: One row a month, country, traffic_source, web_source, branded_type, domain, other_domain and keyword; one without a keyword where one of both is not loaded. Ask for one domain and one other_domain.
+-- grain: One row per month, country, traffic_source, web_source, branded_type, domain, other_domain and keyword; a single row without a keyword where one of the two domains is not loaded. Ask for one domain and one other_domain.
 -- question: Which keywords bring clicks to a competitor and none to us?
 -- topic: Us and the others in search
 -- reads: keywords, keyword_months, dim_domain, cut_units
@@ -7,10 +7,10 @@
 -- column other_domain: The domain that has some.
 -- column keyword: The search term; NULL where is_loaded is false.
 -- column is_loaded: Whether both domains are loaded in the month. Where one is not, which keywords it lacks is not known, and none is listed.
--- column clicks_of_other: Clicks the other domain gets. Unit: clicks a month.
+-- column clicks_of_other: Clicks the other domain gets. Unit: clicks per month.
 -- column best_position_of_other: The other domain's best position. Unit: rank in the results.
--- column volume: Searches for the keyword. Unit: searches a month.
--- column top_of_domain: Only so many keywords of the domain were asked for: it may have the keyword all the same. NULL where all were. Unit: rows.
+-- column volume: Searches for the keyword. Unit: searches per month.
+-- column top_of_domain: If set, only so many keywords of the domain were requested, so it may have this keyword too. NULL: all were requested. Unit: rows.
 -- column is_newest: Whether it is the newest month that is loaded.
 
 -- Pair by pair, so that the first rows come without reading all months.

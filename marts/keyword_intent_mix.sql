@@ -1,11 +1,11 @@
 -- purpose: Which part of a domain's clicks comes from which intent: keyword_intents with shares, and groups for charts that are narrowed to one.
--- grain: One row a month, domain, country, traffic_source, web_source, branded_type and intent.
+-- grain: One row per month, domain, country, traffic_source, web_source, branded_type and intent.
 -- question: Do we live from people who want to know or from people who want to buy?
 -- topic: What search brings
 -- reads: keyword_intents, domains
 -- column intent: What most searchers want; (none) where the service names none.
 -- column keywords: Distinct keywords of this intent. Unit: keywords. Does not add up over domains or months.
--- column clicks: Clicks from keywords of this intent. Unit: clicks a month.
+-- column clicks: Clicks from keywords of this intent. Unit: clicks per month.
 -- column share_of_clicks: Part of the domain's clicks. Unit: fraction.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.

@@ -1,26 +1,26 @@
 -- kind: summary of keywords
 -- purpose: What a domain gets from search in a month, in one row: refreshed with each load, so that a question over all domains never reads every keyword.
--- grain: One row a month, domain, country, traffic_source, web_source and branded_type.
+-- grain: One row per month, domain, country, traffic_source, web_source and branded_type.
 -- question: How did the clicks of each of our fifty domains develop over two years?
 -- topic: What search brings
 -- key: month, domain, country, traffic_source, web_source, branded_type
 -- column keywords: Distinct keywords that brought clicks. Unit: keywords. Does not add up over domains or months.
--- column clicks: Clicks from all keywords. Unit: clicks a month.
+-- column clicks: Clicks from all keywords. Unit: clicks per month.
 -- column position_weighted: Average position weighted by clicks, over landing pages whose position is known; NULL where none of them was clicked. Unit: rank in the results.
--- column clicks_ranked: Clicks to landing pages whose position is known: the weight of the average position. Unit: clicks a month.
+-- column clicks_ranked: Clicks to landing pages whose position is known: the weight of the average position. Unit: clicks per month.
 -- column clicks_times_position: Sum of clicks times position: divided by clicks_ranked it is the average position of any set of rows. Unit: clicks times rank.
 -- column keywords_top_3: Keywords whose best position is 3 or better. Unit: keywords.
 -- column keywords_4_to_10: Keywords whose best position is 4 to 10. Unit: keywords.
 -- column keywords_11_to_20: Keywords whose best position is 11 to 20. Unit: keywords.
 -- column keywords_21_and_on: Keywords whose best position is 21 or worse. Unit: keywords.
--- column clicks_top_3: Clicks from keywords whose best position is 3 or better. Unit: clicks a month.
--- column clicks_4_to_10: Clicks from keywords whose best position is 4 to 10. Unit: clicks a month.
--- column clicks_11_to_20: Clicks from keywords whose best position is 11 to 20. Unit: clicks a month.
--- column clicks_21_and_on: Clicks from keywords whose best position is 21 or worse. Unit: clicks a month.
--- column clicks_brand: Clicks from keywords that hold the domain's name without its ending, blanks aside (a rule of thumb). Unit: clicks a month.
--- column searches: Volume of the distinct keywords. Unit: searches a month. Does not add up over domains: they share keywords.
--- column searches_without_click: Searches of these keywords that end without a click: volume times zero-click share. Unit: searches a month.
--- column keywords_with_features: Keywords whose results page shows anything else, see keyword_serp_features. Unit: keywords.
+-- column clicks_top_3: Clicks from keywords whose best position is 3 or better. Unit: clicks per month.
+-- column clicks_4_to_10: Clicks from keywords whose best position is 4 to 10. Unit: clicks per month.
+-- column clicks_11_to_20: Clicks from keywords whose best position is 11 to 20. Unit: clicks per month.
+-- column clicks_21_and_on: Clicks from keywords whose best position is 21 or worse. Unit: clicks per month.
+-- column clicks_brand: Clicks from keywords that contain the domain's name without its ending, ignoring blanks (approximate). Unit: clicks per month.
+-- column searches: Volume of the distinct keywords. Unit: searches per month. Does not add up over domains: they share keywords.
+-- column searches_without_click: Searches of these keywords that end without a click: volume times zero-click share. Unit: searches per month.
+-- column keywords_with_features: Keywords whose results page has features such as news or videos, see keyword_serp_features. Unit: keywords.
 with keyword as (
   select month, domain, country, traffic_source, web_source, branded_type, keyword,
     sum(clicks) as clicks, min(rank) as best_position, sum(clicks * rank) as clicks_times_position, sum(clicks) filter (where rank is not null) as clicks_ranked,

@@ -1,5 +1,5 @@
 -- purpose: What became of each keyword against an earlier month or quarter: new, lost, up, down or same, and by how many clicks.
--- grain: One row a period, starts_on, months_back, domain, country, traffic_source, web_source, branded_type and keyword. Always choose one period and one months_back.
+-- grain: One row per period, starts_on, months_back, domain, country, traffic_source, web_source, branded_type and keyword. Always choose one period and one months_back.
 -- question: Which keywords did example.com lose in October, or in a quarter against last year's, and what did they bring before?
 -- topic: What changed in search
 -- reads: keywords, keyword_months, cut_units, breaks
@@ -7,13 +7,13 @@
 -- column starts_on: First day of the period.
 -- column months_back: How many months earlier the other period is: for a month 1 to 36, for a quarter 3, 6 and so on; 12 is the same period last year. Unit: months.
 -- column is_loaded: Whether all months of both periods are loaded for the domain and country. Where they are not, nothing is known to be won, lost or new.
--- column clicks: Clicks in the period; 0 for a lost keyword, which is in the period it is missing from; NULL where the service gave none. Unit: clicks.
+-- column clicks: Clicks in the period; 0 for a lost keyword (its row is in the period it is missing from); NULL where the service gave none. Unit: clicks.
 -- column clicks_before: Clicks in the earlier period; NULL for a new keyword. Unit: clicks.
--- column clicks_change: clicks minus clicks_before, a keyword that one of the two periods lacks counted as 0; NULL where is_loaded is false. Unit: clicks.
+-- column clicks_change: clicks minus clicks_before, where a missing keyword counts as 0; NULL where is_loaded is false. Unit: clicks.
 -- column method_changed: Whether the service counts by another method since the earlier period: then the two are not comparable, see breaks.
 -- column best_position: Best position in the period; NULL for a lost keyword. Unit: rank in the results.
 -- column best_position_before: Best position in the earlier period. Unit: rank in the results.
--- column movement: new, lost, up, down or same, by clicks; first: no earlier period; in part: not all months of both; not in the top 500 (before): only so many were asked for; not known.
+-- column movement: new, lost, up, down or same (by clicks); first (no earlier period); in part (not all months of both periods are loaded); not in the top 500, or not in the top 500 before (no more rows were asked for); not known (no clicks were given).
 -- column is_newest: Whether it is the newest period of which a month is loaded.
 
 -- Each period that is loaded looks up its own keywords and those of the earlier one by the key: nothing else is read, whatever is asked for.

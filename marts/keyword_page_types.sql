@@ -1,11 +1,11 @@
 -- purpose: Which types of pages search sends people to, by the patterns of attributes/page_types.csv. Always ask for one domain and month.
--- grain: One row a month, domain, country, traffic_source, web_source, branded_type and page_type.
+-- grain: One row per month, domain, country, traffic_source, web_source, branded_type and page_type.
 -- question: Do product pages or guides bring our clicks?
 -- topic: What search brings
 -- reads: keywords, keyword_months, attribute_versions
 -- column page_type: Type of the first pattern that the page's address fits; (other) where it fits none.
 -- column pages: Landing pages of the type. Unit: pages.
--- column clicks: Clicks to them. Unit: clicks a month.
+-- column clicks: Clicks to them. Unit: clicks per month.
 
 with patterns as materialized (
   -- Once, not again for each page. * stands for anything; what LIKE would take for more than a character is one.

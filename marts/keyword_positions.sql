@@ -1,11 +1,11 @@
 -- purpose: How many keywords and clicks a domain has on which part of the results page.
--- grain: One row a month, domain, country, traffic_source, web_source, branded_type and bucket.
+-- grain: One row per month, domain, country, traffic_source, web_source, branded_type and bucket.
 -- question: Does example.com gain keywords on the first page?
 -- topic: What search brings
 -- reads: keyword_months, domains
--- column bucket: Positions by the keyword's best: 01-03, 04-10, 11-20 or 21+, in order as text.
+-- column bucket: Positions by the keyword's best position: 01-03, 04-10, 11-20 or 21+, in order as text.
 -- column keywords: Keywords in the bucket. Unit: keywords. Does not add up over domains or months.
--- column clicks: Clicks from them. Unit: clicks a month.
+-- column clicks: Clicks from them. Unit: clicks per month.
 -- column share_of_clicks: Part of the clicks of the domain's keywords with a position. Unit: fraction.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.

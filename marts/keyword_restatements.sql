@@ -1,15 +1,15 @@
 -- purpose: What restatements did to a domain's clicks: as first loaded, as believed now, and the difference.
--- grain: One row a month, domain, country, traffic_source, web_source and branded_type.
+-- grain: One row per month, domain, country, traffic_source, web_source and branded_type.
 -- question: By how many clicks did April change after we reported on it?
 -- topic: What changed in search
 -- reads: keywords_history, etl.loads_without_rows, etl.units
--- column clicks_first: Clicks as they were first loaded; NULL where the first answer had none. Unit: clicks a month.
--- column clicks_now: Clicks as believed now; NULL where no row is left. Unit: clicks a month.
--- column clicks_change: clicks_now minus clicks_first, what one of the two lacks counted as 0: clicks_first and clicks_change add up to clicks_now over any rows. Unit: clicks a month.
+-- column clicks_first: Clicks as they were first loaded; NULL where the first answer had none. Unit: clicks per month.
+-- column clicks_now: Clicks as believed now; NULL where no row is left. Unit: clicks per month.
+-- column clicks_change: clicks_now minus clicks_first, where a missing one counts as 0, so that clicks_first plus clicks_change gives clicks_now over any rows. Unit: clicks per month.
 -- column change_share: clicks_change as a part of clicks_first. Unit: fraction.
 -- column first_loaded_at: When the service first answered for the domain, country and month, with rows or without any.
 -- column restated_at: When a row was last changed, added or ended after that; NULL where none was.
--- column rows_restated: Revisions that were not among the first rows, and first rows that ended without one. Unit: rows.
+-- column rows_restated: Revisions after the first load, and rows of the first load that ended without a new revision. Unit: rows.
 select month, domain, country, traffic_source, web_source, branded_type, clicks_first, clicks_now,
   case when coalesce(clicks_first, clicks_now) is not null then coalesce(clicks_now, 0) - coalesce(clicks_first, 0) end as clicks_change,
   round(coalesce(clicks_now, 0) / nullif(clicks_first, 0) - 1, 6) as change_share, first_loaded_at, restated_at, rows_restated

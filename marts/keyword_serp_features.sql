@@ -1,12 +1,12 @@
 -- purpose: What else the results page of each keyword shows: features as rows, instead of a list.
--- grain: One row a month, domain, country, traffic_source, web_source, branded_type, keyword and feature.
+-- grain: One row per month, domain, country, traffic_source, web_source, branded_type, keyword and feature.
 -- question: How many of our clicks come from pages that also show a video?
 -- topic: What search brings
 -- reads: keywords, keyword_months
 -- column feature: One feature of the results page, for example news or video.
--- column clicks: Clicks from the keyword, the same beside each of its features. Unit: clicks a month. Does not add up over features.
+-- column clicks: Clicks from the keyword, the same beside each of its features. Unit: clicks per month. Does not add up over features.
 -- column best_position: Best position over the landing pages. Unit: rank in the results.
--- column volume: Searches for the keyword. Unit: searches a month. Does not add up over features or domains.
+-- column volume: Searches for the keyword. Unit: searches per month. Does not add up over features or domains.
 
 -- Slice by slice, and only those that have any, so that the first rows come without reading all months.
 select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, f.keyword, f.feature, f.clicks, f.best_position, f.volume

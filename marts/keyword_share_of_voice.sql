@@ -1,10 +1,10 @@
 -- purpose: Who gets the clicks of a keyword, among the domains that are followed. Choose a fixed set of keywords with a condition on keyword, then sum clicks and clicks_all.
--- grain: One row a month, country, traffic_source, web_source, branded_type, keyword and domain.
+-- grain: One row per month, country, traffic_source, web_source, branded_type, keyword and domain.
 -- question: Over these 500 keywords, which part of the clicks went to us, month by month?
 -- topic: Us and the others in search
 -- reads: keywords, keyword_months
--- column clicks: Clicks the domain got from the keyword. Unit: clicks a month.
--- column clicks_all: Clicks all followed domains got from the keyword. Unit: clicks a month.
+-- column clicks: Clicks the domain got from the keyword. Unit: clicks per month.
+-- column clicks_all: Clicks all followed domains got from the keyword. Unit: clicks per month.
 -- column share_of_voice: clicks divided by clicks_all. Unit: fraction. Not to be averaged: over several keywords divide the sums.
 -- column domains_loaded: Followed domains that are loaded in the month, whether they have the keyword or not: what the share is of. Unit: domains.
 select month, country, traffic_source, web_source, branded_type, keyword, domain, clicks, clicks_all, share_of_voice,

@@ -1,12 +1,12 @@
 -- purpose: Which pages and which sections of a site search sends people to.
--- grain: One row a month, domain, country, traffic_source, web_source, branded_type and top_url.
+-- grain: One row per month, domain, country, traffic_source, web_source, branded_type and top_url.
 -- question: Which section of example.com lost most clicks since last month?
 -- topic: What search brings
 -- reads: keywords, keyword_months
 -- column path: The landing page's path: without host, query and fragment.
 -- column section: First part of the path, for example /shoes; / for the start page.
 -- column keywords: Distinct keywords of the page. Unit: keywords. Does not add up over pages or months: pages share keywords.
--- column clicks: Clicks from them. Unit: clicks a month.
+-- column clicks: Clicks from them. Unit: clicks per month.
 -- column best_position: Best position of any of them. Unit: rank in the results.
 
 -- Slice by slice, so that the first rows come without reading all months.

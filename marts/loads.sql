@@ -1,5 +1,5 @@
 -- purpose: Every load: what it read and wrote, how long it took and what its answer cost.
--- grain: One row an answer, period and time it was loaded.
+-- grain: One row per answer, period and time it was loaded.
 -- question: What does a thousand rows cost us, pipeline by pipeline?
 -- topic: What was loaded, and what it cost
 -- reads: etl.loads, etl.pipelines, etl.jobs, etl.requests

@@ -1,5 +1,5 @@
 -- purpose: What was spent at the service, day by day.
--- grain: One row an account, pipeline and day (UTC).
+-- grain: One row per account, pipeline and day (UTC).
 -- question: What did this pipeline cost us in the last quarter?
 -- topic: What was loaded, and what it cost
 -- reads: etl.quota

@@ -1,5 +1,5 @@
 -- purpose: What the service changed after the fact, by how much, and when it was seen.
--- grain: One row a window and answer that changed or ended rows of an earlier one.
+-- grain: One row per window and answer that changed or ended rows of an earlier one.
 -- question: How much of September was restated after we reported on it?
 -- topic: Can I trust the figures
 -- reads: etl.loads, etl.answers, etl.pipelines, etl.slices, etl.breaks
@@ -11,7 +11,7 @@
 -- column rows_ended: Rows that vanished. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column share_changed: Rows changed or ended, as a part of the rows before. Unit: fraction.
--- column cause: dialect where it was asked for in another dialect than before, which may be all that differs; method or version where the run noticed such a break (breaks); else service.
+-- column cause: dialect where it was asked for in another version of the API, which may be the only cause; method or version where the run noticed such a break (breaks); else service.
 -- column run_id: The run that saw it.
 select p.pipeline, l.window_from, box.slice, l.loaded_at as seen_at, l.rows_updated as rows_changed,
   l.rows_ended, l.rows_inserted as rows_new,

@@ -1,5 +1,5 @@
 -- purpose: Every run and what it did.
--- grain: One row a run.
+-- grain: One row per run.
 -- question: Was last night good, and how long did it take?
 -- topic: What was loaded, and what it cost
 -- reads: etl.run_list, etl.runs, etl.loads

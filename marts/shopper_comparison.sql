@@ -1,5 +1,5 @@
 -- purpose: What a product category sells on a domain against an earlier month: the month or quarter before, the same month last year, or any other up to three years back.
--- grain: One row a month, months_back, domain, category_id: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
+-- grain: One row per month, months_back, domain, category_id: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
 -- question: Did revenue grow over last year, counting only categories that both months have?
 -- topic: Shops
 -- reads: shopper_category_performance, dim_date, dim_category, domains, breaks

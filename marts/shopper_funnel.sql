@@ -1,5 +1,5 @@
 -- purpose: From viewing a product to buying it, by category.
--- grain: One row a date, granularity, domain and category_id.
+-- grain: One row per date, granularity, domain and category_id.
 -- question: Where do visitors look much and buy little?
 -- topic: Shops
 -- reads: shopper_category_performance, dim_category, domains

@@ -1,5 +1,5 @@
 -- purpose: Which units fail a test of their definition, and what was found.
--- grain: One row a unit, answer and test.
+-- grain: One row per unit, answer and test.
 -- question: Which domains jumped last month, and is their new answer loaded?
 -- topic: Can I trust the figures
 -- reads: etl.failed_tests, etl.slices, etl.pipelines
@@ -11,7 +11,7 @@
 -- column kind: range, accepted, not_null, sum_of, ratio or restated.
 -- column outcome: held (the answer waits, the former rows stay), warned (it is loaded) or released (it is loaded, a person allowed it).
 -- column rows_tested: Rows that the test says something of. Unit: rows.
--- column rows_failing: Those that are not as they must be; 0 for ratio and restated, which are of sums. Unit: rows.
+-- column rows_failing: Those that are not as they must be; 0 for ratio and restated, which test sums. Unit: rows.
 -- column found: An example of what is wrong, or the sum that was found.
 -- column expected: The sum it was compared with; NULL where the test compares none.
 -- column message: What was expected and what was found.

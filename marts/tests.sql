@@ -1,5 +1,5 @@
 -- purpose: What the rows of each pipeline are tested for before they are loaded, and how many units fail now.
--- grain: One row a pipeline, version and test.
+-- grain: One row per pipeline, version and test.
 -- question: May I trust the figures that were loaded last night?
 -- topic: Can I trust the figures
 -- reads: etl.pipelines, etl.failed_tests
@@ -12,7 +12,7 @@
 -- column units_held: Units whose new answer waits because of the test; their former rows stay. Unit: units.
 -- column units_warned: Units whose loaded rows fail the test. Unit: units.
 -- column units_released: Units whose answer a person allowed although it fails. Unit: units.
--- column last_failed_at: When a unit of these was tested last; NULL where none fails.
+-- column last_failed_at: When a failing unit was last tested; NULL where none fails.
 select p.pipeline, p.version, t.test ->> 'name' as test, t.test ->> 'column' as column_name, t.test ->> 'expects' as expects,
   t.test ->> 'on_failure' as on_failure, coalesce(f.units_held, 0) as units_held, coalesce(f.units_warned, 0) as units_warned,
   coalesce(f.units_released, 0) as units_released, f.last_failed_at

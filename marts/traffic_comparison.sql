@@ -1,5 +1,5 @@
 -- purpose: Visits of a domain against those of an earlier month: the month or quarter before, the same month last year, or any other up to three years back.
--- grain: One row a month, months_back, domain, country, include_subdomains: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
+-- grain: One row per month, months_back, domain, country, include_subdomains: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
 -- question: Did our visits grow, counting only domains that both months have?
 -- topic: Visits
 -- reads: traffic_and_engagement, dim_date, domains, breaks

@@ -1,11 +1,11 @@
 -- purpose: What restatements did to a domain's visits: as first loaded, as believed now, and the difference.
--- grain: One row a date, granularity, domain, country and include_subdomains.
+-- grain: One row per date, granularity, domain, country and include_subdomains.
 -- question: By how much did the service change last quarter's visits afterwards?
 -- topic: Visits
 -- reads: traffic_and_engagement_history, etl.loads_without_rows, etl.units, domains
 -- column visits_first: Visits as they were first loaded; NULL where the first answer had none. Unit: visits.
 -- column visits_now: Visits as believed now; NULL where the row ended. Unit: visits.
--- column visits_change: visits_now minus visits_first, what one of the two lacks counted as 0: visits_first and visits_change add up to visits_now over any rows. Unit: visits.
+-- column visits_change: visits_now minus visits_first, where a missing one counts as 0, so that visits_first plus visits_change gives visits_now over any rows. Unit: visits.
 -- column change_share: visits_change as a part of visits_first. Unit: fraction.
 -- column first_loaded_at: When the service first answered for the domain, country and date, with a row or without one.
 -- column restated_at: When a row was last changed, added or ended after that; NULL where it never was.

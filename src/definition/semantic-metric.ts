@@ -19,9 +19,10 @@ export const comparedOf = ([name, one]: [string, MetricFile]): [string, MetricFi
     { ...rest, about, sum: column, where: `${other} is not null` },
   ]
   const named = of.replaceAll('_', ' ')
+  const capital = `${named[0]?.toUpperCase()}${named.slice(1)}`
   return [
-    sum(of, `${of}_before`, `${named[0]?.toUpperCase()}${named.slice(1)} of what has them in both months.`),
-    sum(`${of}_before`, of, `${named[0]?.toUpperCase()}${named.slice(1)} of the same in the earlier month.`),
+    sum(of, `${of}_before`, `${capital}, over rows that have a value in both months.`),
+    sum(`${of}_before`, of, `${capital} of the earlier month, over the same rows.`),
     [
       name,
       {

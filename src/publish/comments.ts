@@ -10,13 +10,11 @@ export const columnComment = (column: Column): string => {
   if (column.origin === 'response') parts.push(`From the field ${column.from[0] ?? column.name}.`)
   else
     parts.push(
-      { window: 'First day of the period asked for.', slice: 'As asked for.', param: 'As asked for in the parameters.' }[
-        column.origin
-      ],
+      { window: 'From the requested period.', slice: 'As requested.', param: 'As requested in the parameters.' }[column.origin],
     )
   if (column.rounding !== null) parts.push(roundedWords[column.rounding])
-  if (column.ifAbsent !== null) parts.push(`${column.ifAbsent} where the record lacks the field.`)
-  if (column.nullable) parts.push('NULL means no data, never 0.')
+  if (column.ifAbsent !== null) parts.push(`${column.ifAbsent} where the record lacks the field, NULL where the field is null.`)
+  else if (column.nullable) parts.push('NULL means no data, never 0.')
   if (column.isKey) parts.push('Part of the key.')
   return parts.join(' ')
 }
@@ -34,7 +32,7 @@ export const lineageComments: Readonly<Record<string, string>> = {
   _unit_id:
     'The unit the row belongs to: etl.unit_list. With _loaded_at it leads to the load (etl.loads), and from there to answer, landing, job and requests.',
   _run_id: 'The run that brought the row: etl.runs.',
-  _revision: "Number of the row's distinct values so far, from 1.",
+  _revision: 'Revision number of the row, from 1.',
   _loaded_at: 'When this value was loaded: loaded_at of its load in etl.loads.',
   _valid_from: 'When this value was loaded.',
   _valid_to: 'When this value was replaced or its row vanished from the answer.',
@@ -44,7 +42,8 @@ export const lineageComments: Readonly<Record<string, string>> = {
     'When this value was replaced, its row vanished from the answer, or another version was published; NULL while it is current.',
   _version: "The pipeline's version the value is of.",
   is_current: 'Whether this is the value believed now.',
-  is_final: 'Whether the period is older than the look-back and its rows were not cut off at a limit. A full check or --force may still change it.',
+  is_final:
+    'Whether the period is older than the look-back and its rows were not cut off at a limit. A full check or --force may still change it.',
   restated_at: 'When the row got another value than it was first loaded with; NULL where it never did.',
 }
 

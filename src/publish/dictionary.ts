@@ -39,7 +39,7 @@ export const dataDictionary = (definitions: readonly Definition[], marts: readon
     ]),
     '## bi.freshness',
     '',
-    'How fresh each pipeline is. One row a pipeline and version.',
+    'How fresh each pipeline is. One row per pipeline and version.',
     '',
     ...table(['column', 'meaning'], Object.entries(freshnessComments)),
   ].join('\n')}\n`
@@ -65,7 +65,7 @@ const typeOf = (column: Column): string => `${column.type}${column.nullable ? ''
 const lookedUpBy = ({ key, indexes }: Definition): string[] => {
   const others = indexes.map(
     ({ columns, include }) =>
-      `${columns.join(', ')}${include.length === 0 ? '' : ` (with ${include.join(', ')}, the table is not read)`}`,
+      `${columns.join(', ')}${include.length === 0 ? '' : ` (which also holds ${include.join(', ')}, so that queries read only the index)`}`,
   )
   return others.length === 0 ? [] : [`Indexed by the key (${key.join(', ')}),`, `and by ${others.join('; and by ')}.`, '']
 }
@@ -105,7 +105,7 @@ const martSection = (mart: Mart, definitions: readonly Definition[]): string[] =
     `${mart.purpose}`,
     '',
     mart.grain,
-    `For example: ${mart.question}${mart.summaryOf === null ? '' : ' A table that each load keeps up to date.'}`,
+    `For example: ${mart.question}${mart.summaryOf === null ? '' : ' This view is a table, which each load keeps up to date.'}`,
     '',
     ...table(['column', 'meaning'], [...keys.map((name) => [name, told(name)]), ...mart.columns]),
     '',

@@ -165,7 +165,7 @@ const publishShared = async (trx: Db, definitions: readonly Definition[], reader
   await commentOn(
     'view',
     sql.table('bi.freshness'),
-    'How fresh each pipeline is: newest loaded window, last load, units by state. One row a pipeline and version.',
+    'How fresh each pipeline is: newest loaded window, last load, units by state. One row per pipeline and version.',
   ).execute(trx)
   for (const [column, text] of Object.entries(freshnessComments))
     await commentOn('column', sql.ref(`bi.freshness.${column}`), text).execute(trx)

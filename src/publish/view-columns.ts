@@ -57,7 +57,7 @@ export const describedViews = (definitions: readonly Definition[], marts: readon
   const others = dimensionWords(published).map(({ name, about, columns }) => ({ name, about, columns: said(columns) }))
   const freshness = {
     name: 'freshness',
-    about: 'How fresh each pipeline is. One row a pipeline and version.',
+    about: 'How fresh each pipeline is. One row per pipeline and version.',
     columns: said(freshnessComments),
   }
   const known = new Map([...facts.flatMap(({ columns }) => columns)].map((column) => [column.name, column]))

@@ -65,7 +65,7 @@ const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join('
 const elsewhere = ({ metrics }: Subject): string[] => {
   const names = [...metrics.values()].flatMap((metric) => (windowOf(metric) === null ? [] : [metric.name]))
   if (names.length === 0) return []
-  return ['', `Not in dbt, Lightdash and Superset, where a missing row would make it wrong without a word: ${names.join(', ')}.`]
+  return ['', `Not in dbt, Lightdash and Superset, where a missing row would silently make it wrong: ${names.join(', ')}.`]
 }
 
 /** A chapter of the data dictionary. */
@@ -89,13 +89,13 @@ export const metricsChapter = ({ subjects }: SemanticModel): string =>
           metric.unit,
           formulaWords(metric.formula) + (metric.where === null ? '' : `, where ${metric.where}`),
           metric.formula.kind === 'ratio' && metric.neverOver.size > 0
-            ? 'what its two sums do not'
+            ? 'what its two sums do not add up over'
             : [...metric.neverOver.keys()].join(', '),
         ),
       ),
       ...elsewhere(subject),
       '',
-      row('dimension', 'meaning', 'in a figure'),
+      row('dimension', 'meaning', 'does a metric add up over it?'),
       row('---', '---', '---'),
       ...[...subject.dimensions.values()].map(({ name, about }) => {
         const [first] = [...subject.metrics.values()].filter(({ neverOver }) => !neverOver.has(name))

@@ -13,8 +13,8 @@ const number = (description: string, unit?: string): FieldSpec => ({
 /** Fields of a keyword record (interface 2.1); defaults as interface 4.1 declares them. */
 export const keywordFields: Readonly<Record<string, FieldSpec>> = {
   keyword: { type: 'text', description: 'The search term', nullable: false },
-  top_url: { type: 'text', description: 'Landing page that got most of the clicks', unit: 'URL without scheme', nullable: false },
-  clicks: number('Clicks from the keyword to the domain in the month', 'clicks a month'),
+  top_url: { type: 'text', description: 'Landing page the clicks went to', unit: 'URL without scheme', nullable: false },
+  clicks: number('Clicks from the keyword to the domain in the month', 'clicks per month'),
   traffic_share: number("The keyword's share", "fraction of the domain's search clicks"),
   difficulty: number('How hard it is to rank for the keyword', 'points from 0 to 100'),
   competition: {
@@ -25,10 +25,10 @@ export const keywordFields: Readonly<Record<string, FieldSpec>> = {
   },
   primary_intent: { type: 'text', description: 'What most searchers want', nullable: true },
   secondary_intent: { type: 'text', description: 'What other searchers want', nullable: true },
-  volume: number('Average number of searches for the keyword', 'searches a month'),
-  cpc: number('Average price of an ad click', 'US dollars a click'),
-  cpc_low_bid: number('Lower end of the bids for the top of the page', 'US dollars a click'),
-  cpc_high_bid: number('Upper end of the bids for the top of the page', 'US dollars a click'),
+  volume: number('Average number of searches for the keyword', 'searches per month'),
+  cpc: number('Average price of an ad click', 'US dollars per click'),
+  cpc_low_bid: number('Lower end of the bids for the top of the page', 'US dollars per click'),
+  cpc_high_bid: number('Upper end of the bids for the top of the page', 'US dollars per click'),
   zero_clicks_share: number('Searches that end without a click', 'fraction of searches'),
   position: number('Average position of the domain for the keyword', 'rank in the results'),
   serp_features: { type: 'text[]', description: 'Features shown on the results page', nullable: true },
