@@ -137,7 +137,7 @@ const clip = (value: unknown): string => {
 const keepRunning = async (invocation: Invocation, runtime: OpenRuntime, sandbox: Sandbox): Promise<void> => {
   const { withStatusPage } = await import('./lasting-commands.ts')
   await withStatusPage(invocation, runtime, {}, () => {
-    invocation.output.note(`The sandbox answers at ${sandbox.url}, key ${sandbox.apiKey}.`)
+    invocation.output.note(`The sandbox answers at ${sandbox.url}, with the key of \`millrace sandbox\`.`)
     return untilInterrupted(invocation)
   })
 }

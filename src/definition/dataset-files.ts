@@ -87,7 +87,7 @@ const descriptionOf = (name: string, grain: Grain, source: SourceSpec, described
   if (source.openFields && described === null) return `${placeholder} say what one row is`
   const about = (described?.about || wordsOf(name)).replace(/\.$/, '')
   const things = grain.things.length === 0 ? '' : `${grain.things.join(', ').replaceAll('_', ' ')} and `
-  return `${about}; one row a ${things}${grain.every}.`
+  return `${about}; one row per ${things}${grain.every}.`
 }
 
 const wordsOf = (name: string): string => {

@@ -115,7 +115,7 @@ test('dimensions, words and the first month are those the service describes; how
   }
   const text = readFileSync(await create('sources', delivered, { described: { ...described, ...said, from: '2025-03' } }), 'utf8')
   expect(text).toContain('key: [date, domain, country, channel, granularity]')
-  expect(text).toContain('description: "Visits by channel; one row a domain, country, channel and month."')
+  expect(text).toContain('description: "Visits by channel; one row per domain, country, channel and month."')
   expect(text).toContain('channel: { type: text, from: "Channel", description: "Who sent them" }')
   expect(text).toContain('visits: { type: numeric, description: "Visits, all" }')
   expect(text).toContain('from: 2025-03')

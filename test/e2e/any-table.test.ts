@@ -71,7 +71,7 @@ test('each is written with its key, checked and migrated', async () => {
     expect(key.filter((column) => column !== 'date' && column !== 'granularity').sort(), name).toEqual(
       [...(tables[name]?.key ?? [])].sort(),
     )
-    expect(text).toMatch(/one row a (\S.*\S and )?month\."/)
+    expect(text).toMatch(/one row per (\S.*\S and )?month\."/)
     writeFileSync(fileOf(name), text.replace('poll_every: 5s', 'poll_every: 1s'))
   }
   const migrated = await millrace('migrate')
