@@ -227,8 +227,9 @@ export const additivityTable = (): string =>
   [
     '| sum of | choose one value each of |',
     '| --- | --- |',
-    ...claims.map(
-      ({ view, measures, choose }) =>
-        `| \`${view}\`: ${measures.map((one) => `\`${one}\``).join(', ')} | ${choose.length === 0 ? 'nothing: it adds up over all' : choose.join(', ')} |`,
-    ),
+    ...[...Map.groupBy(claims, ({ view, choose }) => `\`${view}\`|${choose.join(', ')}`)].map(([key, group]) => {
+      const [view, chosen] = key.split('|')
+      const measures = [...new Set(group.flatMap((claim) => claim.measures))].map((one) => `\`${one}\``)
+      return `| ${view}: ${measures.join(', ')} | ${chosen || 'nothing: it adds up over all'} |`
+    }),
   ].join('\n')
