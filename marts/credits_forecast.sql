@@ -1,4 +1,4 @@
--- purpose: What the month will have cost at its end, as the last run of each pipeline computed it; `millrace quota` says the same.
+-- purpose: What the month costs in the end, as the last run of each pipeline computed it; `millrace quota` says the same.
 -- grain: One row per account, pipeline and month (UTC).
 -- question: Will this month's credits last, and what does each pipeline take of them?
 -- topic: What was loaded, and what it cost

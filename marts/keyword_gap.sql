@@ -1,5 +1,5 @@
 -- purpose: Keywords that bring clicks to one followed domain and none to another.
--- grain: One row per month, country, traffic_source, web_source, branded_type, domain, other_domain and keyword; a single row without a keyword where one of the two domains is not loaded. Ask for one domain and one other_domain.
+-- grain: One row per month, country, traffic_source, web_source, branded_type, domain, other_domain and keyword; one without a keyword if a domain is not loaded. Always choose both.
 -- question: Which keywords bring clicks to a competitor and none to us?
 -- topic: Us and the others in search
 -- reads: keywords, keyword_months, dim_domain, cut_units

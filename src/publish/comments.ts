@@ -13,7 +13,7 @@ export const columnComment = (column: Column): string => {
       { window: 'From the requested period.', slice: 'As requested.', param: 'As requested in the parameters.' }[column.origin],
     )
   if (column.rounding !== null) parts.push(roundedWords[column.rounding])
-  if (column.ifAbsent !== null) parts.push(`${column.ifAbsent} where the record lacks the field, NULL where the field is null.`)
+  if (column.ifAbsent !== null) parts.push(`${column.ifAbsent} where the record lacks the field, NULL where it is null.`)
   else if (column.nullable) parts.push('NULL means no data, never 0.')
   if (column.isKey) parts.push('Part of the key.')
   return parts.join(' ')

@@ -89,7 +89,7 @@ export const metricsChapter = ({ subjects }: SemanticModel): string =>
           metric.unit,
           formulaWords(metric.formula) + (metric.where === null ? '' : `, where ${metric.where}`),
           metric.formula.kind === 'ratio' && metric.neverOver.size > 0
-            ? 'what its two sums do not add up over'
+            ? 'as its two sums'
             : [...metric.neverOver.keys()].join(', '),
         ),
       ),

@@ -126,7 +126,7 @@ const overDimension = ({ neverOver, formula }: Metric, name: string, dimension: 
   if (reason !== undefined) return `does not add up: ${reason}`
   const overlap = dimension?.overlap
   if (overlap?.kind === 'one') return `one value per query; default: ${overlap.value}`
-  const how = formula.kind === 'sum' ? 'adds up' : 'computed anew from the rows, not added up'
+  const how = formula.kind === 'sum' ? 'adds up' : 'computed from the rows, not added up'
   if (overlap?.kind !== 'whole') return how
   const side = overlap.default === 'whole' ? `${overlap.whole}` : `all but ${overlap.whole}`
   return `${how}, except ${overlap.whole}, which contains the others; default: ${side}`

@@ -74,7 +74,7 @@ test('the definition shown in docs/definition.md is valid', () => {
   const readList = (path: string) => ({ shown: path, text: 'example.com\n' })
   const result = checkDefinitions({ folder, files: [{ file: 'docs', text }], sources: specs, readList })
   expect(result.problems).toEqual([])
-  expect(result.definitions[0]?.columns.find(({ name }) => name === 'visits')?.from).toEqual(['channel_visits'])
+  expect(result.definitions[0]?.columns.find(({ name }) => name === 'channel_visits')?.from).toEqual(['channel_visits'])
 })
 
 // `npx vitest run test/contract/pipelines.test.ts -u` writes it anew.

@@ -66,7 +66,7 @@ test('a figure that is 0 where the service leaves it out says so beside what NUL
     (
       await query(`select r.name || '.' || a.attname as column from (${relations}) r
         join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
-        where r.name like 'bi.%' and r.name !~ '_history$' and col_description(r.oid, a.attnum) like '%. 0 where the record lacks the field, NULL where the field is null.%'`)
+        where r.name like 'bi.%' and r.name !~ '_history$' and col_description(r.oid, a.attnum) like '%. 0 where the record lacks the field, NULL where it is null.%'`)
     )
       .map((row) => row['column'])
       .filter((name) => absent.includes(String(name)))

@@ -222,14 +222,19 @@ export const notClaimed: Readonly<Record<string, string>> = {
   'traffic_restatements.visits_first': 'first loaded',
 }
 
+/** Whether another line of the table has all of this one. */
+const holds = (other: Claim, { view, measures, choose }: Claim): boolean =>
+  other.view === view && other.choose.join() === choose.join() && measures.every((one) => other.measures.includes(one))
+
 /** The table of docs/what-adds-up.md, one line a claim. */
 export const additivityTable = (): string =>
   [
     '| sum of | choose one value each of |',
     '| --- | --- |',
-    ...[...Map.groupBy(claims, ({ view, choose }) => `\`${view}\`|${choose.join(', ')}`)].map(([key, group]) => {
-      const [view, chosen] = key.split('|')
-      const measures = [...new Set(group.flatMap((claim) => claim.measures))].map((one) => `\`${one}\``)
-      return `| ${view}: ${measures.join(', ')} | ${chosen || 'nothing: it adds up over all'} |`
-    }),
+    ...claims
+      .filter((claim) => !claims.some((other) => other !== claim && holds(other, claim)))
+      .map(
+        ({ view, measures, choose }) =>
+          `| \`${view}\`: ${measures.map((one) => `\`${one}\``).join(', ')} | ${choose.length === 0 ? 'nothing: it adds up over all' : choose.join(', ')} |`,
+      ),
   ].join('\n')

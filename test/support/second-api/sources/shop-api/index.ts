@@ -81,7 +81,7 @@ const prices: Source = {
   },
   fields: {
     product: { type: 'text', description: 'Name of the product', nullable: false },
-    price: { type: 'numeric', description: 'Price at the end of the month', unit: 'the currency asked for' },
+    price: { type: 'numeric', description: 'Price at the end of the month', unit: 'the requested currency' },
   },
   openFields: false,
   recordsIn: 'items',
