@@ -47,7 +47,7 @@ const patienceMs = 3_000
 
 /** Why this database may not be the warehouse it says it is (null: it is, or the store did not say), and receipts that cannot be taken in. */
 const identityOf = async (invocation: Invocation, database: Database) => {
-  const place = { database, landing: openLandingStore(settingsOf(invocation).landing) }
+  const place = { database, landing: await openLandingStore(settingsOf(invocation).landing) }
   const signal = AbortSignal.timeout(patienceMs)
   try {
     return { warning: await identityWarning(place, { remote: true, signal }), damaged: await damagedReceipts(place, signal) }

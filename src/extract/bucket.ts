@@ -5,9 +5,8 @@ import {
   GetObjectCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
-  ListObjectsV2Command,
-  type ListObjectsV2CommandOutput,
   PutObjectCommand,
+  paginateListObjectsV2,
   S3Client,
 } from '@aws-sdk/client-s3'
 import type { BucketSetting } from '../core/landing-setting.ts'
@@ -26,6 +25,8 @@ export interface Bucket {
   put(key: string, body: Uint8Array, signal?: AbortSignal): Promise<void>
   /** Null where there is none. */
   text(key: string, signal?: AbortSignal): Promise<string | null>
+  /** Null where there is none. Reading it throws what the client throws. */
+  body(key: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array> | null>
   /** Bytes of the object, or null where there is none. */
   size(key: string, signal?: AbortSignal): Promise<number | null>
   /** Nothing happens where there is none. */
@@ -104,6 +105,8 @@ export const openBucket = (setting: BucketSetting): Bucket => {
     }
   }
   const optionsOf = (signal: AbortSignal | undefined) => (signal === undefined ? {} : { abortSignal: signal })
+  const get = async (key: string, signal: AbortSignal | undefined) =>
+    (await client.send(new GetObjectCommand({ Bucket: name, Key: key }), optionsOf(signal))).Body
   return {
     client,
     name,
@@ -119,9 +122,14 @@ export const openBucket = (setting: BucketSetting): Bucket => {
       }),
     text: (key, signal) =>
       inOwnWords(`read ${placeOf(key)}`, signal, () =>
+        unlessMissing(async () => (await get(key, signal))?.transformToString() ?? ''),
+      ),
+    body: (key, signal) =>
+      inOwnWords(`read ${placeOf(key)}`, signal, () =>
         unlessMissing(async () => {
-          const { Body } = await client.send(new GetObjectCommand({ Bucket: name, Key: key }), optionsOf(signal))
-          return (await Body?.transformToString()) ?? ''
+          const body = await get(key, signal)
+          if (!isStream(body)) throw new Error('the answer has no body')
+          return body
         }),
       ),
     size: (key, signal) =>
@@ -139,21 +147,28 @@ export const openBucket = (setting: BucketSetting): Bucket => {
       inOwnWords(`delete ${placeOf(key)}`, signal, async () => {
         await unlessMissing(() => client.send(new DeleteObjectCommand({ Bucket: name, Key: key }), optionsOf(signal)))
       }),
-    list: (prefix, { pageSize = 1_000, after, signal } = {}) =>
-      listObjects((ContinuationToken) =>
-        inOwnWords(`list ${placeOf(prefix)}`, signal, () =>
-          client.send(
-            new ListObjectsV2Command({ Bucket: name, Prefix: prefix, MaxKeys: pageSize, StartAfter: after, ContinuationToken }),
-            optionsOf(signal),
-          ),
-        ),
-      ),
+    list: async function* (prefix, { pageSize = 1_000, after, signal } = {}) {
+      const pages = paginateListObjectsV2(
+        { client, pageSize },
+        { Bucket: name, Prefix: prefix, StartAfter: after },
+        optionsOf(signal),
+      )
+      for (;;) {
+        const { value: page } = await inOwnWords(`list ${placeOf(prefix)}`, signal, () => pages.next())
+        if (page === undefined) return
+        for (const { Key, LastModified } of page.Contents ?? [])
+          if (Key !== undefined && LastModified !== undefined) yield { key: Key, modifiedMs: LastModified.getTime() }
+      }
+    },
     dropUploads: (prefix, olderThanMs) =>
       inOwnWords(`list unfinished uploads of ${placeOf(prefix)}`, undefined, () =>
         dropUploads(client, name, prefix, olderThanMs),
       ),
   }
 }
+
+const isStream = (body: unknown): body is AsyncIterable<Uint8Array> =>
+  typeof body === 'object' && body !== null && Symbol.asyncIterator in body
 
 const unlessMissing = async <T>(work: () => Promise<T>, missing = isMissing): Promise<T | null> => {
   try {
@@ -183,32 +198,11 @@ const putIfNone = async (client: S3Client, put: Put, options: { readonly abortSi
   }
 }
 
-async function* listObjects(
-  pageAfter: (token: string | undefined) => Promise<ListObjectsV2CommandOutput>,
-): AsyncGenerator<ListedObject> {
-  for (let token: string | undefined; ; ) {
-    const page = await pageAfter(token)
-    for (const { Key, LastModified } of page.Contents ?? [])
-      if (Key !== undefined && LastModified !== undefined) yield { key: Key, modifiedMs: LastModified.getTime() }
-    token = page.NextContinuationToken
-    if (token === undefined) return
-  }
-}
-
+/** Of the first thousand: the next sweep finds those behind. */
 const dropUploads = async (client: S3Client, name: string, prefix: string, olderThanMs: number): Promise<void> => {
-  for (let marker: { readonly KeyMarker?: string; readonly UploadIdMarker?: string } | null = {}; marker !== null; ) {
-    const page: Awaited<ReturnType<typeof listUploads>> = await listUploads(client, { Bucket: name, Prefix: prefix, ...marker })
-    for (const { Key, UploadId, Initiated } of page.Uploads ?? []) {
-      if (Key === undefined || UploadId === undefined || Initiated === undefined || Initiated.getTime() >= olderThanMs) continue
-      await unlessMissing(() => client.send(new AbortMultipartUploadCommand({ Bucket: name, Key, UploadId })))
-    }
-    const { IsTruncated, NextKeyMarker, NextUploadIdMarker } = page
-    marker =
-      IsTruncated === true && NextKeyMarker !== undefined
-        ? { KeyMarker: NextKeyMarker, ...(NextUploadIdMarker === undefined ? {} : { UploadIdMarker: NextUploadIdMarker }) }
-        : null
+  const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket: name, Prefix: prefix }))
+  for (const { Key, UploadId, Initiated } of Uploads) {
+    if (Key === undefined || UploadId === undefined || Initiated === undefined || Initiated.getTime() >= olderThanMs) continue
+    await unlessMissing(() => client.send(new AbortMultipartUploadCommand({ Bucket: name, Key, UploadId })))
   }
 }
-
-const listUploads = (client: S3Client, input: ConstructorParameters<typeof ListMultipartUploadsCommand>[0]) =>
-  client.send(new ListMultipartUploadsCommand(input))

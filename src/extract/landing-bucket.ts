@@ -1,11 +1,7 @@
-// Landings in an S3-compatible bucket: `prefix/locator/data.gz`, and `manifest.json` beside it once it is whole. Nothing goes over the local disk. A read goes
-// on where a connection broke off.
-import { GetObjectCommand } from '@aws-sdk/client-s3'
+// Landings in an S3-compatible bucket: `prefix/locator/data.gz`, and `manifest.json` beside it once it is whole. Nothing goes over the local disk.
 import { Readable } from 'node:stream'
-import { systemClock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import type { BucketSetting } from '../core/landing-setting.ts'
-import { isMissing, refusalOf } from './bucket-error.ts'
 import { openUpload } from './bucket-upload.ts'
 import { type Bucket, openBucket } from './bucket.ts'
 import { dataFile, landingDepth, landingLocator, manifestFile, notesFolder } from './landing-files.ts'
@@ -53,17 +49,14 @@ const bucketNotes = (bucket: Bucket, prefix: string): LandingNotes => ({
   },
 })
 
-const openLanding = (bucket: Bucket, data: string, manifest: string, signal: AbortSignal | undefined): Promise<Landing> => {
-  const damaged = (found: string): EtlError => corruptLanding(bucket.placeOf(data), found)
-  return readLanding({
+const openLanding = (bucket: Bucket, data: string, manifest: string, signal: AbortSignal | undefined): Promise<Landing> =>
+  readLanding({
     manifestPlace: bucket.placeOf(manifest),
     dataPlace: bucket.placeOf(data),
     readManifest: () => bucket.text(manifest, signal),
     signal,
-    readBytes: (offset, length) =>
-      Readable.from(readRange(bucket, { key: data, offset, length }, damaged, signal), { objectMode: false }),
+    readData: () => Readable.from(bytesOf(bucket, data, signal), { objectMode: false }),
   })
-}
 
 const openBucketSink = (bucket: Bucket, data: string, manifest: string, signal: AbortSignal | undefined): LandingSink => {
   const upload = openUpload(bucket, data, signal)
@@ -109,73 +102,15 @@ async function* olderLandings(bucket: Bucket, prefix: string, below: string, old
   if (current.newestMs < olderThanMs) yield current.locator
 }
 
-/** Broken bodies in a row, none of which brought a mebibyte. */
-const maxBreaks = 5
-const progressBytes = 1024 * 1024
-const firstPauseMs = 100
-
-/**
- * Bytes `offset` to `offset + length` of `key`. Throws what `damaged` makes where the object is missing or shorter, LANDING_UNREACHABLE
- * where connections keep breaking.
- */
-export async function* readRange(
-  bucket: Bucket,
-  { key, offset, length }: { readonly key: string; readonly offset: number; readonly length: number },
-  damaged: (found: string) => EtlError,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Uint8Array> {
+/** Throws LANDING_CORRUPT where there is none, LANDING_UNREACHABLE where the connection breaks. */
+async function* bytesOf(bucket: Bucket, key: string, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
   const doing = `read ${bucket.placeOf(key)}`
-  let received = 0
-  let breaks = 0
-  let mark = 0
-  while (received < length) {
-    const body = await ask(bucket, key, offset + received, offset + length - 1, damaged, signal)
-    try {
-      for await (const chunk of body) {
-        received += chunk.length
-        if (received > length) throw damaged('the server sent more than it was asked for')
-        yield chunk
-      }
-      if (received < length) throw new Error(`the body ended ${length - received} bytes early`)
-    } catch (error) {
-      signal?.throwIfAborted()
-      if (received > length) throw error
-      if (received - mark >= progressBytes) breaks = 0
-      mark = received
-      breaks += 1
-      if (breaks > maxBreaks) throw bucket.errorOf(error, doing)
-      await systemClock.sleep(firstPauseMs * 2 ** (breaks - 1) * (0.5 + systemClock.random() / 2), signal)
-    }
-  }
-}
-
-const ask = async (
-  bucket: Bucket,
-  key: string,
-  first: number,
-  last: number,
-  damaged: (found: string) => EtlError,
-  signal: AbortSignal | undefined,
-): Promise<AsyncIterable<Uint8Array>> => {
-  const command = new GetObjectCommand({ Bucket: bucket.name, Key: key, Range: `bytes=${first}-${last}` })
+  const body = await bucket.body(key, signal)
+  if (body === null) throw corruptLanding(bucket.placeOf(key), 'it is not there, though the manifest is')
   try {
-    const answer = await bucket.client.send(command, signal === undefined ? {} : { abortSignal: signal })
-    if (!isStream(answer.Body)) throw new Error('the answer has no body')
-    if (answer.ContentRange !== undefined && !answer.ContentRange.startsWith(`bytes ${first}-`))
-      throw damaged(`asked for ${first}-${last}, the server sent ${answer.ContentRange}`)
-    if (answer.ContentRange === undefined && first > 0)
-      throw new EtlError(
-        'LANDING_REFUSED',
-        `${bucket.placeOf(key)}: the server sends no parts of objects (Range); use another one.`,
-      )
-    return answer.Body
+    for await (const chunk of body) yield chunk
   } catch (error) {
     signal?.throwIfAborted()
-    if (refusalOf(error).status === 416) throw damaged(`it ends before byte ${first}`)
-    if (isMissing(error)) throw damaged('it is not there, though the manifest is')
-    throw bucket.errorOf(error, `read ${bucket.placeOf(key)}`)
+    throw bucket.errorOf(error, doing)
   }
 }
-
-const isStream = (body: unknown): body is AsyncIterable<Uint8Array> =>
-  typeof body === 'object' && body !== null && Symbol.asyncIterator in body

@@ -1,10 +1,9 @@
 // Landings in a folder, on this machine's disk or on a path that machines share; receipts and claims beside them, each a file of its own, whole before it has
 // its name, and never overwritten. Files stand after a power cut: a name is durable once its folder was synced, and so up to the folder that was there before.
 import { randomBytes } from 'node:crypto'
-import { closeSync, createReadStream, fsync, open, openSync, write } from 'node:fs'
-import { link, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { type FileHandle, link, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
-import { promisify } from 'node:util'
 import { diskError } from '../core/disk-error.ts'
 import { EtlError } from '../core/errors.ts'
 import { makeFolders } from '../core/make-folders.ts'
@@ -41,7 +40,7 @@ const openLanding = (folder: string) => {
     manifestPlace: manifest,
     dataPlace: data,
     readManifest: () => inOwnWords(manifest, () => unlessGone(readFile(manifest, 'utf8'))),
-    readBytes: (offset, length) => createReadStream(data, { start: offset, end: offset + Math.max(0, length - 1) }),
+    readData: () => createReadStream(data),
   })
 }
 
@@ -63,21 +62,16 @@ const unlessGone = <T>(looking: Promise<T>): Promise<T | null> => unlessCode(loo
 
 const openFolderSink = async (tree: FolderTree, folder: string): Promise<LandingSink> => {
   const data = await inOwnWords(folder, () => openData(folder))
-  let isOpen = true
-  const closeData = (): void => {
-    if (isOpen) closeSync(data)
-    isOpen = false
-  }
   return {
-    write: (bytes) => inOwnWords(folder, () => writeAll(data, bytes)),
+    write: (bytes) => inOwnWords(folder, () => data.appendFile(bytes)),
     close: () =>
       inOwnWords(folder, async () => {
-        await file.sync(data)
-        closeData()
+        await data.sync()
+        await data.close()
       }),
     commit: (manifest, durable) => inOwnWords(folder, () => commitManifest(tree, folder, manifest, durable)),
     abort: async () => {
-      closeData()
+      await data.close()
       await rm(folder, { recursive: true, force: true })
     },
   }
@@ -91,13 +85,13 @@ const inOwnWords = async <T>(folder: string, work: () => Promise<T>): Promise<T>
   }
 }
 
-const openData = async (folder: string): Promise<number> => {
+const openData = async (folder: string): Promise<FileHandle> => {
   if ((await makeFolders(folder, 0o700)) === undefined) {
     // An earlier try of this very claim left it there; ask number and fence are ours, so no other process writes it.
     await rm(folder, { recursive: true, force: true })
     await makeFolders(folder, 0o700)
   }
-  return file.open(join(folder, dataFile), 'wx', 0o600)
+  return open(join(folder, dataFile), 'wx', 0o600)
 }
 
 /** The manifest's presence means that the landing is whole: it gets its name when both files are on the disk. */
@@ -175,32 +169,17 @@ async function* listNotes(root: string, folder: string, after: string): AsyncGen
 const sortKey = ({ path, isFolder }: { readonly path: string; readonly isFolder: boolean }): string =>
   isFolder ? `${path}/` : path
 
-/** Of descriptors: closing one that is synced, or opening a folder just made, takes less than handing it to another thread. */
-const file = { open: promisify(open), write: promisify(write), sync: promisify(fsync) }
-
-/** A write may take less than it is given. */
-const writeAll = async (descriptor: number, bytes: Uint8Array): Promise<void> => {
-  for (let at = 0; at < bytes.length; ) at += (await file.write(descriptor, bytes, at, bytes.length - at)).bytesWritten
-}
-
-/** @param flags `wx`: throws EEXIST where there is one. */
-const writeDurable = async (path: string, text: string, flags: 'w' | 'wx'): Promise<void> => {
-  const descriptor = await file.open(path, flags, 0o600)
-  try {
-    await writeAll(descriptor, Buffer.from(text))
-    await file.sync(descriptor)
-  } finally {
-    closeSync(descriptor)
-  }
-}
+/** @param flag `wx`: throws EEXIST where there is one. */
+const writeDurable = (path: string, text: string, flag: 'w' | 'wx'): Promise<void> =>
+  writeFile(path, text, { flag, mode: 0o600, flush: true })
 
 /** Makes the names in the folder durable: syncing a file does so for its bytes alone. */
 const syncFolder = async (path: string): Promise<void> => {
-  const descriptor = openSync(path, 'r')
+  const folder = await open(path, 'r')
   try {
-    await file.sync(descriptor)
+    await folder.sync()
   } finally {
-    closeSync(descriptor)
+    await folder.close()
   }
 }
 

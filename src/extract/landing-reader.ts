@@ -1,9 +1,10 @@
 // A landing read back: the manifest decides whether it is whole, lengths and checksums whether it is what was written.
 import { createHash } from 'node:crypto'
-import { Readable } from 'node:stream'
+import { pipeline, type Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { createTurns } from '../core/clock.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import type { Payload } from '../core/types.ts'
 import { type Manifest, type ManifestPart, parseManifest } from './landing-files.ts'
 import type { Landing } from './landing-store.ts'
 
@@ -14,8 +15,7 @@ export interface LandingShelf {
   readonly dataPlace: string
   /** Null where there is none. */
   readManifest(): Promise<string | null>
-  /** `length` bytes of the data from `offset`, as a stream. */
-  readBytes(offset: number, length: number): Readable
+  readData(): Readable
   /** Ends the reading with its reason. */
   readonly signal?: AbortSignal | undefined
 }
@@ -25,63 +25,50 @@ const remedy = 'or load the unit again with `millrace backfill … --force`'
 /** Throws LANDING_MISSING or LANDING_CORRUPT. */
 export const readLanding = async (shelf: LandingShelf): Promise<Landing> => {
   const manifest = await readManifest(shelf)
-  return {
-    manifest,
-    parts: async function* () {
-      const last = manifest.parts.at(-1)
-      if (last === undefined) return
-      const data = openData(shelf.readBytes(0, last.offset + last.length))
-      try {
-        const of = manifest.parts.flatMap(({ file }) => file ?? [])
-        for (const part of manifest.parts) {
-          const file = part.file === undefined ? {} : { file: { name: part.file, of } }
-          yield { part: part.part, format: part.format, ...file, body: readPart(shelf, data, part) }
-        }
-      } finally {
-        data.close()
-      }
-    },
+  return { manifest, parts: () => readParts(shelf, manifest) }
+}
+
+/** All parts over one stream: a bucket is asked once, not once a page. Parts are read in their order, and what was left of one is passed over. */
+async function* readParts(shelf: LandingShelf, { parts }: Manifest): AsyncGenerator<Payload> {
+  if (parts.length === 0) return
+  const data = createGunzip({ chunkSize: 128 * 1024 })
+  // What fails is thrown to the reader of the part.
+  pipeline(shelf.readData(), data, () => undefined)
+  const take = takerOf(data)
+  const of = parts.flatMap(({ file }) => file ?? [])
+  let from = 0
+  try {
+    for (const part of parts) {
+      const file = part.file === undefined ? {} : { file: { name: part.file, of } }
+      yield { part: part.part, format: part.format, ...file, body: readPart(shelf, take, part, from) }
+      from += part.raw_length
+    }
+  } finally {
+    data.destroy()
   }
 }
 
-interface Data {
-  /** The bytes of one part as they lie there; parts are read in their order, and what was left of one is passed over. */
-  bytesOf(part: ManifestPart): AsyncGenerator<Uint8Array>
-  close(): void
-}
+/** Takes bytes before `end`; none: there are no more before it. */
+type Take = (end: number) => Promise<Uint8Array>
 
-/** All parts over one stream: a bucket is asked once, not once a page. */
-const openData = (stream: Readable): Data => {
+const takerOf = (stream: Readable): Take => {
   const chunks: AsyncIterator<Uint8Array> = stream[Symbol.asyncIterator]()
   let inHand: Uint8Array = new Uint8Array()
   let position = 0
-  const takeNow = async (end: number): Promise<Uint8Array | null> => {
-    while (inHand.length === 0 && position < end) {
-      const next = await chunks.next()
-      if (next.done === true) return null
-      inHand = next.value
-    }
-    const taken = inHand.subarray(0, Math.max(0, end - position))
-    inHand = inHand.subarray(taken.length)
-    position += taken.length
-    return taken
-  }
+  // A reader that was left in the middle may still be taking when the next one begins.
   const inTurn = createTurns()
-  /** Bytes before `end`, null where there are no more. A reader that was left in the middle may still be taking when the next one begins. */
-  const take = (end: number): Promise<Uint8Array | null> => inTurn(() => takeNow(end))
-  return {
-    bytesOf: async function* ({ part, offset, length }) {
-      if (position > offset) throw new EtlError('INTERNAL', `Part ${part} of a landing was asked for after a later one.`)
-      for (const end of [offset, offset + length]) {
-        while (position < end) {
-          const bytes = await take(end)
-          if (bytes === null) return
-          if (end > offset) yield bytes
-        }
-      }
-    },
-    close: () => stream.destroy(),
-  }
+  return (end) =>
+    inTurn(async () => {
+      if (inHand.length === 0 && position < end) inHand = (await chunks.next()).value ?? inHand
+      const taken = inHand.subarray(0, Math.max(0, end - position))
+      inHand = inHand.subarray(taken.length)
+      position += taken.length
+      return taken
+    })
+}
+
+async function* takeUntil(end: number, take: Take): AsyncGenerator<Uint8Array> {
+  for (let bytes = await take(end); bytes.length > 0; bytes = await take(end)) yield bytes
 }
 
 const readManifest = async (shelf: LandingShelf): Promise<Manifest> => {
@@ -102,14 +89,14 @@ const readManifest = async (shelf: LandingShelf): Promise<Manifest> => {
 export const corruptLanding = (place: string, found: string): EtlError =>
   new EtlError('LANDING_CORRUPT', `${place} is damaged: ${found}. Restore it from a backup, ${remedy}.`)
 
-async function* readPart(shelf: LandingShelf, data: Data, part: ManifestPart): AsyncGenerator<Uint8Array> {
+async function* readPart(shelf: LandingShelf, take: Take, part: ManifestPart, from: number): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let length = 0
-  const stream = Readable.from(data.bytesOf(part), { objectMode: false })
-  const gunzip = createGunzip({ chunkSize: 128 * 1024 })
-  stream.once('error', (error) => gunzip.destroy(error))
   try {
-    for await (const chunk of stream.pipe(gunzip)) {
+    for await (const _ of takeUntil(from, take)) {
+      // Left by the reader of the part before.
+    }
+    for await (const chunk of takeUntil(from + part.raw_length, take)) {
       hash.update(chunk)
       length += chunk.length
       yield chunk
@@ -118,9 +105,6 @@ async function* readPart(shelf: LandingShelf, data: Data, part: ManifestPart): A
     shelf.signal?.throwIfAborted()
     if (isEtlError(error)) throw error
     throw corruptLanding(shelf.dataPlace, messageOf(error))
-  } finally {
-    stream.destroy()
-    gunzip.destroy()
   }
   if (length !== part.raw_length || hash.digest('hex') !== part.sha256) {
     throw corruptLanding(

@@ -123,7 +123,7 @@ const declare = async ({ settings, as = null, dryRun }: MigrateRequest, database
     await forgetOrigins(database.kysely)
     return null
   }
-  const store = openLandingStore(settings.landing)
+  const store = await openLandingStore(settings.landing)
   await store.ready()
   return declareIdentity({ database, landing: store }, as)
 }

@@ -123,7 +123,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     const clock = options.clock ?? databaseClock
     const skew = skewWarning(databaseClock)
     if (skew !== null && options.clock === undefined) progress.emit({ event: 'notice', code: 'CLOCK', message: skew })
-    const landing = openLandingStore(settings.landing)
+    const landing = await openLandingStore(settings.landing)
     if (options.usesLanding) await landing.ready()
     const identity = await openIdentity({ database, landing }, options.usesLanding, progress)
     const own = await registerProcess(database.kysely)

@@ -12,12 +12,12 @@ import { type S3Server, startS3Server } from '../support/s3-server.ts'
 let server: S3Server
 let store: LandingStore
 
-const open = (changes: Readonly<Record<string, string>> = {}): LandingStore =>
+const open = (changes: Readonly<Record<string, string>> = {}): Promise<LandingStore> =>
   openLandingStore(landingSetting({ ...server.environment('warehouse'), ...changes }, '/nowhere', '/nowhere'))
 
 beforeEach(async () => {
   server = await startS3Server()
-  store = open()
+  store = await open()
 })
 afterEach(() => server.close())
 
@@ -76,7 +76,7 @@ describe('a landing in a bucket', () => {
   test('is read back as it was written, by whoever has the settings', async () => {
     const parts = [Buffer.from('a,b\n1,2\n'), Buffer.alloc(0), randomBytes(300_000)]
     await land(parts)
-    expect(await readAll(open())).toEqual(parts.map(hashOf))
+    expect(await readAll(await open())).toEqual(parts.map(hashOf))
     expect([...server.objects.keys()].sort()).toEqual([dataKey, manifestKey])
   })
 
@@ -158,13 +158,13 @@ describe('a landing in a bucket', () => {
     expect(await errorOf(readAll())).toMatchObject({ code: 'LANDING_CORRUPT' })
   })
 
-  test('whose body breaks off while it is read is read on from there', async () => {
+  test('whose body breaks off while it is read is not damaged: it is read again with the next try', async () => {
     const bytes = randomBytes(2 * mebibyte)
     await land([bytes])
     let cuts = 0
     server.fate = ({ method }) => (method === 'GET' && cuts++ === 1 ? 'cut' : 'serve')
+    expect(await errorOf(readAll())).toMatchObject({ code: 'LANDING_UNREACHABLE' })
     expect(await readAll()).toEqual([hashOf(bytes)])
-    expect(cuts).toBe(3)
   })
 
   test('survives answers that get lost on their way, of small writes and of large ones', async () => {
@@ -215,7 +215,7 @@ describe('a landing in a bucket', () => {
     const reason = new Error('enough')
     const controller = new AbortController()
     const landing = await store.open(locator, controller.signal)
-    server.fate = () => 'cut'
+    server.fate = () => 'hang'
     setTimeout(() => controller.abort(reason), 300)
     const reading = async (): Promise<void> => {
       for await (const { body } of landing.parts()) {
@@ -265,7 +265,7 @@ describe('a bucket that cannot be used', () => {
     ['the secret', { AWS_SECRET_ACCESS_KEY: 'another-secret-here' }, 'AWS_SECRET_ACCESS_KEY'],
     ['the bucket', { MILLRACE_LANDING: 's3://another-bucket/x' }, 'Make the bucket, or correct its name in MILLRACE_LANDING'],
   ])('because %s is wrong is refused before anything is landed, with the remedy and no secret', async (_, changes, remedy) => {
-    const error = await errorOf(open(changes).ready())
+    const error = await errorOf((await open(changes)).ready())
     expect(error.code).toBe('LANDING_REFUSED')
     expect(error.message).toContain(remedy)
     expect(error.message).toContain(server.url)
@@ -290,7 +290,7 @@ describe('a bucket that cannot be used', () => {
     server.fate = () => 'fail'
     expect(await errorOf(store.ready())).toMatchObject({ code: 'LANDING_UNREACHABLE' })
     expect(server.requests).toHaveLength(5)
-    const away = open({ AWS_ENDPOINT_URL_S3: 'http://127.0.0.1:1' })
+    const away = await open({ AWS_ENDPOINT_URL_S3: 'http://127.0.0.1:1' })
     const error = await errorOf(away.ready())
     expect(error.code).toBe('LANDING_UNREACHABLE')
     expect(error.message).toContain('http://127.0.0.1:1')

@@ -37,11 +37,11 @@ afterEach(() => db.drop())
 const warehouse = { id: '5b1c7d2e-0000-4000-8000-000000000001', epoch: 1 }
 
 /** As `days` from now. */
-const runtimeOf = (raw: Readonly<Record<string, string>>, days: number): SweepingRuntime => {
+const runtimeOf = async (raw: Readonly<Record<string, string>>, days: number): Promise<SweepingRuntime> => {
   const settings = readSettings({ MILLRACE_HOME: join(folder, 'home'), ...raw }, folder)
   return {
     settings,
-    landing: openLandingStore(settings.landing),
+    landing: await openLandingStore(settings.landing),
     clock: { ...systemClock, now: () => Date.now() + days * 86_400_000 },
     database: db.database,
     progress: createProgress((event) => events.push(event)),
@@ -102,12 +102,12 @@ describe.each([
   ['a bucket', () => server.environment('kept')],
 ])('old landings in %s', (_, settingsOf) => {
   afterEach(async () => {
-    const { landing } = runtimeOf(settingsOf(), 0)
+    const { landing } = await runtimeOf(settingsOf(), 0)
     for await (const locator of landing.older(Number.MAX_SAFE_INTEGER)) await landing.remove(locator)
   })
 
   test('go once they are too old and no unit is loaded from them, holds them back, or is to load them yet', async () => {
-    const { landing: store } = runtimeOf(settingsOf(), 0)
+    const { landing: store } = await runtimeOf(settingsOf(), 0)
     const pipeline = await newPipeline(db)
     const [superseded, loaded, waiting, held] = [
       await answered(store, pipeline, 'a.com'),
@@ -122,20 +122,20 @@ describe.each([
       [held.answerId],
     )
     const keep = { ...settingsOf(), MILLRACE_LANDING_DAYS: '30' }
-    expect(await sweepLandings(runtimeOf(keep, 29))).toBe(0)
-    expect(await sweepLandings(runtimeOf(keep, 31))).toBe(1)
+    expect(await sweepLandings(await runtimeOf(keep, 29))).toBe(0)
+    expect(await sweepLandings(await runtimeOf(keep, 31))).toBe(1)
     const all = [superseded, loaded, waiting, held].map(({ landing }) => landing)
     expect(await missing(store, all)).toEqual([superseded.landing])
     expect(events).toEqual([])
     // A failed job still has its answer to load; once it is done and nothing holds it, it may go.
     await setJob(db, waiting.jobId, { state: 'failed' })
-    expect(await sweepLandings(runtimeOf(keep, 31))).toBe(0)
+    expect(await sweepLandings(await runtimeOf(keep, 31))).toBe(0)
     await setJob(db, waiting.jobId, { state: 'done' })
-    expect(await sweepLandings(runtimeOf(keep, 31))).toBe(1)
+    expect(await sweepLandings(await runtimeOf(keep, 31))).toBe(1)
   })
 
   test('are kept while another version of the pipeline is loaded from them', async () => {
-    const { landing: store } = runtimeOf(settingsOf(), 0)
+    const { landing: store } = await runtimeOf(settingsOf(), 0)
     const pipeline = await newPipeline(db)
     const { landing, answerId, jobId } = await answered(store, pipeline, 'e.com')
     const [unit] = await unitRows(db, pipeline)
@@ -153,14 +153,14 @@ describe.each([
       [answerId, second.pipelineId, jobId],
     )
     await setJob(db, jobId, { state: 'done' })
-    expect(await sweepLandings(runtimeOf(settingsOf(), 500))).toBe(0)
+    expect(await sweepLandings(await runtimeOf(settingsOf(), 500))).toBe(0)
     await db.database.pool.query('update etl.units set answer_id = null where pipeline_id = $1', [second.pipelineId])
-    expect(await sweepLandings(runtimeOf(settingsOf(), 500))).toBe(1)
+    expect(await sweepLandings(await runtimeOf(settingsOf(), 500))).toBe(1)
     expect(await missing(store, [landing])).toEqual([landing])
   })
 
   test('that no answer names go as well, unless their job is still asking; those of another warehouse or epoch stay', async () => {
-    const { landing: store } = runtimeOf(settingsOf(), 0)
+    const { landing: store } = await runtimeOf(settingsOf(), 0)
     const pipeline = await newPipeline(db)
     const asking = await nextAskNumber(db)
     await newJob(db, pipeline, { runs: [await newRun(db)], set: { ask_number: asking } })
@@ -170,7 +170,7 @@ describe.each([
       await land(store, 'f.com', asking + 1, { ...warehouse, epoch: 2 }),
     ]
     const left = await land(store, 'f.com', asking + 1)
-    expect(await sweepLandings(runtimeOf({ ...settingsOf(), MILLRACE_LANDING_DAYS: '0' }, 1))).toBe(1)
+    expect(await sweepLandings(await runtimeOf({ ...settingsOf(), MILLRACE_LANDING_DAYS: '0' }, 1))).toBe(1)
     expect(await missing(store, [...kept, left])).toEqual([left])
   })
 })
@@ -178,7 +178,7 @@ describe.each([
 describe('a bucket that refuses to be swept', () => {
   test('is said, and ends nothing', async () => {
     const wrong = { ...server.environment('kept'), AWS_SECRET_ACCESS_KEY: 'another-secret' }
-    expect(await sweepLandings(runtimeOf(wrong, 0))).toBe(0)
+    expect(await sweepLandings(await runtimeOf(wrong, 0))).toBe(0)
     expect(events).toMatchObject([{ event: 'notice', code: 'LANDING_REFUSED' }])
   })
 })
@@ -186,7 +186,7 @@ describe('a bucket that refuses to be swept', () => {
 test.each(['MILLRACE_LANDING_DAYS', 'MILLRACE_LEDGER_DAYS'])(
   '%s that is no number of days is refused by its name',
   async (name) => {
-    const sweepWith = () => sweep(runtimeOf({ [name]: '-1' }, 0))
+    const sweepWith = async () => sweep(await runtimeOf({ [name]: '-1' }, 0))
     await expect(sweepWith()).rejects.toMatchObject({ code: 'CONFIGURATION', message: expect.stringContaining(name) })
   },
 )

@@ -159,7 +159,7 @@ export const checkLanding = async ({ landing }: Settings, { offline, signal }: A
     return notes.proved('landing', `the folder of landings (${landing.folder}) can be written.`)
   }
   if (offline) return notes.notAsked('landing', 'the bucket of landings: --offline was given.')
-  const store = openLandingStore(landing)
+  const store = await openLandingStore(landing)
   await store.ready(signal)
   const path = `${notesFolder}/check-${randomUUID()}`
   await store.notes.write(path, '')
@@ -180,7 +180,7 @@ export const checkAnswers = async (database: Database, { landing }: Settings, { 
   const { rows } = await sql<
     Row<'etl.answers', 'landing'>
   >`(${sampleOfAnswers('desc')}) union (${sampleOfAnswers('asc')})`.execute(database.kysely)
-  const store = openLandingStore(landing)
+  const store = await openLandingStore(landing)
   let gone = 0
   for (const row of rows)
     await store.open(row.landing, signal).catch((error: unknown) => {
@@ -222,7 +222,7 @@ export const checkIdentity = async (database: Database, settings: Settings, { of
   else notes.warning('identity', skew)
   if ((await migrationState(database, { folders: [] })).applied.length === 0)
     return notes.notAsked('identity', 'whose warehouse this is: it was never migrated.')
-  const place = { database, landing: openLandingStore(settings.landing) }
+  const place = { database, landing: await openLandingStore(settings.landing) }
   const warning =
     offline && settings.landing.kind === 'bucket'
       ? await identityWarning(place, { remote: false })

@@ -13,7 +13,7 @@ async function* bytes(): AsyncGenerator<Uint8Array> {
 
 test('every folder of a landing is 0700 and every file 0600', async () => {
   const home = mkdtempSync(join(tmpdir(), 'millrace-modes-'))
-  const store = openLandingStore(landingSetting({}, home, home))
+  const store = await openLandingStore(landingSetting({}, home, home))
   await store.ready()
   const writer = await store.create(landingName())
   for await (const _ of writer.part({ part: 1, format: 'csv', body: bytes() }).body) {
