@@ -12,44 +12,8 @@ import {
 import type { BucketSetting } from '../core/landing-setting.ts'
 import { bucketAttempts, bucketError, isMissing, refusalOf } from './bucket-error.ts'
 
-/** An S3 bucket with errors in our own words. */
-export interface Bucket {
-  readonly client: S3Client
-  readonly name: string
-  /** `s3://bucket/key`, for people. */
-  placeOf(key: string): string
-  /** An error of the client in our own words. */
-  errorOf(error: unknown, doing: string): Error
-  /** @returns false where there is one already; servers that know no conditional write overwrite it. */
-  putNew(key: string, body: string, signal?: AbortSignal): Promise<boolean>
-  put(key: string, body: Uint8Array, signal?: AbortSignal): Promise<void>
-  /** Null where there is none. */
-  text(key: string, signal?: AbortSignal): Promise<string | null>
-  /** Null where there is none. Reading it throws what the client throws. */
-  body(key: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array> | null>
-  /** Bytes of the object, or null where there is none. */
-  size(key: string, signal?: AbortSignal): Promise<number | null>
-  /** Nothing happens where there is none. */
-  remove(key: string, signal?: AbortSignal): Promise<void>
-  /** In the order of their keys. */
-  list(prefix: string, options?: ListOptions): AsyncGenerator<ListedObject>
-  /** Ends every upload in parts that was begun before `olderThanMs` and never completed. */
-  dropUploads(prefix: string, olderThanMs: number): Promise<void>
-}
-
-/** Keys come in the order of their bytes. */
-export interface ListOptions {
-  readonly pageSize?: number
-  /** Only keys that come after it. */
-  readonly after?: string | undefined
-  readonly signal?: AbortSignal | undefined
-}
-
-/** `modifiedMs`: since the epoch, by the server's clock. */
-export interface ListedObject {
-  readonly key: string
-  readonly modifiedMs: number
-}
+/** An S3 bucket with errors in our own words: LANDING_REFUSED or LANDING_UNREACHABLE. */
+export type Bucket = ReturnType<typeof openBucket>
 
 const connectMs = 5_000
 /** No byte either way for so long: the connection is given up. */
@@ -89,82 +53,85 @@ const openClient = (setting: BucketSetting): S3Client => {
 }
 
 /** Asks nothing yet. */
-export const openBucket = (setting: BucketSetting): Bucket => {
+export const openBucket = (setting: BucketSetting) => {
   const client = openClient(setting)
   const name = setting.bucket
   const endpoint = setting.endpoint?.origin ?? 'Amazon S3'
+  /** `s3://bucket/key`, for people. */
   const placeOf = (key: string): string => `s3://${name}/${key}`
-  const errorOf = (error: unknown, doing: string): Error => bucketError(error, doing, endpoint)
-  /** Who was stopped gets the reason of its signal. */
-  const inOwnWords = async <T>(doing: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> => {
+  /** Who was stopped gets the reason of its signal. @param doing what is tried, as in `write s3://bucket/key` */
+  const tried = async <T>(doing: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> => {
     try {
       return await work()
     } catch (error) {
       signal?.throwIfAborted()
-      throw errorOf(error, doing)
+      throw bucketError(error, doing, endpoint)
     }
   }
   const optionsOf = (signal: AbortSignal | undefined) => (signal === undefined ? {} : { abortSignal: signal })
+  const of = (key: string) => ({ Bucket: name, Key: key })
   const get = async (key: string, signal: AbortSignal | undefined) =>
-    (await client.send(new GetObjectCommand({ Bucket: name, Key: key }), optionsOf(signal))).Body
+    (await client.send(new GetObjectCommand(of(key)), optionsOf(signal))).Body
   return {
-    client,
-    name,
-    placeOf,
-    errorOf,
-    putNew: (key, body, signal) =>
-      inOwnWords(`write ${placeOf(key)}`, signal, () =>
-        putIfNone(client, { Bucket: name, Key: key, Body: body }, optionsOf(signal)),
-      ),
-    put: (key, body, signal) =>
-      inOwnWords(`write ${placeOf(key)}`, signal, async () => {
-        await client.send(new PutObjectCommand({ Bucket: name, Key: key, Body: body }), optionsOf(signal))
+    ...{ client, placeOf, tried, optionsOf, of },
+    /** False where there is one already; servers that know no conditional write overwrite it. */
+    putNew: (key: string, body: string, signal?: AbortSignal): Promise<boolean> =>
+      tried(`write ${placeOf(key)}`, signal, () => putIfNone(client, { ...of(key), Body: body }, optionsOf(signal))),
+    put: (key: string, body: Uint8Array, signal?: AbortSignal): Promise<void> =>
+      tried(`write ${placeOf(key)}`, signal, async () => {
+        await client.send(new PutObjectCommand({ ...of(key), Body: body }), optionsOf(signal))
       }),
-    text: (key, signal) =>
-      inOwnWords(`read ${placeOf(key)}`, signal, () =>
-        unlessMissing(async () => (await get(key, signal))?.transformToString() ?? ''),
-      ),
-    body: (key, signal) =>
-      inOwnWords(`read ${placeOf(key)}`, signal, () =>
+    /** Null where there is none. */
+    text: (key: string, signal?: AbortSignal): Promise<string | null> =>
+      tried(`read ${placeOf(key)}`, signal, () => unlessMissing(async () => (await get(key, signal))?.transformToString() ?? '')),
+    /** The same as it comes; reading it throws what the client throws. */
+    body: (key: string, signal?: AbortSignal): Promise<AsyncIterable<Uint8Array> | null> =>
+      tried(`read ${placeOf(key)}`, signal, () =>
         unlessMissing(async () => {
           const body = await get(key, signal)
           if (!isStream(body)) throw new Error('the answer has no body')
           return body
         }),
       ),
-    size: (key, signal) =>
-      inOwnWords(`check ${placeOf(key)}`, signal, () =>
+    /** Bytes of the object; null where there is none. An answer to HEAD has no body that could name the reason. */
+    size: (key: string, signal?: AbortSignal): Promise<number | null> =>
+      tried(`check ${placeOf(key)}`, signal, () =>
         unlessMissing(
-          async () => {
-            const head = await client.send(new HeadObjectCommand({ Bucket: name, Key: key }), optionsOf(signal))
-            return head.ContentLength ?? 0
-            // An answer to HEAD has no body that could name the reason.
-          },
+          async () => (await client.send(new HeadObjectCommand(of(key)), optionsOf(signal))).ContentLength ?? 0,
           (error) => refusalOf(error).status === 404,
         ),
       ),
-    remove: (key, signal) =>
-      inOwnWords(`delete ${placeOf(key)}`, signal, async () => {
-        await unlessMissing(() => client.send(new DeleteObjectCommand({ Bucket: name, Key: key }), optionsOf(signal)))
+    /** Nothing happens where there is none. */
+    remove: (key: string, signal?: AbortSignal): Promise<void> =>
+      tried(`delete ${placeOf(key)}`, signal, async () => {
+        await unlessMissing(() => client.send(new DeleteObjectCommand(of(key)), optionsOf(signal)))
       }),
-    list: async function* (prefix, { pageSize = 1_000, after, signal } = {}) {
-      const pages = paginateListObjectsV2(
-        { client, pageSize },
-        { Bucket: name, Prefix: prefix, StartAfter: after },
-        optionsOf(signal),
-      )
+    /** In the order of the bytes of their keys, those after `after`; with when they were written, by the server's clock (milliseconds since the epoch). */
+    list: async function* (prefix: string, { pageSize = 1_000, after, signal }: ListOptions = {}) {
+      const asked = { Bucket: name, Prefix: prefix, StartAfter: after }
+      const pages = paginateListObjectsV2({ client, pageSize }, asked, optionsOf(signal))
       for (;;) {
-        const { value: page } = await inOwnWords(`list ${placeOf(prefix)}`, signal, () => pages.next())
+        const { value: page } = await tried(`list ${placeOf(prefix)}`, signal, () => pages.next())
         if (page === undefined) return
         for (const { Key, LastModified } of page.Contents ?? [])
           if (Key !== undefined && LastModified !== undefined) yield { key: Key, modifiedMs: LastModified.getTime() }
       }
     },
-    dropUploads: (prefix, olderThanMs) =>
-      inOwnWords(`list unfinished uploads of ${placeOf(prefix)}`, undefined, () =>
-        dropUploads(client, name, prefix, olderThanMs),
-      ),
+    /** Ends the uploads in parts that were begun before `olderThanMs` and never completed; of the first thousand, the next sweep finds those behind. */
+    dropUploads: (prefix: string, olderThanMs: number): Promise<void> =>
+      tried(`list unfinished uploads of ${placeOf(prefix)}`, undefined, async () => {
+        const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket: name, Prefix: prefix }))
+        for (const { Key = '', UploadId, Initiated } of Uploads)
+          if (Initiated !== undefined && Initiated.getTime() < olderThanMs)
+            await unlessMissing(() => client.send(new AbortMultipartUploadCommand({ ...of(Key), UploadId })))
+      }),
   }
+}
+
+interface ListOptions {
+  readonly pageSize?: number
+  readonly after?: string | undefined
+  readonly signal?: AbortSignal | undefined
 }
 
 const isStream = (body: unknown): body is AsyncIterable<Uint8Array> =>
@@ -195,14 +162,5 @@ const putIfNone = async (client: S3Client, put: Put, options: { readonly abortSi
       }
       if (status !== 409 || attempt >= conflictTries) throw error
     }
-  }
-}
-
-/** Of the first thousand: the next sweep finds those behind. */
-const dropUploads = async (client: S3Client, name: string, prefix: string, olderThanMs: number): Promise<void> => {
-  const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket: name, Prefix: prefix }))
-  for (const { Key, UploadId, Initiated } of Uploads) {
-    if (Key === undefined || UploadId === undefined || Initiated === undefined || Initiated.getTime() >= olderThanMs) continue
-    await unlessMissing(() => client.send(new AbortMultipartUploadCommand({ Bucket: name, Key, UploadId })))
   }
 }

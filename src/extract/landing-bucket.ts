@@ -104,13 +104,11 @@ async function* olderLandings(bucket: Bucket, prefix: string, below: string, old
 
 /** Throws LANDING_CORRUPT where there is none, LANDING_UNREACHABLE where the connection breaks. */
 async function* bytesOf(bucket: Bucket, key: string, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
-  const doing = `read ${bucket.placeOf(key)}`
   const body = await bucket.body(key, signal)
   if (body === null) throw corruptLanding(bucket.placeOf(key), 'it is not there, though the manifest is')
   try {
-    for await (const chunk of body) yield chunk
+    yield* body
   } catch (error) {
-    signal?.throwIfAborted()
-    throw bucket.errorOf(error, doing)
+    await bucket.tried(`read ${bucket.placeOf(key)}`, signal, () => Promise.reject(error))
   }
 }

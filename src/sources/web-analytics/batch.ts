@@ -9,10 +9,9 @@ import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportFile, ReportStatus } from '../../extract/report-api.ts'
 import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
 import { askOptional } from './absent.ts'
-import { creditsIn } from './credits-in.ts'
 import { validate } from './discovery.ts'
-import { endpoints, withReportId } from './endpoints.ts'
-import { dataVersionIn, jsonOf } from './json-answer.ts'
+import { endpoints, reportUrl } from './endpoints.ts'
+import { creditsIn, dataVersionIn, jsonOf } from './json-answer.ts'
 import { refusalError } from './refusal-meanings.ts'
 import { type Refusal, readRefusal } from './refusal-text.ts'
 import { reportHistory } from './report-history.ts'
@@ -144,8 +143,7 @@ const price = async (at: RefusedAt, request: unknown): Promise<number | null> =>
 
 const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise<ReportStatus | null> => {
   const endpoint = pathOf(http, 'status')
-  const url = http.url('status', endpoint)
-  url.pathname = withReportId(decodeURI(url.pathname), reportId)
+  const url = reportUrl(http, 'status', endpoint, reportId)
   const answer = await http.read({ method: 'GET', endpoint, url, idempotent: true })
   if (answer.status === 404) return null
   if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, box.key)
@@ -187,13 +185,10 @@ const filesIn = (value: unknown, name?: string): readonly ReportFile[] => {
 /** `https://host/reports/website.csv.gz?sign=1` is `website`. */
 const fileNameIn = (url: string): string => (/([^/?#]*?)(\.(csv|json|ndjson|jsonl|gz))*([?#].*)?$/i.exec(url) ?? [])[1] ?? ''
 
+/** Counted by the service, three at most: not sent twice. */
 const freeRetry = async (http: HttpClient, reportId: string): Promise<boolean> => {
-  const url = http.url('retry', endpoints.retry)
-  url.pathname = withReportId(decodeURI(url.pathname), reportId)
-  const answer = await askOptional(http, 'retry', () =>
-    // Counted by the service, three at most: not sent twice.
-    http.read({ method: 'POST', endpoint: endpoints.retry, url, idempotent: false, optional: true }),
-  )
+  const url = reportUrl(http, 'retry', endpoints.retry, reportId)
+  const answer = await askOptional(http, 'retry', { method: 'POST', url, idempotent: false })
   return answer !== null && answer.status < 300
 }
 

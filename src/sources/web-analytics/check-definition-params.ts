@@ -7,7 +7,7 @@ import type { Capabilities, ServiceFinding } from '../../extract/api.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { dialectOf, pathOf } from './service-dialect.ts'
 import { capabilities, credits, describe } from './discovery.ts'
-import { endpoints, withReportId } from './endpoints.ts'
+import { endpoints, reportUrl } from './endpoints.ts'
 import { refusalError } from './refusal-meanings.ts'
 import { consequences, meaningOf } from './refusal-table.ts'
 import { readRefusal } from './refusal-text.ts'
@@ -133,8 +133,7 @@ const unknownReport = '00000000-0000-4000-8000-000000000000'
 const statusPath = async (http: HttpClient, reports: readonly Definition[]): Promise<ServiceFinding[]> => {
   if (reports.length === 0) return []
   const endpoint = pathOf(http, 'status')
-  const url = http.url('status', endpoint)
-  url.pathname = withReportId(decodeURI(url.pathname), unknownReport)
+  const url = reportUrl(http, 'status', endpoint, unknownReport)
   const answer = await http.read({ method: 'GET', endpoint, url, idempotent: true })
   if (isWebPage(answer)) return [noSuchPath('status', endpoint, answer)]
   const refusal = readRefusal(answer)

@@ -7,7 +7,7 @@ import { isAwayAt } from '../../extract/gate.ts'
 import type { Source } from '../../extract/source.ts'
 import type { HttpClient } from '../../extract/http-types.ts'
 import { askOptional } from './absent.ts'
-import { jsonOf } from './json-answer.ts'
+import { jsonOf, numberOrNull } from './json-answer.ts'
 import { internalCountry } from './spelling.ts'
 import { pathOf } from './service-dialect.ts'
 import { type EndpointName, endpoints } from './endpoints.ts'
@@ -17,12 +17,10 @@ import { pathPrefix } from './settings.ts'
 
 /** null: the service has no such endpoint. */
 const ask = async (http: HttpClient, name: EndpointName): Promise<unknown> => {
-  const endpoint = endpoints[name]
-  const request = { method: 'GET', endpoint, url: http.url(name, endpoint), idempotent: true, optional: true } as const
-  const answer = await askOptional(http, name, () => http.read(request))
+  const answer = await askOptional(http, name)
   if (answer === null) return null
-  if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoint, name)
-  return jsonOf(answer, endpoint)
+  if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoints[name], name)
+  return jsonOf(answer, endpoints[name])
 }
 
 /** What the endpoint said, in the shape it is known by. Throws BAD_RESPONSE naming what differs. */
@@ -132,11 +130,6 @@ export const capabilities = async (http: HttpClient): Promise<Capabilities | nul
   return { remainingHits: numberOrNull(parsed['remaining_hits']), families }
 }
 
-const numberOrNull = (value: unknown): number | null => {
-  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
-  return typeof number === 'number' && Number.isFinite(number) ? number : null
-}
-
 /** Left for reports. null: the service has no such endpoint. */
 export const credits = async (http: HttpClient): Promise<Pick<Credits, 'remaining'> | null> => {
   const parsed = shaped(objectOrNull, await ask(http, 'credits'), 'credits')
@@ -172,14 +165,6 @@ const validateSchema = z.looseObject({
   errors: z.array(z.unknown()).nullish().catch(null),
 })
 
-/** Where this path alone is in trouble the price is unknown; where the account is, nothing else would go either. */
-const unlessAway =
-  (endpoint: string) =>
-  (error: unknown): null => {
-    if (isAwayAt(error, endpoint)) return null
-    throw error
-  }
-
 /**
  * What a submission would cost and whether it would be taken; null where the service cannot say. An unreadable price does not
  * stop a submission.
@@ -189,16 +174,11 @@ export const validate = async (
   request: unknown,
 ): Promise<{ readonly credits: number | null; readonly refusal: Refusal | null } | null> => {
   const endpoint = pathOf(http, 'validate')
-  const answer = await askOptional(http, 'validate', () =>
-    http.read({
-      method: 'POST',
-      endpoint,
-      url: http.url('validate', endpoint),
-      body: request,
-      idempotent: true,
-      optional: true,
-    }),
-  ).catch(unlessAway(endpoint))
+  const answer = await askOptional(http, 'validate', { body: request }).catch((error: unknown) => {
+    // Where this path alone is in trouble the price is unknown; where the account is, nothing else would go either.
+    if (isAwayAt(error, endpoint)) return null
+    throw error
+  })
   if (answer === null) return null
   if ([400, 401, 403, 422].includes(answer.status)) return { credits: null, refusal: readRefusal(answer) }
   if (answer.status >= 400) return null

@@ -1,4 +1,5 @@
 // Every path of the service in one table. Each can be set by WEB_ANALYTICS_PATH_<NAME>.
+import type { HttpClient } from '../../extract/http-types.ts'
 
 /** Those of interface.md (4.1 to 4.4). */
 export const endpoints = {
@@ -23,5 +24,9 @@ export const endpoints = {
 /** Name of a path, which also names the setting that moves it: `WEB_ANALYTICS_PATH_<NAME>`. */
 export type EndpointName = keyof typeof endpoints
 
-/** The path with the report's id in its place. */
-export const withReportId = (path: string, reportId: string): string => path.replace('{report_id}', encodeURIComponent(reportId))
+/** The address of an endpoint with the report's id in its place. */
+export const reportUrl = (http: HttpClient, name: 'status' | 'retry', endpoint: string, reportId: string): URL => {
+  const url = http.url(name, endpoint)
+  url.pathname = decodeURI(url.pathname).replace('{report_id}', encodeURIComponent(reportId))
+  return url
+}

@@ -23,3 +23,13 @@ const versions = z.object({
 /** The version of the data or of their method, in `meta` or beside it; null: none is named. */
 export const dataVersionIn = (body: Readonly<Record<string, unknown>>): string | null =>
   [body['meta'], body].flatMap((part) => Object.values(versions.safeParse(part).data ?? {})).find((one) => one != null) ?? null
+
+/** A number, also written as text; null: it is none. */
+export const numberOrNull = (value: unknown): number | null => {
+  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  return typeof number === 'number' && Number.isFinite(number) ? number : null
+}
+
+/** Credits as the service writes them; null: none are named; NaN: it is no number, which tells nothing. */
+export const creditsIn = (value: unknown): number | null =>
+  value === undefined || value === null ? null : (numberOrNull(value) ?? Number.NaN)

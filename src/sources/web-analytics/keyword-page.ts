@@ -10,8 +10,7 @@ import { excerpt } from '../../extract/http-answer.ts'
 import type { Page } from '../../extract/page-reader.ts'
 import { inProvedShape } from '../../extract/proved-shape.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
-import { creditsIn } from './credits-in.ts'
-import { dataVersionIn, pageOf } from './json-answer.ts'
+import { creditsIn, dataVersionIn, numberOrNull, pageOf } from './json-answer.ts'
 import { dialectOf, pathOf } from './service-dialect.ts'
 import { internalCountry } from './spelling.ts'
 import { type Meaning, meaningOf } from './refusal-table.ts'
@@ -161,8 +160,8 @@ const askForPage = async (
     total: keywords_count ?? null,
     lastUpdated: meta?.last_updated ?? null,
     dataVersion: dataVersionIn(page.data),
-    limit: numeric(meta?.query?.limit),
-    offset: numeric(meta?.query?.offset),
+    limit: numberOrNull(meta?.query?.limit),
+    offset: numberOrNull(meta?.query?.offset),
     order: orderOf(records),
     said: saidOrder(meta?.query ?? null),
     keys: keysOf(records, fields.top_url),
@@ -184,7 +183,7 @@ const keysOf = (records: readonly unknown[], topUrlField: string): string[] =>
 
 /** The observed response is ordered by descending clicks (interface 2.2). */
 const orderOf = (records: readonly unknown[]): Page['order'] => {
-  const [first, last] = [records[0], records.at(-1)].map((record) => numeric(fieldOf(record, 'clicks')))
+  const [first, last] = [records[0], records.at(-1)].map((record) => numberOrNull(fieldOf(record, 'clicks')))
   return first == null || last == null ? null : { first, last }
 }
 
@@ -193,11 +192,6 @@ const saidOrder = (query: { readonly sort?: unknown; readonly asc?: unknown } | 
   query === null || (query.sort === undefined && query.asc === undefined)
     ? null
     : { sort: query.sort ?? null, asc: query.asc ?? null }
-
-const numeric = (value: unknown): number | null => {
-  const number = typeof value === 'string' && value !== '' ? Number(value) : value
-  return typeof number === 'number' && Number.isFinite(number) ? number : null
-}
 
 /** null: it says that there is nothing. */
 const refused = async (request: ExtractRequest, context: LookContext, answer: HttpAnswer): Promise<null> => {

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { addWindows, alignDown } from '../../core/window.ts'
 import type { ReleaseApi, ReleaseMessage } from '../../extract/api.ts'
-import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
+import type { HttpAnswer } from '../../extract/http-types.ts'
 import { foldStatus, isKnownStatus } from '../../extract/report-api.ts'
 import { askOptional } from './absent.ts'
 import { jsonOf } from './json-answer.ts'
@@ -47,14 +47,6 @@ const read = (body: unknown): ReleaseMessage | null => {
 
 const eventTypes = { month: 'Monthly', day: 'Daily' } as const
 
-const post = (http: HttpClient, name: EndpointName, more: Pick<Parameters<HttpClient['read']>[0], 'body' | 'unrecorded'>) =>
-  askOptional(http, name, () =>
-    http.read({
-      ...{ method: 'POST', endpoint: endpoints[name], url: http.url(name, endpoints[name]), idempotent: true, optional: true },
-      ...more,
-    }),
-  )
-
 const assertTaken = (answer: HttpAnswer, name: EndpointName): void => {
   if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoints[name], 'webhooks')
 }
@@ -85,14 +77,14 @@ export const releases: ReleaseApi = {
   read,
   newest,
   sender: async (http, proof) => {
-    const answer = await post(http, 'authorize', { body: {}, unrecorded: { headers: { 'X-sw-authorization': proof } } })
+    const answer = await askOptional(http, 'authorize', { body: {}, unrecorded: { headers: { 'X-sw-authorization': proof } } })
     if (answer === null) return 'unknown'
     if (answer.status === 200) return 'genuine'
     // 424: sent by the service, more than five minutes ago. A message that somebody kept and sends again looks the same.
     return answer.status === 406 || answer.status === 424 ? 'forged' : 'unknown'
   },
   subscribe: async (http, every, address) => {
-    const answer = await post(http, 'subscribe', {
+    const answer = await askOptional(http, 'subscribe', {
       body: { webhook_event_type: eventTypes[every] },
       unrecorded: { body: { url: address } },
     })
@@ -101,7 +93,7 @@ export const releases: ReleaseApi = {
     return subscription.parse(jsonOf(answer, endpoints.subscribe)).subscription_id
   },
   unsubscribe: async (http, every, subscriptionId) => {
-    const answer = await post(http, 'unsubscribe', {
+    const answer = await askOptional(http, 'unsubscribe', {
       body: { webhook_event_type: eventTypes[every], subscription_id: subscriptionId },
     })
     if (answer === null || answer.status === 404) return false
@@ -109,7 +101,7 @@ export const releases: ReleaseApi = {
     return true
   },
   test: async (http, address) => {
-    const answer = await post(http, 'webhook_test', { body: {}, unrecorded: { body: { webhook_url: address } } })
+    const answer = await askOptional(http, 'webhook_test', { body: {}, unrecorded: { body: { webhook_url: address } } })
     if (answer === null) return `the service has no ${endpoints.webhook_test}`
     if (answer.status < 300) return null
     if (answer.status !== 400) throw refusalError(readRefusal(answer), endpoints.webhook_test, 'webhooks')

@@ -49,9 +49,7 @@ const fetchPage = async (http: HttpClient, offset: number): Promise<readonly Ent
   const url = http.url('history', endpoints.history)
   url.searchParams.set('limit', String(pageSize))
   url.searchParams.set('offset', String(offset))
-  const answer = await askOptional(http, 'history', () =>
-    http.read({ method: 'GET', endpoint: endpoints.history, url, idempotent: true, optional: true }),
-  )
+  const answer = await askOptional(http, 'history', { url })
   if (answer === null) return null
   if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoints.history, 'report history')
   const parsed = body.safeParse(jsonOf(answer, endpoints.history))
