@@ -54,26 +54,38 @@ const openClient = (setting: BucketSetting): S3Client => {
 
 /** Asks nothing yet. */
 export const openBucket = (setting: BucketSetting) => {
+  const connection = connect(setting)
+  return { ...connection, ...objectsOf(connection), ...listsOf(connection) }
+}
+
+const connect = (setting: BucketSetting) => {
   const client = openClient(setting)
-  const name = setting.bucket
   const endpoint = setting.endpoint?.origin ?? 'Amazon S3'
-  /** `s3://bucket/key`, for people. */
-  const placeOf = (key: string): string => `s3://${name}/${key}`
-  /** Who was stopped gets the reason of its signal. @param doing what is tried, as in `write s3://bucket/key` */
-  const tried = async <T>(doing: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> => {
-    try {
-      return await work()
-    } catch (error) {
-      signal?.throwIfAborted()
-      throw bucketError(error, doing, endpoint)
-    }
+  return {
+    client,
+    name: setting.bucket,
+    /** Who was stopped gets the reason of its signal. @param doing what is tried, as in `write s3://bucket/key` */
+    tried: async <T>(doing: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> => {
+      try {
+        return await work()
+      } catch (error) {
+        signal?.throwIfAborted()
+        throw bucketError(error, doing, endpoint)
+      }
+    },
+    /** `s3://bucket/key`, for people. */
+    placeOf: (key: string): string => `s3://${setting.bucket}/${key}`,
+    optionsOf: (signal: AbortSignal | undefined) => (signal === undefined ? {} : { abortSignal: signal }),
+    of: (key: string) => ({ Bucket: setting.bucket, Key: key }),
   }
-  const optionsOf = (signal: AbortSignal | undefined) => (signal === undefined ? {} : { abortSignal: signal })
-  const of = (key: string) => ({ Bucket: name, Key: key })
+}
+
+type Connected = ReturnType<typeof connect>
+
+const objectsOf = ({ client, tried, placeOf, optionsOf, of }: Connected) => {
   const get = async (key: string, signal: AbortSignal | undefined) =>
     (await client.send(new GetObjectCommand(of(key)), optionsOf(signal))).Body
   return {
-    ...{ client, placeOf, tried, optionsOf, of },
     /** False where there is one already; servers that know no conditional write overwrite it. */
     putNew: (key: string, body: string, signal?: AbortSignal): Promise<boolean> =>
       tried(`write ${placeOf(key)}`, signal, () => putIfNone(client, { ...of(key), Body: body }, optionsOf(signal))),
@@ -106,27 +118,30 @@ export const openBucket = (setting: BucketSetting) => {
       tried(`delete ${placeOf(key)}`, signal, async () => {
         await unlessMissing(() => client.send(new DeleteObjectCommand(of(key)), optionsOf(signal)))
       }),
-    /** In the order of the bytes of their keys, those after `after`; with when they were written, by the server's clock (milliseconds since the epoch). */
-    list: async function* (prefix: string, { pageSize = 1_000, after, signal }: ListOptions = {}) {
-      const asked = { Bucket: name, Prefix: prefix, StartAfter: after }
-      const pages = paginateListObjectsV2({ client, pageSize }, asked, optionsOf(signal))
-      for (;;) {
-        const { value: page } = await tried(`list ${placeOf(prefix)}`, signal, () => pages.next())
-        if (page === undefined) return
-        for (const { Key, LastModified } of page.Contents ?? [])
-          if (Key !== undefined && LastModified !== undefined) yield { key: Key, modifiedMs: LastModified.getTime() }
-      }
-    },
-    /** Ends the uploads in parts that were begun before `olderThanMs` and never completed; of the first thousand, the next sweep finds those behind. */
-    dropUploads: (prefix: string, olderThanMs: number): Promise<void> =>
-      tried(`list unfinished uploads of ${placeOf(prefix)}`, undefined, async () => {
-        const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket: name, Prefix: prefix }))
-        for (const { Key = '', UploadId, Initiated } of Uploads)
-          if (Initiated !== undefined && Initiated.getTime() < olderThanMs)
-            await unlessMissing(() => client.send(new AbortMultipartUploadCommand({ ...of(Key), UploadId })))
-      }),
   }
 }
+
+const listsOf = ({ client, name, tried, placeOf, optionsOf, of }: Connected) => ({
+  /** In the order of the bytes of their keys, those after `after`; with when they were written, by the server's clock (milliseconds since the epoch). */
+  list: async function* (prefix: string, { pageSize = 1_000, after, signal }: ListOptions = {}) {
+    const asked = { Bucket: name, Prefix: prefix, StartAfter: after }
+    const pages = paginateListObjectsV2({ client, pageSize }, asked, optionsOf(signal))
+    for (;;) {
+      const { value: page } = await tried(`list ${placeOf(prefix)}`, signal, () => pages.next())
+      if (page === undefined) return
+      for (const { Key, LastModified } of page.Contents ?? [])
+        if (Key !== undefined && LastModified !== undefined) yield { key: Key, modifiedMs: LastModified.getTime() }
+    }
+  },
+  /** Ends the uploads in parts that were begun before `olderThanMs` and never completed; of the first thousand, the next sweep finds those behind. */
+  dropUploads: (prefix: string, olderThanMs: number): Promise<void> =>
+    tried(`list unfinished uploads of ${placeOf(prefix)}`, undefined, async () => {
+      const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket: name, Prefix: prefix }))
+      for (const { Key = '', UploadId, Initiated } of Uploads)
+        if (Initiated !== undefined && Initiated.getTime() < olderThanMs)
+          await unlessMissing(() => client.send(new AbortMultipartUploadCommand({ ...of(Key), UploadId })))
+    }),
+})
 
 interface ListOptions {
   readonly pageSize?: number

@@ -39,6 +39,8 @@ export const withRetries = async <A extends Answered>(
   once: (attempt: number, progress: Progress) => Promise<A>,
 ): Promise<A> => {
   const { clock, gate, log, addressSetting } = service
+  const { lane } = options
+  const refusedBy = `${lane} ${request.endpoint}`
   const asked: Asked = { request, signal: options.signal, addressSetting }
   const tries = request.idempotent ? Math.max(1, Math.min(options.attempts, maxRequestTries)) : 1
   const waiter = waiterOf(options, request)
@@ -48,18 +50,20 @@ export const withRetries = async <A extends Answered>(
   for (let attempt = 1; ; attempt += 1) {
     if (attempt > 1) await request.letOthers?.()
     const pass = await gate.pass(waiter).catch((error: unknown) => stoppedOr(error, asked))
-    const sent = await sendOnce(
-      service,
-      options,
-      { ...asked, isRefusedAlone: isRefusedAlone(service, waiter, request) },
-      pass,
-      (progress) => once(attempt, progress),
-    )
-    if (sent.trouble === null) return answered(service, waiter, request, sent.answer)
+    // Others of the account were answered since the endpoint refused this run: then it is the endpoint that refuses.
+    const isRefusedAlone = service.refusedSince.has(refusedBy) && !gate.isShut(wholeAccount)
+    const sent = await sendOnce(service, options, { ...asked, isRefusedAlone }, pass, (progress) => once(attempt, progress))
+    if (sent.trouble === null) {
+      service.refusedSince.delete(refusedBy)
+      return sent.answer
+    }
     const { place, error } = sent.trouble
     if (error.code === 'RATE_LIMITED') {
       refusals += 1
-      const leftMs = service.refusals.another(waiter.run, request.endpoint, waiter.patience.deadlineMs)
+      const since = service.refusedSince.get(refusedBy) ?? clock.now()
+      // Who asks alone has a few tries and no time.
+      if (lane !== undefined) service.refusedSince.set(refusedBy, since)
+      const leftMs = since + waiter.patience.deadlineMs - clock.now()
       if (!request.idempotent || refusals > mostRefusals || leftMs <= 0) throw counted(sent.trouble, clock, leftMs)
       continue
     }
@@ -100,10 +104,6 @@ const unsent = (error: unknown): EtlError =>
   isEtlError(error)
     ? error.with(error.message, { sent: false })
     : new EtlError('INTERNAL', messageOf(error), { cause: error, sent: false })
-
-/** Others of the account were answered since the endpoint refused this run: then it is the endpoint that refuses. */
-const isRefusedAlone = ({ refusals, gate }: OpenService, { run }: Waiter, { endpoint }: HttpRequest): boolean =>
-  refusals.has(run, endpoint) && !gate.isShut(wholeAccount)
 
 interface Tried extends Asked {
   readonly isRefusedAlone: boolean
@@ -195,11 +195,6 @@ const awayError = (answer: Answered, request: HttpRequest, addressSetting: strin
     `${where} answers ${status} with a web page instead of JSON: "${excerpt(answer.bytes)}". A proxy may answer for the service; check ${addressSetting}.`,
     { status },
   )
-}
-
-const answered = <A>({ refusals }: OpenService, { run }: Waiter, { endpoint }: HttpRequest, answer: A): A => {
-  refusals.over(run, endpoint)
-  return answer
 }
 
 /** It costs its job a try, since others are answered meanwhile; but not where it waits for what takes its time. */

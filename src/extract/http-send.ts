@@ -2,7 +2,7 @@
 import type { Readable, Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
 import { Agent, buildConnector, type Dispatcher, request } from 'undici'
-import { orAborted } from '../core/clock.ts'
+import { createTurns, orAborted } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import { guardedLookup } from './download-address.ts'
 import type { Progress } from './http-failure.ts'
@@ -20,7 +20,7 @@ export interface RawAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   /** Without its content encoding. */
-  readonly body: AsyncIterable<Uint8Array>
+  readonly body: AsyncGenerator<Uint8Array>
   /** Lets the body go unread. */
   discard(): Promise<void>
 }
@@ -127,37 +127,30 @@ export const sendWhole = async (
   const { status, headers, body } = await send(call)
   seen.status = status
   const chunks: Uint8Array[] = []
-  let end: (() => void) | null = null
-  try {
-    for await (const chunk of body) {
+  const readUpTo = async (most: number): Promise<void> => {
+    while (seen.bytes <= most) {
+      const { value: chunk } = await body.next()
+      if (chunk === undefined) return
       seen.bytes += chunk.length
       chunks.push(chunk)
-      if (end === null && seen.bytes > largeBytes) end = await turnOfLarge(call.options.signal)
     }
+  }
+  try {
+    await readUpTo(largeBytes)
+    if (seen.bytes > largeBytes)
+      await orAborted(
+        inTurn(() => readUpTo(call.maxBytes)),
+        call.options.signal,
+      )
     return { status, headers, bytes: Buffer.concat(chunks) }
   } finally {
-    end?.()
+    await body.return(undefined)
   }
 }
 
 /** An answer of more bytes is read on when no other such one is being read: all answers together need little more memory than one. */
 const largeBytes = 8 * 1024 * 1024
-
-let lastTurn: Promise<void> = Promise.resolve()
-
-/** Resolves with what ends the turn; rejects with the signal's reason once it aborts. */
-const turnOfLarge = async (signal: AbortSignal): Promise<() => void> => {
-  const before = lastTurn
-  const turn = Promise.withResolvers<void>()
-  lastTurn = before.then(() => turn.promise)
-  try {
-    await orAborted(before, signal)
-    return turn.resolve
-  } catch (error) {
-    turn.resolve()
-    throw error
-  }
-}
+const inTurn = createTurns()
 
 const readable = (
   { url, maxBytes, addressSetting, options }: SendOptions,

@@ -6,7 +6,6 @@ import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
 import type { Gate, Patience, Trouble } from './gate.ts'
 import type { RateBudget } from './rate.ts'
-import type { Refusals } from './refusals.ts'
 
 /** What proves who asks: added to a request that goes to the service's own origin, never recorded, dropped at a redirect. */
 export interface Authentication {
@@ -108,7 +107,11 @@ export interface ServiceOptions extends Connection {
 /** With what all its clients share. */
 export interface OpenService extends ServiceOptions {
   readonly gate: Gate
-  readonly refusals: Refusals
+  /**
+   * By run and endpoint: since when it refuses each request of the run although others of the account are answered. The gate lets these through, and would for
+   * ever.
+   */
+  readonly refusedSince: Map<string, number>
 }
 
 /** All that the requests of one job share. */

@@ -1,5 +1,4 @@
 // The one HTTP client: authenticates as the API says, keeps the rate, retries what is safe, records every request; a download is never authenticated.
-import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
@@ -22,7 +21,7 @@ import type {
   ServiceOptions,
   UnitHttpOptions,
 } from './http-types.ts'
-import { createRefusals } from './refusals.ts'
+import { withPatience } from './in-time.ts'
 
 /** A JSON answer is one page or one status; a report's body is streamed. */
 const maxJsonBytes = 64 * 1024 * 1024
@@ -31,7 +30,7 @@ const maxJsonBytes = 64 * 1024 * 1024
 export const createService = (options: ServiceOptions): Service => {
   const agents = createAgents()
   const { clock, tellTrouble: tell = () => undefined } = options
-  const service = { ...options, gate: createGate({ clock, tell }), refusals: createRefusals(clock) }
+  const service = { ...options, gate: createGate({ clock, tell }), refusedSince: new Map<string, number>() }
   return { forUnit: (options) => client({ service, agents, options }) }
 }
 
@@ -129,7 +128,7 @@ const readOnce = async (
   const { url, headers } = authenticated(service, request)
   const log = recorder(options, request, attempt, service.clock.now())
   const seen: Seen = { status: null, bytes: 0 }
-  const patience = request.idempotent ? null : withPatience(options.signal, service.clock, () => progress.connected)
+  const patience = request.idempotent ? null : withPatience(options.signal, service.clock, patienceMs, () => progress.connected)
   const answered = watchAnswer(request)
   try {
     const call = {
@@ -166,34 +165,6 @@ const watchAnswer = ({ method, endpoint, url }: HttpRequest): (() => void) =>
 
 /** A run that is cancelled ends within five seconds; a service that has not answered by then may have taken it or not. */
 const patienceMs = 3_000
-
-interface Patience {
-  /** Aborts like the signal it was made from, but later while the request is on its way. */
-  readonly signal: AbortSignal
-  /** To be called when the request is over. */
-  end(): void
-}
-
-/** @param isOnItsWay before that nothing was sent, so that nothing needs to be heard */
-export const withPatience = (stop: AbortSignal, clock: Clock, isOnItsWay: () => boolean): Patience => {
-  const [late, over] = [new AbortController(), new AbortController()]
-  const onStop = (): void => {
-    if (isOnItsWay()) void clock.sleep(patienceMs, over.signal).then(abort, isOver)
-    else abort()
-  }
-  const abort = (): void => late.abort(stop.reason)
-  // The answer came first.
-  const isOver = (): void => undefined
-  if (stop.aborted) abort()
-  else stop.addEventListener('abort', onStop, { once: true })
-  return {
-    signal: late.signal,
-    end: () => {
-      stop.removeEventListener('abort', onStop)
-      over.abort()
-    },
-  }
-}
 
 const maxRedirects = 3
 

@@ -1,23 +1,51 @@
-// How long a process that is to stop waits for the ledger to take what only it knows.
-import type { SourceContext } from './source.ts'
+// How long one that is to stop goes on waiting for an answer that only it can hear: of the service, and of the ledger.
+import { type Clock, orAborted } from '../core/clock.ts'
 
-/** Once it is to stop: most databases take it in milliseconds. */
+export interface Patience {
+  /** Aborts like the signal it was made from, but later while an answer is on its way. */
+  readonly signal: AbortSignal
+  /** To be called when the answer is here. */
+  end(): void
+}
+
+/** @param isOnItsWay before that nothing was sent, so that nothing needs to be heard */
+export const withPatience = (stop: AbortSignal, clock: Clock, ms: number, isOnItsWay = (): boolean => true): Patience => {
+  const [late, over] = [new AbortController(), new AbortController()]
+  const abort = (): void => late.abort(stop.reason)
+  const onStop = (): void => {
+    // Where the sleep is ended the answer came first.
+    if (isOnItsWay()) void clock.sleep(ms, over.signal).then(abort, () => undefined)
+    else abort()
+  }
+  if (stop.aborted) onStop()
+  else stop.addEventListener('abort', onStop, { once: true })
+  return {
+    signal: late.signal,
+    end: () => {
+      stop.removeEventListener('abort', onStop)
+      over.abort()
+    },
+  }
+}
+
+/** Most databases take it in milliseconds. */
 const lastMs = 2_000
 
 /** What `inTime` throws: the server may still carry the statement out by itself. */
 export const leftBehind = new Error('the ledger has not answered yet')
 
 /** Waits for the ledger, also when stopped, but then not for as long as somebody locks the job's row. Throws `leftBehind`. */
-export const inTime = async <T>({ signal, clock }: Pick<SourceContext, 'signal' | 'clock'>, written: Promise<T>): Promise<T> => {
-  const answered = new AbortController()
-  const stop = AbortSignal.any([signal, answered.signal])
-  const late = (async (): Promise<T> => {
-    if (!stop.aborted) await new Promise((resolve) => stop.addEventListener('abort', resolve, { once: true }))
-    if (!answered.signal.aborted) await clock.sleep(lastMs, answered.signal).catch(() => undefined)
-    if (!answered.signal.aborted) throw leftBehind
-    return written
-  })()
+export const inTime = async <T>(
+  { signal, clock }: { readonly signal: AbortSignal; readonly clock: Clock },
+  written: Promise<T>,
+): Promise<T> => {
+  const patience = withPatience(signal, clock, lastMs)
   written.catch(() => undefined)
-  late.catch(() => undefined)
-  return Promise.race([written, late]).finally(() => answered.abort())
+  try {
+    return await orAborted(written, patience.signal)
+  } catch (error) {
+    throw patience.signal.aborted ? leftBehind : error
+  } finally {
+    patience.end()
+  }
 }
