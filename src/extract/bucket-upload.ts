@@ -27,17 +27,12 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
   let sentBytes = 0
   let onItsWay: Promise<void> = Promise.resolve()
 
-  const begin = async (): Promise<string> => {
-    const { UploadId } = await client.send(new CreateMultipartUploadCommand(object), options)
-    if (UploadId === undefined) throw new Error('the server began an upload without an id')
-    return UploadId
-  }
   let PartNumber = 0
   /** The part before it has arrived when this resolves; the next one may be filled meanwhile. */
   const send = async (Body: Uint8Array): Promise<void> => {
     PartNumber += 1
     if (PartNumber > maxParts) throw tooLarge(bucket.placeOf(key))
-    uploadId ??= await begin()
+    uploadId ??= await begin(bucket, key, options)
     const part = { PartNumber, UploadId: uploadId }
     await onItsWay
     sentBytes += Body.length
@@ -86,6 +81,12 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
       await client.send(abort, { abortSignal: until }).catch(() => undefined)
     },
   }
+}
+
+const begin = async ({ client, of }: Bucket, key: string, options: ReturnType<Bucket['optionsOf']>): Promise<string> => {
+  const { UploadId } = await client.send(new CreateMultipartUploadCommand(of(key)), options)
+  if (UploadId === undefined) throw new Error('the server began an upload without an id')
+  return UploadId
 }
 
 const tooLarge = (place: string): EtlError =>
