@@ -98,7 +98,7 @@ const targetOf = async (invocation: Invocation, view: string): Promise<ExportTar
   const { openBucketFiles } = await withPackages(
     'Exports to a bucket',
     [bucketClient],
-    () => import('../extract/bucket-files.ts'),
+    () => import('../extract/bucket-upload.ts'),
   )
   return openBucketFiles(bucketSetting(settingsOf(invocation).raw, out, '--out'), signal)
 }

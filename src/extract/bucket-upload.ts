@@ -6,8 +6,10 @@ import {
   CreateMultipartUploadCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
+import { createReadStream } from 'node:fs'
 import { EtlError } from '../core/errors.ts'
-import type { Bucket } from './bucket.ts'
+import type { BucketSetting } from '../core/landing-setting.ts'
+import { type Bucket, openBucket } from './bucket.ts'
 import { refusalOf } from './bucket-error.ts'
 
 /** All parts but the last have exactly this size, as some servers demand; 5 MiB is the least any takes. */
@@ -94,3 +96,27 @@ const tooLarge = (place: string): EtlError =>
     'TOO_LARGE',
     `${place} would need more than ${maxParts} parts of ${partBytes / 1024 / 1024} MiB; ask for less in one unit (a shorter window, smaller buckets).`,
   )
+
+/** Small texts and files in a bucket, by name; one is visible only when whole. Throws LANDING_REFUSED or LANDING_UNREACHABLE when it is used. */
+export const openBucketFiles = (setting: BucketSetting, signal: AbortSignal) => {
+  const bucket = openBucket(setting)
+  const keyOf = (name: string): string => `${setting.prefix}${name}`
+  return {
+    place: bucket.placeOf(setting.prefix.replace(/\/$/, '')),
+    /** Null where there is none. */
+    text: (name: string) => bucket.text(keyOf(name), signal),
+    putText: (name: string, text: string) => bucket.put(keyOf(name), Buffer.from(text), signal),
+    putFile: async (name: string, file: string) => {
+      const upload = openUpload(bucket, keyOf(name), signal)
+      try {
+        for await (const chunk of createReadStream(file, { signal })) await upload.write(chunk)
+        await upload.close()
+      } catch (error) {
+        await upload.abort(AbortSignal.timeout(5_000))
+        throw error
+      }
+    },
+    /** Nothing happens where there is none. */
+    remove: (name: string) => bucket.remove(keyOf(name), signal),
+  }
+}

@@ -8,13 +8,6 @@ import { guardedLookup } from './download-address.ts'
 import type { Progress } from './http-failure.ts'
 import type { UnitHttpOptions } from './http-types.ts'
 
-/** Connections kept for the next request, one pool for each way to connect. */
-export interface Agents {
-  shared(timeoutMs: number): Dispatcher
-  /** For downloads: refuses private addresses at connect time. */
-  guarded(timeoutMs: number, baseUrl: URL, allowedHosts: readonly string[]): Dispatcher
-}
-
 /** An answer whose body is still to be read. */
 export interface RawAnswer {
   readonly status: number
@@ -45,23 +38,22 @@ const longestConnectMs = 10_000
 
 const connectMs = (timeoutMs: number): number => Math.min(timeoutMs, longestConnectMs)
 
-/** Connections are kept alive between requests. */
-export const createAgents = (): Agents => {
+/** Connections kept for the next request, one pool for each way to connect. */
+export type Agents = ReturnType<typeof createAgents>
+
+export const createAgents = () => {
   const pools = new Map<string, Agent>()
-  const pool = (key: string, create: () => Agent): Agent => {
-    const agent = pools.get(key) ?? create()
+  const pool = (kind: string, timeoutMs: number, connect: buildConnector.BuildOptions): Agent => {
+    const key = `${kind} ${timeoutMs}`
+    const agent = pools.get(key) ?? new Agent({ connections, connect: { timeout: connectMs(timeoutMs), ...connect } })
     pools.set(key, agent)
     return agent
   }
   return {
-    shared: (timeoutMs) =>
-      pool(`shared ${timeoutMs}`, () => new Agent({ connections, pipelining: 1, connect: { timeout: connectMs(timeoutMs) } })),
-    guarded: (timeoutMs, baseUrl, allowedHosts) =>
-      pool(
-        `guarded ${timeoutMs}`,
-        () =>
-          new Agent({ connections, connect: { timeout: connectMs(timeoutMs), lookup: guardedLookup(baseUrl, allowedHosts) } }),
-      ),
+    shared: (timeoutMs: number): Dispatcher => pool('shared', timeoutMs, {}),
+    /** For downloads: refuses private addresses at connect time. */
+    guarded: (timeoutMs: number, baseUrl: URL, allowedHosts: readonly string[]): Dispatcher =>
+      pool('guarded', timeoutMs, { lookup: guardedLookup(baseUrl, allowedHosts) }),
   }
 }
 

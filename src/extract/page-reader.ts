@@ -43,15 +43,6 @@ export interface WalkOptions {
 export const unstable = (unitKey: string, found: string): EtlError =>
   new EtlError('UNSTABLE', `${unitKey}: ${found} while its pages were read. Nothing was loaded; the next run reads it again.`)
 
-const onlyOnce = (work: () => void): (() => void) => {
-  let isDone = false
-  return () => {
-    if (isDone) return
-    isDone = true
-    work()
-  }
-}
-
 /** Pages from the second on, asked for before they are taken. */
 interface Ahead {
   /** The page at `index`, which grows by one with each call. Throws UNSTABLE where the service has no data for it. */
@@ -71,10 +62,12 @@ export const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: 
   let isStopped = false
   const fill = (): void => {
     while (!isStopped && next < pages && onTheirWay < concurrency && asked.size < 2 * concurrency) {
-      const free = onlyOnce(() => {
-        onTheirWay -= 1
+      let isHere = false
+      const free = (): void => {
+        if (!isHere) onTheirWay -= 1
+        isHere = true
         fill()
-      })
+      }
       // The last one asks for what is left: what is asked for may be paid for.
       const page = fetch(next * size, Math.min(size, total - next * size), next + 1, async () => {
         // Not within the call that asks for the page.

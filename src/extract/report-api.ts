@@ -72,26 +72,24 @@ export interface FinishedReport {
   readonly dataVersion: string | null
 }
 
-/** The service's words, sorted by what they mean for us. */
-export type ReportPhase = 'open' | 'done' | 'failed' | 'rejected' | 'expired'
+/** What the service's words mean for us. */
+const phaseNames = ['open', 'done', 'failed', 'rejected', 'expired'] as const
+export type ReportPhase = (typeof phaseNames)[number]
 
-const done = new Set(['complete', 'completed', 'success', 'ready'])
-const failed = new Set(['internal_error', 'failed', 'error'])
-const rejected = new Set(['bad_request'])
-const expired = new Set(['expired', 'deleted'])
-const open = new Set(['pending', 'processing', 'in_progress', 'queued', 'retry'])
-
-const fold = (word: string): string => word.trim().toLowerCase().replaceAll(/\s+/g, '_')
-
-/** Case does not count and a space is an underscore. An unknown word is an open report: the deadline ends it, not a guess. */
-export const foldStatus = (word: string): ReportPhase => {
-  const folded = fold(word)
-  if (done.has(folded)) return 'done'
-  if (failed.has(folded)) return 'failed'
-  if (expired.has(folded)) return 'expired'
-  return rejected.has(folded) ? 'rejected' : 'open'
+/** Case does not count and a space is an underscore. */
+const words: Readonly<Record<ReportPhase, readonly string[]>> = {
+  open: ['pending', 'processing', 'in_progress', 'queued', 'retry'],
+  done: ['complete', 'completed', 'success', 'ready'],
+  failed: ['internal_error', 'failed', 'error'],
+  rejected: ['bad_request'],
+  expired: ['expired', 'deleted'],
 }
 
-/** An unknown word counts as open, and is logged. */
-export const isKnownStatus = (word: string): boolean =>
-  [done, failed, rejected, expired, open].some((words) => words.has(fold(word)))
+const phaseOf = (word: string): ReportPhase | undefined =>
+  phaseNames.find((phase) => words[phase].includes(word.trim().toLowerCase().replaceAll(/\s+/g, '_')))
+
+/** An unknown word is an open report: the deadline ends it, not a guess. */
+export const foldStatus = (word: string): ReportPhase => phaseOf(word) ?? 'open'
+
+/** An unknown word is logged. */
+export const isKnownStatus = (word: string): boolean => phaseOf(word) !== undefined

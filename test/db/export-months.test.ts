@@ -10,7 +10,7 @@ import { exportMonths } from '../../src/semantic/export/export-months.ts'
 import { exportView } from '../../src/semantic/export/export-view.ts'
 import { folderTarget } from '../../src/semantic/export/export-months.ts'
 import { everyRow, type RowFilter } from '../../src/semantic/export/export-view.ts'
-import { openBucketFiles } from '../../src/extract/bucket-files.ts'
+import { openBucketFiles } from '../../src/extract/bucket-upload.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { startS3Server } from '../support/s3-server.ts'
 

@@ -5,9 +5,8 @@ import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, monthsOf, valuesOf } from './batch.ts'
 import { listReports } from './report-history.ts'
 import { forBatch, spellings } from './spelling.ts'
-import { dimensionTables } from './dimension-tables.ts'
+import { categoryId, dimensionTables, domain } from './dimensions.ts'
 import { topRows, delivery, deliveryParams, period, periodProblems, spanOfReport } from './delivery.ts'
-import { categoryId, domain } from './dimension-spelling.ts'
 import { reportFields, shopperFields } from './fields.ts'
 import {
   filtersOf,

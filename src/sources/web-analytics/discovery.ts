@@ -11,7 +11,7 @@ import { jsonOf, numberOrNull } from './json-answer.ts'
 import { internalCountry } from './spelling.ts'
 import { pathOf } from './service-dialect.ts'
 import { type EndpointName, endpoints } from './endpoints.ts'
-import { refusalError } from './refusal-meanings.ts'
+import { refusalError } from './refusal-table.ts'
 import { readRefusal, type Refusal } from './refusal-text.ts'
 import { pathPrefix } from './settings.ts'
 

@@ -8,7 +8,7 @@ import { askOptional } from './absent.ts'
 import { jsonOf } from './json-answer.ts'
 import { capabilities } from './discovery.ts'
 import { type EndpointName, endpoints } from './endpoints.ts'
-import { refusalError } from './refusal-meanings.ts'
+import { refusalError } from './refusal-table.ts'
 import { readRefusal } from './refusal-text.ts'
 
 const isDate = (text: string): boolean => {

@@ -7,7 +7,7 @@ import type { Source } from '../../extract/source.ts'
 import { askOptional } from './absent.ts'
 import { endpoints } from './endpoints.ts'
 import { jsonOf } from './json-answer.ts'
-import { refusalError } from './refusal-meanings.ts'
+import { refusalError } from './refusal-table.ts'
 import { readRefusal } from './refusal-text.ts'
 
 /** The service's own list, searched for submissions whose answer was lost. */
