@@ -7,7 +7,7 @@ import { prepared, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
 import { fenced, finishJob, lockJob } from './claim-fence.ts'
-import { pointUnits, type UnitsOfJob } from './job-units.ts'
+import { isUnitOf, pointUnits, type UnitsOfJob } from './job-units.ts'
 import { closeQuarantine } from './quarantine.ts'
 
 /** A window of an answer that was loaded. */
@@ -100,8 +100,7 @@ export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fing
     throw new EtlError('INTERNAL', `${claim.box.key}: nothing is loaded that could be unchanged; please report this defect.`)
   await lockJob(db, claim)
   const { from, to } = claim.box.window
-  const these = sql`u.pipeline_id = ${claim.pipelineId} and u.window_from >= ${from}::date and u.window_from < ${to}::date
-    and u.slice_id = any(${[...claim.sliceIds]}::integer[])`
+  const these = isUnitOf(claim)
   if (claim.cells > 1) await query(db)`select from etl.units u where ${these} order by u.window_from, u.slice_id for update`
   const rows = await prepared(db)`
     with stood as (
@@ -180,8 +179,7 @@ export const recordTests = async (
   }))
   await query(db)`
     delete from etl.test_failures f using etl.units u
-    where u.pipeline_id = ${claim.pipelineId} and u.window_from >= ${claim.box.window.from}::date and u.window_from < ${claim.box.window.to}::date and u.slice_id = any(${[...claim.sliceIds]}::integer[])
-      and f.unit_id = u.unit_id and (f.answer_id = ${answerId}::bigint
+    where ${isUnitOf(claim)} and f.unit_id = u.unit_id and (f.answer_id = ${answerId}::bigint
         or f.answer_id is distinct from u.answer_id and f.answer_id is distinct from u.held_answer_id)`
   if (rows.length === 0) return
   await query(db)`

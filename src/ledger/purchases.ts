@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { givenUpBy, notFound } from '../core/report-shape.ts'
 import type { Db } from '../db/tables.ts'
-import { query } from '../db/typed-row.ts'
+import { query, type Texts } from '../db/typed-row.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
@@ -152,13 +152,8 @@ export const lostPurchases = (db: Db, pipeline: string) =>
 
 /** Those of the ids that no job of the account has. */
 export const unknownReports = async (db: Db, account: string, reportIds: readonly string[]): Promise<string[]> => {
-  if (reportIds.length === 0) return []
-  const rows = await db
-    .selectFrom('etl.jobs')
-    .select('report_id')
-    .where('account', '=', account)
-    .where('report_id', 'in', [...reportIds])
-    .execute()
-  const known = new Set(rows.map((row) => row.report_id))
-  return reportIds.filter((id) => !known.has(id))
+  const rows = await query<Texts<'reportId'>>(db)`
+    select x.report_id as "reportId" from unnest(${[...reportIds]}::text[]) with ordinality as x (report_id, place)
+    where not exists (select from etl.jobs j where j.account = ${account} and j.report_id = x.report_id) order by x.place`
+  return rows.map(({ reportId }) => reportId)
 }

@@ -1,6 +1,6 @@
 // What a receipt says of a purchase, read from the ledger; and which purchases and runs the ledger knows.
 import type { NotNull } from 'kysely'
-import { type Counts, query, type Row } from '../db/typed-row.ts'
+import { type Numbers, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
 
@@ -42,18 +42,19 @@ export interface Newest {
 
 /** The highest numbers on record: a restored ledger goes on above those its landings prove. */
 export const newestKnown = async (db: Db): Promise<Newest> => {
-  const [row] = await query<Row<'etl.runs', 'run_id'> & Counts<'bought_ask' | 'ask'>>(db)`
-    select coalesce((select max(run_id) from etl.runs), 0) as run_id, b.ask as bought_ask,
+  const [row] = await query<Newest>(db)`
+    select coalesce((select max(run_id) from etl.runs), 0)::float8 as "runId", b.ask as "boughtAsk",
       greatest(b.ask, coalesce((select max(ask_number) from etl.answers), 0)) as ask
     from (select coalesce(max(ask_number), 0) as ask from etl.jobs where report_state is not null) b`
-  return { runId: Number(row?.run_id ?? 0), boughtAsk: row?.bought_ask ?? '0', ask: row?.ask ?? '0' }
+  return row ?? { runId: 0, boughtAsk: '0', ask: '0' }
 }
 
-/** Those of the runs that are on record. */
-export const knownRuns = async (db: Db, runIds: readonly number[]): Promise<ReadonlySet<number>> => {
-  if (runIds.length === 0) return new Set()
-  const rows = await db.selectFrom('etl.runs').select('run_id').where('run_id', 'in', runIds.map(String)).execute()
-  return new Set(rows.map((row) => Number(row.run_id)))
+/** How many of the runs are not on record. */
+export const countUnknownRuns = async (db: Db, runIds: readonly number[]): Promise<number> => {
+  const rows = await query<Numbers<'unknown'>>(db)`
+    select count(*)::float8 as unknown from unnest(${runIds.map(String)}::bigint[]) as x (run_id)
+    where not exists (select from etl.runs r where r.run_id = x.run_id)`
+  return rows[0]?.unknown ?? 0
 }
 
 /** Purchases of these ask numbers, as far as a receipt must agree with them. */

@@ -118,13 +118,10 @@ export const releasable = (db: Db, unitIds: readonly number[]): Promise<Releasab
 
 /** Those of the numbers that are no unit's. */
 export const unknownUnits = async (db: Db, unitIds: readonly number[]): Promise<number[]> => {
-  const known = await db
-    .selectFrom('etl.units')
-    .select('unit_id')
-    .where((eb) => eb('unit_id', '=', eb.fn.any(eb.val(unitIds.map(String)))))
-    .execute()
-  const numbers = new Set(known.map((row) => Number(row.unit_id)))
-  return unitIds.filter((unitId) => !numbers.has(unitId))
+  const rows = await query<Numbers<'unitId'>>(db)`
+    select x.unit_id::float8 as "unitId" from unnest(${unitIds.map(String)}::bigint[]) with ordinality as x (unit_id, place)
+    where not exists (select from etl.units u where u.unit_id = x.unit_id) order by x.place`
+  return rows.map(({ unitId }) => unitId)
 }
 
 /** A job that loads the held answer into this unit alone; null: nothing is held back. A newer job that asks for the unit goes on asking. Rows name a run: the one that asked, else the newest. */

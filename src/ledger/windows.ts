@@ -19,19 +19,15 @@ export interface WindowState {
 export const windowStates = async (db: Db, pipelineId: number): Promise<ReadonlyMap<IsoDate, WindowState>> => {
   const rows = await db
     .selectFrom('etl.windows')
-    .select(['window_from', 'closed_generation', 'closed_units', 'looked_at'])
+    .select([
+      'window_from',
+      'closed_generation as closedGeneration',
+      sql<number>`coalesce(closed_units, 0)::float8`.as('closedUnits'),
+    ])
+    .select(sql<number | null>`floor(extract(epoch from looked_at) * 1000)::float8`.as('lookedAtMs'))
     .where('pipeline_id', '=', pipelineId)
     .execute()
-  return new Map(
-    rows.map((row) => [
-      row.window_from,
-      {
-        closedGeneration: row.closed_generation,
-        closedUnits: Number(row.closed_units ?? 0),
-        lookedAtMs: row.looked_at === null ? null : Date.parse(row.looked_at),
-      },
-    ]),
-  )
+  return new Map(rows.map(({ window_from, ...state }) => [window_from, state]))
 }
 
 /**

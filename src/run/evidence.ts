@@ -14,7 +14,7 @@ import {
   runsFolder,
 } from '../extract/receipt-files.ts'
 import type { Db } from '../db/tables.ts'
-import { asksWithoutId, knownRuns, type Newest, newestKnown, purchasesOf } from '../ledger/receipts.ts'
+import { asksWithoutId, countUnknownRuns, type Newest, newestKnown, purchasesOf } from '../ledger/receipts.ts'
 import type { Identity } from '../ledger/warehouse.ts'
 
 export interface UnknownPurchase extends ReceiptName {
@@ -90,8 +90,7 @@ const unknownRuns = async ({ db, list, identity: { id, epoch }, newest }: Readin
     if (found !== null && found.epoch === epoch) listed.push(found.runId)
   }
   // A run is on record before it is noted: one that began meanwhile is known by now.
-  const known = await knownRuns(db, listed)
-  return listed.filter((runId) => !known.has(runId)).length
+  return countUnknownRuns(db, listed)
 }
 
 const atOnce = 1_000
