@@ -5,7 +5,7 @@ import pg from 'pg'
 import { type CopyStreamQuery, type CopyToStreamQuery, from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
-import { integersOf, textsOf } from './typed-row.ts'
+import { type Flags, integersOf, type Numbers, type Texts, textsOf } from './typed-row.ts'
 import { databaseError, describeUrl } from './database-error.ts'
 import { type EmbeddedServer, startEmbedded } from './embedded.ts'
 import { postgresDialect, readStartOptions, type Setting, setUpSession } from './session.ts'
@@ -161,12 +161,7 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
   }
 }
 
-interface ServerFacts {
-  readonly version: string
-  readonly standby: boolean
-  readonly read_only: string
-  readonly pid: number
-}
+type ServerFacts = Texts<'version' | 'read_only'> & Flags<'standby'> & Numbers<'pid'>
 
 const assertUsable = async (pool: pg.Pool, config: pg.ClientConfig, display: string, readsOnly: boolean): Promise<void> => {
   try {
@@ -213,7 +208,7 @@ const answerMs = 10_000
 const rounds = 3
 
 const pidOf = async (client: pg.ClientBase): Promise<number | undefined> =>
-  (await client.query<Pick<ServerFacts, 'pid'>>('select pg_backend_pid() as pid')).rows[0]?.pid
+  (await client.query<Numbers<'pid'>>('select pg_backend_pid() as pid')).rows[0]?.pid
 
 /** A pooler makes up the number that it tells at the start; PostgreSQL tells its own. @param pid the server's own number of the client's session */
 export const isPooled = (client: pg.ClientBase, pid: number): boolean =>

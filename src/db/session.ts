@@ -10,8 +10,7 @@ import {
   sql,
 } from 'kysely'
 import type { ClientBase, Pool, PoolClient, QueryConfig } from 'pg'
-import { z } from 'zod'
-import { query } from './typed-row.ts'
+import { type Numbers, query } from './typed-row.ts'
 import type { Db, Tables } from './tables.ts'
 
 /** One connection for several statements that belong together: temporary tables, staging, a transaction. */
@@ -128,8 +127,6 @@ export const readStartOptions = (options: string | null): StartOptions => {
   return { settings, rest: rest.join(' ') }
 }
 
-const pidRow = z.object({ pid: z.number() })
-
 /**
  * One statement: the settings of the address, then ours, which win. Throws where it is not answered in time. @returns the server's own number of the session; a pooler in between tells another.
  */
@@ -138,6 +135,6 @@ export const setUpSession = async (client: ClientBase, theirs: readonly Setting[
   const set = all.map((_, index) => `set_config($${index * 2 + 1}, $${index * 2 + 2}, false)`)
   const text = `select pg_backend_pid() as pid, ${set.join(', ')}, ${neverOff}`
   const asked: QueryConfig & { query_timeout: number } = { text, values: all.flat(), query_timeout: limitMs }
-  const { rows } = await client.query(asked)
-  return pidRow.parse(rows[0]).pid
+  const { rows } = await client.query<Numbers<'pid'>>(asked)
+  return rows[0]?.pid ?? 0
 }

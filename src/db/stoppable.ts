@@ -2,10 +2,9 @@
 // without an answer fails. TCP keeps a dead connection open for many minutes.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import pg from 'pg'
-import { z } from 'zod'
 import { tellWait } from '../core/waiting.ts'
 import { sqlStateOf } from './database-error.ts'
-import { byName } from './typed-row.ts'
+import { byName, type Flags, type Numbers } from './typed-row.ts'
 
 const stops = new AsyncLocalStorage<AbortSignal>()
 
@@ -121,14 +120,7 @@ const whoWaits = (clients: ReadonlySet<WatchedClient>, silenceMs: number): Look 
   return { all: [...new Set([...stopping, ...silent, ...slow])], stopping, silent, slow }
 }
 
-const sessionRow = z.object({
-  pid: z.number(),
-  works: z.boolean(),
-  locked: z.boolean(),
-  ours: z.boolean(),
-  cancelled: z.boolean(),
-})
-type SessionRow = z.infer<typeof sessionRow>
+type SessionRow = Numbers<'pid'> & Flags<'works' | 'locked' | 'ours' | 'cancelled'>
 
 /** Why no answer will come; null where one may. */
 const lossOf = (session: SessionRow | undefined): string | null => {
@@ -176,13 +168,9 @@ const openLine = (now: () => pg.ClientConfig, limitMs: number) => {
   pool.on('error', () => undefined)
   return {
     ask: async ({ all, stopping }: Look, mayWaitMs: number): Promise<ReadonlyMap<number, SessionRow>> => {
-      const { rows } = await pool.query(askSessions, [all.map(({ pid }) => pid), stopping.map(({ pid }) => pid), mayWaitMs])
-      return new Map(
-        z
-          .array(sessionRow)
-          .parse(rows)
-          .map((row) => [row.pid, row]),
-      )
+      const asked = [all.map(({ pid }) => pid), stopping.map(({ pid }) => pid), mayWaitMs]
+      const { rows } = await pool.query<SessionRow>(askSessions, asked)
+      return new Map(rows.map((row) => [row.pid, row]))
     },
     close: () => pool.end().catch(() => undefined),
   }
