@@ -2,6 +2,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Column, Definition, RoundingMode } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import type { Maybe, Texts } from '../db/typed-row.ts'
 
 /** `Clicks to the domain. Unit: clicks. From the field clicks. NULL means no data, never 0.` */
 export const columnComment = (column: Column): string => {
@@ -125,6 +127,28 @@ export const commentOn = (
   object: RawBuilder<unknown>,
   text: string,
 ): RawBuilder<unknown> => sql`comment on ${sql.raw(kind)} ${object} is ${sql.lit(text)}`
+
+/** The object's and its columns', where they differ; what has no words is left as it is. @param name with its schema */
+export const commentAll = async (
+  trx: Db,
+  kind: 'table' | 'view',
+  name: string,
+  text: string | null,
+  columns: readonly Texts<'name' | 'about'>[],
+): Promise<void> => {
+  if (text !== null) await commentOn(kind, sql.table(name), text).execute(trx)
+  const known = await columnComments(trx, name)
+  for (const { name: column, about } of columns)
+    if (about !== '' && known.get(column) !== about) await commentOn('column', sql.ref(`${name}.${column}`), about).execute(trx)
+}
+
+/** By column; null: it has none. */
+export const columnComments = async (trx: Db, name: string): Promise<ReadonlyMap<string, string | null>> => {
+  const { rows } = await sql<Texts<'column'> & Maybe<Texts<'about'>>>`
+    select attname as column, col_description(attrelid, attnum) as about from pg_attribute
+    where attrelid = to_regclass(${name}) and attnum > 0 and not attisdropped order by attnum`.execute(trx)
+  return new Map(rows.map(({ column, about }) => [column, about]))
+}
 
 /** One way from facts to a dimension. */
 export interface Join {

@@ -1,11 +1,13 @@
 // The data dictionary: what a reader of bi needs to know, made from the definitions and the marts' own headers.
 import type { Mart } from '../core/mart.ts'
-import type { Column, Definition } from '../core/types.ts'
-import { columnComment, dimensionWords, freshnessComments, grainOf, joinsOf, lineageComments } from './comments.ts'
+import type { Definition } from '../core/types.ts'
+import { joinsOf } from './comments.ts'
+import { type DescribedView, describedViews } from './view-columns.ts'
 
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`
-const table = (head: readonly string[], rows: readonly (readonly string[])[]): string[] => [row(...head), row(...head.map(() => '---')), ...rows.map((one) => row(...one))] // biome-ignore format: one look
+/** In Markdown. */
+export const table = (head: readonly string[], rows: readonly (readonly string[])[]): string[] => [row(...head), row(...head.map(() => '---')), ...rows.map((one) => row(...one))] // biome-ignore format: one look
 
 /** Markdown, the same for the same input. */
 export const dataDictionary = (definitions: readonly Definition[], marts: readonly Mart[]): string => {
@@ -26,22 +28,10 @@ export const dataDictionary = (definitions: readonly Definition[], marts: readon
     '## Where it comes from',
     '',
     ...lineage(published, sorted),
-    '',
-    ...published.flatMap(factSection),
-    ...sorted.flatMap((mart) => martSection(mart, published)),
-    ...dimensionWords(published).flatMap(({ name, about, columns }) => [
-      `## bi.${name}`,
-      '',
-      about,
-      '',
-      ...table(['column', 'meaning'], Object.entries(columns)),
-      '',
-    ]),
-    '## bi.freshness',
-    '',
-    'How fresh each pipeline is. One row per pipeline and version.',
-    '',
-    ...table(['column', 'meaning'], Object.entries(freshnessComments)),
+    // A history has the columns of its facts.
+    ...describedViews(published, sorted).flatMap((view) =>
+      view.of === 'history' ? [] : ['', `## bi.${view.name}`, '', ...section(view, published, sorted)],
+    ),
   ].join('\n')}\n`
 }
 
@@ -59,8 +49,6 @@ const questions = (marts: readonly Mart[]): string[] =>
       '',
     ])
 
-const typeOf = (column: Column): string => `${column.type}${column.nullable ? '' : ', not null'}`
-
 /** Which conditions are quick: said only where there is more than the key. */
 const lookedUpBy = ({ key, indexes }: Definition): string[] => {
   const others = indexes.map(
@@ -70,45 +58,36 @@ const lookedUpBy = ({ key, indexes }: Definition): string[] => {
   return others.length === 0 ? [] : [`Indexed by the key (${key.join(', ')}),`, `and by ${others.join('; and by ')}.`, '']
 }
 
-const factSection = (definition: Definition): string[] => [
-  `## bi.${definition.pipeline}`,
-  '',
-  `${definition.description} ${grainOf(definition)}`,
-  '',
-  `Every revision: \`bi.${definition.pipeline}_history\` (\`valid_from\`, \`valid_to\`, \`is_current\`). As believed at a moment: \`bi.${definition.pipeline}_as_of(timestamptz)\`.`,
-  '',
-  ...lookedUpBy(definition),
-  ...table(
-    ['column', 'type', 'meaning'],
-    [
-      ...definition.columns.map((column) => [column.name, typeOf(column), columnComment(column)]),
-      ...['is_final', 'restated_at', '_unit_id', '_run_id', '_revision', '_loaded_at'].map((name) => [
-        name,
-        { is_final: 'boolean', restated_at: 'timestamptz', _loaded_at: 'timestamptz', _revision: 'integer' }[name] ?? 'bigint',
-        lineageComments[name] ?? '',
-      ]),
-    ],
-  ),
-  '',
-]
-
-const martSection = (mart: Mart, definitions: readonly Definition[]): string[] => {
-  const known = definitions.flatMap(({ columns }) => columns)
-  const keys = mart.key.filter((name) => !mart.columns.has(name))
-  const told = (name: string): string => {
-    const column = known.find((one) => one.name === name)
-    return column === undefined ? '' : columnComment(column)
-  }
+const section = (view: DescribedView, definitions: readonly Definition[], marts: readonly Mart[]): string[] => {
+  const { name, about, columns } = view
+  const definition = definitions.find(({ pipeline }) => pipeline === name)
+  const mart = marts.find((one) => one.name === name)
+  if (definition === undefined)
+    return [
+      ...(mart === undefined
+        ? [about]
+        : [
+            mart.purpose,
+            '',
+            mart.grain,
+            `For example: ${mart.question}${mart.summaryOf === null ? '' : ' This view is a table, which each load keeps up to date.'}`,
+          ]),
+      '',
+      ...table(
+        ['column', 'meaning'],
+        columns.map((one) => [one.name, one.about]),
+      ),
+    ]
   return [
-    `## bi.${mart.name}`,
+    about,
     '',
-    `${mart.purpose}`,
+    `Every revision: \`bi.${name}_history\` (\`valid_from\`, \`valid_to\`, \`is_current\`). As believed at a moment: \`bi.${name}_as_of(timestamptz)\`.`,
     '',
-    mart.grain,
-    `For example: ${mart.question}${mart.summaryOf === null ? '' : ' This view is a table, which each load keeps up to date.'}`,
-    '',
-    ...table(['column', 'meaning'], [...keys.map((name) => [name, told(name)]), ...mart.columns]),
-    '',
+    ...lookedUpBy(definition),
+    ...table(
+      ['column', 'type', 'meaning'],
+      columns.map(({ type, isNullable, ...one }) => [one.name, `${type}${isNullable ? '' : ', not null'}`, one.about]),
+    ),
   ]
 }
 

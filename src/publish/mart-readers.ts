@@ -16,9 +16,6 @@ export interface MartReaders {
   restoreRights(trx: Db, name: string): Promise<void>
 }
 
-/** A pipeline's view and the marts that read it have to change together. Thrown before anything is dropped. */
-export const needsOneTransaction = new EtlError('INTERNAL', 'Marts read what changes its shape, and are published apart from it.')
-
 /** @param marts all that are published in the transaction, after what is dropped */
 export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
   const names = new Set(marts.map(({ name }) => name))
@@ -40,13 +37,6 @@ export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
       rights.delete(name)
     },
   }
-}
-
-/** For where marts are published in a transaction of their own. */
-export const noReaders: Pick<MartReaders, 'dropOf'> = {
-  dropOf: async (trx, object) => {
-    if ((await readersOf(trx, object)).length > 0) throw needsOneTransaction
-  },
 }
 
 const somebodyElses = (object: ObjectName, reader: string): EtlError =>

@@ -9,10 +9,11 @@ import { sqlStateOf } from '../db/database-error.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Maybe, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { columnComment, commentOn, joinsOf, lineageComments } from './comments.ts'
+import { commentAll, commentOn, joinsOf } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
 import { giveRights, grantsOn, replaceView } from './replace-view.ts'
 import { recordVersion, seriesOf } from './versions.ts'
+import { describedColumns } from './view-columns.ts'
 import { currentRows } from './views.ts'
 
 /** Publishes one mart when all it reads is there; returns whether it did. */
@@ -162,7 +163,6 @@ const dropMart = async (database: Database, name: string, patience: Patience): P
 const aboutOf = (mart: Mart): string => `${mart.purpose} Grain: ${mart.grain} For example: ${mart.question}`
 
 const describe = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<void> => {
-  const object = sql.table(`bi.${mart.name}`)
   const names = await columnNames(trx, `bi.${mart.name}`)
   const lacking = [...mart.columns.keys()].find((name) => !names.includes(name))
   if (lacking !== undefined)
@@ -170,14 +170,14 @@ const describe = async (trx: Db, mart: Mart, definitions: readonly Definition[])
       'DEFINITION',
       `${mart.file}: the header explains '${lacking}', which the query does not give. It gives ${names.join(', ')}. Correct one of the two; nothing of it was published.`,
     )
-  if (mart.summaryOf === null) await commentOn('view', object, aboutOf(mart)).execute(trx)
   // A column's words are those of a pipeline the mart reads, where several pipelines have the column.
-  const known = [...definitions]
+  const columns = [...definitions]
     .sort((a, b) => Number(mart.reads.includes(b.pipeline)) - Number(mart.reads.includes(a.pipeline)))
-    .flatMap(({ columns }) => columns)
-  for (const name of names) {
-    const column = known.find((one) => one.name === name)
-    const about = mart.columns.get(name) ?? (column === undefined ? lineageComments[name] : columnComment(column))
-    if (about !== undefined) await commentOn('column', sql`${object}.${sql.ref(name)}`, about).execute(trx)
-  }
+    .flatMap((one) => one.columns)
+  const described = describedColumns({ columns }, names).map((one) => ({
+    ...one,
+    about: mart.columns.get(one.name) ?? one.about,
+  }))
+  // A summary's own words came with its table: they say what it was made from.
+  await commentAll(trx, 'view', `bi.${mart.name}`, mart.summaryOf === null ? aboutOf(mart) : null, described)
 }

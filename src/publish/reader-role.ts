@@ -7,6 +7,7 @@ import { readerRole } from '../db/read-list.ts'
 import { sessionLimits } from '../db/role-statements.ts'
 import type { Lists, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
+import { inSavepoint } from './savepoint.ts'
 
 /** Makes the role where we may, and grants it what is published. Where roles are somebody else's to make, it is left out. */
 export const grantReader = async (trx: Db): Promise<void> => {
@@ -49,40 +50,26 @@ const turnOffJit = async (trx: Db): Promise<void> => {
   for (const { name } of rows) await attempt(trx, sql`alter database ${sql.id(name)} set jit = off`)
 }
 
-/** A right we may lack: what cannot be done is left to a role that may, and `docs/bi.md` says how. */
-const attempt = async (trx: Db, statement: RawBuilder<unknown>): Promise<boolean> => {
-  await sql`savepoint attempt_role`.execute(trx)
-  try {
-    await statement.execute(trx)
-    await sql`release savepoint attempt_role`.execute(trx)
-    return true
-  } catch (error) {
-    // 42501: we may not. 42704: the login is gone meanwhile.
-    if (!['42501', '42704'].includes(sqlStateOf(error)) && !isOvertaken(error)) throw error
-    await sql`rollback to savepoint attempt_role`.execute(trx)
-    return false
-  }
-}
+/** A right we may lack: what cannot be done is left to a role that may, and `docs/bi.md` says how. 42704: the login is gone meanwhile. */
+const attempt = (trx: Db, statement: RawBuilder<unknown>): Promise<unknown> =>
+  inSavepoint(
+    trx,
+    (error) => ['42501', '42704'].includes(sqlStateOf(error)) || isOvertaken(error),
+    () => statement.execute(trx),
+  )
 
 /** Another database of the server set the same of the same role at that moment; PostgreSQL has no code of its own for it. */
 const isOvertaken = (error: unknown): boolean =>
   sqlStateOf(error) === 'XX000' && messageOf(error).includes('tuple concurrently updated')
 
+/** 42501: we may not make roles. 42710, 23505: a twin just did, in another database of the same server. */
 const ensureRole = async (trx: Db): Promise<boolean> => {
   if (await roleExists(trx, readerRole)) return true
-  await sql`savepoint make_role`.execute(trx)
-  try {
+  const isForeseen = (error: unknown): boolean => ['42501', '42710', '23505'].includes(sqlStateOf(error))
+  await inSavepoint(trx, isForeseen, async () => {
     await sql`create role ${sql.id(readerRole)} nologin`.execute(trx)
     for (const [name, value] of Object.entries(sessionLimits.reader))
       await sql`alter role ${sql.id(readerRole)} set ${sql.raw(name)} = ${sql.lit(value)}`.execute(trx)
-    await sql`release savepoint make_role`.execute(trx)
-    return true
-  } catch (error) {
-    await sql`rollback to savepoint make_role`.execute(trx)
-    const code = (error as { code?: string }).code
-    // 42501: we may not make roles. 42710, 23505: a twin just did, in another database of the same server.
-    if (code === '42501') return false
-    if (code === '42710' || code === '23505') return true
-    throw error
-  }
+  })
+  return roleExists(trx, readerRole)
 }

@@ -1,9 +1,9 @@
 // Replaces a view only where it differs, keeps the rights given on it, and never takes it away. What bi holds before and after says what a migration changed.
 import { type RawBuilder, sql } from 'kysely'
+import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import type { Maybe, Texts } from '../db/typed-row.ts'
-
-const codeOf = (error: unknown): string => (error as { code?: string }).code ?? ''
+import { inSavepoint } from './savepoint.ts'
 
 /**
  * Leaves an equal view alone, because replacing it would wait for its readers. Replaces in place where columns were only added at the end; else
@@ -17,20 +17,18 @@ export const replaceView = async (
 ): Promise<void> => {
   const view = sql.table(`bi.${name}`)
   if (await isSame(trx, name, query)) return
-  await sql`savepoint replace_view`.execute(trx)
-  try {
-    await sql`create or replace view ${view} as ${query}`.execute(trx)
-    await sql`release savepoint replace_view`.execute(trx)
-  } catch (error) {
-    // 42P16: the columns are others than before.
-    if (codeOf(error) !== '42P16') throw error
-    await sql`rollback to savepoint replace_view`.execute(trx)
-    const grants = await grantsOn(trx, name)
-    await before?.()
-    await sql`drop view ${view}`.execute(trx)
-    await sql`create view ${view} as ${query}`.execute(trx)
-    await giveRights(trx, name, grants)
-  }
+  // 42P16: the columns are others than before.
+  const replaced = await inSavepoint(
+    trx,
+    (error) => sqlStateOf(error) === '42P16',
+    () => sql`create or replace view ${view} as ${query}`.execute(trx),
+  )
+  if (replaced !== null) return
+  const grants = await grantsOn(trx, name)
+  await before?.()
+  await sql`drop view ${view}`.execute(trx)
+  await sql`create view ${view} as ${query}`.execute(trx)
+  await giveRights(trx, name, grants)
 }
 
 /** On a table or view in bi. */

@@ -117,15 +117,6 @@ export const seriesOf = async (trx: Db, definition: Definition): Promise<Series>
   }
 }
 
-/** Whether readers would see another version of any pipeline than they do. */
-export const changesVersion = async (db: Db, definitions: readonly Definition[]): Promise<boolean> => {
-  const published = definitions.filter(({ publish }) => publish)
-  const { rows } = await sql`select 1 from etl.published_now n
-    join unnest(${published.map(({ pipeline }) => pipeline)}::text[], ${published.map(({ version }) => version)}::integer[]) as w (pipeline, version)
-      on w.pipeline = n.pipeline where w.version <> n.version`.execute(db)
-  return rows.length > 0
-}
-
 type TableColumns = NonNullable<Awaited<ReturnType<typeof tableOf>>>
 
 /** null: it is gone. */

@@ -1,20 +1,23 @@
-// Views of bi and their columns as the definitions and the marts' headers tell them, for documents that are made without a database.
+// Views of bi and their columns as the definitions and the marts' headers tell them: for the catalog, and for documents that are made without a database.
 import type { Mart } from '../core/mart.ts'
-import type { Definition } from '../core/types.ts'
+import type { Column, Definition } from '../core/types.ts'
 import { columnComment, dimensionWords, freshnessComments, grainOf, lineageComments } from './comments.ts'
 import { historyColumns, viewColumns } from './views.ts'
 
 /** A table or view of bi in words. */
 export interface DescribedView {
   readonly name: string
+  readonly kind: 'table' | 'view'
+  readonly of: 'facts' | 'history' | 'mart' | 'dimension' | 'freshness'
   readonly about: string
   readonly columns: readonly DescribedColumn[]
 }
 
 /** A type of PostgreSQL; null: unknown. */
-interface DescribedColumn {
+export interface DescribedColumn {
   readonly name: string
   readonly type: string | null
+  readonly isNullable: boolean
   readonly about: string
 }
 
@@ -32,31 +35,43 @@ const lineageTypes: Readonly<Record<string, string>> = {
   _loaded_at: 'timestamptz',
 }
 
-/** Columns of a fact or its history, by their names. */
-const columnsOf = ({ columns }: Definition, names: readonly string[]): DescribedColumn[] =>
+/** Columns by their names: the definition's own, and those that every table or view has. */
+export const describedColumns = (
+  { columns }: { readonly columns: readonly Column[] },
+  names: readonly string[],
+): DescribedColumn[] =>
   names.map((name) => {
     const own = columns.find((column) => column.name === name)
     return own === undefined
-      ? { name, type: lineageTypes[name] ?? null, about: lineageComments[name] ?? '' }
-      : { name, type: own.type, about: columnComment(own) }
+      ? { name, type: lineageTypes[name] ?? null, isNullable: true, about: lineageComments[name] ?? '' }
+      : { name, type: own.type, isNullable: own.nullable, about: columnComment(own) }
   })
 
 /** Facts with their histories, marts, dimensions and freshness; a mart's columns are those its header explains, its key, and those its grain names. */
 export const describedViews = (definitions: readonly Definition[], marts: readonly Mart[]): readonly DescribedView[] => {
   const published = definitions.filter(({ publish }) => publish)
-  const facts = published.map((definition) => ({
-    name: definition.pipeline,
-    about: `${definition.description} ${grainOf(definition)}`,
-    columns: columnsOf(definition, viewColumns(definition)),
-  }))
-  const histories = published.map((definition) => ({
-    name: `${definition.pipeline}_history`,
-    about: `Every revision of bi.${definition.pipeline}, ended ones included.`,
-    columns: columnsOf(definition, historyColumns(definition)),
-  }))
-  const others = dimensionWords(published).map(({ name, about, columns }) => ({ name, about, columns: said(columns) }))
-  const freshness = {
+  const facts = published.map((definition): DescribedView => {
+    const about = `${definition.description} ${grainOf(definition)}`
+    return {
+      name: definition.pipeline,
+      kind: 'view',
+      of: 'facts',
+      about,
+      columns: describedColumns(definition, viewColumns(definition)),
+    }
+  })
+  const histories = published.map((definition): DescribedView => {
+    const about = `Every revision of bi.${definition.pipeline}, ended ones included.`
+    const columns = describedColumns(definition, historyColumns(definition))
+    return { name: `${definition.pipeline}_history`, kind: 'view', of: 'history', about, columns }
+  })
+  const others = dimensionWords(published).map(
+    ({ name, about, columns }): DescribedView => ({ name, kind: 'table', of: 'dimension', about, columns: said(columns) }),
+  )
+  const freshness: DescribedView = {
     name: 'freshness',
+    kind: 'view',
+    of: 'freshness',
     about: 'How fresh each pipeline is. One row per pipeline and version.',
     columns: said(freshnessComments),
   }
@@ -66,16 +81,17 @@ export const describedViews = (definitions: readonly Definition[], marts: readon
 }
 
 const said = (columns: Readonly<Record<string, string>>): DescribedColumn[] =>
-  Object.entries(columns).map(([name, about]) => ({ name, type: typeOf(name, about), about }))
+  Object.entries(columns).map(([name, about]) => ({ name, type: typeOf(name, about), isNullable: true, about }))
 
 const martView = (mart: Mart, known: ReadonlyMap<string, DescribedColumn>, explained: ReadonlySet<string>): DescribedView => {
   const inGrain = (mart.grain.split(/[.:;]| in which/)[0] ?? '').match(/\b[a-z_][a-z0-9_]*\b/g) ?? []
   const names = [...mart.key, ...inGrain.filter((name) => known.has(name) || explained.has(name)), ...mart.columns.keys()]
-  const columns = [...new Set(names)].map((name): DescribedColumn => {
+  const columns = [...new Set(names)].flatMap((name): DescribedColumn[] => {
     const about = mart.columns.get(name)
-    return about === undefined ? (known.get(name) ?? { name, type: null, about: '' }) : { name, type: typeOf(name, about), about }
+    return about !== undefined ? said({ [name]: about }) : [known.get(name) ?? { name, type: null, isNullable: true, about: '' }]
   })
-  return { name: mart.name, about: `${mart.purpose} ${mart.grain}`, columns }
+  const kind = mart.summaryOf === null ? 'view' : 'table'
+  return { name: mart.name, kind, of: 'mart', about: `${mart.purpose} ${mart.grain}`, columns }
 }
 
 /** Only times must be known as such: comments say them in the same words. */

@@ -79,7 +79,7 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
       }
     if (fiscalYearFrom !== null) await setFiscalYear(database, fiscalYearFrom)
     // Recorded where they are published: a load that sees the one must see the other, or rows of it would lack in a new summary.
-    const marts = made ?? (await publish(database, definitions, files, { ...patience, onMarts: recordMarts }))
+    const marts = made ?? (await publish(database, definitions, files, patience, recordMarts))
     const { removed, kept } = await removeMarts(database, files, patience)
     const ofValues = await publishAttributes(database, attributes, definitions)
     await analyzeChanged(database, definitions)

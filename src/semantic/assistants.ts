@@ -1,5 +1,6 @@
 // What an assistant reads first, llms.txt: rules, pages, commands, pipelines and metrics.
 import { type SemanticModel, type Subject, windowOf } from '../definition/semantic.ts'
+import { table } from '../publish/dictionary.ts'
 import { formulaWords } from './explain.ts'
 import { additivity } from './formula.ts'
 
@@ -58,9 +59,6 @@ export const llmsText = ({ model, commands, pipelines }: AssistantWords): string
     .join('\n')
     .trimEnd()}\n`
 
-const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
-const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`
-
 /** Metrics that other tools are not given. */
 const elsewhere = ({ metrics }: Subject): string[] => {
   const names = [...metrics.values()].flatMap((metric) => (windowOf(metric) === null ? [] : [metric.name]))
@@ -80,27 +78,27 @@ export const metricsChapter = ({ subjects }: SemanticModel): string =>
       '',
       `${subject.about} View \`bi.${subject.view}\`.`,
       '',
-      row('metric', 'meaning', 'unit', 'formula', 'does not add up over'),
-      row('---', '---', '---', '---', '---'),
-      ...[...subject.metrics.values()].map((metric) =>
-        row(
+      ...table(
+        ['metric', 'meaning', 'unit', 'formula', 'does not add up over'],
+        [...subject.metrics.values()].map((metric) => [
           metric.name,
           metric.about,
           metric.unit,
-          formulaWords(metric.formula) + (metric.where === null ? '' : `, where ${metric.where}`),
+          formulaWords(metric),
           metric.formula.kind === 'ratio' && metric.neverOver.size > 0
             ? 'as its two sums'
             : [...metric.neverOver.keys()].join(', '),
-        ),
+        ]),
       ),
       ...elsewhere(subject),
       '',
-      row('dimension', 'meaning', 'does a metric add up over it?'),
-      row('---', '---', '---'),
-      ...[...subject.dimensions.values()].map(({ name, about }) => {
-        const [first] = [...subject.metrics.values()].filter(({ neverOver }) => !neverOver.has(name))
-        return row(name, about, first === undefined ? 'does not add up' : (additivity(first, subject)[name] ?? ''))
-      }),
+      ...table(
+        ['dimension', 'meaning', 'does a metric add up over it?'],
+        [...subject.dimensions.values()].map(({ name, about }) => {
+          const [first] = [...subject.metrics.values()].filter(({ neverOver }) => !neverOver.has(name))
+          return [name, about, first === undefined ? 'does not add up' : (additivity(first, subject)[name] ?? '')]
+        }),
+      ),
       '',
     ]),
   ]

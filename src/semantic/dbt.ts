@@ -2,7 +2,8 @@
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { SemanticModel, Subject } from '../definition/semantic.ts'
-import { columnComment, dimensionWords, grainOf } from '../publish/comments.ts'
+import { columnComment, grainOf } from '../publish/comments.ts'
+import { describedViews } from '../publish/view-columns.ts'
 import { attributeModels, attributeTables, fiscalModel, metricsOfSubject, semanticModel, type Yaml } from './dbt-metrics.ts'
 import { madeBy, yamlFile } from './yaml-text.ts'
 
@@ -136,19 +137,16 @@ const sourcesYaml = (published: readonly Definition[], marts: readonly Mart[]): 
         schema: 'bi',
         tables: [
           ...published.map(factTable),
-          ...dimensionWords(published).map(({ name, about, columns }) => ({
-            name,
-            description: plainWords(about),
-            columns: Object.entries(columns).map(([column, text], at) => ({
-              ...columnOf(column, text),
-              data_tests: at === 0 ? ['unique', 'not_null'] : undefined,
+          ...describedViews(published, marts)
+            .filter(({ of }) => of === 'dimension' || of === 'mart')
+            .map(({ of, name, about, columns }) => ({
+              name,
+              description: plainWords(about),
+              columns: columns.map((column, at) => ({
+                ...columnOf(column.name, column.about),
+                data_tests: of === 'dimension' && at === 0 ? ['unique', 'not_null'] : undefined,
+              })),
             })),
-          })),
-          ...marts.map((mart) => ({
-            name: mart.name,
-            description: plainWords(`${mart.purpose} ${mart.grain}`),
-            columns: [...mart.columns].map(([column, text]) => columnOf(column, text)),
-          })),
         ],
       },
     ],

@@ -32,8 +32,10 @@ const lineOf = (metric: Metric, subject: Subject) => ({
   never_over: [...metric.neverOver.keys()],
 })
 
-/** `sum of clicks`, `visits / visitors` (of the sums). */
-export const formulaWords = (formula: Formula): string => {
+/** `sum of clicks`, `visits / visitors` (of the sums), with its condition. */
+export const formulaWords = ({ formula, where }: Metric): string => wordsOf(formula) + (where === null ? '' : `, where ${where}`)
+
+const wordsOf = (formula: Formula): string => {
   if (formula.kind === 'ratio') return `${formula.of} / ${formula.to}`
   if (formula.kind === 'mean') return `average of ${formula.of} weighted by ${formula.weight}`
   if (formula.kind === 'quantile')
@@ -53,7 +55,7 @@ export const explainMetric = (model: SemanticModel, name: string) => {
   return {
     ...lineOf(metric, subject),
     format: metric.format,
-    formula: formulaWords(metric.formula) + (metric.where === null ? '' : `, where ${metric.where}`),
+    formula: formulaWords(metric),
     formula_sql: formulaSql(metric, subject),
     /** NULL instead of a wrong sum, whatever rows meet; null: it needs other rows of the answer. */
     guarded_sql: windowOf(metric) === null ? guardedSql(metric, subject) : null,

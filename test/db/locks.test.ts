@@ -158,9 +158,9 @@ describe('a change of shape behind a reader', () => {
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
     await expect(giving).rejects.toThrow(
-      /Could not publish bi\.keywords within 4 seconds: .*application weekly dashboard, in a transaction since 2.*Nothing of it/s,
+      /Could not publish the views of bi within 4 seconds: .*application weekly dashboard, in a transaction since 2.*Nothing of it/s,
     )
-    expect(said.join()).toMatch(/Waiting to publish bi\.keywords: .*weekly dashboard/)
+    expect(said.join()).toMatch(/Waiting to publish the views of bi: .*weekly dashboard/)
     expect(slowest).toBeLessThan(2_500)
     const { rows } = await other.query(
       `select 1 from information_schema.columns where table_schema = 'bi' and table_name = 'keywords' and column_name = 'serp_features'`,
