@@ -5,34 +5,19 @@ import { type WholeWindow, wholeWindow } from '../ledger/windows.ts'
 import { isClosed, type PlanContext } from './plan-context.ts'
 import type { PlanWindow } from './frames.ts'
 
-export interface Tally {
-  done: number
-  held: number
-  notPublished: number
-}
+export type CountedWindows = ReturnType<typeof countWindows>
 
-export interface CountedWindows {
-  readonly tally: Tally
+export const countWindows = (context: PlanContext) => {
+  const tally = { done: 0, held: 0, notPublished: 0 }
   /** Windows in which nothing was found to be asked for, joined or held. */
-  readonly complete: readonly PlanWindow[]
-  /** Units that jobs there are ask for. */
-  readonly joined: readonly { readonly window: PlanWindow; readonly cells: number }[]
-  /** Whether the window is known to need nothing; then it is counted as a whole. @param refresh which of its loaded units are asked for again */
-  skip(db: Db, window: PlanWindow, refresh: Refresh, vouched: boolean): Promise<boolean>
-  /** @param vouched whether a sample vouched for its loaded units: with `due` loaded units that owe nothing are else left out */
-  add(window: PlanWindow, counts: readonly CellCount[], vouched: boolean): void
-}
-
-export const countWindows = (context: PlanContext): CountedWindows => {
-  const tally: Tally = { done: 0, held: 0, notPublished: 0 }
   const complete: PlanWindow[] = []
-  const joined: { window: PlanWindow; cells: number }[] = []
+  /** Units that jobs there are ask for. */
+  const joined: { readonly window: PlanWindow; readonly cells: number }[] = []
   const countsDone = context.scope.mode === 'range'
   return {
-    tally,
-    complete,
-    joined,
-    skip: async (db, window, refresh, isVouched) => {
+    ...{ tally, complete, joined },
+    /** Whether the window is known to need nothing; then it is counted as a whole. @param refresh which of its loaded units are asked for again */
+    skip: async (db: Db, window: PlanWindow, refresh: Refresh, isVouched: boolean): Promise<boolean> => {
       if (isClosed(context, window)) {
         if (countsDone) tally.done += context.states.get(window.from)?.closedUnits ?? 0
         return true
@@ -42,13 +27,14 @@ export const countWindows = (context: PlanContext): CountedWindows => {
       if (isVouched) tally.done += whole.units
       return true
     },
-    add: (window, counts, vouched) => {
+    /** @param isVouched whether a sample vouched for its loaded units: with `due` loaded units that owe nothing are else left out */
+    add: (window: PlanWindow, counts: readonly CellCount[], isVouched: boolean): void => {
       if (counts.every(({ decision }) => decision === 'done')) complete.push(window)
       for (const { decision, cells } of counts) {
         if (decision === 'held') tally.held += cells
         if (decision === 'not-published') tally.notPublished += cells
         if (decision === 'join') joined.push({ window, cells })
-        if (decision === 'done' && (countsDone || vouched)) tally.done += cells
+        if (decision === 'done' && (countsDone || isVouched)) tally.done += cells
       }
     },
   }

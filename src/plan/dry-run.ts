@@ -3,22 +3,21 @@ import { asksOf } from '../core/asks.ts'
 import { sum } from '../core/counted.ts'
 import { unitsToCome } from '../core/forecast.ts'
 import { creditsFor, type CreditRange, priceWords, times } from '../core/learned-price.ts'
-import type { Definition, IsoDate } from '../core/types.ts'
+import type { Definition } from '../core/types.ts'
 import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/window.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
 import { cappedUnits } from '../ledger/loads.ts'
 import { type PastTimes, rowsAsked } from '../ledger/prices.ts'
-import type { PlanChanges } from '../ledger/plan-changes.ts'
 import type { Scope } from './frames.ts'
 import { type NightVerdict, isDearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
-import { type HigherLimit, type OlderMonths, offerHigher, offerOlder } from './older-months.ts'
+import { offerHigher, offerOlder } from './older-months.ts'
 import { doneWithin } from './pace-backfill.ts'
 import { sourceOf } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 import { pagePrices, type Prices, priceReports, type ReportToPrice } from './price.ts'
 import { withLists, withReadFiles } from './query-lists.ts'
-import { type Found, type FoundJob, type IdleUnits, wouldPlan } from './would-plan.ts'
+import { type Found, type FoundJob, wouldPlan } from './would-plan.ts'
 
 /** A report, or the walks of one window. */
 export interface PreviewJob {
@@ -42,73 +41,19 @@ export interface PreviewJob {
   readonly approved: boolean
 }
 
-/** What waits for a person's word. */
-export interface Waiting {
-  readonly units: number
-  readonly reports: number
-  readonly credits: number
-}
-
-/** What is known of a pipeline as a whole. Errors are fractions; null: nothing was loaded twice yet. */
-export interface PreviewPipeline extends IdleUnits {
-  readonly pipeline: string
-  readonly account: string
-  readonly rowsError: number | null
-  readonly quotaError: number | null
-  /** At the pace of the rate limit and of earlier answers; without those it is the least it can take. */
-  readonly seconds: number
-  readonly changes: PlanChanges
-  /** null: it has no guard, or buys no reports. */
-  readonly verdict: NightVerdict | null
-  /** A range that costs more than a night may: at a terminal a person is asked. */
-  readonly isDear: boolean
-  /** Since an earlier night, or an earlier command. */
-  readonly waiting: Waiting & { readonly priced: boolean }
-  /** What was approved and not bought yet. */
-  readonly backlog: Waiting
-  /** What its pages cost, in words; null: it has none, they are free, or unknown. */
-  readonly price: string | null
-  /** Credits spent or reserved this month (UTC). */
-  readonly spent: number
-  readonly accountSpent: number
-  /** Credits a month; null: no limit. */
-  readonly budget: number | null
-  readonly accountBudget: number | null
-  /** Credits this pipeline will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
-  readonly forecast: number | null
-  /** First and last day of the month that is meant. */
-  readonly month: { readonly from: IsoDate; readonly last: IsoDate }
-  /** Where the service counts by another method of late: the months before, anew. */
-  readonly older: readonly OlderMonths[]
-  /** Where answers were cut at their limit: what a higher one would cost; null: none was. */
-  readonly capped: HigherLimit | null
-  /** The day the last report can be bought as budgets are; null: today, or never. */
-  readonly doneOn: IsoDate | null
-}
-
-export interface Preview {
-  readonly jobs: readonly PreviewJob[]
-  readonly pipelines: readonly PreviewPipeline[]
-  /** Free requests made to find this out. */
-  readonly asked: number
-  /** Reports whose price the service named, of those to be bought. */
-  readonly priced: number
-}
+/** What is known of a pipeline as a whole. */
+export type PreviewPipeline = Preview['pipelines'][number]
+export type Preview = Awaited<ReturnType<typeof previewRun>>
 
 /** Reports whose price the service is asked for, over all pipelines; the others are as dear by the unit. */
 const mostPriced = 50
 
 /** Calls nothing but what the service answers for free, 50 times at most; where it has no such way, this warehouse's own past decides. */
-export const previewRun = async (
-  runtime: PlanRuntime,
-  definitions: readonly Definition[],
-  scope: Scope,
-  signal: AbortSignal,
-): Promise<Preview> => {
+export const previewRun = async (runtime: PlanRuntime, definitions: readonly Definition[], scope: Scope, signal: AbortSignal) => {
   let asked = 0
   let said = 0
   const jobs: PreviewJob[] = []
-  const pipelines: PreviewPipeline[] = []
+  const pipelines: ReturnType<typeof aboutPipeline>[] = []
   const read: Definition[] = []
   for (const written of withReadFiles(runtime, definitions)) read.push(await withLists(runtime, written, null))
   const plans = new Map<Definition, Found>()
@@ -137,9 +82,15 @@ export const previewRun = async (
     const mine = withLooks(of)
     jobs.push(...mine)
     const capped = cut.find(({ pipeline }) => pipeline === definition.pipeline)
-    pipelines.push({ ...aboutPipeline(runtime, of, mine), capped: offerHigher(definition, capped, limit, price) })
+    pipelines.push(aboutPipeline(runtime, of, mine, offerHigher(definition, capped, limit, price)))
   }
-  return { jobs, pipelines, asked, priced: said }
+  return {
+    ...{ jobs, pipelines },
+    /** Free requests made to find this out. */
+    asked,
+    /** Reports whose price the service named, of those to be bought. */
+    priced: said,
+  }
 }
 
 /** Those that ask the same of the same dimensions may serve each other. */
@@ -154,22 +105,13 @@ const unitsOf = (jobs: readonly FoundJob[]): UnitsToBuy[] => jobs.filter(({ isPl
 
 const nothing: CreditRange = { low: 0, high: 0, likely: 0 }
 
-/** What pages cost, as bills have it. */
-interface WalkPrice {
-  /** Of one unit; null: unknown. */
-  readonly unit: CreditRange | null
-  /** Of a look at one record. */
-  readonly look: CreditRange | null
-  /** In words; null: not known. */
-  readonly words: string | null
-}
-
-/** null: it is of reports. */
-const walkPrice = async (runtime: PlanRuntime, definition: Definition): Promise<WalkPrice | null> => {
+/** What pages cost, as bills have it; null: it is of reports. */
+const walkPrice = async (runtime: PlanRuntime, definition: Definition) => {
   const source = sourceOf(runtime, definition)
   if (source.kind === 'report') return null
   if (source.billing === undefined) return { unit: nothing, look: nothing, words: null }
   const { known, unit } = await pagePrices(runtime.database.kysely, runtime, { definition, source })
+  /** Of a look at one record. */
   const look = creditsFor(known, { rowsAsked: 1, rows: 1, metrics: 1, values: 1 })
   return { unit, look, words: priceWords(known) }
 }
@@ -180,8 +122,7 @@ interface Previewed {
   readonly found: Found
   readonly prices: Prices
   readonly verdict: NightVerdict | null
-  /** null: it is of reports. */
-  readonly walk: WalkPrice | null
+  readonly walk: Awaited<ReturnType<typeof walkPrice>>
   readonly asked: ReturnType<typeof rowsAsked>
 }
 
@@ -245,7 +186,12 @@ const priced = (unit: CreditRange | null, units: number): Pick<PreviewJob, 'quot
 const reportRequests = (isPriced: boolean, isBought: boolean, isHere: boolean): number =>
   isHere ? 0 : isBought ? 2 : isPriced ? 4 : 3
 
-const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly PreviewJob[]): Omit<PreviewPipeline, 'capped'> => {
+const aboutPipeline = (
+  runtime: PlanRuntime,
+  of: Previewed,
+  jobs: readonly PreviewJob[],
+  capped: ReturnType<typeof offerHigher>,
+) => {
   const { definition, found, prices, verdict, walk } = of
   const { past, idle, changes, waiting, backlog, spent, nowMs } = found
   const allowance = runtime.allowance(definition)
@@ -264,32 +210,43 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
   return {
     pipeline: definition.pipeline,
     account: definition.account,
-    rowsError: past.rowsError,
-    quotaError: past.quotaError,
+    /** Fractions; null: nothing was loaded twice yet. */
+    ...{ rowsError: past.rowsError, quotaError: past.quotaError },
+    /** At the pace of the rate limit and of earlier answers; without those it is the least it can take. */
     seconds: secondsOf(now, found.times, definition.limits.concurrency, allowance.requestsPerSecond),
     ...idle,
     changes,
+    /** null: it has no guard, or buys no reports. */
     verdict,
+    /** A range that costs more than a night may: at a terminal a person is asked. */
     isDear: walk === null && found.guard.mode === 'range' && isDearRange(found.guard, credits, perUnit ?? 1),
-    waiting: { ...sumOf(waiting), priced: waiting.every(({ priced }) => priced) },
+    /** For a person's word, since an earlier night or an earlier command. */
+    waiting: {
+      units: sum(waiting, ({ units }) => units),
+      reports: sum(waiting, ({ reports }) => reports),
+      credits: sum(waiting, (one) => one.credits),
+      priced: waiting.every(({ priced }) => priced),
+    },
+    /** What was approved and not bought yet. */
     backlog,
+    /** What its pages cost, in words; null: it has none, they are free, or unknown. */
     price: walk?.words ?? null,
-    spent: spent.pipeline.month,
-    accountSpent: spent.account.month,
-    budget: definition.limits.quotaPerMonth,
-    accountBudget: allowance.budget.perMonth,
+    /** Credits spent or reserved this month (UTC). */
+    ...{ spent: spent.pipeline.month, accountSpent: spent.account.month },
+    /** Credits a month; null: no limit. */
+    ...{ budget: definition.limits.quotaPerMonth, accountBudget: allowance.budget.perMonth },
+    /** Credits this pipeline will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
     forecast: isKnown ? Math.round(spent.pipeline.month + credits + toCome) : null,
+    /** First and last day of the month that is meant. */
     month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
+    /** Where the service counts by another method of late: the months before, anew. */
     older: found.breaks.flatMap((one) => offerOlder(definition, one, perUnit) ?? []),
+    /** Where answers were cut at their limit: what a higher one would cost; null: none was. */
+    capped,
+    /** The day the last report can be bought as budgets are; null: today, or never. */
     doneOn: doneWithin(definition, allowance.budget, spent, toBuy, today),
   }
 }
-
-const sumOf = (all: readonly Waiting[]): Waiting => ({
-  units: sum(all, ({ units }) => units),
-  reports: sum(all, ({ reports }) => reports),
-  credits: sum(all, ({ credits }) => credits),
-})
 
 /** Requests at the slower of the rate limit and earlier answers; reports are made beside each other, so one's time is added. */
 const secondsOf = (jobs: readonly PreviewJob[], times: PastTimes, concurrency: number, perSecond: number): number => {

@@ -1,4 +1,5 @@
 // The guard at work: what of a plan may be bought now, and what waits for a person's word (promise 13).
+import { createHash } from 'node:crypto'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
@@ -15,11 +16,10 @@ import {
 } from '../ledger/approvals.ts'
 import { trimApproved } from '../ledger/approved-jobs.ts'
 import type { AskReason } from '../ledger/candidates.ts'
-import { lockPipeline } from '../ledger/pipelines.ts'
 import type { BoxToMake, Ruling } from '../ledger/register-jobs.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { sliceValues } from '../ledger/slices.ts'
-import { guardDigest, type NightVerdict, guardFacts, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
+import { type NightVerdict, guardFacts, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
 import { type PlanContext, recorder } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 import { pagePrices, type Prices, priceReports, pricedUnits } from './price.ts'
@@ -35,33 +35,31 @@ export interface NightGuard {
 
 const free = { held: [], approvalId: null, allowed: [] } as const
 
-const buysAll = (credits: number | null): NightGuard => ({ rule: async () => ({ ...free, credits }), holds: () => false })
+/** Nothing is held. */
+export const buysAll = (credits: number | null): NightGuard => ({ rule: async () => ({ ...free, credits }), holds: () => false })
 
 /** Reports whose price a night asks for, where it asks at all. */
 const mostPricedANight = 5
 
-export const digestOf = ({ definition, pipeline, limits }: PlanContext): string =>
-  guardDigest({ generation: pipeline.generation, rule: definition.guard, limits })
+/** Of all that decides what is held: where it differs, what waits is planned anew. */
+const digestOf = ({ definition, pipeline, limits }: PlanContext): string =>
+  createHash('sha256')
+    .update(JSON.stringify({ generation: pipeline.generation, rule: definition.guard, limits }))
+    .digest('hex')
 
 /** What was held is planned anew where lists, limits or the guard have changed, or a person names its months; what was approved loses values that left. */
 export const dissolveStale = async (context: PlanContext): Promise<void> => {
-  const { step, frame, scope, windows, signal } = context
+  const { locked, frame, scope, windows } = context
   const { pipelineId } = frame
   const [first, last] = [windows[0], windows.at(-1)]
   const range = scope.mode === 'range' && first !== undefined && last !== undefined ? { from: first.from, to: last.to } : null
-  for (let gone = 1; gone > 0; ) {
-    signal.throwIfAborted()
-    gone = await step(async (trx) => {
-      await lockPipeline(trx, pipelineId)
+  for (let gone = 1; gone > 0; )
+    gone = await locked(async (trx) => {
       if (range !== null) return dissolveHeld(trx, pipelineId, range)
       const waiting = await waitingApproval(trx, pipelineId, 'night')
       return waiting === null || waiting.digest === digestOf(context) ? 0 : dissolveHeld(trx, pipelineId, { kind: 'night' })
     })
-  }
-  await step(async (trx) => {
-    await lockPipeline(trx, pipelineId)
-    await trimApproved(trx, pipelineId)
-  })
+  await locked((trx) => trimApproved(trx, pipelineId))
 }
 
 /** Who starts a run with `--yes`, or says yes at the terminal, approves what waits already. */
@@ -74,13 +72,8 @@ export const approveWaiting = async (
   await step((trx) => approveIn(trx, frame.pipelineId, by))
 }
 
-/** What a unit of the plan costs; null: unknown. */
-export interface UnitPrice {
-  /** As it was so far. */
-  readonly past: () => Promise<number | null>
-  /** By the service's own word, where that is free to ask for. */
-  readonly now: () => Promise<number | null>
-}
+/** What a unit of the plan costs; null: unknown. @param isAsked whether the service is asked where that is free; else it costs what it did so far */
+type UnitPrice = (isAsked: boolean) => Promise<number | null>
 
 /** Asks for prices only where something could be held. */
 export const guardPlan = async (
@@ -92,9 +85,10 @@ export const guardPlan = async (
   const { definition, scope } = context
   const rule = definition.guard
   if (units.length === 0) return buysAll(null)
-  const isAsked = scope.mode === 'due' && units.some(({ wantedBy }) => wantedBy === 'beyond')
-  if (rule === null || (rule.creditsPerNight === null && !isAsked)) return buysAll(await price.past())
-  return guarding(context, units, (await price.now()) ?? (await price.past()), consent.approvedBy)
+  const isBeyond = scope.mode === 'due' && units.some(({ wantedBy }) => wantedBy === 'beyond')
+  const mayHold = rule !== null && (rule.creditsPerNight !== null || isBeyond)
+  const credits = await price(mayHold)
+  return mayHold ? guarding(context, units, credits, consent.approvedBy) : buysAll(credits)
 }
 
 /**
@@ -155,38 +149,27 @@ const toApprove = (context: PlanContext, { allowed }: NightVerdict, held: readon
 }
 
 /** What was held is counted once all of it is there. */
-export const settleApproval = async ({ step, frame }: PlanContext, { holds }: NightGuard): Promise<void> => {
-  if (!holds()) return
-  await step(async (trx) => {
-    await lockPipeline(trx, frame.pipelineId)
-    await countApproval(trx, frame.pipelineId)
-  })
+export const settleApproval = async ({ locked, frame }: PlanContext, { holds }: NightGuard): Promise<void> => {
+  if (holds()) await locked((trx) => countApproval(trx, frame.pipelineId))
 }
 
 /** Of a walk, as bills have it: as many pages as units took so far. */
-export const pagePrice = (runtime: PlanRuntime, context: PlanContext): UnitPrice => {
-  const isFree = context.source.billing === undefined
-  const unit = async () => (await pagePrices(runtime.database.kysely, runtime, context)).unit
-  const past = async (): Promise<number | null> => (isFree ? 0 : ((await unit())?.likely ?? null))
-  return { past, now: past }
-}
+export const pagePrice =
+  (runtime: PlanRuntime, context: PlanContext): UnitPrice =>
+  async () =>
+    context.source.billing === undefined
+      ? 0
+      : ((await pagePrices(runtime.database.kysely, runtime, context)).unit?.likely ?? null)
 
-export const reportPrice = (
-  runtime: PlanRuntime,
-  context: PlanContext,
-  steps: readonly (readonly Task[])[],
-  packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>,
-): UnitPrice => ({
-  past: async () => (await pricedUnits(runtime.database.kysely, runtime, context)).quota,
-  now: async () => (await nightPrices(runtime, context, steps, packed)).perUnit,
-})
+export const reportPrice =
+  (runtime: PlanRuntime, context: PlanContext, ...packing: Packing): UnitPrice =>
+  async (isAsked) =>
+    (isAsked ? (await nightPrices(runtime, context, ...packing)).perUnit : null) ??
+    (await pricedUnits(runtime.database.kysely, runtime, context)).quota
 
-const nightPrices = async (
-  runtime: PlanRuntime,
-  context: PlanContext,
-  steps: readonly (readonly Task[])[],
-  packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>,
-): Promise<Prices> => {
+type Packing = [steps: readonly (readonly Task[])[], packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>]
+
+const nightPrices = async (runtime: PlanRuntime, context: PlanContext, ...[steps, packed]: Packing): Promise<Prices> => {
   const { definition, frame, signal } = context
   const { kysely } = runtime.database
   const requests: RequestRecord[] = []

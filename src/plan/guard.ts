@@ -1,27 +1,22 @@
 // What a night may buy without a person's word, from what was bought of late, what waits already, and the price of tonight; docs/internals/decisions/0008-the-price-before-the-night.md says why so.
 // Which units are beyond the usual: `beyondReasons` in ledger/candidates.ts; what counts as bought of late: `pastNights` in ledger/guard-usual.ts.
-import { createHash } from 'node:crypto'
 import type { GuardRule } from '../core/types.ts'
 import { type Unasked, type PastNights, pastNights, type WantedBy } from '../ledger/guard-usual.ts'
-import type { PackLimits } from './pack.ts'
 import type { Db } from '../db/tables.ts'
-import { type WaitingApproval, waitingApproval } from '../ledger/approvals.ts'
+import { waitingApproval } from '../ledger/approvals.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { PlanContext } from './plan-context.ts'
 import { unitsOfReport } from './price.ts'
 
-export interface NightPrice {
+/** Credits: what nights bought so far by themselves, and what is about to be bought. */
+export interface NightPrice extends Pick<PastNights, 'pipeline' | 'account'> {
   readonly rule: GuardRule
-  /** Credits of what every night buys: the new month of values that are held, restated months, what was not finished. */
+  /** What every night buys: the new month of values that are held, restated months, what was not finished. */
   readonly usual: number
-  /** Credits of new values, older months and changed definitions. */
+  /** New values, older months and changed definitions. */
   readonly unusual: number
-  /** Credits of what waits for approval already. */
   readonly waiting: number
-  /** What nights bought so far by themselves, of the pipeline and of its account. */
-  readonly pipeline: Unasked
-  readonly account: Unasked
-  /** Credits of one report of this pipeline. */
+  /** Of one report of this pipeline. */
   readonly report: number
 }
 
@@ -52,13 +47,6 @@ export const judgeRange = (rule: GuardRule, price: number, named: number): Night
   return { allowed, holds: named + price > allowed ? 'all' : 'nothing' }
 }
 
-/** Of all that decides what is held: where it differs, what waits is planned anew. */
-export const guardDigest = (of: {
-  readonly generation: number
-  readonly rule: GuardRule | null
-  readonly limits: PackLimits
-}): string => createHash('sha256').update(JSON.stringify(of)).digest('hex')
-
 /** Units that are about to be bought. */
 export interface UnitsToBuy {
   readonly reason: AskReason
@@ -73,25 +61,18 @@ export const heldBy = ({ holds }: Pick<NightVerdict, 'holds'>, mode: GuardFacts[
   return mode === 'range' ? ['night', 'beyond', 'range', 'force', 'approval'] : ['night', 'beyond']
 }
 
-/** What the verdict on a plan is based on, but for the plan and its price. */
-export interface GuardFacts extends PastNights {
-  readonly rule: GuardRule | null
-  readonly mode: PlanContext['scope']['mode']
-  /** Before any report was bought: units of one for one window, as full as the lists and the source allow. */
-  readonly fullReport: number
-  /** Waits for approval since an earlier night. */
-  readonly waiting: WaitingApproval | null
-}
+export type GuardFacts = Awaited<ReturnType<typeof guardFacts>>
 
-export const guardFacts = async (db: Db, { definition, source, frame, scope }: PlanContext): Promise<GuardFacts> => {
-  return {
-    ...(await pastNights(db, definition)),
-    rule: definition.guard,
-    mode: scope.mode,
-    fullReport: unitsOfReport(definition, source),
-    waiting: await waitingApproval(db, frame.pipelineId, 'night'),
-  }
-}
+/** What the verdict on a plan is based on, but for the plan and its price. */
+export const guardFacts = async (db: Db, { definition, source, frame, scope }: PlanContext) => ({
+  ...(await pastNights(db, definition)),
+  rule: definition.guard,
+  mode: scope.mode,
+  /** Before any report was bought: units of one for one window, as full as the lists and the source allow. */
+  fullReport: unitsOfReport(definition, source),
+  /** Since an earlier night. */
+  waiting: await waitingApproval(db, frame.pipelineId, 'night'),
+})
 
 /**
  * The verdict on so many units, at a price; null: there is no guard. Where the price is unknown, units are compared with the units of former nights; a

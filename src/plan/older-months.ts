@@ -11,44 +11,20 @@ export interface Offer {
   readonly credits: number | null
 }
 
-/** A break with months before it that are loaded as the former method has them. */
-export interface OlderMonths {
-  readonly startsOn: IsoDate
-  readonly column: string
-  /** Of the former value. */
-  readonly change: number
-  readonly seenBackTo: IsoDate
-  /** First and last month, as YYYY-MM. */
-  readonly from: string
-  readonly to: string
-  /** One value in a hundred, one at least: how far back the change goes. */
-  readonly sample: Offer
-  readonly all: Offer
-}
-
-/** Units whose answers were cut, with twice the limit. */
-export interface HigherLimit {
-  readonly command: string
-  readonly units: number
-  readonly limit: number
-  readonly higher: number
-  /** As much as now where the service counts no rows, twice as much where it does; null: nobody knows. */
-  readonly credits: { readonly low: number; readonly high: number } | null
-}
-
-/** @param limit rows of each combination @param perUnit credits; null: nobody knows */
+/** Units whose answers were cut, with twice the limit. @param limit rows of each combination @param perUnit credits; null: nobody knows */
 export const offerHigher = (
   { pipeline, window }: Definition,
   capped: { readonly units: string; readonly from: IsoDate; readonly last: IsoDate } | undefined,
   limit: number | undefined,
   perUnit: number | null,
-): HigherLimit | null => {
+) => {
   if (capped === undefined || limit === undefined) return null
   const units = Number(capped.units)
   const to = lastDay({ from: capped.last, to: addWindows(capped.last, window.every, 1) })
   return {
     command: `millrace backfill ${pipeline} --from ${capped.from.slice(0, 7)} --to ${to.slice(0, 7)} --force`,
     ...{ units, limit, higher: 2 * limit },
+    /** As much as now where the service counts no rows, twice as much where it does; null: nobody knows. */
     credits: perUnit === null ? null : { low: Math.ceil(perUnit * units), high: Math.ceil(2 * perUnit * units) },
   }
 }
@@ -62,12 +38,12 @@ const nameable = (values: readonly string[]): readonly string[] => {
   return left.length > 0 ? left : values
 }
 
-/** @param perUnit credits; null: unknown */
+/** Months before a break, which are loaded as the former method has them. @param perUnit credits; null: unknown */
 export const offerOlder = (
   definition: Definition,
   { startsOn, seenBackTo, columns, change, oldest, last, olderUnits, olderWindows }: BreakLine,
   perUnit: number | null,
-): OlderMonths | null => {
+) => {
   if (oldest === null || last === null) return null
   const [from, to] = [oldest.slice(0, 7), lastDay({ from: last, to: addWindows(last, definition.window.every, 1) }).slice(0, 7)]
   const range = `millrace backfill ${definition.pipeline} --from ${from} --to ${to} --force`
@@ -89,6 +65,7 @@ export const offerOlder = (
     column: columns[0] ?? '',
     change,
     ...{ from, to },
+    /** One value in a hundred, one at least: how far back the change goes. */
     sample: offer(
       only === '' ? range : `${range} --only '${only.replaceAll("'", "'\\''")}'`,
       Number(olderWindows) * Math.max(1, some.length),

@@ -48,20 +48,15 @@ export const doneOn = (credits: number, paces: readonly Pace[], today: IsoDate):
 const dayRoom = ({ perDay, leftToday, sharers }: Pace, isToday: boolean): number =>
   isToday ? leftToday : perDay === null ? Infinity : perDay / sharers
 
-export interface SpentBy {
-  readonly pipeline: SpentNow
-  readonly account: SpentNow
-  /** Of the tags that have a budget. */
-  readonly tags: readonly { readonly budget: Budget; readonly spent: SpentNow }[]
-}
+export type SpentBy = Awaited<ReturnType<typeof spentBy>>
 
-/** @param settings of the process: budgets of tags */
+/** `tags`: those that have a budget. @param settings of the process: budgets of tags */
 export const spentBy = async (
   db: Db,
   { account, pipeline, tags }: Pick<Definition, 'account' | 'pipeline' | 'tags'>,
   settings: Settings,
-): Promise<SpentBy> => {
-  const ofTags: SpentBy['tags'][number][] = []
+) => {
+  const ofTags: { readonly budget: Budget; readonly spent: SpentNow }[] = []
   for (const { name, value, budget } of budgetsOf(tagBudgets(settings.raw), tags))
     ofTags.push({ budget, spent: await spentOf(db, { account, pipeline: null, tag: { name, value } }, pipeline) })
   return {
@@ -97,26 +92,17 @@ const paceOf = ({ perMonth, perDay }: Budget, spent: SpentNow): Pace => ({
   sharers: spent.sharers,
 })
 
-export interface Paced {
-  readonly pipeline: string
-  readonly reports: number
-  readonly units: number
-  /** null: unknown what some of them cost. */
-  readonly credits: number | null
-  readonly doneOn: IsoDate | null
-}
-
 /** After a run: what waits has a price where the run has shown one; what was beyond a budget is bought by later nights from here on; when that will be done is recorded. Returns what is left of each pipeline. */
 export const paceRun = async (
   runtime: Pick<PlanRuntime, 'database' | 'allowance' | 'clock' | 'settings' | 'sources'>,
   definitions: readonly Definition[],
   runId: number,
   by: string | null,
-): Promise<Paced[]> => {
+) => {
   const { kysely } = runtime.database
   if (by !== null) await keepPaced(kysely, runId, by)
   const priceOf = pricesOf(runtime, definitions)
-  const paced: Paced[] = []
+  const paced = []
   for (const definition of definitions) {
     const { pipeline } = definition
     await priceWaiting(kysely, pipeline)
@@ -128,6 +114,7 @@ export const paceRun = async (
     const today = new Date(runtime.clock.now()).toISOString().slice(0, 10)
     const day = doneWithin(definition, runtime.allowance(definition).budget, spent, credits, today)
     await noteDoneOn(kysely, pipeline, day)
+    // Unknown what some of them cost: null.
     paced.push({ pipeline, reports, units, credits: price === null ? null : credits, doneOn: day })
   }
   return paced

@@ -10,7 +10,7 @@ import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { LookContext, Source } from '../extract/source.ts'
 import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
 import { type UsualRule, usualRule } from '../ledger/guard-usual.ts'
-import { everAskedForTop, type RegisteredPipeline } from '../ledger/pipelines.ts'
+import { everAskedForTop, lockPipeline, type RegisteredPipeline } from '../ledger/pipelines.ts'
 import type { JobFrame } from '../ledger/register-jobs.ts'
 import { newestRelease } from '../ledger/releases.ts'
 import { begunAtAsk } from '../ledger/runs.ts'
@@ -72,31 +72,7 @@ export const priceSubject = (
   return { ...datasetOf(definition, source), stated, seen: source.billing?.seen ?? [] }
 }
 
-export interface PlanContext {
-  readonly definition: Definition
-  readonly source: Source
-  readonly pipeline: RegisteredPipeline
-  readonly frame: JobFrame
-  readonly cells: CellScope
-  readonly limits: PackLimits
-  readonly scope: Scope
-  /** Oldest first, without gaps. */
-  readonly windows: readonly PlanWindow[]
-  readonly states: ReadonlyMap<IsoDate, WindowState>
-  /** Windows before it may be closed; null: none. */
-  readonly lookBackFrom: IsoDate | null
-  /** By the database's clock, milliseconds since the epoch. */
-  readonly nowMs: number
-  /** The moment the service last published or restated anything, ISO. */
-  readonly restatedAt: string
-  /** Whose turn it is to be asked about again whatever the calendar says; null: none. */
-  readonly fullCheck: FullCheck | null
-  readonly signal: AbortSignal
-  /** One transaction. */
-  readonly step: <T>(work: (trx: Db) => Promise<T>) => Promise<T>
-}
-
-export interface PlanInput {
+interface PlanInput {
   readonly runtime: Pick<PlanRuntime, 'consent'>
   /** False: whatever consent there is, no lost submission is sent again now. */
   readonly maySendAgain?: boolean
@@ -105,22 +81,38 @@ export interface PlanInput {
   readonly pipeline: RegisteredPipeline
   readonly runId: number
   readonly scope: Scope
+  /** By the database's clock, milliseconds since the epoch. */
   readonly nowMs: number
   readonly signal: AbortSignal
-  readonly step: PlanContext['step']
+  /** One transaction. */
+  readonly step: <T>(work: (trx: Db) => Promise<T>) => Promise<T>
 }
 
-export const planContext = async (db: Db, states: PlanContext['states'], input: PlanInput): Promise<PlanContext> => {
+export type PlanContext = Awaited<ReturnType<typeof planContext>>
+
+export const planContext = async (db: Db, states: ReadonlyMap<IsoDate, WindowState>, input: PlanInput) => {
   const { source, pipeline, scope, nowMs, signal, step } = input
   const definition = await withRelease(db, input.definition)
   return {
     ...{ definition, source, pipeline, scope, nowMs, signal, step, states },
+    /** A step under the pipeline's lock: its planners take turns. */
+    locked: <T>(work: (trx: Db) => Promise<T>): Promise<T> => {
+      signal.throwIfAborted()
+      return step(async (trx) => {
+        await lockPipeline(trx, pipeline.pipelineId)
+        return work(trx)
+      })
+    },
     frame: frameOf(input),
     cells: await cellScope(db, { ...input, definition }),
     limits: limitsOf(definition, source, pipeline.dimensions),
+    /** Oldest first, without gaps. */
     windows: windowsInScope(definition, scope, nowMs),
+    /** Windows before it may be closed; null: none. */
     lookBackFrom: lookBackStart(definition, nowMs),
+    /** The moment the service last published or restated anything, ISO. */
     restatedAt: new Date(lastRestatementMs(definition.window.publication, nowMs)).toISOString(),
+    /** Whose turn it is to be asked about again whatever the calendar says; null: none. */
     fullCheck: scope.mode === 'due' ? fullCheckOf(definition, source, nowMs) : null,
   }
 }

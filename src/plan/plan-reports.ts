@@ -2,7 +2,6 @@
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type CellCount, countCells, neededCells, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
-import { lockPipeline } from '../ledger/pipelines.ts'
 import { type BoxToMake, insertBoxes, insertWalks, lockJobs, retireJobs, type Ruling } from '../ledger/register-jobs.ts'
 import { sliceBlocks, sliceValues } from '../ledger/slices.ts'
 import { windowsOverdue } from '../ledger/windows.ts'
@@ -17,17 +16,10 @@ import { askOf, type PlanContext, spanOf } from './plan-context.ts'
 const refreshOf = ({ restatedAt, fullCheck }: PlanContext, { isInLookBack }: PlanWindow): Refresh =>
   isInLookBack ? { ...noRefresh, restatedAt, fullCheck } : noRefresh
 
-export interface ReportSteps {
-  /** At most 50,000 units each. */
-  readonly steps: readonly Task[][]
-  /** Units to be bought. */
-  readonly units: readonly UnitsToBuy[]
-  /** Jobs that units of the only step have now; of several steps each finds its own. */
-  readonly left: string[]
-}
+export type ReportSteps = Awaited<ReturnType<typeof reportSteps>>
 
-/** What needs a report now; what needs none is counted. Reads only. */
-export const reportSteps = async (db: Db, context: PlanContext, counted: CountedWindows): Promise<ReportSteps> => {
+/** What needs a report now, in steps of at most 50,000 units; what needs none is counted. Reads only. `left`: jobs that units of the only step have now. */
+export const reportSteps = async (db: Db, context: PlanContext, counted: CountedWindows) => {
   const needs = collectNeeds()
   const units: UnitsToBuy[] = []
   const left = new Set<string>()
@@ -44,7 +36,7 @@ export const reportSteps = async (db: Db, context: PlanContext, counted: Counted
         units.push({ reason: group.reason, wantedBy: group.wantedBy, units: sliceIds.length })
     }
   }
-  const groups = needs.groups()
+  const groups: Task[] = needs.groups()
   // What fits into one step is cut where it is packed.
   if (groups.reduce((cells, { run, sliceIds }) => cells + run.count * sliceIds.length, 0) <= mostUnitsAStep)
     return { steps: groups.length === 0 ? [] : [groups], units, left: [...left] }
@@ -76,12 +68,7 @@ interface NeedsOfGroup {
   readonly places: Map<number, number[]>
 }
 
-interface StepNeeds {
-  readonly groups: readonly NeedsOfGroup[]
-  readonly leftJobIds: readonly string[]
-}
-
-const stepNeeds = async (db: Db, context: PlanContext, tasks: readonly Task[]): Promise<StepNeeds> => {
+const stepNeeds = async (db: Db, context: PlanContext, tasks: readonly Task[]) => {
   const groups = new Map<string, NeedsOfGroup>()
   const left = new Set<string>()
   for (const { window, sliceIds } of windowsOf(context, tasks)) {
@@ -149,8 +136,7 @@ const ruled = (box: BoxToMake, { held, approvalId, allowed, credits }: Ruling): 
 
 /** Makes the step's jobs. What was read before may be old by now: it is read again under the locks of the pipeline and of `left`, jobs that others may settle. */
 export const askForReports = (context: PlanContext, tasks: readonly Task[], guard: NightGuard, left: string[]): Promise<number> =>
-  context.step(async (trx) => {
-    await lockPipeline(trx, context.frame.pipelineId)
+  context.locked(async (trx) => {
     const { groups, leftJobIds } = await needsUnderLock(trx, context, tasks, left)
     const boxes = await packed(trx, context, groups)
     const ruling = await guard.rule(trx, unitsOf(boxes))
@@ -164,7 +150,12 @@ export const askForReports = (context: PlanContext, tasks: readonly Task[], guar
   })
 
 /** Read until it leaves no job that was not locked before it was read. */
-const needsUnderLock = async (trx: Db, context: PlanContext, tasks: readonly Task[], locked: string[]): Promise<StepNeeds> => {
+const needsUnderLock = async (
+  trx: Db,
+  context: PlanContext,
+  tasks: readonly Task[],
+  locked: string[],
+): ReturnType<typeof stepNeeds> => {
   await lockJobs(trx, locked)
   const needs = await stepNeeds(trx, context, tasks)
   const more = needs.leftJobIds.filter((id) => !locked.includes(id))
@@ -245,12 +236,9 @@ const walksStep = (
   after: number,
   leaves: boolean,
   rule: (trx: Db) => Promise<Ruling>,
-): Promise<number | null> => {
-  context.signal.throwIfAborted()
-  return context.step(async (trx) => {
-    await lockPipeline(trx, context.frame.pipelineId)
+): Promise<number | null> =>
+  context.locked(async (trx) => {
     const how = { after, most: mostUnitsAStep, leaves, ruling: await rule(trx) }
     const made = await insertWalks(trx, context.frame, context.cells, window, how)
     return made.after
   })
-}

@@ -8,7 +8,7 @@ import { datasetOf, judgeHeldAgain } from '../ledger/data-points.ts'
 import { databaseMs } from '../db/database-clock.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
-import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
+import { registerPipeline } from '../ledger/pipelines.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
 import { joinOrphans } from '../ledger/wait-list.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
@@ -107,32 +107,27 @@ const openPlan = async (
   })
 }
 
-/** What a pipeline needs, found out before anything is asked for. */
-export interface Needs {
-  readonly context: PlanContext
-  readonly counted: CountedWindows
-  readonly walks: readonly NeededWalks[]
-  readonly reports: ReportSteps
-}
+export type Needs = Awaited<ReturnType<typeof findNeeds>>
 
-/** For the planner and for the preview alike; they differ in what they make of it. @param refreshesOf what sampling has found of the windows of the look-back */
+/** What a pipeline needs, before anything is asked for. For the planner and for the preview alike; they differ in what they make of it. @param refreshesOf what sampling has found of the windows of the look-back */
 export const findNeeds = async (
   db: Db,
   opened: PlanContext,
   refreshesOf: (context: PlanContext) => Promise<ReadonlyMap<IsoDate, Refresh>>,
-): Promise<Needs> => {
+) => {
   const context = await closeOpen(db, opened)
   const counted = countWindows(context)
-  if (context.frame.kind === 'report') return { context, counted, walks: [], reports: await reportSteps(db, context, counted) }
+  const noWalks: readonly NeededWalks[] = []
+  if (context.frame.kind === 'report')
+    return { context, counted, walks: noWalks, reports: await reportSteps(db, context, counted) }
   const refreshes = context.scope.mode === 'due' ? await refreshesOf(context) : new Map<IsoDate, Refresh>()
   const walks = await walksNeeded(db, context, counted, refreshes)
-  return { context, counted, walks, reports: { steps: [], units: [], left: [] } }
+  return { context, counted, walks, reports: noReports }
 }
 
-const planPipeline = async (
-  runtime: PlanRuntime,
-  opened: PlanContext,
-): Promise<{ readonly counted: CountedWindows; readonly requests: number }> => {
+const noReports: ReportSteps = { steps: [], units: [], left: [] }
+
+const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
   let requests = 0
   await judgeAgain(opened)
   await dissolve(opened)
@@ -146,9 +141,8 @@ const planPipeline = async (
   if (context.frame.kind === 'report') await askReports(runtime, context, reports)
   await join(context)
   await closeAgain(context, counted)
-  await context.step(async (trx) => {
-    const { runId, pipelineId } = context.frame
-    await lockPipeline(trx, pipelineId)
+  await context.locked(async (trx) => {
+    const { runId } = context.frame
     await joinOrphans(trx, runId, context.definition.pipeline, firstPriority)
     // A range, or some values, are no reason to wait for everything else that was allowed.
     if (context.scope.mode === 'due' && context.cells.only.size === 0) await joinApproved(trx, runId, context.definition.pipeline)
@@ -182,14 +176,7 @@ export const judgeAgain = async ({ definition, source, frame, windows, step }: P
 
 /** Jobs that are only a plan and no run waits for are planned anew: lists, limits or an approval may have changed. */
 export const dissolve = async (context: PlanContext): Promise<void> => {
-  const { step, frame, signal } = context
-  for (let gone = 1; gone > 0; ) {
-    signal.throwIfAborted()
-    gone = await step(async (trx) => {
-      await lockPipeline(trx, frame.pipelineId)
-      return dissolveUnsent(trx, frame)
-    })
-  }
+  for (let gone = 1; gone > 0; ) gone = await context.locked((trx) => dissolveUnsent(trx, context.frame))
   await dissolveStale(context)
 }
 
@@ -208,15 +195,12 @@ const join = async (context: PlanContext): Promise<void> => {
     after = await joinStep(context, scope, after)
 }
 
-const joinStep = ({ frame, step, signal }: PlanContext, scope: JoinScope, after: string): Promise<string | null> => {
-  signal.throwIfAborted()
-  return step(async (trx) => {
-    await lockPipeline(trx, frame.pipelineId)
+const joinStep = ({ frame, locked }: PlanContext, scope: JoinScope, after: string): Promise<string | null> =>
+  locked(async (trx) => {
     const next = await nextStep(trx, frame, after, mostUnitsAStep)
     if (next?.isNew === true) await joinJobs(trx, scope, after, next.upTo)
     return next?.upTo ?? null
   })
-}
 
 /** Closes windows older than the look-back whose every unit is loaded, so that neither this planning nor a later one reads their cells. */
 const closeOpen = async (db: Db, context: PlanContext): Promise<PlanContext> => {
@@ -234,13 +218,10 @@ const closeAgain = (context: PlanContext, { complete }: CountedWindows): Promise
   )
 
 const close = async (context: PlanContext, windows: readonly PlanWindow[]): Promise<number> => {
-  const { lookBackFrom, pipeline, cells, frame, step } = context
+  const { lookBackFrom, pipeline, cells, frame, locked } = context
   const old = lookBackFrom === null ? [] : windows.map(({ from }) => from).filter((from) => from < lookBackFrom)
   if (old.length === 0 || cells.only.size > 0 || frame.force) return 0
-  return step(async (trx) => {
-    await lockPipeline(trx, pipeline.pipelineId)
-    return closeWindows(trx, pipeline.pipelineId, old, pipeline.generation)
-  })
+  return locked((trx) => closeWindows(trx, pipeline.pipelineId, old, pipeline.generation))
 }
 
 /**

@@ -1,9 +1,9 @@
 // What units cost: pages by the bills so far; reports by the service's own word for a few of them, free of charge, and the others as much by the unit.
 import { metricsOf } from '../core/asks.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
-import type { SentRequest } from '../core/sent-request.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { limitsOf, lookContext, priceSubject, sourceOf } from './plan-context.ts'
+import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { LookContext, Source } from '../extract/source.ts'
 import { type CreditRange, creditsFor, type PipelinePrice, type PriceKnown, walkCredits } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
@@ -80,28 +80,21 @@ export interface Prices {
   readonly perUnit: number | null
 }
 
-export const noPrices: Prices = { said: new Map(), perUnit: null }
+const noPrices: Prices = { said: new Map(), perUnit: null }
 
-/** How prices are asked for. */
-export interface Asking {
-  /** Whether what the service would reject is an error, or only leaves the price unknown: it is found out again when it is bought. */
-  readonly isStrict: boolean
-  /** The most that are asked about. */
-  readonly most: number
-  readonly signal: AbortSignal
-  /** Called with every request that is made. */
-  readonly record: (request: SentRequest) => void
-}
-
-/** Asks about some of them, evenly from the first to the last. A service that does not answer names no price. */
+/**
+ * Asks about some of them, evenly from the first to the last. A service that does not answer names no price.
+ * @param how `isStrict`: what the service would reject is an error; else it only leaves the price unknown, and is found out again when it is bought
+ */
 export const priceReports = async (
   runtime: Pick<PlanRuntime, 'sources' | 'service' | 'log' | 'clock'>,
   definition: Definition,
   reports: readonly ReportToPrice[],
-  { isStrict, most, signal, record }: Asking,
+  how: Pick<UnitHttpOptions, 'signal' | 'record'> & { readonly isStrict: boolean; readonly most: number },
 ): Promise<Prices> => {
   if (reports.length === 0) return noPrices
   const source = sourceOf(runtime, definition)
+  const { isStrict, most, signal, record } = how
   const look = lookContext(runtime, definition, { signal, record })
   const count = Math.min(most, reports.length)
   const said = new Map<ReportToPrice, number>()

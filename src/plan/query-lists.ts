@@ -19,13 +19,6 @@ export const readerSetting = 'MILLRACE_READER_URL'
 
 export type ListRuntime = Pick<PlanRuntime, 'database' | 'settings' | 'sources' | 'progress' | 'log'>
 
-interface Read {
-  /** null: the query failed. */
-  readonly values: readonly string[] | null
-  /** Why it failed; or what was left out. */
-  readonly message: string | null
-}
-
 /** The definition with its lists filled in. What was read is remembered with the run. @param runId null: only read, nothing is written */
 export const withLists = async (runtime: ListRuntime, definition: Definition, runId: number | null): Promise<Definition> => {
   if (definition.dimensions.every(({ query }) => query === undefined)) return definition
@@ -37,11 +30,11 @@ export const withLists = async (runtime: ListRuntime, definition: Definition, ru
       : (await kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))).pipelineId
   const dimensions: Dimension[] = []
   for (const dimension of definition.dimensions) {
-    const { name, query } = dimension
+    const { query } = dimension
     if (query === undefined) dimensions.push(dimension)
     else {
       const read = await readValues(runtime, dimension, query, source)
-      const values = await obeyed(runtime, { definition, pipelineId, runId, dimension: name, query }, read)
+      const values = await obeyed(runtime, { definition, pipelineId, dimension: dimension.name, query }, read, runId)
       dimensions.push({ ...dimension, values, query: { ...query, isRead: true } })
     }
   }
@@ -51,7 +44,8 @@ export const withLists = async (runtime: ListRuntime, definition: Definition, ru
 /** What it takes to read a list. */
 type ListReader = Pick<ListRuntime, 'database' | 'settings' | 'sources'>
 
-const readValues = async (runtime: ListReader, { name }: Dimension, query: ListQuery, source: Source): Promise<Read> => {
+/** `values` null: the query failed. `message`: why, or what was left out. */
+const readValues = async (runtime: ListReader, { name }: Dimension, query: ListQuery, source: Source) => {
   const address = runtime.settings.raw[readerSetting] || null
   const readerUrl = address === null ? null : secret(readerSetting, address)
   const reading: ListReading = { sql: query.sql, timeoutMs: query.timeoutMs, most: mostValues, readerUrl }
@@ -74,16 +68,6 @@ const readValues = async (runtime: ListReader, { name }: Dimension, query: ListQ
   }
 }
 
-/** A list from SQL as the next run would find it. */
-export interface TriedList {
-  readonly dimension: string
-  readonly outcome: Verdict['outcome']
-  /** Values the query gives now. */
-  readonly count: number
-  /** Why it would not be obeyed, or what would be left out; null: nothing of that. */
-  readonly message: string | null
-}
-
 /** The definitions whose list files were read; of each other one a word to people: it asks for nothing. */
 export const withReadFiles = ({ progress }: Pick<ListRuntime, 'progress'>, definitions: readonly Definition[]): Definition[] =>
   definitions.filter((definition) => {
@@ -94,19 +78,16 @@ export const withReadFiles = ({ progress }: Pick<ListRuntime, 'progress'>, defin
     return false
   })
 
-/** Reads every list of the definition and says what would become of it; writes nothing. */
-export const triedLists = async (runtime: ListReader, definition: Definition): Promise<TriedList[]> => {
+/** Each list from SQL as the next run would find it; writes nothing. `count`: values its query gives now. */
+export const triedLists = async (runtime: ListReader, definition: Definition) => {
   const { kysely } = runtime.database
   const pipelineId = await findPipeline(kysely, definition)
-  const tried: TriedList[] = []
+  const tried = []
   for (const { query, ...dimension } of definition.dimensions) {
     if (query === undefined) continue
     const read = await readValues(runtime, dimension, query, sourceOf(runtime, definition))
-    const of = pipelineId === null ? null : { pipelineId, dimension: dimension.name }
-    const place = { definition, pipelineId, runId: null, dimension: dimension.name, query }
-    const known = of === null ? null : await newestList(kysely, of, 'taken')
-    const { outcome, message } = compareLists(known, null, place, read)
-    tried.push({ dimension: dimension.name, outcome, count: read.values?.length ?? 0, message: message ?? read.message })
+    const { outcome, message } = await verdictOn(kysely, { definition, pipelineId, dimension: dimension.name, query }, read)
+    tried.push({ dimension: dimension.name, outcome, count: read.values?.length ?? 0, message })
   }
   return tried
 }
@@ -115,39 +96,29 @@ interface Place {
   readonly definition: Definition
   /** null: the pipeline was never planned. */
   readonly pipelineId: number | null
-  readonly runId: number | null
   readonly dimension: string
   readonly query: ListQuery
 }
 
 /** Values that planning goes by, and a word to people where these are not what the query gives. */
-const obeyed = async (runtime: ListRuntime, place: Place, read: Read): Promise<readonly string[]> => {
-  const { definition, pipelineId, runId, dimension } = place
+const obeyed = async (runtime: ListRuntime, place: Place, read: Read, runId: number | null): Promise<readonly string[]> => {
+  const { definition, pipelineId, dimension } = place
   const { kysely } = runtime.database
-  const of: ListOf | null = pipelineId === null ? null : { pipelineId, dimension }
-  const decided =
-    of === null || runId === null
-      ? compareLists(
-          of === null ? null : await newestList(kysely, of, 'taken'),
-          of === null ? null : await newestList(kysely, of, 'held'),
-          place,
-          read,
-        )
+  const { values, message } =
+    pipelineId === null || runId === null
+      ? await verdictOn(kysely, place, read)
       : await kysely.transaction().execute(async (trx) => {
-          await lockPipeline(trx, of.pipelineId)
-          const verdict = compareLists(await newestList(trx, of, 'taken'), await newestList(trx, of, 'held'), place, read)
-          await keep(trx, of, runId, place, verdict, read)
+          await lockPipeline(trx, pipelineId)
+          const verdict = await verdictOn(trx, place, read)
+          await keep(trx, { pipelineId, dimension }, runId, place, verdict, read)
           return verdict
         })
-  const about = decided.message ?? read.message
-  if (about !== null)
-    runtime.progress.emit({
-      event: 'notice',
-      code: 'LIST',
-      message: `${definition.pipeline}: the list of ${dimension}: ${about}`,
-    })
-  return decided.values
+  const about = `${definition.pipeline}: the list of ${dimension}: ${message}`
+  if (message !== null) runtime.progress.emit({ event: 'notice', code: 'LIST', message: about })
+  return values
 }
+
+type Read = Awaited<ReturnType<typeof readValues>>
 
 interface Verdict {
   readonly outcome: 'taken' | 'unchanged' | 'held' | 'failed'
@@ -158,7 +129,15 @@ interface Verdict {
   readonly isHeldAlready: boolean
   readonly came: number
   readonly gone: number
+  /** Why it is not obeyed, or what was left out; null: nothing of that. */
   readonly message: string | null
+}
+
+const verdictOn = async (db: Db, place: Place, read: Read): Promise<Verdict> => {
+  const { pipelineId, dimension } = place
+  if (pipelineId === null) return compareLists(null, null, place, read)
+  const of = { pipelineId, dimension }
+  return compareLists(await newestList(db, of, 'taken'), await newestList(db, of, 'held'), place, read)
 }
 
 const compareLists = (
@@ -175,9 +154,9 @@ const compareLists = (
   const [before, now] = [new Set(former), new Set(values)]
   const came = values.filter((value) => !before.has(value)).length
   const gone = former.filter((value) => !now.has(value)).length
-  if (taken !== null && came + gone === 0) return { ...keepFormer, outcome: 'unchanged', message: null }
+  if (taken !== null && came + gone === 0) return { ...keepFormer, outcome: 'unchanged', message }
   const isHeld = values.length === 0 || (taken !== null && gone > former.length * query.shrink && gone > 1)
-  if (!isHeld) return { outcome: 'taken', values, taken, isHeldAlready: false, came, gone, message: null }
+  if (!isHeld) return { outcome: 'taken', values, taken, isHeldAlready: false, came, gone, message }
   const isHeldAlready = held !== null && held.values.length === now.size && held.values.every((value) => now.has(value))
   const found =
     values.length === 0
@@ -197,7 +176,7 @@ const keep = async (trx: Db, of: ListOf, runId: number, { query }: Place, verdic
   const count = read.values?.length ?? null
   await noteReading(trx, {
     ...{ run_id: String(runId), pipeline_id: of.pipelineId, dimension: of.dimension, list_id: listId },
-    ...{ outcome, values: count, message: message ?? read.message },
+    ...{ outcome, values: count, message },
   })
 }
 

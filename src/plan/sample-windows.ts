@@ -17,17 +17,12 @@ const usualSample = 2
 /** The same after a day on which the service may have published or restated. */
 const largeSample = 20
 
-export interface Samples {
-  /** Which loaded units of each window of the look-back are to be asked for again. */
-  readonly refreshes: ReadonlyMap<IsoDate, Refresh>
-  readonly requests: number
-}
-
 /**
  * Asks the service about a few loaded units of each window of the look-back. Where none has changed, the whole window stands and only the window's
  * `looked_at` is written; where one has, every loaded unit of it is to be asked about. Units it could not ask about are left to their own jobs.
+ * `refreshes`: which loaded units of each window are to be asked for again.
  */
-export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext): Promise<Samples> => {
+export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) => {
   const refreshes = new Map<IsoDate, Refresh>()
   const requests: RequestRecord[] = []
   const { kysely } = runtime.database

@@ -2,21 +2,21 @@
 import type { Box, Definition, Window } from '../core/types.ts'
 import { showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
-import { type WaitingApproval, waitingApproval } from '../ledger/approvals.ts'
-import { type Backlog, backlogOf } from '../ledger/approved-jobs.ts'
-import { type BreakLine, breakLines } from '../ledger/breaks.ts'
+import { waitingApproval } from '../ledger/approvals.ts'
+import { backlogOf } from '../ledger/approved-jobs.ts'
+import { breakLines } from '../ledger/breaks.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
 import { databaseMs } from '../db/database-clock.ts'
-import { type PastTimes, type PastUnits, pastTimes } from '../ledger/prices.ts'
+import { pastTimes } from '../ledger/prices.ts'
 import { joinableJobs } from '../ledger/join-jobs.ts'
 import { registerPipeline } from '../ledger/pipelines.ts'
-import { changesSince, type PlanChanges } from '../ledger/plan-changes.ts'
+import { changesSince } from '../ledger/plan-changes.ts'
 import { windowStates, windowsNotYet } from '../ledger/windows.ts'
 import type { Scope } from './frames.ts'
-import { boxWith, type NightGuard } from './guard-night.ts'
-import { type GuardFacts, guardFacts } from './guard.ts'
-import { type SpentBy, spentBy } from './pace-backfill.ts'
+import { boxWith, buysAll } from './guard-night.ts'
+import { guardFacts } from './guard.ts'
+import { spentBy } from './pace-backfill.ts'
 import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
 import { askForReports, askForWalks, packStep } from './plan-reports.ts'
 import { dissolve, findNeeds, joinScope, judgeAgain, type Needs } from './plan-run.ts'
@@ -41,34 +41,7 @@ export interface FoundJob {
   readonly isNotYet?: boolean
 }
 
-/** Units in scope that need nothing, by why. */
-export interface IdleUnits {
-  readonly done: number
-  readonly held: number
-  readonly notPublished: number
-  /** Windows that are not published yet, newest first. */
-  readonly unpublishedWindows: readonly string[]
-}
-
-export interface Found {
-  readonly jobs: readonly FoundJob[]
-  /** Units that are asked about by sample, one request each. */
-  readonly sampled: ReadonlyMap<string, number>
-  readonly idle: IdleUnits
-  readonly past: PastUnits
-  readonly times: PastTimes
-  readonly changes: PlanChanges
-  readonly guard: GuardFacts
-  /** What waits for approval already, of nights and of ranges. */
-  readonly waiting: readonly WaitingApproval[]
-  /** What has a person's word and was not bought yet. */
-  readonly backlog: Backlog
-  /** Of its pipeline and of its account. */
-  readonly spent: SpentBy
-  /** Breaks of late with months before them that follow the former method. */
-  readonly breaks: readonly BreakLine[]
-  readonly nowMs: number
-}
+export type Found = Awaited<ReturnType<typeof wouldPlanOne>>
 
 /**
  * Plans in a transaction that is taken back: what lists and definitions have become is seen, and nothing stays. @param definitions that may ask the same:
@@ -91,22 +64,22 @@ export const wouldPlan = async (
   }
 }
 
-interface WouldPlan {
-  readonly definition: Definition
-  readonly scope: Scope
-  readonly signal: AbortSignal
-  /** Whom its jobs could serve is not looked for. */
-  readonly isLast: boolean
-}
-
-const wouldPlanOne = async (trx: Db, runtime: PlanRuntime, { definition, scope, signal, isLast }: WouldPlan): Promise<Found> => {
+/** @param isLast whom its jobs could serve is not looked for */
+const wouldPlanOne = async (
+  trx: Db,
+  runtime: PlanRuntime,
+  {
+    isLast,
+    ...asked
+  }: { readonly definition: Definition; readonly scope: Scope; readonly signal: AbortSignal; readonly isLast: boolean },
+) => {
+  const { definition } = asked
   const source = sourceOf(runtime, definition)
   const changes = await changesSince(trx, definition)
   const pipeline = await registerPipeline(trx, definition, source)
   const nowMs = await databaseMs(trx)
-  const step: PlanContext['step'] = (work) => work(trx)
   const context = await planContext(trx, await windowStates(trx, pipeline.pipelineId), {
-    ...{ runtime, definition, source, pipeline, runId: 0, scope, nowMs, signal, step },
+    ...{ ...asked, runtime, source, pipeline, runId: 0, nowMs, step: (work) => work(trx) },
   })
   return { ...(await wouldAsk(trx, context, runtime, isLast)), changes, nowMs }
 }
@@ -114,14 +87,7 @@ const wouldPlanOne = async (trx: Db, runtime: PlanRuntime, { definition, scope, 
 /** So long after a break a plan offers the months before it. */
 const offered = '92 days'
 
-const noGuard: NightGuard = { holds: () => false, rule: async () => ({ held: [], approvalId: null, allowed: [], credits: null }) }
-
-const wouldAsk = async (
-  trx: Db,
-  opened: PlanContext,
-  runtime: PlanRuntime,
-  isLast: boolean,
-): Promise<Omit<Found, 'changes' | 'nowMs'>> => {
+const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLast: boolean) => {
   await judgeAgain(opened)
   await dissolve(opened)
   // The service is not asked: units of the look-back are counted as those that would be sampled.
@@ -136,31 +102,33 @@ const wouldAsk = async (
   const unpublished = windows.filter(({ isPublished }) => !isPublished).toReversed()
   const found = frame.kind === 'walk' ? walksOf(needs) : await reportsOf(trx, needs)
   const notYet = await windowsNotYet(trx, frame.pipelineId, definition.window.publication.released?.availableTo ?? null)
-  const jobs = found.map((job) => ({ ...job, isNotYet: notYet.has(job.window.from) && !job.isBought }))
+  const jobs = found.map((job): FoundJob => ({ ...job, isNotYet: notYet.has(job.window.from) && !job.isBought }))
+  const both = [await waitingApproval(trx, frame.pipelineId, 'night'), await waitingApproval(trx, frame.pipelineId, 'backfill')]
   const facts = {
     jobs,
+    /** Units that are asked about by sample, one request each. */
     sampled,
+    /** Units in scope that need nothing, by why; windows that are not published yet, newest first. */
     idle: { ...counted.tally, unpublishedWindows: unpublished.map(showWindow) },
     past: await pricedUnits(trx, runtime, context),
     times: await pastTimes(trx, definition.pipeline),
     guard: await guardFacts(trx, context),
-    waiting: await waitingOf(trx, frame.pipelineId),
+    /** For approval, of nights and of ranges. */
+    waiting: both.filter((one) => one !== null),
+    /** What has a person's word and was not bought yet. */
     backlog: await backlogOf(trx, definition.pipeline),
+    /** Of its pipeline and of its account. */
     spent: await spentBy(trx, definition, runtime.settings),
+    /** Breaks of late with months before them that follow the former method. */
     breaks: (await breakLines(trx, offered)).filter(
       ({ pipeline, version }) => pipeline === definition.pipeline && version === definition.version,
     ),
   }
   if (!isLast) {
-    for (const walks of needs.walks) await askForWalks(context, walks, noGuard)
-    for (const tasks of needs.reports.steps) await askForReports(context, tasks, noGuard, needs.reports.left)
+    for (const walks of needs.walks) await askForWalks(context, walks, buysAll(null))
+    for (const tasks of needs.reports.steps) await askForReports(context, tasks, buysAll(null), needs.reports.left)
   }
   return facts
-}
-
-const waitingOf = async (trx: Db, pipelineId: number): Promise<WaitingApproval[]> => {
-  const both = [await waitingApproval(trx, pipelineId, 'night'), await waitingApproval(trx, pipelineId, 'backfill')]
-  return both.filter((one) => one !== null)
 }
 
 /** A walk not asked for yet. */
