@@ -1,12 +1,11 @@
 // Reads dashboard files: YAML that names charts over views of bi, checked with file, line and column.
-import { existsSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { basename } from 'node:path'
 import { shipped } from '../core/shipped.ts'
 import { type ChartFile, chartOf, type FilterFile, filterOf, measuresOf, schema } from './dashboard.ts'
+import { folderFiles } from './folder-files.ts'
 import { problemsOf } from './issues.ts'
 import { assertNoProblems, type Problem } from './problem.ts'
-import { readYaml, type YamlFile } from './yaml-file.ts'
+import { problemAt, readYaml, type YamlFile } from './yaml-file.ts'
 
 /** Folder of the dashboards that come with the program. */
 export const shippedDashboards = shipped('dashboards')
@@ -20,15 +19,11 @@ export const loadDashboards = async (folders: readonly string[]): Promise<readon
 
 /** Dashboards of all folders by name; a later folder's file replaces an earlier one's of the same name. */
 export const readDashboards = async (folders: readonly string[]): Promise<{ dashboards: Dashboard[]; problems: Problem[] }> => {
-  const files = new Map<string, string>()
-  for (const folder of new Set([shippedDashboards, ...folders])) {
-    if (!existsSync(folder)) continue
-    for (const file of (await readdir(folder)).filter((one) => one.endsWith('.yaml')).sort()) files.set(file, join(folder, file))
-  }
+  const files = new Map((await folderFiles([shippedDashboards, ...folders], /\.yaml$/)).map((one) => [one.name, one]))
   const dashboards: Dashboard[] = []
   const problems: Problem[] = []
-  for (const file of files.values()) {
-    const read = parseDashboard(file, await readFile(file, 'utf8'))
+  for (const { file, text } of files.values()) {
+    const read = parseDashboard(file, text)
     if (read.dashboard !== null) dashboards.push(read.dashboard)
     problems.push(...read.problems)
   }
@@ -66,18 +61,18 @@ export type Dashboard = NonNullable<ReturnType<typeof parseDashboard>['dashboard
 const filterProblems = (one: FilterFile, at: number, charts: readonly ChartFile[], yaml: YamlFile): Problem[] =>
   ('charts' in one ? (one.charts ?? []) : [])
     .filter((name) => !charts.some(({ chart: other }) => other === name))
-    .map((name) => ({
-      file: yaml.file,
-      ...yaml.place(['filters', at, 'charts']),
-      message: `'${name}' is no chart of this dashboard; write the name that its line 'chart:' has.`,
-    }))
+    .map((name) =>
+      problemAt(
+        yaml,
+        ['filters', at, 'charts'],
+        `'${name}' is no chart of this dashboard; write the name that its line 'chart:' has.`,
+      ),
+    )
 
 /** What the parts of one chart must be to each other. */
 const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], yaml: YamlFile): Problem[] => {
   const problems: Problem[] = []
-  const wrong = (part: string, message: string): void => {
-    problems.push({ file: yaml.file, ...yaml.place(['charts', at, part]), message })
-  }
+  const wrong = (part: string, message: string): void => void problems.push(problemAt(yaml, ['charts', at, part], message))
   const measured = Object.keys(measuresOf(one))
   if (one.compare !== undefined && (!['tile', 'trend'].includes(one.kind) || Object.keys(one.measures).length > 0))
     wrong('compare', "only a tile or a trend has 'compare', and takes no 'measures' beside it.")

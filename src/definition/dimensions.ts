@@ -5,7 +5,7 @@ import { durationMs, share } from './definition-limits.ts'
 import { showProblem, suggest } from './problem.ts'
 import type { RawDimension } from './schema.ts'
 import { report, type Scope } from './scope.ts'
-import type { Path } from './yaml-file.ts'
+import { type Path, problemAt } from './yaml-file.ts'
 
 const mostValues = 1_000_000
 
@@ -126,9 +126,7 @@ const withoutContent = (message: string): string =>
 
 const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): readonly string[] => {
   const list = scope.readList(file)
-  const wrong = (message: string): void => {
-    scope.lists.push({ file: scope.yaml.file, ...scope.yaml.place(path), message: `${path.join('.')}: ${message}` })
-  }
+  const wrong = (message: string): void => void scope.lists.push(problemAt(scope.yaml, path, `${path.join('.')}: ${message}`))
   if ('failure' in list) {
     wrong(`the list file ${list.shown} ${list.failure}; create it (one value a line) or correct the path.`)
     return []

@@ -10,7 +10,7 @@ import { problemsOf } from './issues.ts'
 import { assertNoProblems, nearest, type Problem, sortProblems, suggest } from './problem.ts'
 import { definitionSchema, type RawDefinition } from './schema.ts'
 import type { ListText, Scope } from './scope.ts'
-import { readYaml, type YamlFile } from './yaml-file.ts'
+import { problemAt, readYaml, type YamlFile } from './yaml-file.ts'
 
 /** Which definitions, and against which sources they are checked. */
 type LoadOptions = Pick<DefinitionFiles, 'folder' | 'sources' | 'only'>
@@ -121,7 +121,7 @@ const define = (
   const form = raw.success ? [] : problemsOf(raw.error.issues, definitionSchema, yaml)
   const source = sourceOf(yaml, input.sources)
   if ('message' in source) {
-    const unknown = { file: yaml.file, ...yaml.place(['source']), message: source.message }
+    const unknown = problemAt(yaml, ['source'], source.message)
     const all = [...problems, ...form, ...(yaml.written(['source']) === null ? [] : [unknown])]
     return { definition: null, problems: all, lists: [] }
   }
@@ -184,12 +184,12 @@ const suggestAll = (word: string, names: readonly string[]): string => {
 
 /** A successor without a definition. */
 const strayed = (wanted: readonly Opened[], all: readonly Opened[]): readonly Problem[] =>
-  wanted.flatMap(({ file, yaml, name }): Problem[] => {
+  wanted.flatMap(({ yaml, name }): Problem[] => {
     const successor = yaml?.written(['successor']) ?? null
     const names = all.map((one) => one.name).filter((one) => one !== name)
     if (yaml === null || successor === null || names.includes(successor)) return []
     const message = `there is no pipeline '${successor}' to continue this one.${suggest(successor, names)} Write its definition, or remove successor.`
-    return [{ file, ...yaml.place(['successor']), message }]
+    return [problemAt(yaml, ['successor'], message)]
   })
 
 // Two versions of a pipeline may stand side by side while the new one fills; the view can show one.
@@ -207,7 +207,7 @@ const duplicates = (opened: readonly Opened[]): readonly Problem[] => {
     if (clash === undefined) continue
     const fix = clash.startsWith('published ') ? 'set publish: false in the one that is still filling.' : 'rename one of the two.'
     const message = `pipeline '${one.name}' is already defined in ${first.get(clash)?.file} (${clash}); ${fix}`
-    problems.push({ file: one.file, ...yaml.place(['pipeline']), message })
+    problems.push(problemAt(yaml, ['pipeline'], message))
   }
   return problems
 }

@@ -1,11 +1,8 @@
 // Reads mart files: a header of comments that says purpose, grain, question and columns, and one query.
-import { existsSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { EtlError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import { shipped } from '../core/shipped.ts'
-import { type Problem, showProblem, sortProblems } from './problem.ts'
+import { folderFiles } from './folder-files.ts'
+import { assertNoProblems, type Problem, sortProblems } from './problem.ts'
 
 /** Folder of the marts that come with the program. */
 export const shippedMarts = shipped('marts')
@@ -13,7 +10,7 @@ export const shippedMarts = shipped('marts')
 /** Marts of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION naming every mistake with file and line. */
 export const loadMarts = async (folders: readonly string[]): Promise<readonly Mart[]> => {
   const { marts, problems } = await readMarts(folders)
-  if (problems.length > 0) throw wrong(problems)
+  assertNoProblems(problems, 'marts')
   return marts
 }
 
@@ -21,31 +18,18 @@ export const loadMarts = async (folders: readonly string[]): Promise<readonly Ma
 export const readMarts = async (folders: readonly string[]) => {
   const marts = new Map<string, Mart>()
   const problems: Problem[] = []
-  for (const folder of new Set([shippedMarts, ...folders])) {
-    if (!existsSync(folder)) continue
-    for (const name of (await readdir(folder)).filter((one) => one.endsWith('.sql')).sort()) {
-      const file = join(folder, name)
-      const read = readMart(file, name.slice(0, -'.sql'.length), await readFile(file, 'utf8'))
-      problems.push(...read.problems)
-      if (read.mart !== null) marts.set(read.mart.name, read.mart)
-    }
+  for (const { name, file, text } of await folderFiles([shippedMarts, ...folders], /\.sql$/)) {
+    const read = readMart(file, name.slice(0, -'.sql'.length), text)
+    problems.push(...read.problems)
+    if (read.mart !== null) marts.set(read.mart.name, read.mart)
   }
   return { marts: ordered([...marts.values()], problems), problems: sortProblems(problems) }
 }
 
-const wrong = (problems: readonly Problem[]): EtlError => new EtlError('DEFINITION', problems.map(showProblem).join('\n'))
-
 const headerLine = /^--\s*(kind|purpose|grain|question|topic|reads|key|column)\b\s*([a-z_][a-z0-9_]*)?\s*:\s*(.+)$/
 
-/** @param name the file's name without its ending. Throws DEFINITION naming every mistake. */
-export const parseMart = (file: string, name: string, text: string): Mart => {
-  const { mart, problems } = readMart(file, name, text)
-  if (mart === null) throw wrong(problems)
-  return mart
-}
-
-/** `mart` null: something is wrong. */
-const readMart = (file: string, name: string, text: string) => {
+/** `mart` null: something is wrong. @param name the file's name without its ending */
+export const readMart = (file: string, name: string, text: string) => {
   const problems: Problem[] = []
   const report = (line: number, message: string): void => void problems.push({ file, line, column: 1, message })
   if (!/^[a-z][a-z0-9_]{0,62}$/.test(name))

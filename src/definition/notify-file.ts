@@ -4,11 +4,10 @@ import { readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { z } from 'zod'
 import { alarmKinds, type AlarmKind, severities } from '../core/alarm.ts'
-import { EtlError } from '../core/errors.ts'
 import type { AlarmRoutes, QuietHours, ReceiverSpec, Route, Weekday } from '../core/alarm-routes.ts'
 import { problemsOf } from './issues.ts'
-import { type Problem, showProblem, sortProblems, suggest } from './problem.ts'
-import { type Path, readYaml, type YamlFile } from './yaml-file.ts'
+import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
+import { type Path, problemAt, readYaml, type YamlFile } from './yaml-file.ts'
 
 /** Receivers that the environment alone makes: usable in routes by these names. */
 export const receiversOfEnvironment = ['slack', 'webhook', 'pagerduty', 'email'] as const
@@ -73,11 +72,8 @@ export const loadNotifyFile = async (
   pipelines: readonly string[] | null,
 ): Promise<AlarmRoutes | null> => {
   const { routes, problems } = await readNotifyFile(pipelinesFolder, pipelines)
-  if (problems.length === 0) return routes
-  const list = problems.map((problem) => `  ${showProblem(problem)}`).join('\n')
-  throw new EtlError('DEFINITION', `The routes of alarms are wrong:\n${list}\nNothing was called. Correct these lines.`, {
-    context: { problems },
-  })
+  assertNoProblems(problems, 'routes of alarms')
+  return routes
 }
 
 /** @param pipelines names that routes may name; null: they are not checked */
@@ -108,13 +104,13 @@ const withoutSecrets = (yaml: YamlFile): YamlFile => ({
 
 const namesOf = (yaml: YamlFile, { receivers, routes, quiet_hours }: Written, pipelines: readonly string[] | null): Problem[] => {
   const known = [...Object.keys(receivers), ...receiversOfEnvironment]
-  const problem = (path: Path, message: string): Problem => ({ file: yaml.file, ...yaml.place(path), message })
   const missing = (path: Path, what: string, wanted: readonly string[], there: readonly string[]): Problem[] =>
     wanted.flatMap((one, index) =>
       there.includes(one)
         ? []
         : [
-            problem(
+            problemAt(
+              yaml,
               yaml.found(path) === 'a list' ? [...path, index] : path,
               `there is no ${what} '${one}'.${suggest(one, there)}`,
             ),
@@ -126,7 +122,7 @@ const namesOf = (yaml: YamlFile, { receivers, routes, quiet_hours }: Written, pi
       ...missing(['routes', index, 'to'], 'receiver', route.to, known),
       ...(pipelines === null ? [] : missing(['routes', index, 'pipeline'], 'pipeline', route.pipeline ?? [], pipelines)),
     ]),
-    ...(hours ? [problem(['quiet_hours'], 'quiet hours need both from and to, or days alone.')] : []),
+    ...(hours ? [problemAt(yaml, ['quiet_hours'], 'quiet hours need both from and to, or days alone.')] : []),
   ]
 }
 

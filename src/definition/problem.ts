@@ -30,13 +30,13 @@ export const sortProblems = (problems: readonly Problem[]): readonly Problem[] =
   )
 }
 
-/** Throws one DEFINITION error that lists every problem; does nothing when there is none. */
-export const assertNoProblems = (problems: readonly Problem[]): void => {
+/** Throws one DEFINITION error that lists every problem; does nothing when there is none. @param files what was read */
+export const assertNoProblems = (problems: readonly Problem[], files = 'pipeline definitions'): void => {
   if (problems.length === 0) return
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`
   throw new EtlError(
     'DEFINITION',
-    `${count} in the pipeline definitions:\n${problems.map((problem) => `  ${showProblem(problem)}`).join('\n')}\n` +
+    `${count} in the ${files}:\n${problems.map((problem) => `  ${showProblem(problem)}`).join('\n')}\n` +
       'Nothing was called. Correct these lines, then run `millrace check`.',
     { context: { problems } },
   )

@@ -3,7 +3,7 @@ import type { SourceSpec } from '../core/source-spec.ts'
 import type { ParamValue } from '../core/types.ts'
 import { jsonSchemaOf, problemsOf } from './issues.ts'
 import type { Problem } from './problem.ts'
-import type { Path, YamlFile } from './yaml-file.ts'
+import { type Path, problemAt, type YamlFile } from './yaml-file.ts'
 
 /** A list file's text, or why it could not be read. */
 export type ListText = { readonly text: string } | { readonly failure: string }
@@ -19,10 +19,9 @@ export interface Scope {
   readonly lists: Problem[]
 }
 
-/** Notes a problem at `path`, which need not exist: then it stands at what is nearest around it. */
-export const report = (scope: Scope, path: Path, message: string, part: 'key' | 'value' = 'value'): void => {
-  scope.problems.push({ file: scope.yaml.file, ...scope.yaml.place(path, part), message })
-}
+/** As `problemAt`, noted. */
+export const report = (scope: Scope, path: Path, message: string, part?: 'key' | 'value'): void =>
+  void scope.problems.push(problemAt(scope.yaml, path, message, part))
 
 /** Parameters with the source's defaults filled in; null when they are not valid (the problems went to the scope). @param forEach names the pipeline runs for: each unit has its own value of them */
 export const readParams = (

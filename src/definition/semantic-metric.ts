@@ -2,10 +2,10 @@
 import { suggest } from './problem.ts'
 import type { MetricFile } from './semantic-schema.ts'
 import { type EntryPlace, type Formula, type Metric, partsOf, type Subject, windowOf, withFiscal } from './semantic.ts'
-import type { Path, YamlFile } from './yaml-file.ts'
+import type { Path, problemAt, YamlFile } from './yaml-file.ts'
 
 /** Collects problems at their places. */
-export type Wrong = (yaml: YamlFile, path: Path, message: string, part?: 'key' | 'value') => void
+export type Wrong = (...at: Parameters<typeof problemAt>) => void
 
 /** Of a key in its file. */
 export const placeOf = (yaml: YamlFile, path: Path): EntryPlace => ({ file: yaml.file, ...yaml.place(path, 'key') })

@@ -1,14 +1,12 @@
 // Semantic files read from their folders and put together: entries of the same subject merged, and what they must be to each other.
-import { existsSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { shipped } from '../core/shipped.ts'
+import { folderFiles } from './folder-files.ts'
 import { problemsOf } from './issues.ts'
 import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
 import { checkParts, comparedOf, metricOf, placeOf, type Wrong } from './semantic-metric.ts'
 import { type DimensionFile, type SemanticFile, semanticSchema } from './semantic-schema.ts'
 import { type Metric, type Overlap, partsOf, type SemanticDimension, type SemanticModel, type Subject } from './semantic.ts'
-import { readYaml, type YamlFile } from './yaml-file.ts'
+import { problemAt, readYaml, type YamlFile } from './yaml-file.ts'
 
 /** One file that is right in itself. */
 interface Part {
@@ -19,8 +17,7 @@ interface Part {
 /** Subjects of all parts; a later part's entries replace earlier ones. */
 const buildModel = (parts: readonly Part[]): { model: SemanticModel; problems: readonly Problem[] } => {
   const problems: Problem[] = []
-  const wrong: Wrong = (yaml, path, message, part = 'value') =>
-    void problems.push({ file: yaml.file, ...yaml.place(path, part), message })
+  const wrong: Wrong = (...at) => void problems.push(problemAt(...at))
   const names = [...new Set(parts.map(({ data }) => data.subject))]
   const subjects = new Map<string, Subject>()
   for (const name of names) {
@@ -177,15 +174,8 @@ const entityNames = (dimensions: Subject['dimensions']): string[] =>
 export const shippedSemantics = shipped('semantic')
 
 /** What could be understood, and every mistake of every file: of all folders; a later folder's entries replace earlier ones of the same name. */
-export const readSemantics = async (folders: readonly string[]) => {
-  const files: { file: string; text: string }[] = []
-  for (const folder of new Set([shippedSemantics, ...folders])) {
-    if (!existsSync(folder)) continue
-    for (const name of (await readdir(folder)).filter((one) => /\.ya?ml$/.test(one) && !one.startsWith('.')).sort())
-      files.push({ file: join(folder, name), text: await readFile(join(folder, name), 'utf8') })
-  }
-  return parseSemantics(files)
-}
+export const readSemantics = async (folders: readonly string[]) =>
+  parseSemantics(await folderFiles([shippedSemantics, ...folders], /\.ya?ml$/))
 
 /** The same without a disk. */
 export const parseSemantics = (files: readonly { readonly file: string; readonly text: string }[]) => {

@@ -77,6 +77,10 @@ export type WindowFormula =
 export const windowOf = ({ formula }: Pick<Metric, 'formula'>): WindowFormula | null =>
   formula.kind === 'share' || formula.kind === 'cumulative' || formula.kind === 'rolling' ? formula : null
 
+/** Metrics that other tools can say: they add up what is there, so a part of a whole and a sum over periods would be wrong where a row is missing. */
+export const plainMetrics = ({ metrics }: Pick<Subject, 'metrics'>): Metric[] =>
+  [...metrics.values()].filter((metric) => windowOf(metric) === null)
+
 /** Names of the metrics it is made of. */
 export const partsOf = (formula: Formula): readonly string[] => {
   if (formula.kind === 'ratio') return [formula.to, formula.of]

@@ -23,6 +23,13 @@ export interface YamlFile {
   written(path: Path): string | null
 }
 
+/** A problem at `path`, which need not exist: then it stands at what is nearest around it. */
+export const problemAt = (yaml: YamlFile, path: Path, message: string, part: 'key' | 'value' = 'value'): Problem => ({
+  file: yaml.file,
+  ...yaml.place(path, part),
+  message,
+})
+
 /** Parses `text`; `yaml` is null when it cannot be understood at all. */
 export const readYaml = (file: string, text: string): { yaml: YamlFile | null; problems: readonly Problem[] } => {
   const counter = new LineCounter()

@@ -15,7 +15,7 @@ import {
 import { findDimension, findMetrics } from './find.ts'
 import { digits, formulaSql } from './formula.ts'
 import { earlier, intervalOf, isWhole, lengthOf, shiftOf, type Span, spanOf } from './period.ts'
-import { assertAdditive, defaultFilters } from './pins.ts'
+import { type Plan, withDefaults } from './pins.ts'
 import { refuse, type SemanticQuery } from './query.ts'
 import type { CellFilter } from './state.ts'
 import {
@@ -30,7 +30,6 @@ import {
   named,
   periodsOf,
   plainRows,
-  type Plan,
   type Sides,
   spanConditions,
   type Sql,
@@ -51,10 +50,7 @@ export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery)
   if (query.as_of !== undefined && !knowsThePast(subject)) refusePast(model, subject)
   const grain = grainOf(query, subject, metrics)
   const span = spanOf(subject, query)
-  const { where } = query
-  const defaults = defaultFilters({ subject, metrics, by, where, grain, span })
-  assertAdditive({ subject, metrics, by, where, grain, span }, defaults)
-  const plan: Plan = { query, subject, metrics, by, grain, span, defaults }
+  const plan = withDefaults({ query, subject, metrics, by, grain, span })
   const rowOf = [...(grain === null ? [] : ['period']), ...by.map(({ name }) => name)]
   const sides = sidesOf(plan, model)
   const rows = sides !== null ? comparedRows(plan, sides) : isFramed(plan) ? framedRows(plan) : plainRows(plan)

@@ -1,5 +1,5 @@
 // The semantic files in dbt's words: semantic models, and metrics that are NULL where rows do not add up.
-import { type Metric, type SemanticDimension, type Subject, windowOf } from '../definition/semantic.ts'
+import { type Metric, plainMetrics, type SemanticDimension, type Subject } from '../definition/semantic.ts'
 import { metricWords } from '../definition/semantic-metric.ts'
 import { digits, type Guard, guardsOf, partOf, quoted, summed } from './formula.ts'
 import type { YamlValue } from './yaml-text.ts'
@@ -34,12 +34,9 @@ export const semanticModel = (subject: Subject, model: string): Yaml => {
       { name: time.name, type: 'time', type_params: { time_granularity: time.grain }, expr: time.expr },
       ...own.map(categorical),
     ],
-    measures: [...guardMeasures(subject), ...ownMetrics(subject).flatMap((metric) => measuresOf(metric, subject))],
+    measures: [...guardMeasures(subject), ...plainMetrics(subject).flatMap((metric) => measuresOf(metric, subject))],
   }
 }
-
-/** What MetricFlow can say: it adds up what is there, so a part of a whole and a sum over periods would be wrong where a row is missing. */
-const ownMetrics = ({ metrics }: Subject): Metric[] => [...metrics.values()].filter((metric) => windowOf(metric) === null)
 
 const entityOf = (dimension: string): string => `of_${dimension}`
 
@@ -124,7 +121,7 @@ const measuresOf = (metric: Metric, subject: Subject): Yaml[] => {
 }
 
 const guardsOfSubject = (subject: Subject): readonly Guard[] => {
-  const all = ownMetrics(subject).flatMap((metric) => guardsOf(metric, subject))
+  const all = plainMetrics(subject).flatMap((metric) => guardsOf(metric, subject))
   return [...new Map(all.map((guard) => [guard.dimension, { ...guard, whole: wholeOf(subject, guard) }])).values()]
 }
 
@@ -160,7 +157,7 @@ const guardMetrics = (subject: Subject): Yaml[] =>
 /** With the parts they are made of. */
 export const metricsOfSubject = (subject: Subject): Yaml[] => [
   ...guardMetrics(subject),
-  ...ownMetrics(subject).flatMap((metric) => dbtMetrics(metric, subject)),
+  ...plainMetrics(subject).flatMap((metric) => dbtMetrics(metric, subject)),
 ]
 
 /** Measures that a figure is made of, and how. No row is no data, for a count as for a sum. */

@@ -6,10 +6,10 @@ import type { Column, Definition } from '../core/types.ts'
 import {
   type FigureFormat,
   isFiscal,
+  plainMetrics,
   type SemanticDimension,
   type SemanticModel,
   type Subject,
-  windowOf,
   withFiscal,
 } from '../definition/semantic.ts'
 import { columnComment, grainOf } from '../publish/comments.ts'
@@ -47,7 +47,7 @@ const lightdashFiles = ({ subjects }: SemanticModel): ReadonlyMap<string, string
 const column = (name: string): string => `\${TABLE}.${name}`
 
 const modelOf = (subject: Subject) => {
-  const { name, view, about, time, dimensions, metrics } = subject
+  const { name, view, about, time, dimensions } = subject
   return {
     type: 'model',
     name,
@@ -73,17 +73,15 @@ const modelOf = (subject: Subject) => {
       ...[...dimensions.values()].filter(({ column: own }) => own !== time?.column).map((one) => dimensionOf(one, dimensions)),
     ],
     metrics: Object.fromEntries(
-      [...metrics.values()]
-        .filter((metric) => windowOf(metric) === null)
-        .map((metric) => [
-          metric.name,
-          {
-            type: 'number',
-            sql: guardedSql(metric, subject),
-            description: `${metric.about} Unit: ${metric.unit}.`,
-            format: formats[metric.format],
-          },
-        ]),
+      plainMetrics(subject).map((metric) => [
+        metric.name,
+        {
+          type: 'number',
+          sql: guardedSql(metric, subject),
+          description: `${metric.about} Unit: ${metric.unit}.`,
+          format: formats[metric.format],
+        },
+      ]),
     ),
   }
 }

@@ -11,20 +11,30 @@ export interface DefaultFilter {
   readonly why: string
 }
 
-interface Asked {
+/** A checked question; what the parts of its statement share. */
+export interface Plan {
+  readonly query: SemanticQuery
   readonly subject: Subject
   readonly metrics: readonly Metric[]
   readonly by: readonly SemanticDimension[]
-  readonly where: SemanticQuery['where']
   readonly grain: Grain | null
   readonly span: Span | null
+  readonly defaults: readonly DefaultFilter[]
 }
 
-const filtersOn = (where: SemanticQuery['where'], { name }: SemanticDimension): readonly QueryFilter[] =>
+type Asked = Omit<Plan, 'defaults'>
+
+const filtersOn = (where: readonly QueryFilter[], { name }: SemanticDimension): readonly QueryFilter[] =>
   where.filter(({ dimension }) => dimension === name)
 
-/** Refuses where members overlap; returns what is added where the question does not choose. */
-export const defaultFilters = ({ subject, by, where }: Asked): readonly DefaultFilter[] =>
+/** Refuses where members overlap, and what would be summed over what it does not add up over; adds what the question does not choose. */
+export const withDefaults = (asked: Asked): Plan => {
+  const defaults = defaultFilters(asked)
+  assertAdditive(asked, defaults)
+  return { ...asked, defaults }
+}
+
+const defaultFilters = ({ subject, by, query: { where } }: Asked): readonly DefaultFilter[] =>
   [...subject.dimensions.values()].flatMap((dimension) => {
     const filters = filtersOn(where, dimension)
     const isAskedBy = by.includes(dimension)
@@ -78,8 +88,8 @@ const chosen = (filters: readonly QueryFilter[]): readonly string[] | null => {
 }
 
 /** Refuses the first metric that would be summed over what it does not add up over, and says what would do. */
-export const assertAdditive = (asked: Asked, defaults: readonly DefaultFilter[]): void => {
-  const { subject, metrics, by, where, grain, span } = asked
+const assertAdditive = (asked: Asked, defaults: readonly DefaultFilter[]): void => {
+  const { subject, metrics, by, query, grain, span } = asked
   const [rows] = subject.time?.grains ?? []
   for (const metric of metrics)
     for (const [name, reason] of metric.neverOver) {
@@ -87,12 +97,12 @@ export const assertAdditive = (asked: Asked, defaults: readonly DefaultFilter[])
       if (dimension === undefined) {
         if ((grain !== null && grain === rows) || (span !== null && rows !== undefined && isOne(span, rows))) continue
         refuseSum(asked, metric, name, reason, [`ask with grain ${rows}`, `ask for a period of one ${rows}`])
-      } else if (!by.includes(dimension) && !isPinned(dimension, where, defaults))
+      } else if (!by.includes(dimension) && !isPinned(dimension, query.where, defaults))
         refuseSum(asked, metric, name, reason, [`ask by ${name} too`, ...pinWays(dimension)])
     }
 }
 
-const isPinned = (dimension: SemanticDimension, where: SemanticQuery['where'], defaults: readonly DefaultFilter[]): boolean =>
+const isPinned = (dimension: SemanticDimension, where: readonly QueryFilter[], defaults: readonly DefaultFilter[]): boolean =>
   chosen(filtersOn(where, dimension))?.length === 1 || defaults.some((one) => one.dimension === dimension && one.is === 'one')
 
 const pinWays = ({ name, overlap }: SemanticDimension): string[] =>

@@ -15,22 +15,7 @@ export interface MethodBreak {
 }
 
 /** What a reader must know before believing a figure. */
-export interface AnswerState {
-  /** Whether every month is behind the look-back, so that no change is expected; null: not known. */
-  readonly is_final: boolean | null
-  /** Months, as 2026-01, that the service may still change. */
-  readonly not_final: readonly string[]
-  /** Months of the period of which nothing is loaded. */
-  readonly months_missing: readonly string[]
-  /** Months of which cells (one of each thing the pipeline runs for) are without rows. */
-  readonly months_incomplete: readonly { readonly month: string; readonly cells: number; readonly cells_with_rows: number }[]
-  /** The first cells without rows of what was asked for, with the reason. */
-  readonly cells_missing: readonly { readonly period: string; readonly cell: string; readonly reason: string }[]
-  /** The first cells of which only so many rows are loaded: what is beyond is in no figure. */
-  readonly cells_cut: readonly { readonly period: string; readonly cell: string; readonly rows: number }[]
-  /** Days, within the period and its comparison, from which on the service counts by another method; the change is a fraction of what was before. */
-  readonly method_breaks: readonly MethodBreak[]
-}
+export type AnswerState = Awaited<ReturnType<typeof stateOf>>
 
 /** What of the cells was asked for: by the name of a column of bi.coverage. */
 export interface CellFilter {
@@ -39,15 +24,6 @@ export interface CellFilter {
   readonly values: readonly string[]
 }
 
-const unknown: AnswerState = {
-  is_final: null,
-  not_final: [],
-  months_missing: [],
-  months_incomplete: [],
-  cells_missing: [],
-  cells_cut: [],
-  method_breaks: [],
-}
 const monthRow = z.tuple([z.string(), z.coerce.number(), z.coerce.number(), z.boolean().nullable()])
 const breakRow = z.tuple([z.string(), z.array(z.string()).nullable(), z.coerce.number().nullable()])
 const partRow = z.tuple([z.string(), z.string()])
@@ -63,15 +39,13 @@ export const stateOf = async (
   model: SemanticModel,
   subject: Subject,
   { spans, cells }: { readonly spans: readonly Span[]; readonly cells: readonly CellFilter[] },
-): Promise<AnswerState> => {
+) => {
   const { pipeline } = subject
-  if (pipeline === null) return unknown
   const columns = await columnNames(reading.db, 'bi.coverage_months')
-  if (!['pipeline', 'month', 'cells', 'cells_with_rows'].every((name) => columns.includes(name))) return unknown
+  const isKnown = ['pipeline', 'month', 'cells', 'cells_with_rows'].every((name) => columns.includes(name))
+  const parts = pipeline === null || !isKnown ? [] : await partsOf(reading, pipeline)
   const facts = [...model.subjects.values()].find((one) => one.pipeline === pipeline && knowsThePast(one))
-  const parts = await partsOf(reading, pipeline)
-  const statement = monthsOf(parts, facts, spans).compile(reading.db)
-  const months = (await reading.read(statement)).rows.map((row) => monthRow.parse(row))
+  const months = parts.length === 0 ? [] : await monthsOf(reading, parts, facts, spans)
   const there = new Set(months.map(([month]) => month))
   const not_final = months.flatMap(([month, , , isFinal]) => (isFinal === false ? [month] : []))
   const incomplete = months.filter(([, expected, found]) => found < expected)
@@ -79,12 +53,19 @@ export const stateOf = async (
   const missing = incomplete.length === 0 ? [] : await cellsIn(reading, 'bi.coverage', 'reason', asked, sql` and not has_data`)
   const cut = await cellsIn(reading, 'bi.cut_units', 'top', asked)
   return {
+    /** Whether every month is behind the look-back, so that no change is expected; null: not known. */
     is_final: months.length === 0 || facts === undefined ? null : not_final.length === 0,
+    /** Months, as 2026-01, that the service may still change. */
     not_final,
-    months_missing: [...new Set(spans.flatMap(monthsIn))].filter((month) => !there.has(month)),
+    /** Months of the period of which nothing is loaded. */
+    months_missing: parts.length === 0 ? [] : [...new Set(spans.flatMap(monthsIn))].filter((month) => !there.has(month)),
+    /** Months of which cells (one of each thing the pipeline runs for) are without rows. */
     months_incomplete: incomplete.map(([month, expected, found]) => ({ month, cells: expected, cells_with_rows: found })),
+    /** The first cells without rows of what was asked for, with the reason. */
     cells_missing: missing.map(([period, cell, reason]) => ({ period, cell, reason })),
+    /** The first cells of which only so many rows are loaded: what is beyond is in no figure. */
     cells_cut: cut.map(([period, cell, rows]) => ({ period, cell, rows: Number(rows) })),
+    /** Days, within the period and its comparison, from which on the service counts by another method; the change is a fraction of what was before. */
     method_breaks: await breaksWithin(reading, parts, spans),
   }
 }
@@ -123,12 +104,8 @@ const inParts = (column: string, parts: readonly Part[]) =>
   )})`
 
 /** Those that have days of the spans before and after them; also the day from which on another table continues. */
-const breaksWithin = async (
-  reading: Reading,
-  parts: readonly Part[],
-  spans: readonly Span[],
-): Promise<AnswerState['method_breaks']> => {
-  if ((await columnNames(reading.db, 'bi.breaks')).length === 0) return []
+const breaksWithin = async (reading: Reading, parts: readonly Part[], spans: readonly Span[]): Promise<MethodBreak[]> => {
+  if (parts.length === 0 || (await columnNames(reading.db, 'bi.breaks')).length === 0) return []
   const [first, last] = [spans.map(({ from }) => from).sort()[0], spans.map(({ to }) => to).sort().at(-1)] // biome-ignore format: one look
   const within =
     first === undefined || last === undefined ? sql`` : sql` and starts_on > ${first}::date and starts_on < ${last}::date`
@@ -158,7 +135,7 @@ const cellsIn = async (
   { parts, spans, cells }: Asked,
   only = sql``,
 ): Promise<z.output<typeof cellRow>[]> => {
-  const columns = await columnNames(reading.db, view)
+  const columns = parts.length === 0 ? [] : await columnNames(reading.db, view)
   if (!['pipeline', 'period', 'slice', said].every((name) => columns.includes(name))) return []
   const conditions = cells
     .filter(({ column }) => columns.includes(column))
@@ -173,15 +150,16 @@ const cellsIn = async (
 }
 
 /** Rows of one window are final together, so one of them tells. */
-const monthsOf = (parts: readonly Part[], facts: Subject | undefined, spans: readonly Span[]) => {
+const monthsOf = async (reading: Reading, parts: readonly Part[], facts: Subject | undefined, spans: readonly Span[]) => {
   const time = sql.ref(`f.${facts?.time?.column ?? 'month'}`)
   const isFinal =
     facts === undefined
       ? sql`null::boolean`
       : sql`(select f.is_final from ${sql.table(`bi.${facts.view}`)} f where ${time} >= c.month and ${time} < c.month + interval '1 month' limit 1)`
-  return sql`select to_char(c.month, 'YYYY-MM'), c.cells, c.there, ${isFinal} from (select month, sum(cells) as cells, sum(cells_with_rows) as there
+  const statement = sql`select to_char(c.month, 'YYYY-MM'), c.cells, c.there, ${isFinal} from (select month, sum(cells) as cells, sum(cells_with_rows) as there
     from bi.coverage_months where ${inParts('month', parts)}${withinSpans('month', spans)} group by month having sum(cells_with_rows) > 0
     order by month desc limit ${sql.lit(mostMonths)}) as c order by c.month`
+  return (await reading.read(statement.compile(reading.db))).rows.map((row) => monthRow.parse(row))
 }
 
 const monthsIn = ({ from, to }: Span): string[] => {

@@ -2,22 +2,11 @@
 // change over what both have. A cell (a slice in one of the periods) counts for a metric where the metric's measure is there on both sides; rows that only one
 // side of such a cell has (a keyword won or lost) stand for 0 on the other.
 import { type RawBuilder, sql } from 'kysely'
-import { type Grain, isFiscal, type Metric, type SemanticDimension, type Subject } from '../definition/semantic.ts'
+import { isFiscal, type Metric, type SemanticDimension, type Subject } from '../definition/semantic.ts'
 import { formulaSql, measureOf } from './formula.ts'
 import type { Shift, Span } from './period.ts'
-import type { DefaultFilter } from './pins.ts'
+import type { Plan } from './pins.ts'
 import { mostRows, type QueryFilter, refuse, type SemanticQuery } from './query.ts'
-
-/** What the parts of a statement share. */
-export interface Plan {
-  readonly query: SemanticQuery
-  readonly subject: Subject
-  readonly metrics: readonly Metric[]
-  readonly by: readonly SemanticDimension[]
-  readonly grain: Grain | null
-  readonly span: Span | null
-  readonly defaults: readonly DefaultFilter[]
-}
 
 export type Sql = RawBuilder<unknown>
 export const comma = sql`, `

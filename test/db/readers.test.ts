@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
-import { parseMart } from '../../src/definition/marts.ts'
+import { readMart } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { mergeRows, trafficRow } from '../support/merging.ts'
@@ -14,7 +14,7 @@ let mart: Mart
 
 beforeAll(async () => {
   definition = await shippedDefinition('traffic_and_engagement')
-  mart = parseMart(
+  const read = readMart(
     'marts/visits.sql',
     'visits',
     `-- kind: summary of traffic_and_engagement
@@ -24,6 +24,8 @@ beforeAll(async () => {
 -- key: date, granularity, domain, country, include_subdomains
 select date, granularity, domain, country, include_subdomains, sum(all_traffic_visits) as visits from {{facts}} group by 1, 2, 3, 4, 5`,
   )
+  if (read.mart === null) throw new Error(JSON.stringify(read.problems))
+  mart = read.mart
   await load('2026-01', ['a.com 1', 'b.com 2'])
   await publish(db.database, [definition], [mart])
 })

@@ -9,11 +9,10 @@ import { EtlError } from '../../core/errors.ts'
 import { makeFolders } from '../../core/make-folders.ts'
 import type { Database } from '../../db/connect.ts'
 import { makeLock, tryLockByName } from '../../db/named-lock.ts'
-import { withSession } from '../../db/session.ts'
 import type { Flags, Texts } from '../../db/typed-row.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Scales, scalesOf, writeParquet } from './parquet.ts'
-import { type RowFilter, selectRows, type ViewRows, viewRows } from './export-view.ts'
+import { atOneMoment, type RowFilter, selectRows, type ViewRows, viewRows } from './export-view.ts'
 
 /** Where the files go. A file is there whole or not at all. */
 export interface ExportTarget {
@@ -61,17 +60,12 @@ export const exportMonths = async (database: Database, request: MonthsRequest) =
   if (!(await isReadOnly(database.kysely))) await makeLock(database.kysely, lock)
   const folder = await mkdtemp(join(tmpdir(), 'millrace-export-'))
   try {
-    return await withSession(database.pool, ({ kysely }) =>
-      kysely
-        .transaction()
-        .setIsolationLevel('repeatable read')
-        .execute(async (trx) => {
-          // Digests are made of text, which must not depend on the session.
-          await sql`set local timezone = 'UTC'`.execute(trx)
-          await holdPlace(trx, lock, request.target.place)
-          return writeMonths(trx, found, request, await readList(request), join(folder, 'month.parquet'))
-        }),
-    )
+    return await atOneMoment(database, async (trx) => {
+      // Digests are made of text, which must not depend on the session.
+      await sql`set local timezone = 'UTC'`.execute(trx)
+      await holdPlace(trx, lock, request.target.place)
+      return writeMonths(trx, found, request, await readList(request), join(folder, 'month.parquet'))
+    })
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

@@ -60,17 +60,15 @@ const exportCsv = async (database: Database, found: ViewRows, file: string): Pro
   })
 }
 
-/** One repeatable-read transaction: the file is the view at one moment. */
 const exportParquet = (database: Database, found: ViewRows, file: string): Promise<number> =>
-  withSession(database.pool, ({ kysely }) =>
-    kysely
-      .transaction()
-      .setIsolationLevel('repeatable read')
-      .execute(async (trx) => {
-        const rows = selectRows(found)
-        return writeParquet(trx, { columns: found.columns, rows, scales: await scalesOf(trx, found.columns, rows), file })
-      }),
-  )
+  atOneMoment(database, async (trx) => {
+    const rows = selectRows(found)
+    return writeParquet(trx, { columns: found.columns, rows, scales: await scalesOf(trx, found.columns, rows), file })
+  })
+
+/** All that is read is of the same moment. */
+export const atOneMoment = <T>({ pool }: Database, work: (trx: Db) => Promise<T>): Promise<T> =>
+  withSession(pool, ({ kysely }) => kysely.transaction().setIsolationLevel('repeatable read').execute(work))
 
 /** null: not narrowed. */
 export interface RowFilter {

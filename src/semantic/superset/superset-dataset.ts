@@ -1,7 +1,7 @@
 // A dataset of Superset, as its import takes it: columns of one view of bi and the metrics of the semantic files, guarded.
 import { createHash } from 'node:crypto'
 import type { Dashboard } from '../../definition/dashboards.ts'
-import { type FigureFormat, type Metric, type SemanticModel, type Subject, windowOf } from '../../definition/semantic.ts'
+import { type FigureFormat, type Metric, plainMetrics, type SemanticModel, type Subject } from '../../definition/semantic.ts'
 import type { DescribedView } from '../../publish/view-columns.ts'
 import { guardedSql } from '../formula.ts'
 import type { YamlMap } from '../yaml-text.ts'
@@ -26,9 +26,7 @@ export const idOf = (...words: readonly string[]): string => {
 export const datasetOf = (view: DescribedView, id: string, databaseId: string, subjects: readonly Subject[]) => {
   const time = subjects.find((subject) => subject.time !== null)?.time?.column ?? null
   const period = time ?? ['month', 'date'].find((name) => view.columns.some((column) => column.name === name)) ?? null
-  const metrics = subjects.flatMap((subject) =>
-    [...subject.metrics.values()].filter((one) => windowOf(one) === null).map((metric) => metricOf(metric, subject)),
-  )
+  const metrics = subjects.flatMap((subject) => plainMetrics(subject).map((metric) => metricOf(metric, subject)))
   return {
     table_name: view.name,
     schema: 'bi',

@@ -1,0 +1,15 @@
+// Files of folders: those that come with the program, and a user's own, which replace them.
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+
+/** Path and text, folder by folder in the order given, each in the order of names. A folder that is not there has none, hidden files are none. */
+export const folderFiles = async (folders: readonly string[], ending: RegExp) => {
+  const files: { readonly name: string; readonly file: string; readonly text: string }[] = []
+  for (const folder of new Set(folders)) {
+    const names = existsSync(folder) ? await readdir(folder) : []
+    for (const name of names.filter((one) => ending.test(one) && !one.startsWith('.')).sort())
+      files.push({ name, file: join(folder, name), text: await readFile(join(folder, name), 'utf8') })
+  }
+  return files
+}
