@@ -4,6 +4,7 @@ import { secret } from '../../src/core/redact.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { openDatabase } from '../../src/db/connect.ts'
 import { assertMigrated, migrate } from '../../src/db/migrate.ts'
+import { readMart } from '../../src/definition/marts.ts'
 import { compareTables } from '../../src/load/drift.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
@@ -91,6 +92,20 @@ describe('what is published', () => {
       'freshness',
       ...definitions.flatMap(({ pipeline }) => [pipeline, `${pipeline}_history`]).sort(),
     ])
+  })
+
+  test('is all there or as it was before: a mart that cannot be made takes everything back', async () => {
+    const said = `select obj_description('bi.keywords'::regclass) as about`
+    const before = await query(said)
+    const changed = definitions.map((one) => ({ ...one, description: `${one.description} Again.` }))
+    const { mart } = readMart(
+      'marts/broken.sql',
+      'broken',
+      '-- purpose: p.\n-- grain: g.\n-- question: q?\nselect no_such_column',
+    )
+    if (mart === null) throw new Error('the mart is well formed')
+    await expect(publish(db.database, changed, [mart])).rejects.toThrow(/broken\.sql: PostgreSQL refuses the query/)
+    expect(await query(said)).toEqual(before)
   })
 
   test('tells each column in words, with its unit and what NULL means', async () => {

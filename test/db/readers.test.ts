@@ -67,12 +67,12 @@ test('a reader who began before loads sees what was, holds none of them up, and 
 })
 
 test('a summary that takes long to fill, and another version, lock no reader out', async () => {
-  const slow: Mart = { ...mart, sql: mart.sql.replace('{{facts}}', '{{facts}} cross join (select pg_sleep(1.5)) as slow') }
+  const slow: Mart = { ...mart, sql: mart.sql.replace('{{facts}}', '{{facts}} cross join (select pg_sleep(4)) as slow') }
   for (const suffix of ['', '_history'])
     await db.database.pool.query(`create table data.traffic_and_engagement_v2${suffix} (like data.traffic_and_engagement_v1${suffix} including all)
       ${suffix === '' ? 'partition by range (date)' : ''}`)
   const reader = await db.database.pool.connect()
-  await reader.query(`set lock_timeout = '400ms'`)
+  await reader.query(`set lock_timeout = '3s'`)
   try {
     let published = false
     const publishing = publish(db.database, [{ ...definition, version: 2 }], [slow]).then(() => {
