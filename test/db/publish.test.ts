@@ -111,7 +111,7 @@ describe('what is published', () => {
   test('tells each column in words, with its unit and what NULL means', async () => {
     const [comment] = await query(`select col_description('bi.keywords'::regclass, attnum) as text from pg_attribute
       where attrelid = 'bi.keywords'::regclass and attname = 'traffic_share'`)
-    expect(comment?.['text']).toMatch(/Unit: fraction.*NULL means no data, never 0/)
+    expect(comment?.['text']).toMatch(/Unit: fraction.*0 where the record lacks the field, NULL where it is null/)
     const bare =
       await query(`select c.relname, a.attname from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
       where n.nspname = 'bi' and c.relkind in ('r', 'v') and a.attnum > 0 and col_description(c.oid, a.attnum) is null`)
