@@ -9,7 +9,6 @@ import { assertKnownPipelines, personWith, withDatabase } from './command-runtim
 import type { Handler, Invocation } from './command-spec.ts'
 import { fields, type Output } from './output.ts'
 
-/** Allows, or takes back what was allowed and not bought yet. */
 export const approveCommand: Handler = (invocation) =>
   withDatabase(invocation, async (database) => {
     const { args, options } = invocation
@@ -62,7 +61,6 @@ const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[], hel
 
 const listEvent = ({ heldSince, ...one }: HeldList) => ({ ...one, held_since: heldSince })
 
-/** A table of what waits. */
 const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
   output.table(waiting, {
     'needs approval': ({ pipeline }) => pipeline,

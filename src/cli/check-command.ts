@@ -134,7 +134,6 @@ const check = async (invocation: Invocation) => {
 
 const open = ({ databaseUrl, home }: Settings): Promise<Database> => openDatabase({ databaseUrl, home, maxConnections: 2 })
 
-/** A line for each file that is right. */
 const checkFiles = (
   notes: Notes,
   area: Area,

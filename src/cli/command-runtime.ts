@@ -113,7 +113,6 @@ const zoneOf = (folder: string): string => {
   return other === undefined && Intl.supportedValuesOf('timeZone').includes(zone) ? zone : 'UTC'
 }
 
-/** Shows moments as minutes of one zone. */
 export interface Times {
   readonly at: (moment: string | null) => string
   /** Names the zone, below what has times in it. */

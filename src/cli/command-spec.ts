@@ -18,7 +18,6 @@ export interface Invocation {
 /** Does the work and returns the exit code; expected failures are thrown as EtlError. */
 export type Handler = (invocation: Invocation) => Promise<number>
 
-/** An option as commander reads it. */
 export interface OptionSpec {
   readonly flags: string
   readonly description: string
@@ -27,7 +26,6 @@ export interface OptionSpec {
   readonly values?: readonly string[]
 }
 
-/** One command of the contract. */
 export interface CommandSpec {
   /** Name and arguments as commander reads them: `backfill <pipeline...>`; `<list|show>` is one of these words. */
   readonly usage: string
@@ -40,7 +38,6 @@ export interface CommandSpec {
   load(): Promise<Handler>
 }
 
-/** An option in the words of `--help`. */
 export const option = (flags: string, description: string, fallback?: string, values?: readonly string[]): OptionSpec => ({
   flags,
   description,
@@ -51,7 +48,6 @@ export const option = (flags: string, description: string, fallback?: string, va
 /** Where the servers of the command line listen unless told otherwise; their help says the same. */
 export const [pagePort, mcpPort] = [7433, 7434]
 
-/** Options that every command has. */
 export const sharedOptions: readonly OptionSpec[] = [
   { flags: '--json', description: 'print one JSON object a line, the last one a summary' },
   { flags: '--pipelines <folder>', description: 'folder of the pipeline definitions', fallback: 'pipelines' },

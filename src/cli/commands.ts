@@ -10,7 +10,6 @@ const consent = option('--resubmit-uncertain', 'send submissions again whose ans
 const account = option('--account <name>', 'which key', 'default')
 const force = option('--force', 'load finished units again; buys their reports again')
 
-/** Every command, in the order of `--help`. */
 export const commands: readonly CommandSpec[] = [
   {
     usage: 'run [pipeline...]',

@@ -72,7 +72,6 @@ complete -c millrace -l pipelines -r -a '(__fish_complete_directories)'`,
 
 const shells: Readonly<Record<string, Shell>> = { bash, zsh, fish }
 
-/** One way to go on, and what it means. */
 interface Candidate {
   readonly text: string
   readonly about: string

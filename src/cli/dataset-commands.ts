@@ -24,7 +24,6 @@ import { wholeNumber } from './command-options.ts'
 import { pipelinesFolder, settingsOf, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 
-/** Writes over nothing. */
 export const newFiles: Handler = (invocation) => {
   const [kind, name = ''] = invocation.args
   return kind === 'dataset' ? writeDataset(invocation, name) : writeMigration(invocation, name)

@@ -13,7 +13,6 @@ import type { Handler } from './command-spec.ts'
 /** npm packs no file of these names, so the templates have others. */
 const hidden: Readonly<Record<string, string>> = { gitignore: '.gitignore', 'env.example': '.env.example' }
 
-/** Writes over nothing. */
 export const init: Handler = async ({ args, options, folder, output }) => {
   const target = resolve(folder, args[0] ?? '.')
   const name = basename(target)

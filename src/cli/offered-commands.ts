@@ -25,7 +25,6 @@ import { pipelinesFolder, settingsOf, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { fields, type Output } from './output.ts'
 
-/** Asks each API that has its settings. */
 export const describe: Handler = async (invocation) => {
   const answers = await discover(invocation, 'describe')
   return showAnswers(invocation, { command: 'describe', what: 'its datasets' }, answers, (datasets, output) => {
@@ -46,7 +45,6 @@ export const describe: Handler = async (invocation) => {
 
 type Family = Capabilities['families'][number]
 
-/** Asks each API that has its settings. */
 export const capabilities: Handler = async (invocation) => {
   const answers = await discover(invocation, 'capabilities')
   return showAnswers(invocation, { command: 'capabilities', what: 'what this key may ask' }, answers, (found, output) => {
@@ -107,7 +105,6 @@ export const quota: Handler = async (invocation) => {
   })
 }
 
-/** All that `quota` knows of one month. */
 type QuotaOf = Awaited<ReturnType<typeof quotaOf>>
 
 const quotaOf = async (database: Database, invocation: Invocation) => {

@@ -44,9 +44,7 @@ export const createOutput = (json: boolean) => {
   }
   return {
     ...{ json, line, event, table },
-    /** Whether the closing object was printed. */
     isSummedUp: () => summedUp,
-    /** The closing object. */
     summary: (command: string, value: Readonly<Record<string, unknown>>) => event({ event: 'summary', command, ...value }),
     /** A remark on standard error, in both modes. */
     note: (text: string) => void process.stderr.write(`${redact(wrapText(nearPaths(text), columnsOf(process.stderr)))}\n`),

@@ -14,7 +14,6 @@ const plainEveryMs = 10_000
 export interface ProgressView extends Progress {
   /** Takes the bar away while a person is asked; it comes back afterwards. */
   aside<T>(ask: () => Promise<T>): Promise<T>
-  /** Takes the bar away and stops the plain lines. */
   stop(): void
 }
 
@@ -86,7 +85,6 @@ const createNotes = () => {
   }
 }
 
-/** A scheduler's finished run in one line. */
 const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent, { event: 'tick' }>): string => {
   const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const).filter((name) => units[name] > 0)
   const nothing = state === 'done' ? 'nothing is due' : 'nothing was asked for'

@@ -4,7 +4,6 @@ import { type Sandbox, startSandbox, usageOf } from '../sandbox/sandbox-server.t
 import { startVendorSandbox } from '../sandbox/vendor/vendor-server.ts'
 import type { Handler } from './command-spec.ts'
 
-/** Ends with the process. */
 export const sandbox: Handler = async ({ options, output, signal }) => {
   const line = (text: string): void => output.line(text)
   const sandbox = options['like'] === 'vendor' ? await startVendor(options, line) : await startOwn(options, line)

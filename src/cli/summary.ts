@@ -18,7 +18,6 @@ export const summaryEvent = (
   seconds,
 })
 
-/** Commands whose summary is a run's. */
 const runCommands: ReadonlySet<string> = new Set(['run', 'backfill', 'replay', 'quarantine retry', 'release'])
 
 /** The closing object of a command that was stopped and had no run yet, or has none ever. */

@@ -48,7 +48,6 @@ export const submit = (service: Service, exchange: Exchange, kind: ReportQuery['
   return json(200, { [name]: report.id, status: 'pending' })
 }
 
-/** The body was checked. */
 const addressIn = (body: unknown): string | null =>
   typeof body === 'object' && body !== null && 'webhook_url' in body ? String(body.webhook_url) : null
 
@@ -75,7 +74,6 @@ const accept = (service: Service, exchange: Exchange, query: ReportQuery): Repor
   })
 }
 
-/** What a report submitted now is made of. */
 export const worldOf = (service: Service): ReportWorld => {
   const { seed, reportRows, hostile, sparse, keywordsByDomain } = service.settings()
   const unknown = Object.entries(keywordsByDomain).flatMap(([domain, rows]) => (rows === 0 ? [domain] : []))
@@ -250,7 +248,6 @@ export const checkReport = (body: unknown, calendar: Calendar, extensions = true
   return checkTables('report', delivery_information.response_format, asked, calendar)
 }
 
-/** A shopper report request. */
 export const checkShopper = (body: unknown, calendar: Calendar): Checked<ReportQuery> => {
   const parsed = shopperSchema.safeParse(body)
   if (!parsed.success) return { ok: false, errors: fieldErrors(parsed.error) }

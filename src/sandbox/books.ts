@@ -23,7 +23,6 @@ export interface RequestRecord {
   fault: string | null
 }
 
-/** A message that was sent by itself. */
 export interface SentMessage {
   readonly event: 'Monthly' | 'Daily' | 'report' | 'test'
   readonly body: unknown
@@ -32,7 +31,6 @@ export interface SentMessage {
   readonly status: number | null
 }
 
-/** Kept at least. */
 const keptRequests = 100_000
 
 export const createBookkeeper = () => {

@@ -106,7 +106,6 @@ export const isExchangeFault = (kind: FaultKind): boolean => faultKinds[kind].on
 
 const kindNames = Object.keys(faultKinds) as [FaultKind, ...FaultKind[]]
 
-/** Faults of what a report holds. */
 export const contentFaults: readonly FaultKind[] = kindNames.filter(
   (kind) => kind === 'key-echo' || (faultKinds[kind].on === 'submit' && !/^report-/.test(kind)),
 )

@@ -39,7 +39,6 @@ export const createCalendar = (now: () => number, historyMonths: () => number, l
   let generations: Generations = new Map()
   let methods: Methods = []
   const restatedOn = new Map<string, string>()
-  /** The service's date. */
   const today = (): string => dateIn(now(), serviceZone)
   /** Newest month there is data for, `YYYY-MM`. */
   const latestMonth = (): string => addMonths(today().slice(0, 7), Number(today().slice(8)) >= appearsOn + lateDays() ? -1 : -2)

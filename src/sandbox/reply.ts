@@ -4,7 +4,6 @@ export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Iterable<Buffer> | AsyncIterable<Buffer>
-  /** Called when the body was sent whole. */
   readonly onSent?: () => void
 }
 

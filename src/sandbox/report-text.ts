@@ -6,7 +6,6 @@ import { allRows, bulkLines, isBulk } from './report-bulk.ts'
 import type { ReportQuery, ReportWorld } from './report-query.ts'
 import { type ReportRow, shapeOf } from './report-rows.ts'
 
-/** Faults of a report's content, by kind. */
 export type ContentFaults = ReadonlyMap<FaultKind, Fault>
 
 export interface ReportText {
@@ -65,7 +64,6 @@ function* buffered(lines: Iterable<string>): Generator<Buffer> {
   if (chunk !== '') yield Buffer.from(chunk)
 }
 
-/** The rows that the file holds. */
 function* rowsOf(report: ReportText): Generator<ReportRow> {
   const { faults, query, rows, world } = report
   const most = faults.has('half-report') ? Math.floor(rows / 2) : rows

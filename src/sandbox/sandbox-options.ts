@@ -73,7 +73,6 @@ export const optionsSchema = z.strictObject({
   shopperReply: z.enum(['report_id', 'id']).default('report_id').describe('name of the id in the reply to a shopper submission'),
 })
 
-/** Every option may be left out. */
 export type SandboxOptions = Readonly<z.input<typeof optionsSchema>>
 export type Settings = Readonly<z.output<typeof optionsSchema>>
 
@@ -109,7 +108,6 @@ const typed = [
   ['no-extensions', 'extensions', ''],
 ] as const
 
-/** As commander reads them. */
 export const sandboxFlags: readonly { readonly flags: string; readonly description: string }[] = [
   ...typed.map(([flag, option, more]) => ({
     flags: `--${flag}`,

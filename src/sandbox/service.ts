@@ -47,7 +47,6 @@ export const createService = (options: object) => {
       const { charged, reserved } = reports.credits()
       return settings.quota === null ? null : settings.quota - hits - charged - reserved
     },
-    /** Charges an answered keyword request. */
     chargeHit: (): void => {
       hits += 1
     },

@@ -28,7 +28,6 @@ interface Watch {
   readonly runtime: Runtime
   readonly signal: AbortSignal
   readonly onRelease: () => Promise<void>
-  /** Messages whose sender is being asked about. */
   asking: number
 }
 
@@ -99,7 +98,6 @@ const hearOf = async (
   }
 }
 
-/** Seconds until this account is polled next. */
 const lookAt = async (watch: Watch, of: AccountOf, sizes: readonly ReleasedData[]): Promise<number> => {
   const { runtime } = watch
   const { kysely } = runtime.database

@@ -66,7 +66,6 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
         scheduled.filter(({ definition }) => !keeper.running.has(definition.pipeline)),
         begunMs,
       ),
-    /** Resolves when the runs in progress are done. */
     settled: async () => void (await Promise.all(keeper.chains.values())),
   }
 }
@@ -115,7 +114,6 @@ const overdueOf = async (runtime: Runtime, scheduled: readonly Scheduled[], begu
   return found
 }
 
-/** What a scheduler knows of the runs it began. */
 interface Keeper {
   readonly runtime: Runtime
   readonly signal: AbortSignal

@@ -72,7 +72,6 @@ export const createAccess = ({ token, nowMs }: Access) => {
 
   return {
     guard,
-    /** Handles the form at `/login`. */
     login: async (context: Context): Promise<Response> => {
       if (context.req.method !== 'POST') return context.html(loginPage(''))
       const given = (await context.req.parseBody())['token']

@@ -132,7 +132,6 @@ const replay: Action = {
   },
 }
 
-/** A question and a form for each thing the page can do. */
 export const mountActions = (app: Hono, web: WebContext): void => {
   for (const [place, name, { question, act }] of [
     ['approvals', 'approve', approve],

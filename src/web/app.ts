@@ -33,7 +33,6 @@ import type { HookReceiver } from '../core/hooks-setting.ts'
 const mostBodyBytes = 16 * 1024
 const mostUnits = 10_000
 const unitsADefaultPage = 500
-/** Characters of a search. */
 const mostSearched = 200
 
 const asset = (name: string): string => readFileSync(shipped('src', 'web', 'assets', name), 'utf8')

@@ -64,13 +64,11 @@ export interface Span {
   readonly lane: string
   readonly from: string
   readonly to: string
-  /** A state of a run. */
   readonly state: string
   readonly title: string
   readonly href: string
 }
 
-/** Spans of time in lanes, each a link. */
 export const timeline = (title: string, spans: readonly Span[]): Html => {
   if (spans.length === 0) return html`<figure><figcaption>${title}</figcaption><p class="empty">Nothing yet.</p></figure>`
   const whole = Math.max(...spans.map(({ to }) => Date.parse(to))) - Math.min(...spans.map(({ from }) => Date.parse(from)))

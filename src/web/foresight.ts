@@ -30,10 +30,8 @@ export const reasonsOf = (jobs: readonly PreviewJob[]) => {
   })
 }
 
-/** A pipeline as a whole. */
 export type PlannedPipeline = Pick<PreviewPipeline, 'pipeline' | 'done' | 'held' | 'notPublished' | 'seconds' | 'changes'>
 
-/** The plan of a run of all pipelines. */
 export interface NightPlan {
   readonly reasons: readonly PlannedReason[]
   readonly pipelines: readonly PlannedPipeline[]

@@ -55,5 +55,4 @@ export const lastDays = (nowMs: number, nights: number): string[] =>
 export const coverageAddress = (pipeline: string, month?: string): string =>
   `/coverage/${encodeURIComponent(pipeline)}${month === undefined ? '' : `/${month}`}`
 
-/** Where the units of a month stand. */
 export const unitsAddress = (pipeline: string, month: string): string => `/units?${new URLSearchParams({ pipeline, month })}`

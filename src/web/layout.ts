@@ -20,7 +20,6 @@ const places = [
   ['/schedule', 'Schedule'],
 ] as const
 
-/** One page in the frame all of them share. */
 export interface Page {
   readonly title: string
   /** Path of the place in the navigation that this page belongs to. */
@@ -31,11 +30,9 @@ export interface Page {
   readonly live?: boolean
   /** Whether what it waits for is still being worked out: where scripts run it is asked for again soon. Default false. */
   readonly again?: boolean
-  /** What is searched for. Default nothing. */
   readonly find?: string
 }
 
-/** The whole document. */
 export const page = ({ title, place, warehouse, body, live = true, again = false, find = '' }: Page): Html => html`<!doctype html>
 <html lang="en">
 <head>
@@ -104,7 +101,6 @@ const cell = (value: Html | string | number, name: string | undefined): Html => 
 /** A state as a word with its colour; never the colour alone. */
 export const badge = (state: string): Html => html`<span class="badge ${state.replaceAll(/[^a-z]/g, '')}">${state}</span>`
 
-/** A unit by its key, which leads to its page. */
 export const unitLink = (unitId: number, name: string): Html => html`<a href="/units/${unitId}">${name}</a>`
 
 /** A command to copy. */

@@ -18,10 +18,8 @@ export const marks: Readonly<Record<CoverageState | MonthState, readonly [mark: 
   later: ['', 'not yet published'],
 }
 
-/** What the letters mean. */
 export const legend = html`<ul class="legend heat" aria-label="Legend">${Object.entries(marks).map(([state, [mark, words]]) => html`<li><span class="${state}">${mark || ' '}</span>${words}</li>`)}</ul>`
 
-/** A cell of a strip. */
 interface StripCell {
   /** `2026-01` */
   readonly month: string

@@ -23,7 +23,6 @@ export interface Note {
   readonly message: string
 }
 
-/** What the areas fill. */
 export type Notes = ReturnType<typeof createNotes>
 
 export const createNotes = () => {

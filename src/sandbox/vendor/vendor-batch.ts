@@ -43,7 +43,6 @@ interface Submission {
   readonly tables: readonly TableAsked[]
 }
 
-/** A refusal, or what was asked for. */
 type Read = { readonly refused: VendorReply } | { readonly asked: Submission }
 
 export const readReport = (settings: VendorSettings, body: unknown): Read => {

@@ -32,7 +32,6 @@ export const openBooks = (settings: () => VendorSettings) => {
   return {
     charges,
     reports,
-    /** Requests by endpoint, refusals included. */
     counts: {} as Record<string, number>,
     /** How often each of `replies` was sent. */
     replaced: [] as number[],

@@ -3,7 +3,6 @@ import { combine, hashText, unit } from '../hash.ts'
 import { addMonths, monthsBetween } from '../publication-calendar.ts'
 import { columnOf, type VendorTable } from './vendor-tables.ts'
 
-/** One table of a submission, checked. */
 export interface TableAsked {
   readonly table: VendorTable
   readonly granularity: string

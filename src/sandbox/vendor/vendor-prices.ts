@@ -23,7 +23,6 @@ export const priceSchema = z.strictObject({
 })
 export type Price = z.infer<typeof priceSchema>
 
-/** The size of an answer. */
 export interface Priced {
   /** Rows that were asked for at most. */
   readonly rowsAsked: number

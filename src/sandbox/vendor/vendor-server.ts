@@ -19,7 +19,6 @@ interface Asked {
   readonly method: string
   readonly url: URL
   readonly body: unknown
-  /** The key of the header. */
   readonly header: string
 }
 
@@ -321,6 +320,5 @@ const capabilities = (settings: VendorSettings, books: VendorBooks): VendorReply
   return jsonReply(200, { remaining_hits: books.left('rest'), web_desktop_data: family, web_mobile_data: family })
 }
 
-/** Free (fact 18). */
 const userCapabilities = ({ purses }: VendorSettings, books: VendorBooks): VendorReply =>
   jsonReply(200, { allowance: purses.rest, user_remaining: books.left('rest') })

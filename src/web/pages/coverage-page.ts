@@ -12,7 +12,6 @@ import { type CoverageMonth, coverageMonths, unitsIn, type WindowState, windowSt
 
 const slicesShown = 50
 
-/** Months by pipeline. */
 export const coveragePage = async (context: WebContext): Promise<Html> => {
   const months = coverageMonths(await windowStates(context.kysely, { remembered: true }))
   const names = [

@@ -162,7 +162,6 @@ const pipelineRows = (context: WebContext, facts: Overview): Html => {
 <details><summary>Legend</summary>${legend}</details></div>`
 }
 
-/** What the facts say of one of them. */
 const factsOf = ({ definitions, clock }: WebContext, facts: Overview, pipeline: string) => {
   const isOwn = (one: { readonly pipeline: string }): boolean => one.pipeline === pipeline
   const nowMs = clock.now()

@@ -25,7 +25,6 @@ import {
   unwantedSpending,
 } from '../reads/spending.ts'
 
-/** Nights of the small charts. */
 const nightsShown = 30
 /** Days of the large ones, and those of the first month before them. */
 const daysShown = 92
@@ -89,7 +88,6 @@ const dailyCharts = (context: WebContext, { days, nights }: Shown, since: string
       return creditsByDay(`${pipeline}: credits by day`, own, since, nights.at(-1) ?? since, budget)
     })
 
-/** How the reports of each dataset are counted. */
 const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): Html => {
   const known = [
     ...readings.map(({ dataset, account, readings: all, answer_id }) => ({

@@ -104,7 +104,6 @@ const jobTable = (jobs: readonly RunJobLine[]): Html =>
     Error: ({ outcome, error_code }) => (outcome === 'loaded' || outcome === 'unchanged' ? '' : (error_code ?? '')),
   })
 
-/** What a run was started with. */
 type Arguments = Readonly<Record<string, unknown>>
 
 const words: Readonly<Record<string, (value: unknown, all: Arguments) => string | null>> = {

@@ -16,7 +16,6 @@ const restated = (load: Restatement): Html =>
     ? html`<a href="${unitsAddress(load.pipeline, load.window_from.slice(0, 7))}">${boxKey(load)}</a>`
     : unitLink(load.unit_id, boxKey(load))
 
-/** Next and last ticks by pipeline. */
 export const schedulePage = async (context: WebContext): Promise<Html> => {
   const since = dayBefore(context.clock.now(), daysShown)
   const [changed, drifts] = await Promise.all([restatements(context.kysely, since, 100), lastDrifts(context.kysely, since)])

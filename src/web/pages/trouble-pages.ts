@@ -26,21 +26,18 @@ export const reportTable = (caption: string, reports: readonly ReportLine[], emp
     Error: ({ error_message }) => error_message ?? '',
   })
 
-/** Purchases that are open, lost or unused. */
 export const reportsPage = async (context: WebContext): Promise<Html> => {
   const reports = await openReports(context.kysely, reportsShown)
   const body = reportTable('Open reports', reports, 'No report is open.')
   return page({ title: 'Reports', place: '/reports', warehouse: context.warehouse, body })
 }
 
-/** Rows and failures of one page. */
 const shown = 500
 
 /** The unit, or the job where the unit is unknown. */
 const whose = ({ unit_id, unit_key, job_id, pipeline }: QuarantineLine): Html | string =>
   unit_id === null ? `not known (${pipeline}, job #${job_id})` : unitLink(unit_id, unit_key ?? `#${unit_id}`)
 
-/** Rejected records with their reasons. */
 export const quarantineTable = (caption: string, rows: readonly QuarantineLine[]): Html =>
   table(caption, rows, 'No row is in quarantine.', {
     Row: ({ quarantine_id }) => `#${quarantine_id}`,
@@ -64,7 +61,6 @@ ${rows.length === 0 ? '' : quarantineTable(rows.length === shown ? `The newest $
   return page({ title: 'Quarantine', place: '/quarantine', warehouse: context.warehouse, body })
 }
 
-/** Units with the tests they fail. */
 export const failedTestTable = (caption: string, rows: readonly FailedTestLine[]): Html =>
   table(caption, rows, 'No unit fails a test.', {
     Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
@@ -74,7 +70,6 @@ export const failedTestTable = (caption: string, rows: readonly FailedTestLine[]
     Tested: ({ tested_at }) => moment(tested_at),
   })
 
-/** Every test of every pipeline. */
 export const testsPage = async (context: WebContext): Promise<Html> => {
   const [tests, failed] = await Promise.all([testLines(context.kysely), failedTests(context.kysely, shown)])
   const none = 'No definition has tests. `tests:` in a definition says what its rows must be.'

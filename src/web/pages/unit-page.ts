@@ -42,7 +42,6 @@ ${failedTestTable('Tests it fails', read.failed)}`
   return page({ title: `Unit #${unit.unit_id}`, place: '/units', warehouse: context.warehouse, body })
 }
 
-/** What the page is made from. */
 type Read = Awaited<ReturnType<typeof readUnit>>
 
 const readUnit = async (context: WebContext, unit: UnitDetail) => {

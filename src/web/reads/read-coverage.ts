@@ -63,7 +63,6 @@ export const pipelineCoverage = async (
   return { slices, more: rows.length > most }
 }
 
-/** A slice with its units of the last months. */
 interface FoundSlice extends Row<'etl.pipelines', 'pipeline'>, CoverageSlice {
   /** Whether the lists still hold it. */
   readonly wanted: boolean

@@ -21,7 +21,6 @@ export const quarantined = (db: Db, limit: number, unitId: number | null = null)
 
 export type QuarantineLine = Awaited<ReturnType<typeof quarantined>>[number]
 
-/** Open rows by pipeline. */
 export const countQuarantined = (db: Db) =>
   db
     .selectFrom('etl.quarantine as q')

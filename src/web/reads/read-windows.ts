@@ -33,7 +33,6 @@ export const readWindows = async (db: Db, { pipelines = [], remembered = false }
   }
 }
 
-/** Of all windows, by pipeline and window. */
 export const windowStates = async (db: Db, looking: Looking = {}): Promise<readonly WindowState[]> =>
   (await readWindows(db, looking)).states
 
@@ -110,7 +109,6 @@ const listedWindows = (db: Db, pipelines: readonly string[]) =>
 
 type ListedWindow = Awaited<ReturnType<typeof listedWindows>>[number]
 
-/** Units that are asked for or held. */
 const openStates = (db: Db, pipelines: readonly string[]) =>
   db
     .selectFrom('etl.open_units as u')
@@ -156,7 +154,6 @@ const byWindow = (a: WindowState, b: WindowState): number =>
   compare(a.pipeline, b.pipeline) || compare(a.window_from, b.window_from)
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-/** One pipeline, all its versions together. */
 export type PipelineCounts = ReturnType<typeof pipelineCounts>[number]
 
 /** By name; pipelines that have no unit yet are left out. */

@@ -1,7 +1,6 @@
 // Numbers of a read: bigint is text in JavaScript, and what a person or a chart is shown fits a double.
 import { type AliasedRawBuilder, type RawBuilder, sql } from 'kysely'
 
-/** The column as a number. */
 export const whole = (column: string): RawBuilder<number> => sql<number>`${sql.ref(column)}::float8`
 
 const wholeOrNull = (column: string): RawBuilder<number | null> => sql<number | null>`${sql.ref(column)}::float8`
@@ -13,7 +12,6 @@ export const wholeAs = <Name extends string>(table: string, name: Name): Aliased
 export const wholeOrNullAs = <Name extends string>(table: string, name: Name): AliasedRawBuilder<number | null, Name> =>
   wholeOrNull(`${table}.${name}`).as(name)
 
-/** Several of one table. */
 export const wholes = <Name extends string>(table: string, ...names: readonly Name[]): AliasedRawBuilder<number, Name>[] =>
   names.map((name) => wholeAs(table, name))
 
@@ -26,5 +24,4 @@ export const wholesOrNull = <Name extends string>(
 export const amongIds = (column: string, ids: readonly number[]): RawBuilder<boolean> =>
   sql<boolean>`${sql.ref(column)} = any(${sql.val([...ids])}::bigint[])`
 
-/** Rows at most of a list on the page by default. */
 export const shortList = 50
