@@ -3,9 +3,8 @@
 import { createHmac, randomBytes, randomUUID } from 'node:crypto'
 import type { KeyFlag } from './books.ts'
 import type { Fault } from './fault-kinds.ts'
-import { allRows } from './report-bulk.ts'
 import { type DataPoints, priceOf, type ReportQuery, type ReportWorld } from './report-query.ts'
-import { countRows, shapeOf } from './report-rows.ts'
+import { countRows, reportRows, shapeOf } from './report-rows.ts'
 import type { ContentFaults } from './report-text.ts'
 
 /** How a report ends when its time is over. */
@@ -166,7 +165,7 @@ const countPoints = (report: Counted, rows: number, counted: DataPoints): number
   const { metrics } = shapeOf(report.query)
   const entries = rows + (timesOf(report, 'twice') === null ? 0 : 1) - (timesOf(report, 'never') === null ? 0 : 1)
   if (counted === 'rows') return entries
-  return counted === 'cells' ? entries * metrics.length : filledCells(report, rows)
+  return counted === 'cells' ? entries * metrics.length : filledCells(report)
 }
 
 /** The row that the count has twice although it is one, or never although it is there; null: none. */
@@ -175,12 +174,12 @@ const timesOf = ({ content }: Counted, times: 'twice' | 'never'): number | null 
   return fault === undefined || (times === 'twice' && fault.counted !== true) ? null : (fault.row ?? 1)
 }
 
-const filledCells = (report: Counted, rows: number): number => {
+const filledCells = (report: Counted): number => {
   const { query, world } = report
   const keys = shapeOf(query).keys.length
   const [twice, never] = [timesOf(report, 'twice'), timesOf(report, 'never')]
   let [filled, number] = [0, 0]
-  for (const row of allRows(query, world, rows)) {
+  for (const row of reportRows(query, world)) {
     number += 1
     if (number !== never) filled += (number === twice ? 2 : 1) * row.slice(keys).filter((value) => value !== null).length
   }

@@ -20,17 +20,20 @@ export const shapeOf = ({ kind, tables }: ReportQuery) => ({
   metrics: unique(tables.flatMap(({ metrics }) => metrics)),
 })
 
-/** Every row in the order of `shapeOf`. The same query and world give the same rows. */
+/** Every row in the order of `shapeOf`; as many as were set, where a number was. The same query and world give the same rows. */
 export function* reportRows(query: ReportQuery, world: ReportWorld): Generator<ReportRow> {
   const shape = shapeOf(query)
+  let left = world.reportRows ?? Number.POSITIVE_INFINITY
   for (const table of query.tables) {
     const { dimension = null, metrics = [] } = vtableOf(table) ?? {}
     const keyColumns = shape.keys.slice(3).map((name) => name === dimension?.column)
     const specs = shape.metrics.map((name) =>
       table.metrics.includes(name) ? metrics.find((metric) => metric.name === name) : undefined,
     )
-    for (const cell of cellsOf(table)) {
-      if (!isPresent(cell, world)) continue
+    for (const cell of cellsOf(table, world)) {
+      if (world.reportRows === null && !isPresent(cell, world)) continue
+      if (left === 0) return
+      left -= 1
       const traffic = trafficOf(table.vtable === null ? { ...cell, place: `category ${cell.place}` } : cell, world)
       const extra = keyColumns.map((isOwn) => (isOwn ? dimensionValue(dimension, cell.part) : null))
       const values = specs.map((spec) => (spec === undefined ? null : metricValue(spec, traffic, cell, world)))
@@ -42,23 +45,25 @@ export function* reportRows(query: ReportQuery, world: ReportWorld): Generator<R
 export const countRows = (query: ReportQuery, world: ReportWorld): number => {
   if (world.reportRows !== null) return world.reportRows
   let rows = 0
-  for (const table of query.tables) for (const cell of cellsOf(table)) if (isPresent(cell, world)) rows += 1
+  for (const table of query.tables) for (const cell of cellsOf(table, world)) if (isPresent(cell, world)) rows += 1
   return rows
 }
 
 const monthShares = { daily: 1 / 30, weekly: 7 / 30, monthly: 1 } as const
 
-function* cellsOf(table: TableQuery): Generator<Cell> {
-  const parts = dimensionSize(vtableOf(table)?.dimension ?? null)
-  const { includeSubdomains } = table
-  const monthShare = monthShares[table.granularity]
-  for (const date of table.dates) {
-    for (const domain of table.domains) {
-      for (const place of table.places) {
-        for (let part = 0; part < parts; part += 1) yield { domain, place, date, part, includeSubdomains, monthShare }
-      }
-    }
-  }
+/** Where more rows are wanted than were asked for: of further values of the table's dimension where these are free, else of further domains. */
+function* cellsOf(table: TableQuery, { reportRows: wanted }: ReportWorld): Generator<Cell> {
+  const { dates, domains, places, includeSubdomains, granularity } = table
+  const dimension = vtableOf(table)?.dimension ?? null
+  const most = (wanted ?? 0) / (dates.length * places.length)
+  const size = dimensionSize(dimension)
+  const parts = dimension?.values === null ? Math.max(size, Math.ceil(most / domains.length)) : size
+  const monthShare = monthShares[granularity]
+  for (const date of dates)
+    for (let index = 0; index < Math.max(domains.length, Math.ceil(most / parts)); index += 1)
+      for (const place of places)
+        for (let part = 0; part < parts; part += 1)
+          yield { domain: domains[index] ?? `site-${index}.example`, place, date, part, includeSubdomains, monthShare }
 }
 
 interface Cell {

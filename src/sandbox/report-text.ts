@@ -2,9 +2,8 @@
 import type { Fault, FaultKind } from './fault-kinds.ts'
 import { hashText } from './hash.ts'
 import type { Settings } from './sandbox-options.ts'
-import { allRows, bulkLines, isBulk } from './report-bulk.ts'
 import type { ReportQuery, ReportWorld } from './report-query.ts'
-import { type ReportRow, shapeOf } from './report-rows.ts'
+import { reportRows, type ReportRow, shapeOf } from './report-rows.ts'
 
 export type ContentFaults = ReadonlyMap<FaultKind, Fault>
 
@@ -39,18 +38,7 @@ function* wholeText(report: ReportText): Generator<Buffer> {
   const { csv } = report
   if (csv.bom) yield Buffer.from('\ufeff')
   if (report.rows === 0) return yield Buffer.from(`${noData}${csv.crlf ? '\r\n' : '\n'}`)
-  if (isPlain(report)) return yield* plainBulk(report)
   yield* buffered(csvLines(report))
-}
-
-/** Whether the fast lane's lines can be sent as they are made. */
-const isPlain = ({ csv, faults, query, world }: ReportText): boolean =>
-  isBulk(query, world) && faults.size === 0 && !csv.crlf && !csv.shuffleColumns && !csv.extraColumn && csv.months === 'date'
-
-function* plainBulk({ query, world, rows }: ReportText): Generator<Buffer> {
-  const shape = shapeOf(query)
-  yield Buffer.from(`${[...shape.keys, ...shape.metrics].join(',')}\n`)
-  for (const chunk of bulkLines(query, world, rows)) yield Buffer.from(chunk, 'latin1')
 }
 
 function* buffered(lines: Iterable<string>): Generator<Buffer> {
@@ -68,7 +56,7 @@ function* rowsOf(report: ReportText): Generator<ReportRow> {
   const { faults, query, rows, world } = report
   const most = faults.has('half-report') ? Math.floor(rows / 2) : rows
   let number = 0
-  for (const row of allRows(query, world, rows)) {
+  for (const row of reportRows(query, world)) {
     number += 1
     if (number > most) return
     if (!isHit(faults, 'missing-row', number)) yield row

@@ -233,13 +233,13 @@ describe('batch reports', () => {
     expect(gunzipSync(zipped.bytes).toString()).toBe(plain)
   })
 
-  test('a report of a million rows arrives whole', async () => {
-    const sandbox = await start({ reportRows: 1_000_000 })
+  test('a report of 100,000 rows arrives whole', async () => {
+    const sandbox = await start({ reportRows: 100_000 })
     const link = await linkOf(sandbox, await buy(sandbox, bulk))
     const response = await fetch(link)
     let lines = 0
     for await (const chunk of response.body ?? []) for (const byte of chunk) if (byte === 10) lines += 1
-    expect(lines).toBe(1_000_001)
+    expect(lines).toBe(100_001)
   })
 
   test.each(['off', 'file'] as const)('rows are made only as fast as the client takes them (gzip %s)', async (gzip) => {
