@@ -113,18 +113,15 @@ const zoneOf = (folder: string): string => {
   return other === undefined && Intl.supportedValuesOf('timeZone').includes(zone) ? zone : 'UTC'
 }
 
-export interface Times {
-  readonly at: (moment: string | null) => string
-  /** Names the zone, below what has times in it. */
-  sayZone(output: Output): void
-}
+export type Times = ReturnType<typeof timesOf>
 
-/** @returns UTC where there is no folder of pipelines */
-export const timesOf = (invocation: Invocation): Times => {
+/** Shows moments as minutes of one zone: that of the folder of pipelines, UTC where there is none. */
+export const timesOf = (invocation: Invocation) => {
   const zone = folderZone(pipelinesFolder(invocation))
   return {
-    at: (moment) => (moment === null ? '-' : timeIn(Date.parse(moment), zone)),
-    sayZone: (output) => output.line(`Times: ${zone}.`),
+    at: (moment: string | null): string => (moment === null ? '-' : timeIn(Date.parse(moment), zone)),
+    /** Below what has times in it. */
+    sayZone: (output: Output): void => output.line(`Times: ${zone}.`),
   }
 }
 

@@ -21,9 +21,9 @@ export type Handler = (invocation: Invocation) => Promise<number>
 export interface OptionSpec {
   readonly flags: string
   readonly description: string
-  readonly fallback?: string
+  readonly fallback?: string | undefined
   /** What it may be; left out: anything. */
-  readonly values?: readonly string[]
+  readonly values?: readonly string[] | undefined
 }
 
 export interface CommandSpec {
@@ -39,10 +39,7 @@ export interface CommandSpec {
 }
 
 export const option = (flags: string, description: string, fallback?: string, values?: readonly string[]): OptionSpec => ({
-  flags,
-  description,
-  ...(fallback === undefined ? {} : { fallback }),
-  ...(values === undefined ? {} : { values }),
+  ...{ flags, description, fallback, values },
 })
 
 /** Where the servers of the command line listen unless told otherwise; their help says the same. */

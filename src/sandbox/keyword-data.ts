@@ -51,16 +51,7 @@ export const keywordView = (query: KeywordQuery, world: KeywordWorld) => {
   const periodHash = hashText(`${query.domain}|${query.country}|${period}`, world.seed)
   const rows = world.rows === 0 ? 0 : Math.max(1, world.rows + rowDrift(periodHash, world.generation))
   const inClass = countRanks(rows, query.brandedType)
-  const context: Context = {
-    query,
-    world,
-    domainHash,
-    periodHash,
-    countryHash: hashText(query.country, world.seed),
-    monthHash: hashText(period, world.seed),
-    top: 10 ** (4.2 + 1.3 * unit(domainHash)) * countryScale(query.country) * (0.85 + 0.3 * unit(periodHash)),
-    scale: trafficScale[query.trafficSource] * webScale[query.webSource] * (world.factor ?? 1),
-  }
+  const context = contextOf(query, world, { domainHash, periodHash, period })
   return {
     count: query.trafficSource === 'Paid' ? Math.ceil(inClass / paidShare) : inClass,
     /** One record as JSON text; `index` from 0 in the order of the answer. */
@@ -68,17 +59,20 @@ export const keywordView = (query: KeywordQuery, world: KeywordWorld) => {
   }
 }
 
-interface Context {
-  readonly query: KeywordQuery
-  readonly world: KeywordWorld
-  readonly domainHash: number
-  readonly periodHash: number
-  readonly countryHash: number
-  readonly monthHash: number
+type Context = ReturnType<typeof contextOf>
+
+const contextOf = (
+  query: KeywordQuery,
+  world: KeywordWorld,
+  { domainHash, periodHash, period }: { readonly domainHash: number; readonly periodHash: number; readonly period: string },
+) => ({
+  ...{ query, world, domainHash, periodHash },
+  countryHash: hashText(query.country, world.seed),
+  monthHash: hashText(period, world.seed),
   /** Clicks of the first keyword, unscaled. */
-  readonly top: number
-  readonly scale: number
-}
+  top: 10 ** (4.2 + 1.3 * unit(domainHash)) * countryScale(query.country) * (0.85 + 0.3 * unit(periodHash)),
+  scale: trafficScale[query.trafficSource] * webScale[query.webSource] * (world.factor ?? 1),
+})
 
 /** A few rows at the end vanish or appear with each restatement; never none. */
 const rowDrift = (periodHash: number, generation: number): number => {

@@ -29,7 +29,7 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
   // Settings that are wrong end the command before the first night, not in it.
   const ping = createPing(runtime.settings, runtime.log)
   checkAlarming(runtime)
-  const keeper: Keeper = { runtime, signal, ping, concurrency, running: new Set(), chains: new Map() }
+  const keeper = keeperOf(runtime, signal, ping, concurrency)
   const begunMs = runtime.clock.now()
   let lookedMs = begunMs
 
@@ -114,14 +114,12 @@ const overdueOf = async (runtime: Runtime, scheduled: readonly Scheduled[], begu
   return found
 }
 
-interface Keeper {
-  readonly runtime: Runtime
-  readonly signal: AbortSignal
-  readonly ping: Ping
-  readonly concurrency: number | undefined
-  readonly running: Set<string>
-  /** By pipeline: the runs begun, one after the other; never rejects. */
-  readonly chains: Map<string, Promise<void>>
+type Keeper = ReturnType<typeof keeperOf>
+
+/** What a scheduler knows of the runs it began. `chains`: by pipeline, one after the other; never rejects. */
+const keeperOf = (runtime: Runtime, signal: AbortSignal, ping: Ping, concurrency: number | undefined) => {
+  const [running, chains] = [new Set<string>(), new Map<string, Promise<void>>()]
+  return { runtime, signal, ping, concurrency, running, chains }
 }
 
 /** `released`: the service said that there are new data. */
