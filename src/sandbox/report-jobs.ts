@@ -12,7 +12,7 @@ export type Fate = 'completes' | 'fails' | 'rejected' | 'stuck'
 export type Phase = 'pending' | 'processing' | 'done' | 'internal_error' | 'bad_request'
 
 /** @param nowMs since the epoch, for the books */
-interface NewReport {
+export interface NewReport {
   readonly query: ReportQuery
   readonly world: ReportWorld
   readonly content: ContentFaults

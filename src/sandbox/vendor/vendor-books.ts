@@ -8,7 +8,7 @@ export type Purse = 'rest' | 'batch'
 export type VendorReport = ReturnType<VendorBooks['take']>
 
 /** `text`: a file for each table, as its bytes; `refused`: why it ends as `bad_request`, null: it is made. */
-interface Taken {
+export interface Taken {
   readonly body: unknown
   readonly format: 'csv' | 'json'
   readonly text: string
