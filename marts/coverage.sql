@@ -16,8 +16,8 @@
 -- column error_code: Why it is held or failed, as a code of docs/operations.md.
 -- column rows_loaded: all; top 500 of 41,230 where only the first so many were asked for; capped at 100 where the answer was cut at its limit. NULL where there are none. Unit: rows.
 -- column share_of_clicks: Share of the domain's clicks that these first rows bring; NULL where all are loaded, or the service does not say it. Unit: fraction.
--- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
--- column ownership: own, competitor, or (none) where nobody said.
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
+-- column ownership: own, competitor, or (none) if the file does not say.
 select w.pipeline, w.version, w.window_from as period, date_trunc('month', w.window_from::timestamp)::date as month,
   s."values"[array_position(p.dimensions, 'domain')] as domain, s."values"[array_position(p.dimensions, 'country')] as country,
   s."values"[array_position(p.dimensions, 'category_id')] as category_id, etl.slice_of(p.dimensions, s."values")::text as slice,

@@ -12,9 +12,9 @@
 -- column cells_held: Cells that wait for a person's decision. Unit: cells.
 -- column cells_failed: Cells that failed and are tried again by the next run. Unit: cells.
 -- column cells_under_way: Cells that are asked for just now. Unit: cells.
--- column cells_not_asked: Cells nobody has asked the service for. Unit: cells.
+-- column cells_not_asked: Cells that were not requested yet. Unit: cells.
 -- column domains: Domains expected; NULL where the pipeline has none. Unit: domains.
--- column domains_with_all_rows: Domains of which no cell is missing. Unit: domains.
+-- column domains_with_all_rows: Domains without a missing cell. Unit: domains.
 -- column completeness: For people, for example 5 of 6 domains.
 -- column is_answered: Whether the service was asked for every cell, and answered.
 -- column is_complete: Whether every cell has rows.

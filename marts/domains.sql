@@ -1,13 +1,13 @@
--- purpose: Every followed domain with what attributes/domains.csv says of it: its group, whose it is, its team, and its brand terms.
+-- purpose: Every followed domain with what attributes/domains.csv says of it: its group, its ownership, its team and its brand terms.
 -- grain: One row per domain.
 -- question: Which of the followed domains are ours, and which competitors belong together?
 -- topic: Domains and their attributes
 -- reads: dim_domain, attribute_versions
 -- column domain: Domain, without www.
--- column domain_group: Its group (column group of the file); (none) where nobody wrote one.
--- column ownership: own, competitor, or (none) where nobody said.
--- column team: Who looks after it (column team of the file); (none) where nobody wrote one.
--- column brand_terms: Terms by which people search for it by name, in lower case; NULL where nobody wrote any.
+-- column domain_group: Its group (column group of the file); (none) if the file names none.
+-- column ownership: own, competitor, or (none) if the file does not say.
+-- column team: Who looks after it (column team of the file); (none) if the file names none.
+-- column brand_terms: Terms by which people search for it by name, in lower case; NULL if the file names none.
 -- column first_seen_at: When a load first brought it.
 select d.domain, coalesce(v.attributes ->> 'group', '(none)') as domain_group, coalesce(v.attributes ->> 'ownership', '(none)') as ownership,
   coalesce(v.attributes ->> 'team', '(none)') as team,

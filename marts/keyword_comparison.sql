@@ -29,8 +29,8 @@
 -- column share_of_voice: clicks divided by clicks_followed; NULL where one of the two months lacks the domain. Unit: fraction.
 -- column share_of_voice_before: The same in the earlier month, among the same domains. Unit: fraction.
 -- column domains_compared: Domains that both months have: what the shares are of. Unit: domains.
--- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
--- column ownership: own, competitor, or (none) where nobody said.
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
+-- column ownership: own, competitor, or (none) if the file does not say.
 
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,

@@ -9,8 +9,8 @@
 -- column position_weighted: Average position weighted by clicks, over landing pages whose position is known; NULL where none of them was clicked. Unit: rank in the results.
 -- column clicks_ranked: Clicks to landing pages whose position is known: the weight of the average position. Unit: clicks per month.
 -- column clicks_times_position: Sum of clicks times position: divided by clicks_ranked it is the average position of any set of rows. Unit: clicks times rank.
--- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
--- column ownership: own, competitor, or (none) where nobody said.
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
+-- column ownership: own, competitor, or (none) if the file does not say.
 select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, m.keywords, m.clicks, m.clicks_brand, m.position_weighted, m.clicks_ranked, m.clicks_times_position,
   coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
 from bi.keyword_months m left join bi.domains g on g.domain = m.domain

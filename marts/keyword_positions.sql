@@ -7,8 +7,8 @@
 -- column keywords: Keywords in the bucket. Unit: keywords. Does not add up over domains or months.
 -- column clicks: Clicks from them. Unit: clicks per month.
 -- column share_of_clicks: Part of the clicks of the domain's keywords with a position. Unit: fraction.
--- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
--- column ownership: own, competitor, or (none) where nobody said.
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
+-- column ownership: own, competitor, or (none) if the file does not say.
 select month, m.domain, country, traffic_source, web_source, branded_type, bucket, bucket_keywords as keywords, bucket_clicks as clicks,
   round(bucket_clicks::numeric / nullif(clicks_top_3 + clicks_4_to_10 + clicks_11_to_20 + clicks_21_and_on, 0), 6) as share_of_clicks,
   coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership

@@ -7,7 +7,7 @@
 -- column months_back: How many months earlier the other month is: 1 the month before, 3 the quarter before, 12 the same month last year. Unit: months.
 -- column comparison: previous (1), previous quarter (3), same last year (12); NULL for the others.
 -- column quarter: First day of the month's quarter.
--- column category: The category's name, from attributes/categories.csv or the service; its number where nobody named it.
+-- column category: The category's name, from attributes/categories.csv or the service; its number if neither names it.
 -- column loaded_in: Which of the two months has the row: both, now or before. Compare sum(X) filter (where X_before is not null) with sum(X_before) filter (where X is not null).
 -- column is_newest: Whether it is the newest month that is loaded.
 -- column method_changed: Whether the service counts by another method since the earlier month: then the two are not comparable, see breaks.
@@ -17,8 +17,8 @@
 -- column product_views_before: Views of product pages in the earlier month; NULL where it is not loaded. Unit: views.
 -- column units_sold: Products sold in the month; NULL where it is not loaded. Unit: units.
 -- column units_sold_before: Products sold in the earlier month; NULL where it is not loaded. Unit: units.
--- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
--- column ownership: own, competitor, or (none) where nobody said.
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
+-- column ownership: own, competitor, or (none) if the file does not say.
 
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,

@@ -3,15 +3,15 @@
 -- question: Where do visitors look much and buy little?
 -- topic: Shops
 -- reads: shopper_category_performance, dim_category, domains
--- column category: The category's name, from attributes/categories.csv or the service; its number where nobody named it.
+-- column category: The category's name, from attributes/categories.csv or the service; its number if neither names it.
 -- column product_views: Views of product pages. Unit: views.
 -- column units_sold: Products sold. Unit: units.
 -- column revenue: Sales. Unit: US dollars.
 -- column conversion: units_sold divided by product_views, computed from both, so that it can be computed again over sums. Unit: fraction.
 -- column revenue_per_unit: revenue divided by units_sold. Unit: US dollars.
 -- column revenue_per_view: revenue divided by product_views. Unit: US dollars.
--- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
--- column ownership: own, competitor, or (none) where nobody said.
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
+-- column ownership: own, competitor, or (none) if the file does not say.
 select s.date, s.granularity, s.domain, s.category_id, s.product_views, s.units_sold, s.revenue,
   round(s.units_sold / nullif(s.product_views, 0), 6) as conversion,
   round(s.revenue / nullif(s.units_sold, 0), 4) as revenue_per_unit,

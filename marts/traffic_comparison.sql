@@ -18,8 +18,8 @@
 -- column mobile_visits_before: Visits from mobile web in the earlier month; NULL where it is not loaded. Unit: visits.
 -- column page_views: Pages viewed in the month; NULL where it is not loaded. Unit: pages.
 -- column page_views_before: Pages viewed in the earlier month; NULL where it is not loaded. Unit: pages.
--- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
--- column ownership: own, competitor, or (none) where nobody said.
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
+-- column ownership: own, competitor, or (none) if the file does not say.
 
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,

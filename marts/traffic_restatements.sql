@@ -10,8 +10,8 @@
 -- column first_loaded_at: When the service first answered for the domain, country and date, with a row or without one.
 -- column restated_at: When a row was last changed, added or ended after that; NULL where it never was.
 -- column times_restated: How often the row got another value, came or ended after the first answer. Unit: times.
--- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
--- column ownership: own, competitor, or (none) where nobody said.
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
+-- column ownership: own, competitor, or (none) if the file does not say.
 select date, granularity, restated.domain, country, include_subdomains, visits_first, visits_now,
   case when coalesce(visits_first, visits_now) is not null then coalesce(visits_now, 0) - coalesce(visits_first, 0) end as visits_change,
   round(coalesce(visits_now, 0) / nullif(visits_first, 0) - 1, 6) as change_share, first_loaded_at, restated_at, times_restated,
