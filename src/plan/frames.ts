@@ -75,18 +75,12 @@ export const lookBackStart = ({ window }: Definition, nowMs: number): IsoDate | 
 
 const monthlyDays = 28
 
-/** When the turn of a unit comes, and how old its answer must be by then to be asked about. */
-export interface CheckCycle {
-  readonly nights: number
-  readonly olderThanDays: number
-}
-
 /**
- * Each unit has its turn at least twice in `window.full_check`, and is asked about where it would be older than that by its next turn: so no answer
+ * On which of so many nights the turn of a unit comes, and how old its answer must be by then to be asked about. Each unit has its turn at least twice in `window.full_check`, and is asked about where it would be older than that by its next turn: so no answer
  * goes unchecked for longer, and none is asked about anew that is younger than half of it. Half a day is left for nights that begin late.
  * null: reports, which the calendar has bought again every month anyway; a check that is due at the same time would buy them twice.
  */
-export const checkCycle = (kind: JobKind, days: number): CheckCycle | null => {
+export const checkCycle = (kind: JobKind, days: number) => {
   // Units of reports have one turn together, so that they are packed together.
   if (kind === 'report') return days < monthlyDays ? { nights: 1, olderThanDays: days - 0.5 } : null
   const nights = Math.max(1, Math.floor((days - 1) / 2))

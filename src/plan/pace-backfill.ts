@@ -12,19 +12,6 @@ import { priceWaiting } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 import { pricesOf } from './price.ts'
 
-/** One budget, and what of it is left for the backlog. */
-export interface Pace {
-  readonly perMonth: number | null
-  readonly perDay: number | null
-  /** Left of it today and this month. */
-  readonly leftToday: number
-  readonly leftThisMonth: number
-  /** What a month's usual nights take of it. */
-  readonly kept: number
-  /** Pipelines that share it. */
-  readonly sharers: number
-}
-
 /** No plan goes further. */
 const mostDays = 3_660
 
@@ -83,12 +70,16 @@ export const doneWithin = (
   return day === today ? null : day
 }
 
-const paceOf = ({ perMonth, perDay }: Budget, spent: SpentNow): Pace => ({
-  perMonth,
-  perDay,
+export type Pace = ReturnType<typeof paceOf>
+
+/** One budget, and what of it is left for the backlog today and this month. */
+const paceOf = ({ perMonth, perDay }: Budget, spent: SpentNow) => ({
+  ...{ perMonth, perDay },
   leftThisMonth: perMonth === null ? Number.POSITIVE_INFINITY : extraLeft('month', perMonth, spent),
   leftToday: perDay === null ? Number.POSITIVE_INFINITY : extraLeft('day', perDay, spent),
+  /** What a month's usual nights take of it. */
   kept: spent.kept,
+  /** Pipelines that share it. */
   sharers: spent.sharers,
 })
 
