@@ -6,7 +6,7 @@ import { columnTypes } from '../core/column-types.ts'
 import type { AttributeRow, AttributeSet } from '../core/attribute-types.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
-import { checkValue } from './dimensions.ts'
+import { checkValue } from './for-each.ts'
 import { type Problem, sortProblems, suggest } from './problem.ts'
 
 /** Sets without a problem, and every problem of the others. */

@@ -7,7 +7,7 @@ import { type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '
 import type { ColumnType } from '../core/column-types.ts'
 import { makeFolders } from '../core/make-folders.ts'
 import { columnNameProblem, pipelineNameProblem } from './columns.ts'
-import { checkValue } from './dimensions.ts'
+import { checkValue } from './for-each.ts'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
 import { placeholder } from './scope.ts'
 
