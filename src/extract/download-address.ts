@@ -4,64 +4,23 @@ import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { EtlError } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 
-const notPublic = new BlockList()
-for (const [network, prefix] of [
-  ['0.0.0.0', 8],
-  ['10.0.0.0', 8],
-  ['100.64.0.0', 10],
-  ['127.0.0.0', 8],
-  ['169.254.0.0', 16],
-  ['172.16.0.0', 12],
-  ['192.0.0.0', 24],
-  ['192.168.0.0', 16],
-  ['198.18.0.0', 15],
-  ['224.0.0.0', 4],
-  ['240.0.0.0', 4],
-] as const) {
-  notPublic.addSubnet(network, prefix, 'ipv4')
-}
-for (const [network, prefix] of [
-  ['::', 128],
-  ['::1', 128],
-  ['64:ff9b::', 96],
-  ['64:ff9b:1::', 48],
-  // Addresses that carry an IPv4 address inside.
-  ['2001::', 32],
-  ['2002::', 16],
-  ['fc00::', 7],
-  ['fe80::', 10],
-  ['fec0::', 10],
-  ['ff00::', 8],
-] as const) {
-  notPublic.addSubnet(network, prefix, 'ipv6')
+const networks = (text: string): BlockList => {
+  const list = new BlockList()
+  for (const [address = '', prefix] of text.split(' ').map((network) => network.split('/')))
+    list.addSubnet(address, Number(prefix), isIP(address) === 6 ? 'ipv6' : 'ipv4')
+  return list
 }
 
-const loopback = new BlockList()
-loopback.addSubnet('127.0.0.0', 8, 'ipv4')
-loopback.addAddress('::1', 'ipv6')
-
+/** Those that begin with `::` and 200 carry an IPv4 address inside; one of `::ffff:a.b.c.d` is looked for as the IPv4 address it is. */
+const notPublic = networks(
+  '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.168.0.0/16 198.18.0.0/15 224.0.0.0/4 240.0.0.0/4 ' +
+    '::/96 64:ff9b::/96 64:ff9b:1::/48 2001::/32 2002::/16 fc00::/7 fe80::/10 fec0::/10 ff00::/8',
+)
+const loopback = networks('127.0.0.0/8 ::1/128')
 /** Networks of an organisation: a service inside one may name its neighbours. */
-const inHouse = new BlockList()
-inHouse.addSubnet('10.0.0.0', 8, 'ipv4')
-inHouse.addSubnet('172.16.0.0', 12, 'ipv4')
-inHouse.addSubnet('192.168.0.0', 16, 'ipv4')
-inHouse.addSubnet('fc00::', 7, 'ipv6')
+const inHouse = networks('10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7')
 
-const inList = (list: BlockList, address: string): boolean => {
-  const inside = isIP(address) === 6 ? heldIpv4(address) : null
-  if (inside !== null) return list.check(inside, 'ipv4')
-  return list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
-}
-
-/** `::ffff:a.b.c.d` and `::a.b.c.d` (RFC 4291 2.5.5), in whatever spelling, are the IPv4 address they hold; null: it holds none. */
-const heldIpv4 = (address: string): string | null => {
-  // The address parser writes every IPv6 address in one way, with hexadecimal groups.
-  const written = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1) ?? address
-  const [, high, low] = /^::(?:ffff:)?([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(written) ?? []
-  if (high === undefined || low === undefined) return null
-  const [first, second] = [Number.parseInt(high, 16), Number.parseInt(low, 16)]
-  return [first >> 8, first & 255, second >> 8, second & 255].join('.')
-}
+const inList = (list: BlockList, address: string): boolean => list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
 const bare = (hostname: string): string =>
   hostname

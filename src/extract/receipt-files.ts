@@ -134,17 +134,13 @@ export const epochName = (path: string): { readonly epoch: number; readonly kind
   return epoch === undefined || kind === undefined ? null : { epoch: Number(epoch), kind: kind === 'copy' ? 'copy' : 'goes-on' }
 }
 
-const parsed = <T>(schema: z.ZodType<T>, path: string, text: string): T => {
+/** Throws LANDING_CORRUPT. */
+export const parseReceipt = (path: string, text: string): Receipt => {
   try {
-    return schema.parse(JSON.parse(text))
+    return purchaseSchema.parse(JSON.parse(text))
   } catch (cause) {
-    throw new EtlError(
-      'LANDING_CORRUPT',
-      `${path} beside the landings is damaged: ${messageOf(cause)}. Restore it from a backup, or delete it.`,
-      {
-        cause,
-      },
-    )
+    const message = `${path} beside the landings is damaged: ${messageOf(cause)}. Restore it from a backup, or delete it.`
+    throw new EtlError('LANDING_CORRUPT', message, { cause })
   }
 }
 
@@ -157,6 +153,3 @@ export const receiptProblem = (path: string, text: string): string | null => {
     return messageOf(error)
   }
 }
-
-/** Throws LANDING_CORRUPT. */
-export const parseReceipt = (path: string, text: string): Receipt => parsed(purchaseSchema, path, text)

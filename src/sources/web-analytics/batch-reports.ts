@@ -5,7 +5,7 @@ import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, monthsOf, valuesOf } from './batch.ts'
 import { listReports } from './report-history.ts'
 import { forBatch, spellings } from './spelling.ts'
-import { categoryId, dimensionTables, domain } from './dimensions.ts'
+import { categoryId, dimensionTables, domain } from './service-dimensions.ts'
 import { topRows, delivery, deliveryParams, period, periodProblems, spanOfReport } from './delivery.ts'
 import { reportFields, shopperFields } from './fields.ts'
 import {

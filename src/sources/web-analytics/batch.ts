@@ -20,20 +20,13 @@ import { pathOf } from './service-dialect.ts'
 
 const submission = z.looseObject({ status: z.string().nullish().catch(null) })
 
+const digits = z.string().regex(/^\d+(\.\d+)?$/)
+const lines = z.array(z.unknown()).transform((list) => list.map(String).join('; '))
 const count = z
-  .union([
-    z.number(),
-    z
-      .string()
-      .regex(/^\d+(\.\d+)?$/)
-      .transform(Number),
-  ])
+  .union([z.number(), digits.transform(Number)])
   .nullish()
   .catch(null)
-const text = z
-  .union([z.string(), z.array(z.unknown()).transform((list) => list.map(String).join('; '))])
-  .nullish()
-  .catch(null)
+const text = z.union([z.string(), lines]).nullish().catch(null)
 const statusBody = z.looseObject({
   status: z.string(),
   used_quota: z.unknown().optional(),

@@ -34,42 +34,18 @@ export const keywordFields: Readonly<Record<string, FieldSpec>> = {
   serp_features: { type: 'text[]', description: 'Features shown on the results page', nullable: true },
 }
 
-const date: FieldSpec = {
-  type: 'date',
-  description: 'First day of the period',
-  nullable: false,
-  normalize: 'period_start',
-  aliases: ['month', 'period', 'Date'],
-}
-const domain: FieldSpec = {
-  type: 'text',
-  description: 'Domain, without www.',
-  nullable: false,
-  normalize: 'domain',
-  aliases: ['site', 'Domain'],
-}
+/** Of a key, under whichever of its names. */
+const key = (type: FieldSpec['type'], description: string, normalize: string | null, aliases: readonly string[]): FieldSpec => ({
+  ...{ type, description, nullable: false, aliases },
+  ...(normalize === null ? {} : { normalize }),
+})
+const date = key('date', 'First day of the period', 'period_start', ['month', 'period', 'Date'])
+const domain = key('text', 'Domain, without www.', 'domain', ['site', 'Domain'])
+const country = key('text', 'Country: two-letter ISO code in lower case, or world', 'country', ['Country'])
+const category = key('bigint', "The service's number of the product category", null, ['category', 'categoryId'])
 
 /** Columns that every general report has; its metrics are an open set. */
-export const reportFields: Readonly<Record<string, FieldSpec>> = {
-  date,
-  domain,
-  country: {
-    type: 'text',
-    description: 'Country: two-letter ISO code in lower case, or world',
-    nullable: false,
-    normalize: 'country',
-    aliases: ['Country'],
-  },
-}
+export const reportFields: Readonly<Record<string, FieldSpec>> = { date, domain, country }
 
 /** Columns that every shopper report has; its metrics are an open set. */
-export const shopperFields: Readonly<Record<string, FieldSpec>> = {
-  date,
-  domain,
-  category_id: {
-    type: 'bigint',
-    description: "The service's number of the product category",
-    nullable: false,
-    aliases: ['category', 'categoryId'],
-  },
-}
+export const shopperFields: Readonly<Record<string, FieldSpec>> = { date, domain, category_id: category }

@@ -26,44 +26,16 @@ export const seenPrices: readonly NamedPrice[] = [
 ]
 
 const text = z.string().nullish()
+const dates = { start_date: text, end_date: text }
+const filterTexts = { traffic_source: text, web_source: text, branded_type: text }
+const echoed = z.looseObject({ domain: text, country: text, ...dates, ...filterTexts }).nullish()
+const asked = z.looseObject({}).nullish()
+const digits = z.string().regex(/^\d{1,15}$/)
 
 /** The page without its records. */
 const envelope = z.looseObject({
-  keywords_count: z
-    .union([
-      z.number().int().nonnegative(),
-      z
-        .string()
-        .regex(/^\d{1,15}$/)
-        .transform(Number),
-    ])
-    .nullish(),
-  meta: z
-    .looseObject({
-      query: z
-        .looseObject({
-          limit: z.unknown().optional(),
-          offset: z.unknown().optional(),
-          sort: z.unknown().optional(),
-          asc: z.unknown().optional(),
-        })
-        .nullish(),
-      request: z
-        .looseObject({
-          domain: text,
-          country: text,
-          start_date: text,
-          end_date: text,
-          traffic_source: text,
-          web_source: text,
-          branded_type: text,
-        })
-        .nullish(),
-      last_updated: text,
-      status: text,
-      error_code: z.unknown().optional(),
-    })
-    .nullish(),
+  keywords_count: z.union([z.number().int().nonnegative(), digits.transform(Number)]).nullish(),
+  meta: z.looseObject({ query: asked, request: echoed, last_updated: text, status: text }).nullish(),
 })
 
 const dayMs = 24 * 3_600_000
@@ -147,7 +119,7 @@ const askForPage = async (
   const page = envelope.safeParse(body)
   if (!page.success) return notAPage(request, context, answer, body, page.error.issues[0])
   const { keywords_count, meta } = page.data
-  if (saysError(meta?.status, meta?.error_code) || ((records ?? []).length === 0 && saysLacking(answer)))
+  if (saysError(meta?.status, meta?.['error_code']) || ((records ?? []).length === 0 && saysLacking(answer)))
     return refusedWithin200(request, context, answer)
   if (records === null) return notAPage(request, context, answer, body, { path: [list], message: 'expected a list' })
   const bill = billOf(meta)
@@ -160,8 +132,8 @@ const askForPage = async (
     total: keywords_count ?? null,
     lastUpdated: meta?.last_updated ?? null,
     dataVersion: dataVersionIn(page.data),
-    limit: numberOrNull(meta?.query?.limit),
-    offset: numberOrNull(meta?.query?.offset),
+    limit: numberOrNull(meta?.query?.['limit']),
+    offset: numberOrNull(meta?.query?.['offset']),
     order: orderOf(records),
     said: saidOrder(meta?.query ?? null),
     keys: keysOf(records, fields.top_url),
@@ -188,10 +160,10 @@ const orderOf = (records: readonly unknown[]): Page['order'] => {
 }
 
 /** Kept as it was written: its type is not shown where it is not null (interface 2.2). */
-const saidOrder = (query: { readonly sort?: unknown; readonly asc?: unknown } | null): SourceOrder | null =>
-  query === null || (query.sort === undefined && query.asc === undefined)
-    ? null
-    : { sort: query.sort ?? null, asc: query.asc ?? null }
+const saidOrder = (query: Readonly<Record<string, unknown>> | null): SourceOrder | null => {
+  const { sort, asc } = query ?? {}
+  return sort === undefined && asc === undefined ? null : { sort: sort ?? null, asc: asc ?? null }
+}
 
 /** null: it says that there is nothing. */
 const refused = async (request: ExtractRequest, context: LookContext, answer: HttpAnswer): Promise<null> => {

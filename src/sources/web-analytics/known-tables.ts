@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { shipped } from '../../core/shipped.ts'
 import type { DatasetLimits, DimensionSpec, SpecProblem } from '../../core/source-spec.ts'
 import type { Definition } from '../../core/types.ts'
-import { country, domain } from './dimensions.ts'
+import { country, domain } from './service-dimensions.ts'
 
 const schema = z.record(
   z.string(),
