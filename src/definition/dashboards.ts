@@ -7,7 +7,6 @@ import { problemsOf } from './issues.ts'
 import { assertNoProblems, type Problem } from './problem.ts'
 import { problemAt, readYaml, type YamlFile } from './yaml-file.ts'
 
-/** Folder of the dashboards that come with the program. */
 export const shippedDashboards = shipped('dashboards')
 
 /** As `readDashboards`. Throws DEFINITION with every problem. */
@@ -55,7 +54,6 @@ export const parseDashboard = (file: string, text: string) => {
   }
 }
 
-/** One checked file of `dashboards/`, frozen. */
 export type Dashboard = NonNullable<ReturnType<typeof parseDashboard>['dashboard']>
 
 const filterProblems = (one: FilterFile, at: number, charts: readonly ChartFile[], yaml: YamlFile): Problem[] =>

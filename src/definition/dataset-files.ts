@@ -11,7 +11,6 @@ import { checkValue } from './for-each.ts'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
 import { placeholder } from './scope.ts'
 
-/** What a service says of one of its datasets. */
 export interface DescribedDataset {
   readonly metrics: readonly string[]
   /** By parameter. */
@@ -27,7 +26,6 @@ export interface DescribedDataset {
   readonly from?: string | null
 }
 
-/** A dataset to write the definition of. */
 interface DatasetRequest {
   readonly name: string
   /** What the service calls the dataset. */
@@ -215,7 +213,6 @@ const columnLine = (given: string, type: ColumnType, source: SourceSpec, { descr
   return `    ${name}: { type: ${type}${from}, description: ${JSON.stringify(descriptions[given] ?? wordsOf(name))} }`
 }
 
-/** What `millrace new dataset` was asked for. */
 type NewDataset = Pick<DatasetRequest, 'name' | 'source'> &
   Partial<Pick<DatasetRequest, 'table' | 'described'>> & {
     /** Of the definitions. */

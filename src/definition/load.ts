@@ -182,7 +182,6 @@ const suggestAll = (word: string, names: readonly string[]): string => {
   return ` Write names with a space between them: ${parts.map((part) => nearest(part, names) ?? part).join(' ')}.`
 }
 
-/** A successor without a definition. */
 const strayed = (wanted: readonly Opened[], all: readonly Opened[]): readonly Problem[] =>
   wanted.flatMap(({ yaml, name }): Problem[] => {
     const successor = yaml?.written(['successor']) ?? null

@@ -4,7 +4,6 @@ import { shipped } from '../core/shipped.ts'
 import { folderFiles } from './folder-files.ts'
 import { assertNoProblems, type Problem, sortProblems } from './problem.ts'
 
-/** Folder of the marts that come with the program. */
 export const shippedMarts = shipped('marts')
 
 /** Marts of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION naming every mistake with file and line. */

@@ -2,7 +2,6 @@
 import { closest, distance } from 'fastest-levenshtein'
 import { EtlError } from '../core/errors.ts'
 
-/** One mistake in a file that a person wrote. */
 export interface Problem {
   readonly file: string
   /** Both from 1. */

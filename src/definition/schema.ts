@@ -14,12 +14,10 @@ const name = z
 const line = (error: string) => z.string({ error }).trim().min(1, { error })
 /** A text of that form. @param error as for `line` */
 const pattern = (error: string, form: RegExp) => z.string({ error }).regex(form, { error })
-/** A whole number within both bounds. */
 const whole = (error: string, least: number, most: number) => z.int({ error }).min(least, { error }).max(most, { error })
 /** YAML's true or false; `yes` is a text. */
 const flag = z.boolean({ error: 'true or false' })
 
-/** Read by src/definition/definition-limits.ts. */
 const duration = pattern('a time such as 500ms, 30s, 5m or 6h', /^\d+(\.\d+)?(ms|s|m|h|d)$/)
 /** KB is 1,000 bytes, KiB 1,024. */
 const size = pattern('a size such as 500MB or 2GB', /^\d+(\.\d+)?(B|KB|MB|GB|KiB|MiB|GiB)$/)
@@ -30,7 +28,6 @@ const timeZone = line('a time zone such as Europe/Berlin')
 /** Of any month; the caller says what a shorter one means. */
 const dayOfMonth = whole('a day of the month, 1 to 31', 1, 31)
 
-/** Credits. */
 const quota = whole('a whole number of credits', 0, Number.MAX_SAFE_INTEGER)
 
 const bucket = whole('a count of values that go into one report, at least 1', 1, 1_000_000)
@@ -164,7 +161,6 @@ const dataTests = z
   .record(name, dataTest, { error: 'a map such as { no_jump: { column: clicks, ratio: 0.2..5, on_failure: hold } }' })
   .describe('What the rows of a unit must be, tested before they are loaded.')
 
-/** A test as written. */
 export type RawDataTest = z.infer<typeof dataTest>
 
 const rejectsExpected = "a share such as 0.1%, a count such as 10, or both as '0.1%, 100'"
@@ -394,11 +390,9 @@ export const definitionSchema = z.strictObject(
 
 /** A definition as it stands in the YAML, its form checked and nothing else. */
 export type RawDefinition = z.infer<typeof definitionSchema>
-/** An index as written. */
 export type RawIndex = z.infer<typeof tableIndex>
 /** A column as written; what it leaves out comes from the source. */
 export type RawColumn = z.infer<typeof column>
-/** An entry of for_each as written. */
 export type RawDimension = z.infer<typeof dimension>
 
 /** The JSON Schema kept in `pipelines/schema.json`, for completion and checks in editors. */

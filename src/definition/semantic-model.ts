@@ -170,7 +170,6 @@ const checkDimensions = (parts: readonly Part[], { grain, time, dimensions }: Su
 const entityNames = (dimensions: Subject['dimensions']): string[] =>
   [...dimensions.values()].filter(({ entity }) => entity !== null).map(({ name }) => name)
 
-/** Folder of the semantic files that come with the program. */
 export const shippedSemantics = shipped('semantic')
 
 /** What could be understood, and every mistake of every file: of all folders; a later folder's entries replace earlier ones of the same name. */

@@ -81,14 +81,12 @@ export const windowOf = ({ formula }: Pick<Metric, 'formula'>): WindowFormula | 
 export const plainMetrics = ({ metrics }: Pick<Subject, 'metrics'>): Metric[] =>
   [...metrics.values()].filter((metric) => windowOf(metric) === null)
 
-/** Names of the metrics it is made of. */
 export const partsOf = (formula: Formula): readonly string[] => {
   if (formula.kind === 'ratio') return [formula.to, formula.of]
   if (formula.kind === 'derived') return formula.parts
   return windowOf({ formula }) === null ? [] : [formula.of]
 }
 
-/** One figure. */
 export interface Metric {
   readonly at: EntryPlace
   readonly name: string

@@ -116,7 +116,6 @@ const walkPrice = async (runtime: PlanRuntime, definition: Definition) => {
   return { unit, look, words: priceWords(known) }
 }
 
-/** What a preview of one pipeline is made of. */
 interface Previewed {
   readonly definition: Definition
   readonly found: Found
@@ -237,7 +236,6 @@ const aboutPipeline = (
     ...{ budget: definition.limits.quotaPerMonth, accountBudget: allowance.budget.perMonth },
     /** Credits this pipeline will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
     forecast: isKnown ? Math.round(spent.pipeline.month + credits + toCome) : null,
-    /** First and last day of the month that is meant. */
     month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
     /** Where the service counts by another method of late: the months before, anew. */
     older: found.breaks.flatMap((one) => offerOlder(definition, one, perUnit) ?? []),

@@ -25,7 +25,6 @@ import type { PlanRuntime } from './plan-runtime.ts'
 import { pagePrices, type Prices, priceReports, pricedUnits } from './price.ts'
 import type { Task } from './pack.ts'
 
-/** What the guard makes of a plan. */
 export interface NightGuard {
   /** What becomes of units that a step is about to ask for; null: more of the former. In the step's transaction, under the pipeline's lock. */
   readonly rule: (trx: Db, units: readonly UnitsToBuy[] | null) => Promise<Ruling>
@@ -184,7 +183,6 @@ const nightPrices = async (runtime: PlanRuntime, context: PlanContext, ...[steps
   }
 }
 
-/** The box as a source is given it. */
 export const boxWith = async (
   db: Db,
   { definition, pipeline }: { readonly definition: Definition; readonly pipeline: { readonly dimensions: readonly string[] } },

@@ -47,7 +47,6 @@ export const judgeRange = (rule: GuardRule, price: number, named: number): Night
   return { allowed, holds: named + price > allowed ? 'all' : 'nothing' }
 }
 
-/** Units that are about to be bought. */
 export interface UnitsToBuy {
   readonly reason: AskReason
   readonly wantedBy: WantedBy

@@ -22,11 +22,9 @@ export interface PackedBox {
   readonly sliceIds: readonly number[]
   /** Place of the first window. */
   readonly first: number
-  /** How many windows. */
   readonly count: number
 }
 
-/** Consecutive windows. */
 export interface Run {
   readonly first: number
   readonly count: number

@@ -120,7 +120,6 @@ const windowsOf = ({ windows }: PlanContext, tasks: readonly Task[]): { window: 
     return here.length === 0 ? [] : [{ window, sliceIds: here.flatMap(({ sliceIds }) => [...sliceIds]) }]
   })
 
-/** Units of the boxes that are to be bought. */
 const unitsOf = (boxes: readonly BoxToMake[]): UnitsToBuy[] =>
   boxes.flatMap(({ reason, wantedBy, answerId, servedBy, cells }) =>
     answerId === null && servedBy === null ? [{ reason, wantedBy, units: cells }] : [],
@@ -213,7 +212,6 @@ const inTurn = async (db: Db, { fullCheck, cells }: PlanContext, window: PlanWin
   return counts.length === 0 ? null : { window, ask, counts }
 }
 
-/** What of the counted units is to be bought. */
 export const walksToBuy = ({ counts }: NeededWalks): UnitsToBuy[] =>
   counts.flatMap(({ reason, wantedBy, served, cells }) =>
     wantedBy === null || served ? [] : [{ reason, wantedBy, units: cells }],

@@ -41,7 +41,6 @@ export const withLists = async (runtime: ListRuntime, definition: Definition, ru
   return { ...definition, dimensions }
 }
 
-/** What it takes to read a list. */
 type ListReader = Pick<ListRuntime, 'database' | 'settings' | 'sources'>
 
 /** `values` null: the query failed. `message`: why, or what was left out. */

@@ -2,10 +2,7 @@
 import { type Metric, plainMetrics, type SemanticDimension, type Subject } from '../definition/semantic.ts'
 import { metricWords } from '../definition/semantic-metric.ts'
 import { digits, type Guard, guardsOf, partOf, quoted, summed } from './formula.ts'
-import type { YamlValue } from './yaml-text.ts'
-
-/** A part of a file. */
-export type Yaml = { readonly [key: string]: YamlValue | undefined }
+import type { YamlMap } from './yaml-text.ts'
 
 /** MetricFlow wants a time for every measure: what has none is given the day the question is asked. Its name is no length of a period. */
 const timeOf = ({ time }: Subject): { readonly name: string; readonly expr: string; readonly grain: string } => ({
@@ -15,7 +12,7 @@ const timeOf = ({ time }: Subject): { readonly name: string; readonly expr: stri
 })
 
 /** @param model what its rows are read from, in dbt's words */
-export const semanticModel = (subject: Subject, model: string): Yaml => {
+export const semanticModel = (subject: Subject, model: string): YamlMap => {
   const time = timeOf(subject)
   const all = [...subject.dimensions.values()]
   const own = all.filter(({ of, column }) => of === null && column !== time.expr)
@@ -40,7 +37,7 @@ export const semanticModel = (subject: Subject, model: string): Yaml => {
 
 const entityOf = (dimension: string): string => `of_${dimension}`
 
-const categorical = ({ name, column, about }: SemanticDimension): Yaml => ({
+const categorical = ({ name, column, about }: SemanticDimension): YamlMap => ({
   name,
   type: 'categorical',
   expr: column,
@@ -59,7 +56,7 @@ export const attributeTables = (subjects: readonly Subject[]) => {
 }
 
 /** By the key that dimensions of subjects lead to. */
-export const attributeModels = (subjects: readonly Subject[], refTo: (table: string) => string): Yaml[] =>
+export const attributeModels = (subjects: readonly Subject[], refTo: (table: string) => string): YamlMap[] =>
   [...attributeTables(subjects)].map(([table, found]) => ({
     name: table,
     description: 'Attributes that figures are asked by.',
@@ -69,7 +66,7 @@ export const attributeModels = (subjects: readonly Subject[], refTo: (table: str
   }))
 
 /** Of any period, whatever its length: MetricFlow's own granularities are of days alone. */
-export const fiscalModel = (model: string): Yaml => ({
+export const fiscalModel = (model: string): YamlMap => ({
   name: 'calendar',
   description: 'Fiscal periods of a day.',
   model,
@@ -82,10 +79,10 @@ const when = (conditions: readonly (string | null)[], value: string): string => 
   return held.length === 0 ? value : `case when ${held.join(' and ')} then ${value} end`
 }
 
-const measure = (name: string, agg: string, expr: string): Yaml => ({ name, agg, expr })
+const measure = (name: string, agg: string, expr: string): YamlMap => ({ name, agg, expr })
 
 /** The parts of one metric: one aggregate each. */
-const measuresOf = (metric: Metric, subject: Subject): Yaml[] => {
+const measuresOf = (metric: Metric, subject: Subject): YamlMap[] => {
   const { formula, name } = metric
   const { metrics } = subject
   const where = metric.where === null ? null : `(${metric.where})`
@@ -133,7 +130,7 @@ const wholeOf = ({ dimensions }: Subject, { dimension }: Guard): string | null =
 const guardName = (subject: Subject, dimension: string, kind: 'values' | 'whole'): string =>
   `${subject.name}_${dimension}_${kind}`
 
-const guardMeasures = (subject: Subject): Yaml[] =>
+const guardMeasures = (subject: Subject): YamlMap[] =>
   guardsOfSubject(subject).flatMap(({ dimension, column, whole }) => [
     measure(guardName(subject, dimension, 'values'), 'count_distinct', column),
     ...(whole === null
@@ -143,7 +140,7 @@ const guardMeasures = (subject: Subject): Yaml[] =>
 
 const helper = 'A part of other metrics; not for questions.'
 
-const simple = (name: string, description: string, measured: string): Yaml => ({
+const simple = (name: string, description: string, measured: string): YamlMap => ({
   name,
   label: name.replaceAll('_', ' '),
   description,
@@ -151,11 +148,11 @@ const simple = (name: string, description: string, measured: string): Yaml => ({
   type_params: { measure: measured },
 })
 
-const guardMetrics = (subject: Subject): Yaml[] =>
+const guardMetrics = (subject: Subject): YamlMap[] =>
   guardMeasures(subject).map(({ name }) => simple(`count_${String(name)}`, helper, String(name)))
 
 /** With the parts they are made of. */
-export const metricsOfSubject = (subject: Subject): Yaml[] => [
+export const metricsOfSubject = (subject: Subject): YamlMap[] => [
   ...guardMetrics(subject),
   ...plainMetrics(subject).flatMap((metric) => dbtMetrics(metric, subject)),
 ]
@@ -188,7 +185,7 @@ const putTogether = (
 }
 
 /** A metric without conditions is simple; all others are put together from parts, in the rows of the answer. */
-const dbtMetrics = (metric: Metric, subject: Subject): Yaml[] => {
+const dbtMetrics = (metric: Metric, subject: Subject): YamlMap[] => {
   const { name, about } = metric
   const guards = guardsOf(metric, subject)
   const description = `${about} Unit: ${metric.unit}.`

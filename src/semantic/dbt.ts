@@ -4,8 +4,8 @@ import type { Definition } from '../core/types.ts'
 import type { SemanticModel, Subject } from '../definition/semantic.ts'
 import { columnComment, grainOf } from '../publish/comments.ts'
 import { describedViews } from '../publish/view-columns.ts'
-import { attributeModels, attributeTables, fiscalModel, metricsOfSubject, semanticModel, type Yaml } from './dbt-metrics.ts'
-import { madeBy, yamlFile } from './yaml-text.ts'
+import { attributeModels, attributeTables, fiscalModel, metricsOfSubject, semanticModel } from './dbt-metrics.ts'
+import { madeBy, yamlFile, type YamlMap } from './yaml-text.ts'
 
 /** Every file of the project by its path in it, the same for the same input. */
 export const dbtFiles = (
@@ -28,7 +28,7 @@ export const dbtFiles = (
   ])
 }
 
-const project: Yaml = {
+const project: YamlMap = {
   name: 'millrace',
   version: '1.0.0',
   'config-version': 2,
@@ -69,7 +69,7 @@ select {{ columns | join(', ') }} from {{ model }} group by {{ columns | join(',
 {% endtest %}
 `
 
-const semanticYaml = (subjects: readonly Subject[], views: readonly string[]): Yaml => ({
+const semanticYaml = (subjects: readonly Subject[], views: readonly string[]): YamlMap => ({
   version: 2,
   models: [
     {
@@ -94,7 +94,7 @@ const changedMonths = (pipeline: string): string =>
   `(select month from bi.coverage_months where (pipeline = '${pipeline}' or pipeline in (select continued_by from bi.breaks)) and last_loaded_at ${lately})`
 
 /** What a test of the view reads; undefined: every row. */
-const changedRows = ({ time, pipeline, view, dimensions }: Subject): Yaml | undefined => {
+const changedRows = ({ time, pipeline, view, dimensions }: Subject): YamlMap | undefined => {
   if (time === null || pipeline === null) return undefined
   const chosen = [...dimensions.values()].flatMap(({ overlap, column }) =>
     overlap.kind === 'one' && view !== pipeline && /^\d+$/.test(overlap.value) ? [` and ${column} = ${overlap.value}`] : [],
@@ -103,10 +103,10 @@ const changedRows = ({ time, pipeline, view, dimensions }: Subject): Yaml | unde
 }
 
 /** A row is unique by its grain; columns that lead to a table find their row there. */
-const modelTests = (view: string, subjects: readonly Subject[]): Yaml => {
+const modelTests = (view: string, subjects: readonly Subject[]): YamlMap => {
   const subject = subjects.find((one) => one.view === view)
   const config = subject === undefined ? undefined : changedRows(subject)
-  const test = (name: string, values: Yaml): Yaml[] => [{ [name]: { arguments: values, ...(config && { config }) } }]
+  const test = (name: string, values: YamlMap): YamlMap[] => [{ [name]: { arguments: values, ...(config && { config }) } }]
   return {
     name: modelOf(view),
     description: subject?.about ?? '',
@@ -123,7 +123,7 @@ const modelTests = (view: string, subjects: readonly Subject[]): Yaml => {
 }
 
 /** Freshness by the publication calendar, tests by key and nullability, the marts as exposures. */
-const sourcesYaml = (published: readonly Definition[], marts: readonly Mart[]): Yaml => {
+const sourcesYaml = (published: readonly Definition[], marts: readonly Mart[]): YamlMap => {
   const known = [
     ...published.map(({ pipeline }) => pipeline),
     ...marts.flatMap((one) => (one.summaryOf === null ? [] : [one.name])),
@@ -167,10 +167,10 @@ const sourcesYaml = (published: readonly Definition[], marts: readonly Mart[]): 
 
 /** dbt would read `{{` in it as a template. */
 const plainWords = (text: string): string => text.replaceAll(/\{(?=[{%#])/g, '{ ')
-const columnOf = (name: string, text: string): Yaml => ({ name, description: plainWords(text) })
+const columnOf = (name: string, text: string): YamlMap => ({ name, description: plainWords(text) })
 
 /** A month after its publication, with some days for a late night. bi.freshness knows when the last load was, so that no row is read. */
-const factTable = (definition: Definition): Yaml => ({
+const factTable = (definition: Definition): YamlMap => ({
   name: definition.pipeline,
   description: plainWords(`${definition.description} ${grainOf(definition)}`),
   loaded_at_query: `select max(last_loaded_at) from bi.freshness where pipeline = '${definition.pipeline}'`,

@@ -12,7 +12,6 @@ import { explainMetric, listMetrics } from './explain.ts'
 import { QueryRefusedError, querySchema } from './query.ts'
 import type { Reader } from './reader.ts'
 
-/** What the tools work with. */
 export interface McpContext {
   readonly reader: Reader
   readonly model: SemanticModel
