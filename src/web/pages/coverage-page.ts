@@ -56,10 +56,8 @@ ${offset === 0 && !more ? '' : html`<p>Slices ${count(offset + 1)} to ${count(of
 <div class="scroll newest" role="region" aria-label="Coverage by slice and month" tabindex="0"><table class="heat">
 ${head('Slice', all)}
 <tbody>${slices.map(({ values, units }) => {
-    const cells = new Map<string, CoverageUnit>()
-    for (const unit of units) cells.set(unit.month, worse(unit, cells.get(unit.month)))
     return html`<tr><th scope="row">${values.length === 0 ? 'all' : values.join(' · ')}</th>${all.map((month) => {
-      const unit = cells.get(month)
+      const unit = worstOf(month, units)
       return unit === undefined
         ? empty(context, definition, pipeline, month)
         : square(unit.state, month, `/units/${unit.unit_id}`, '')
@@ -93,8 +91,12 @@ export const missingMonthPage = ({ warehouse, definitions }: WebContext, pipelin
   return page({ title: `${pipeline}, ${month}`, place: '/coverage', warehouse, body })
 }
 
-const worse = (one: CoverageUnit, other: CoverageUnit | undefined): CoverageUnit =>
-  other === undefined || coverageStates.indexOf(one.state) >= coverageStates.indexOf(other.state) ? one : other
+/** The worst of the month's units; undefined: nothing was planned. */
+const worstOf = (month: string, units: readonly CoverageUnit[]): CoverageUnit | undefined =>
+  units
+    .filter((one) => one.month === month)
+    .sort((a, b) => coverageStates.indexOf(a.state) - coverageStates.indexOf(b.state))
+    .at(-1)
 
 const monthState = (row: CoverageMonth): CoverageState =>
   row.held > 0 ? 'held' : row.failed > 0 ? 'failed' : row.open > 0 ? 'missing' : 'loaded'
@@ -158,12 +160,8 @@ export const searchPage = async (context: WebContext, text: string): Promise<Htm
   return page({ title: 'Search', place: '/search', warehouse: context.warehouse, body, live: false, find: text })
 }
 
-/** The worst of the month's units; without one, nothing was planned. */
 const cellOf = (month: string, units: readonly CoverageUnit[]) => {
-  const unit = units
-    .filter((one) => one.month === month)
-    .sort((a, b) => coverageStates.indexOf(a.state) - coverageStates.indexOf(b.state))
-    .at(-1)
+  const unit = worstOf(month, units)
   return unit === undefined
     ? { month, state: 'later' as const, more: ', or never planned', href: null }
     : { month, state: unit.state, more: '', href: `/units/${unit.unit_id}` }

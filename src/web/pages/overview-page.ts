@@ -19,7 +19,7 @@ import { countQuarantined } from '../reads/read-quarantine.ts'
 import { quotaDays } from '../reads/read-quota.ts'
 import { countOpenReports } from '../reads/read-reports.ts'
 import { lastEvents, lastRuns } from '../reads/read-runs.ts'
-import { pipelineCounts, type PipelineCounts, readWindows } from '../reads/read-windows.ts'
+import { newestOf, pipelineCounts, type PipelineCounts, readWindows } from '../reads/read-windows.ts'
 import { troubledLines } from '../reads/unit-lines.ts'
 import { repairCredits } from '../reads/repair-credits.ts'
 import { approvalTables } from './plan-page.ts'
@@ -145,9 +145,7 @@ const pipelineRows = (context: WebContext, facts: Overview): Html => {
     [`Complete, and the last ${monthsShown} months`]: ({ pipeline, span, months }) =>
       html`${completeWords(span, months)} ${monthStrip(pipeline, months)}`,
     Fresh: ({ freshAt, nowMs }) =>
-      freshAt === undefined
-        ? html`<span class="soft">never loaded</span>`
-        : html`${age(freshAt, nowMs)} ago<br>${moment(freshAt)}`,
+      freshAt === null ? html`<span class="soft">never loaded</span>` : html`${age(freshAt, nowMs)} ago<br>${moment(freshAt)}`,
     Due: ({ due, waitsForApproval }) => dueWords(due, due !== null && waitsForApproval(due.month)),
     Restated: ({ restated: { at, newest } }) =>
       at === null ? html`<span class="soft">not lately</span>` : html`${moment(at)}<br>${listed(newest)}`,
@@ -182,11 +180,7 @@ const factsOf = ({ definitions, clock }: WebContext, facts: Overview, pipeline: 
     rows: facts.counts.find(isOwn)?.rows ?? 0,
     capped: facts.capped.find(isOwn),
     /** The newest moment at which the service was asked for anything of it. */
-    freshAt: facts.windows.loads
-      .filter(isOwn)
-      .flatMap((load) => load.last_checked_at ?? load.last_loaded_at ?? [])
-      .sort()
-      .at(-1),
+    freshAt: newestOf(facts.windows.loads.filter(isOwn).map((load) => load.last_checked_at ?? load.last_loaded_at)),
     due: nextDue(definition, span?.to ?? null, nowMs),
     loads: barsOf(facts.days, nights.map(({ day, inserted, updated, ended }) => ({ day, value: inserted + updated + ended }))), // biome-ignore format: one look
     credits: barsOf(facts.days, facts.quota.filter(isOwn).map(({ day, used, reserved }) => ({ day, value: used + reserved }))), // biome-ignore format: one look

@@ -9,8 +9,6 @@ import { wholeOrNullAs } from './whole-columns.ts'
 /** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held. */
 export type WindowState = Awaited<ReturnType<typeof openStates>>[number]
 
-type WindowLoads = ReturnType<typeof loadsOf>
-
 export type Windows = Awaited<ReturnType<typeof readWindows>>
 
 /** Whose windows, and whether windows that look as they did are counted again. */
@@ -143,12 +141,12 @@ const loadsOf = (
   { rows }: WindowTotals = noTotals,
 ) => ({
   ...{ pipeline, window_from, rows, last_loaded_at: loaded_at },
-  last_checked_at:
-    [loaded_at, unchanged_at, looked_at]
-      .filter((at) => at !== null)
-      .sort()
-      .at(-1) ?? null,
+  last_checked_at: newestOf([loaded_at, unchanged_at, looked_at]),
 })
+
+/** null: none is known. */
+export const newestOf = (moments: readonly (string | null)[]): string | null =>
+  moments.reduce((newest, at) => (newest === null || (at !== null && at > newest) ? at : newest), null)
 
 const byWindow = (a: WindowState, b: WindowState): number =>
   compare(a.pipeline, b.pipeline) || compare(a.window_from, b.window_from)
@@ -160,10 +158,7 @@ export type PipelineCounts = ReturnType<typeof pipelineCounts>[number]
 export const pipelineCounts = ({ states, loads }: Windows) =>
   [...Map.groupBy(states, ({ pipeline }) => pipeline)].sort(byName).map(([pipeline, own]) => {
     const ownLoads = loads.filter((row) => row.pipeline === pipeline)
-    const loaded = own
-      .filter((row) => row.loaded)
-      .map((row) => row.window_from)
-      .sort()
+    const loaded = own.flatMap((row) => (row.loaded ? [row.window_from] : [])).sort()
     return {
       pipeline,
       units: Object.fromEntries(
@@ -172,7 +167,7 @@ export const pipelineCounts = ({ states, loads }: Windows) =>
       rows: ownLoads.reduce((all, { rows }) => all + rows, 0),
       newest_window: loaded.at(-1) ?? null,
       oldest_window: loaded[0] ?? null,
-      last_loaded_at: latest(ownLoads),
+      last_loaded_at: newestOf(ownLoads.map(({ last_loaded_at }) => last_loaded_at)),
     }
   })
 
@@ -198,10 +193,3 @@ export const coverageMonths = (states: readonly WindowState[]) =>
     })
 
 const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => compare(a, b)
-
-const latest = (loads: readonly WindowLoads[]): string | null =>
-  loads
-    .map((row) => row.last_loaded_at)
-    .filter((at) => at !== null)
-    .sort()
-    .at(-1) ?? null
