@@ -99,7 +99,7 @@ export const completeWords = async (
   const options = [...(command.options ?? []), ...((await command.moreOptions?.()) ?? []), ...sharedOptions, help]
   const asking = optionOf(options, words.at(-2) ?? '')
   if (asking !== undefined && takesValue(asking)) return fits((asking.values ?? []).map((text) => ({ text, about: '' })))
-  if (current.startsWith('-')) return fits(optionCandidates(options))
+  if (current.startsWith('-')) return fits(options.map((option) => ({ text: flagOf(option), about: option.description })))
   return fits(await argumentCandidates(command, positionOf(words, options), pipelines))
 }
 
@@ -107,9 +107,6 @@ const flagOf = ({ flags }: OptionSpec): string => /--[a-z-]+/.exec(flags)?.[0] ?
 const takesValue = ({ flags }: OptionSpec): boolean => /[<[]/.test(flags)
 const optionOf = (options: readonly OptionSpec[], word: string): OptionSpec | undefined =>
   options.find((option) => flagOf(option) === word)
-
-const optionCandidates = (options: readonly OptionSpec[]): Candidate[] =>
-  options.map((option) => ({ text: flagOf(option), about: option.description }))
 
 /** How many arguments stand before the current word; what belongs to an option is none. */
 const positionOf = (words: readonly string[], options: readonly OptionSpec[]): number =>

@@ -7,6 +7,7 @@ import { replayAnswer, replayRange, type ReplayResult, retryQuarantine } from '.
 import { byAction, parseOnly, rangeOf, wholeNumber } from './command-options.ts'
 import { assertKnownPipelines, withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
+import { clipText } from './output.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Asks the service for nothing. */
@@ -66,14 +67,12 @@ const list = async (invocation: Invocation, pipelines: readonly string[]): Promi
       line: ({ line }) => String(line),
       column: ({ column_name }) => column_name,
       reason: ({ reason }) => reason,
-      raw: ({ raw }) => clip(raw),
+      raw: ({ raw }) => clipText(raw.replaceAll(/\s+/g, ' '), 60),
     })
     output.line(`${rows.length} of ${total} rows. \`millrace quarantine show ID\` prints one whole.`)
     return 0
   })
 }
-
-const clip = (raw: string): string => (raw.length > 60 ? `${raw.slice(0, 57)}...` : raw).replaceAll(/\s+/g, ' ')
 
 const show = async (invocation: Invocation, ids: readonly string[]): Promise<number> => {
   const { output } = invocation

@@ -38,7 +38,7 @@ export const submit = (service: Service, exchange: Exchange, kind: ReportQuery['
   }
   const name = kind === 'shopper' ? shopperReply : 'report_id'
   const before = idempotent
-    ? service.reports.list().findLast(({ submission }) => isSame(submission.body, exchange.body))
+    ? service.reports.list().findLast(({ submission }) => JSON.stringify(submission.body) === JSON.stringify(exchange.body))
     : undefined
   if (before !== undefined) return json(200, { [name]: before.id, status: before.submission.status })
   const left = service.remaining()
@@ -50,8 +50,6 @@ export const submit = (service: Service, exchange: Exchange, kind: ReportQuery['
 
 const addressIn = (body: unknown): string | null =>
   typeof body === 'object' && body !== null && 'webhook_url' in body ? String(body.webhook_url) : null
-
-const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
 
 const accept = (service: Service, exchange: Exchange, query: ReportQuery): Report => {
   const failed = exchange.fault('report-failed')

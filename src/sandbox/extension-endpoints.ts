@@ -7,7 +7,7 @@ import type { Exchange } from './exchange.ts'
 import { json, type Reply, refusal } from './reply.ts'
 import { priceOf } from './report-query.ts'
 import type { Service } from './service.ts'
-import { type Granularity, granularities, vtables } from './vtables.ts'
+import { granularities, vtables } from './vtables.ts'
 import { countries } from './words.ts'
 
 /** A failed report is made again for free, at most so often. */
@@ -37,7 +37,9 @@ export const describe = (service: Service): Reply => {
     [...vtables.values()].map(({ name, metrics, dimension }) => ({
       table: name,
       table_granularity: Object.fromEntries(
-        granularities.filter((granularity) => offers(metrics, granularity)).map((granularity) => [granularity, history]),
+        granularities
+          .filter((one) => metrics.some((metric) => metric.granularities.includes(one)))
+          .map((granularity) => [granularity, history]),
       ),
       table_metrics: metrics.map((metric) => metric.name),
       table_filters: ['domains', 'countries', 'include_subdomains'],
@@ -45,9 +47,6 @@ export const describe = (service: Service): Reply => {
     })),
   )
 }
-
-const offers = (metrics: readonly { readonly granularities: readonly Granularity[] }[], granularity: Granularity): boolean =>
-  metrics.some((metric) => metric.granularities.includes(granularity))
 
 /** The price of a general report; costs nothing and buys nothing. */
 export const validate = (service: Service, exchange: Exchange): Reply => {

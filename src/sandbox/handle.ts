@@ -159,7 +159,13 @@ const replyBeforeEffect = ({ fault, url }: Exchange, family: Family): Reply | nu
   if (unavailable !== null) return refusal(family, 503, 503, ['Service unavailable'], waitHeader(unavailable))
   const other = fault('any-status')
   if (other !== null)
-    return refusal(family, other.status ?? 500, other.status ?? 500, [statusText(other.status ?? 500)], waitHeader(other))
+    return refusal(
+      family,
+      other.status ?? 500,
+      other.status ?? 500,
+      [STATUS_CODES[other.status ?? 500] ?? `Status ${other.status}`],
+      waitHeader(other),
+    )
   if (fault('html-200') !== null) return html(200, 'Scheduled maintenance')
   if (fault('key-refused') !== null) return keyRefused(family)
   if (fault('quota-exhausted') !== null) return quotaExhausted(family)
@@ -170,9 +176,6 @@ const replyBeforeEffect = ({ fault, url }: Exchange, family: Family): Reply | nu
   }
   return null
 }
-
-/** What a proxy or a framework says of it. */
-const statusText = (status: number): string => STATUS_CODES[status] ?? `Status ${status}`
 
 /** The reply with its body spoiled, where such a fault acts. */
 const faultedReply = async (reply: Reply, fault: Exchange['fault']): Promise<Reply> => {

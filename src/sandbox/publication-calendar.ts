@@ -32,8 +32,6 @@ export const monthsBetween = (from: string, to: string): string[] => {
   return months
 }
 
-const dayAfter = (date: string): string => addWindows(date, 'day', 1)
-
 /** @param lateDays by which the newest month appears late, as of now */
 export const createCalendar = (now: () => number, historyMonths: () => number, lateDays: () => number = () => 0) => {
   let generations: Generations = new Map()
@@ -57,7 +55,7 @@ export const createCalendar = (now: () => number, historyMonths: () => number, l
   }
   // A second change on the same day must still be visible in a date.
   const touch = (place: string, before: string): void => {
-    restatedOn.set(place, today() > before ? today() : dayAfter(before))
+    restatedOn.set(place, today() > before ? today() : addWindows(before, 'day', 1))
   }
   return {
     today,

@@ -97,7 +97,8 @@ const respond = async (
   if (!URL.canParse(request.url ?? '/', 'http://sandbox'))
     return send(response, json(400, { errors: ['The address is not valid'] }), null)
   const { url, caller } = callerOf(new URL(request.url ?? '/', 'http://sandbox'))
-  if (listener.api && isControl(url.pathname)) return send(response, await control(service, request, url.pathname), null)
+  if (listener.api && url.pathname.startsWith('/_sandbox/'))
+    return send(response, await control(service, request, url.pathname), null)
   await handle(service, { request, response, url, caller }, listener, linkBase)
 }
 
@@ -211,8 +212,6 @@ const shown = ({ apiKey, batchApiKey, now, ...rest }: Settings): unknown => ({
   batchApiKey: batchApiKey === null || batchApiKey === apiKey ? 'the same' : 'its own',
   now: typeof now === 'function' ? 'a function' : now,
 })
-
-const isControl = (path: string): boolean => path.startsWith('/_sandbox/')
 
 const control = async (service: Service, request: IncomingMessage, path: string): Promise<Reply> => {
   const action = actions[`${request.method} ${path}`]

@@ -35,8 +35,6 @@ const mostUnits = 10_000
 const unitsADefaultPage = 500
 const mostSearched = 200
 
-const asset = (name: string): string => readFileSync(shipped('src', 'web', 'assets', name), 'utf8')
-
 /**
  * The page without a server. Answers `/healthz` and `/metrics` besides the pages.
  * @param token null: loopback alone may look @param onError gets every error; the visitor reads that something went wrong and no more
@@ -158,7 +156,7 @@ const mountAssets = (app: Hono): void => {
     ['live.js', 'text/javascript; charset=utf-8'],
     ['icon.svg', 'image/svg+xml'],
   ] as const) {
-    const body = asset(name)
+    const body = readFileSync(shipped('src', 'web', 'assets', name), 'utf8')
     app.get(`/assets/${name}`, (request) => request.body(body, 200, { 'content-type': type }))
   }
 }

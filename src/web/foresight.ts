@@ -54,6 +54,7 @@ const goodForMs = 10 * 60_000
 /** What went wrong is not tried again by itself before. */
 const retryMs = 30_000
 const patienceMs = 1_500
+const unread = 'The ledger could not be read just now; the log says why.'
 
 /** @param plan spends nothing and writes nothing @param onError what is no word for a visitor */
 export const createForesight = (
@@ -71,7 +72,7 @@ export const createForesight = (
     try {
       known = { plan: await plan(stop.signal), atMs: clock.now(), busy: false, problem: null }
     } catch (error) {
-      known = { ...known, busy: false, problem: wordsOf(error) }
+      known = { ...known, busy: false, problem: isEtlError(error) ? error.message : unread }
       if (!isEtlError(error) && !stop.signal.aborted) onError(error)
     }
   }
@@ -91,6 +92,3 @@ export const createForesight = (
     close: () => stop.abort(),
   }
 }
-
-const wordsOf = (error: unknown): string =>
-  isEtlError(error) ? error.message : 'The ledger could not be read just now; the log says why.'

@@ -78,7 +78,7 @@ export const createEndpoint = ({ path, token, mostBytes, nowMs, handle }: Endpoi
   app.use(bodyLimit({ maxSize: mostBytes, onError: (context) => context.text('The body is too large.\n', 413) }))
   app.use(async (context, next) => {
     const origin = context.req.header('origin')
-    if (origin !== undefined && new URL(context.req.url).host !== hostOf(origin))
+    if (origin !== undefined && new URL(context.req.url).host !== URL.parse(origin)?.host)
       return context.text('Not from another page.\n', 403)
     return next()
   })
@@ -87,5 +87,3 @@ export const createEndpoint = ({ path, token, mostBytes, nowMs, handle }: Endpoi
   app.notFound((context) => context.text(`Nothing is here; the address is ${path}.\n`, 404))
   return app
 }
-
-const hostOf = (origin: string): string | null => URL.parse(origin)?.host ?? null

@@ -16,9 +16,6 @@ export const ownSettings: readonly string[] = [
   'WEB_TOKEN',
 ]
 
-/** Words that may follow a name: where a secret comes from. */
-const isOf = (name: string, known: string): boolean => name === known || new RegExp(`^${known}_(FILE|COMMAND)$`).test(name)
-
 /** Of the environment, and of .env. @param apis by their names @param named names that the files of a person give to settings */
 export const unreadSettings = (
   { raw }: Pick<Settings, 'raw'>,
@@ -28,7 +25,7 @@ export const unreadSettings = (
   const own = Object.keys(raw).filter((name) => name.startsWith(prefix) && !named.includes(name))
   const unknown = own.flatMap((name) => {
     const candidates = ownSettings.map((one) => prefix + one)
-    return candidates.some((known) => isOf(name, known)) ? [] : [{ name, candidates }]
+    return candidates.some((known) => new RegExp(`^${known}(_FILE|_COMMAND)?$`).test(name)) ? [] : [{ name, candidates }]
   })
   const ofApis = [...apis].flatMap(([api, { settings }]) => {
     const start = `${api.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}_`

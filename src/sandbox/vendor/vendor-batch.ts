@@ -5,8 +5,8 @@ import { problems } from '../sandbox-options.ts'
 import type { VendorBooks, VendorReport } from './vendor-books.ts'
 import { fileOf, quarters, type TableAsked } from './vendor-data.ts'
 import type { VendorSettings } from './vendor-options.ts'
-import { chargeFor, type Price } from './vendor-prices.ts'
-import { defaultLimit, shopperTables, type VendorTable, vendorTables } from './vendor-tables.ts'
+import { chargeFor } from './vendor-prices.ts'
+import { defaultLimit, shopperTables, vendorTables } from './vendor-tables.ts'
 import * as words from './vendor-words.ts'
 import { jsonReply, type VendorReply } from './vendor-words.ts'
 
@@ -119,8 +119,6 @@ const placeRefused = ({ plan }: VendorSettings, { table, values }: TableAsked): 
   return lacked ? words.forbidden('08') : null
 }
 
-const priceFor = (settings: VendorSettings, { name, price }: VendorTable): Price => settings.prices[name] ?? price
-
 /** The bytes, and what they cost table by table. Without rows: a header, and the words in the first data row (fact 72). */
 const make = (settings: VendorSettings, { format: form, tables }: Submission) => {
   const files = tables.map((asked) => ({
@@ -131,7 +129,7 @@ const make = (settings: VendorSettings, { format: form, tables }: Submission) =>
   const priced = files.map(({ asked, rows }) => {
     const cells = asked.values.reduce((product, values) => product * values.length, monthsBetween(asked.from, asked.to).length)
     const size = { rowsAsked: cells * asked.limit, rows: rows.length, metrics: asked.metrics.length, periods: cells }
-    return { price: priceFor(settings, asked.table), size }
+    return { price: settings.prices[asked.table.name] ?? asked.table.price, size }
   })
   const rows = files.reduce((sum, file) => sum + file.rows.length, 0)
   const points = files.reduce((sum, file) => sum + file.rows.length * file.asked.metrics.length, 0)

@@ -289,7 +289,10 @@ const mostLines = 20
 const wordsOf = ({ event, told }: Telling) => {
   const [first] = told
   if (first === undefined) return { headline: 'Nothing', parts: [] }
-  const headline = told.length === 1 ? first.message : `${capital(first.kind)} in ${told.length} places: ${placesOf(told)}`
+  const headline =
+    told.length === 1
+      ? first.message
+      : `${capital(first.kind)} in ${told.length} places: ${unique(told.map(({ pipeline, message }) => pipeline ?? message)).join(', ')}`
   if (event === 'resolved')
     return {
       headline: `Over (${first.kind}): ${cut(headline)}`,
@@ -323,8 +326,6 @@ const listed = (lines: readonly string[]): string[] => {
 }
 
 const unique = (lines: readonly string[]): string[] => [...new Set(lines)]
-
-const placesOf = (told: readonly Told[]): string => unique(told.map(({ pipeline, message }) => pipeline ?? message)).join(', ')
 
 const nameOf = ({ pipeline }: Told, told: readonly Told[]): string =>
   told.length > 1 && pipeline !== null ? `${pipeline}: ` : ''

@@ -8,7 +8,7 @@ import { count, coverageAddress, unitsAddress } from '../format.ts'
 import { command, type Html, page, table } from '../layout.ts'
 import { legend, marks, strip } from '../month-strip.ts'
 import { type CoverageState, coverageStates, type CoverageUnit, pipelineCoverage, searchSlices } from '../reads/read-coverage.ts'
-import { type CoverageMonth, coverageMonths, unitsIn, type WindowState, windowStates } from '../reads/read-windows.ts'
+import { coverageMonths, unitsIn, type WindowState, windowStates } from '../reads/read-windows.ts'
 
 const slicesShown = 50
 
@@ -31,7 +31,8 @@ ${head('Pipeline', all)}
       const row = own.get(month)
       if (row === undefined) return empty(context, definition, pipeline, month)
       const figures = `: ${row.loaded} loaded, ${row.open} open, ${row.held} held, ${row.failed} failed`
-      return square(monthState(row), month, unitsAddress(pipeline, month), figures)
+      const state = row.held > 0 ? 'held' : row.failed > 0 ? 'failed' : row.open > 0 ? 'missing' : 'loaded'
+      return square(state, month, unitsAddress(pipeline, month), figures)
     })}</tr>`
   })}</tbody></table></div>`
   return page({ title: 'Coverage', place: '/coverage', warehouse: context.warehouse, body })
@@ -97,9 +98,6 @@ const worstOf = (month: string, units: readonly CoverageUnit[]): CoverageUnit | 
     .filter((one) => one.month === month)
     .sort((a, b) => coverageStates.indexOf(a.state) - coverageStates.indexOf(b.state))
     .at(-1)
-
-const monthState = (row: CoverageMonth): CoverageState =>
-  row.held > 0 ? 'held' : row.failed > 0 ? 'failed' : row.open > 0 ? 'missing' : 'loaded'
 
 /** A month without a unit is missing when the service has published it and the pipeline wants it. */
 const emptyState = ({ clock }: WebContext, definition: Definition | undefined, month: string): CoverageState | 'later' => {

@@ -46,11 +46,9 @@ export const shownState = ({ state, failed, held }: RunLine): string =>
 const took = (run: RunLine, nowMs: number): string =>
   span(((run.finished_at === null ? nowMs : Date.parse(run.finished_at)) - Date.parse(run.started_at)) / 1000)
 
-const finishedOf = (run: RunLine): number => run.loaded + run.unchanged + run.held + run.failed
-
 /** A run at work: how far it is, how fast, and how long it still takes at that pace. */
 export const runningRun = (run: RunLine, nowMs: number): Html => {
-  const finished = finishedOf(run)
+  const finished = run.loaded + run.unchanged + run.held + run.failed
   const seconds = (nowMs - Date.parse(run.started_at)) / 1000
   const left = finished === 0 ? null : (seconds / finished) * (run.planned - finished)
   return html`<section aria-label="Run ${run.run_id} in progress"><p><a href="/runs/${run.run_id}">${run.command} #${run.run_id}</a> in progress:
