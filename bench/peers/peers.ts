@@ -54,7 +54,7 @@ const buildIngestr = (folder: string, sources: string): string => {
     join(imports, 'two.go'),
     `package imports\n\nimport (\n\t_ "${module}/destination/postgres"\n\t_ "${module}/source/csv"\n)\n`,
   )
-  const named = execFileSync('git', ['-C', sources, 'describe', '--tags'], { encoding: 'utf8' }).trim()
+  const named = execFileSync('git', ['-C', sources, 'describe', '--tags', '--always'], { encoding: 'utf8' }).trim()
   const flags = `-s -w -X github.com/bruin-data/ingestr/cmd.Version=${named}`
   execFileSync('go', ['build', '-trimpath', `-ldflags=${flags}`, '-o', program, '.'], { cwd: sources, stdio: 'inherit' })
   return program
@@ -70,7 +70,8 @@ export const preparePeers = (folder: string, sources: string | undefined): Tools
   const program = join(module, 'bin', readdirSync(join(module, 'bin')).find((name) => name.startsWith('sling')) ?? 'sling')
   chmodSync(program, 0o755)
   const [dltVersion = '', slingVersion = ''] = wanted.map((one) => one.split('==')[1] ?? '')
-  const ingestr = sources === undefined ? null : buildIngestr(folder, resolve(sources))
+  const isBuilt = existsSync(join(folder, 'ingestr'))
+  const ingestr = sources === undefined && !isBuilt ? null : buildIngestr(folder, resolve(sources ?? '.'))
   return { python, sling: program, dltVersion, slingVersion, ingestr }
 }
 
@@ -149,7 +150,7 @@ export const sling = ({ sling: program, slingVersion }: Tools): Peer => loaderOf
 
 export const ingestr = ({ ingestr: program }: Tools): Peer => {
   if (program === null) throw new Error('ingestr was not built: --ingestr names no clone of its repository')
-  const [, version = ''] = /([\d.]+\S*)\s*$/.exec(execFileSync(program, ['--version'], { encoding: 'utf8' })) ?? []
+  const [, version = ''] = /v?(\S+)\s*$/.exec(execFileSync(program, ['--version'], { encoding: 'utf8' })) ?? []
   return loaderOfFiles('ingestr', version, program)
 }
 

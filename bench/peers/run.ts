@@ -15,7 +15,7 @@ const { values } = parseArgs({
   options: {
     /** What is installed stays here. */
     dir: { type: 'string', default: join(tmpdir(), 'millrace-peers') },
-    /** Left out: ingestr is not measured. */
+    /** Left out: ingestr is measured only if DIR has it from an earlier run. */
     ingestr: { type: 'string' },
     /** 3,100 rows each, about. */
     domains: { type: 'string', default: '30' },

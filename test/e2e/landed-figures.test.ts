@@ -250,6 +250,19 @@ test('of the first rows alone nothing is lost, a gap is not known, and the answe
   expect(lost.rows[0]?.['clicks_lost'] ?? null).toBeNull()
 }) // biome-ignore format: one look
 
+test('a month of which only the first rows are loaded is not compared with one that is loaded whole, and says so', async () => {
+  const sides = (month: string, before: string) => domains.map((domain) => [month, before].map((one) => sum(wordsOf(one, domain).map((word) => word.clicks ?? 0))))
+  const pairs = async (month: string) => (await db.database.pool.query<{ clicks: number; clicks_before: number | null; is_cut: boolean }>(
+    `select clicks::float8, clicks_before::float8, is_cut from bi.keyword_comparison where month = '${month}-01' and months_back = 1 and country = 'us' order by domain`,
+  )).rows
+  expect(await pairs('2026-06')).toEqual(sides('2026-06', '2026-05').map(([clicks, clicks_before]) => ({ clicks, clicks_before, is_cut: false })))
+  expect(await pairs('2026-07')).toEqual(sides('2026-07', '2026-06').map(([clicks]) => ({ clicks, clicks_before: null, is_cut: true })))
+  const growth = async (month: string) => (await ask({ metrics: ['clicks_against_before'], period: within(month), where: [us, { dimension: 'months_back', is: '1' }] })).rows[0]?.['clicks_against_before'] ?? null
+  const [now, then] = [0, 1].map((side) => sum(sides('2026-06', '2026-05').map((pair) => pair[side] ?? null)) ?? Number.NaN)
+  close(await growth('2026-06'), (now ?? Number.NaN) / (then ?? Number.NaN), 'whole against whole')
+  expect(await growth('2026-07')).toBeNull()
+}) // biome-ignore format: one look
+
 test('shops of two versions are one series, also before the switch and where one shop is in the former version alone', async () => {
   const told = lives(shops)
   const cells = (month: string) => [...told].filter(([key]) => key.startsWith(month))
