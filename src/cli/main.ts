@@ -51,12 +51,19 @@ const runCommandLine = async (argv: readonly string[], ending: Interruption): Pr
     exitCode = code
   })
   try {
-    await program.parseAsync([...argv], { from: 'user' })
+    await program.parseAsync(withCommand(argv), { from: 'user' })
     return exitCode
   } catch (error) {
     if (error instanceof CommanderError) return usageEnded(error, argv)
     throw error
   }
+}
+
+/** Help for a command that does not exist is refused like the command itself: commander would print the whole help. */
+const withCommand = (argv: readonly string[]): string[] => {
+  const name = argv[0] === 'help' ? argv[1] : argv[0]
+  const isOne = name === undefined || /^(-|help$)/.test(name) || commands.some(({ usage }) => usage.split(' ')[0] === name)
+  return isOne ? [...argv] : [name]
 }
 
 /** Commander has written its words for people; machines get the same as an event. */
@@ -87,7 +94,7 @@ export const buildProgram = (specs: readonly CommandSpec[], ending: Interruption
     .description('Loads a web-analytics service into your own PostgreSQL: nightly, backfilled by date range, proved complete.')
     .version(version)
     .configureHelp({ subcommandTerm: (command) => command.name() })
-    .showHelpAfterError('(add --help for what the command takes)')
+    .showHelpAfterError('(`millrace --help` lists the commands)')
     .configureOutput({ outputError: (text, write) => write(`${text}${ownersOf(text, specs)}`) })
     .addHelpText('after', closingHelp)
     .exitOverride()

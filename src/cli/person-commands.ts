@@ -126,10 +126,13 @@ export const cancel: Handler = async (invocation) => {
   const runId = wholeNumber(invocation.args[0], (text) => `'${text}' is not a run's number; \`millrace status\` lists the runs.`)
   return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
     const { parked, withdrawn, state } = await cancelRun(runtime, runId)
-    invocation.output.summary('cancel', { run_id: runId, state, units_parked: parked, withdrawn })
-    invocation.output.line(`Run ${runId} is ${state}; ${counted(parked, 'unit')} put back. Nothing more is submitted for it.`)
-    if (withdrawn > 0) invocation.output.line(`${counted(withdrawn, 'failed purchase')} taken back: no night tries them again.`)
-    invocation.output.line('Run the same command again to resume.')
+    const { output } = invocation
+    output.summary('cancel', { run_id: runId, state, units_parked: parked, withdrawn })
+    if (state === 'cancelled')
+      output.line(`Run ${runId} is cancelled; ${counted(parked, 'unit')} put back. Nothing more is submitted for it.`)
+    else output.line(`Run ${runId} had ended (${state}): there was nothing to stop.`)
+    if (withdrawn > 0) output.line(`${counted(withdrawn, 'failed purchase')} taken back: no night tries them again.`)
+    if (state === 'cancelled') output.line('Run the same command again to resume.')
     return 0
   })
 }

@@ -129,6 +129,8 @@ export const sandboxOptionsFrom = (options: Readonly<Record<string, unknown>>): 
     const value = options[flag.replace(/^no-/, '').split(' ')[0] ?? '']
     if (value === undefined) return []
     const isNumber = optionsSchema.shape[option].safeParse(0).success
+    if (isNumber && !Number.isFinite(Number(value)))
+      throw new EtlError('USAGE', `--${flag.split(' ')[0]} is '${String(value)}'; write a number.`)
     return [[option, option === 'restate' ? String(value).split(',') : isNumber ? Number(value) : value]]
   })
   return { ...Object.fromEntries(given), ...jsonOptions(options['options']), port: Number(options['port'] ?? 8080) }

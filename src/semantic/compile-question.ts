@@ -14,7 +14,7 @@ import {
 } from '../definition/semantic.ts'
 import { findDimension, findMetrics } from './find.ts'
 import { digits, formulaSql } from './formula.ts'
-import { earlier, intervalOf, isWhole, lengthOf, shiftOf, type Span, spanOf } from './period.ts'
+import { earlier, intervalOf, isWhole, lengthOf, shiftOf, type Span, spanOf, startOf } from './period.ts'
 import { type Plan, withDefaults } from './pins.ts'
 import { refuse, type SemanticQuery } from './query.ts'
 import type { CellFilter } from './state.ts'
@@ -159,13 +159,17 @@ const notesOf = ({ defaults, grain, span, subject }: Plan): string[] => [
 /** Whether rows are needed that the question does not name. */
 const isFramed = ({ query, metrics }: Plan): boolean => query.fill || metrics.some((metric) => windowOf(metric) !== null)
 
+/** Where a fiscal period begins, the database alone knows. */
+const startIn = (date: string, grain: Grain): string => (isFiscal(grain) ? earlier(date, grain, 1) : startOf(date, grain))
+
 /** With the periods before it that its figures are made of. */
 const readSpan = ({ span, grain, metrics }: Plan): Span | null => {
   if (span === null) return null
+  const first = grain === null ? span.from : startIn(span.from, grain)
   const starts = metrics.flatMap((metric) => {
     const window = windowOf(metric)
-    if (window?.kind === 'rolling' && grain !== null) return [earlier(span.from, grain, window.periods)]
-    return window?.kind === 'cumulative' && window.each !== null ? [earlier(span.from, window.each, 1)] : []
+    if (window?.kind === 'rolling' && grain !== null) return [earlier(first, grain, window.periods - 1)]
+    return window?.kind === 'cumulative' && window.each !== null ? [startIn(first, window.each)] : []
   })
   return { ...span, from: [span.from, ...starts].sort()[0] ?? span.from }
 }

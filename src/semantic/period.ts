@@ -32,7 +32,7 @@ export const earlier = (date: string, grain: Grain, periods: number): string => 
 }
 
 /** First day of the period that holds `date`. */
-const startOf = (date: string, grain: Grain): string => {
+export const startOf = (date: string, grain: Grain): string => {
   const day = dayOf(date)
   if (grain === 'day') return date
   if (grain === 'week') return day.subtract({ days: day.dayOfWeek - 1 }).toString()

@@ -26,6 +26,7 @@ export interface CellFilter {
 
 const monthRow = z.tuple([z.string(), z.coerce.number(), z.coerce.number(), z.boolean().nullable()])
 const breakRow = z.tuple([z.string(), z.array(z.string()).nullable(), z.coerce.number().nullable()])
+const monthName = z.tuple([z.string()])
 const partRow = z.tuple([z.string(), z.string()])
 const cellRow = z.tuple([z.string(), z.string(), z.coerce.string()])
 /** Cells that are named one by one. */
@@ -46,7 +47,9 @@ export const stateOf = async (
   const parts = pipeline === null || !isKnown ? [] : await partsOf(reading, pipeline)
   const facts = [...model.subjects.values()].find((one) => one.pipeline === pipeline && knowsThePast(one))
   const months = parts.length === 0 ? [] : await monthsOf(reading, parts, facts, spans)
-  const there = new Set(months.map(([month]) => month))
+  const absent =
+    parts.length === 0 ? [] : [...new Set(spans.flatMap(monthsIn))].filter((month) => !months.some(([there]) => there === month))
+  const former = await monthsShown(reading, facts, absent)
   const not_final = months.flatMap(([month, , , isFinal]) => (isFinal === false ? [month] : []))
   const incomplete = months.filter(([, expected, found]) => found < expected)
   const asked = { parts, spans, cells }
@@ -58,7 +61,7 @@ export const stateOf = async (
     /** Months, as 2026-01, that the service may still change. */
     not_final,
     /** Months of the period of which nothing is loaded. */
-    months_missing: parts.length === 0 ? [] : [...new Set(spans.flatMap(monthsIn))].filter((month) => !there.has(month)),
+    months_missing: absent.filter((month) => !former.includes(month)),
     /** Months of which cells (one of each thing the pipeline runs for) are without rows. */
     months_incomplete: incomplete.map(([month, expected, found]) => ({ month, cells: expected, cells_with_rows: found })),
     /** The first cells without rows of what was asked for, with the reason. */
@@ -160,6 +163,17 @@ const monthsOf = async (reading: Reading, parts: readonly Part[], facts: Subject
     from bi.coverage_months where ${inParts('month', parts)}${withinSpans('month', spans)} group by month having sum(cells_with_rows) > 0
     order by month desc limit ${sql.lit(mostMonths)}) as c order by c.month`
   return (await reading.read(statement.compile(reading.db))).rows.map((row) => monthRow.parse(row))
+}
+
+/** Months that the published version does not cover and the former one shows. */
+const monthsShown = async (reading: Reading, facts: Subject | undefined, months: readonly string[]): Promise<string[]> => {
+  if (facts?.time == null || months.length === 0) return []
+  const time = sql.ref(`f.${facts.time.column}`)
+  const firsts = sql.join(months.map((month) => sql`${`${month}-01`}::date`))
+  const statement = sql`select to_char(m, 'YYYY-MM') from unnest(array[${firsts}]) as m
+    where exists (select from ${sql.table(`bi.${facts.view}`)} f where ${time} >= m and ${time} < m + interval '1 month')`
+  const { rows } = await reading.read(statement.compile(reading.db))
+  return rows.map((row) => monthName.parse(row)[0])
 }
 
 const monthsIn = ({ from, to }: Span): string[] => {

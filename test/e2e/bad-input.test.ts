@@ -254,6 +254,8 @@ describe('wrong before anything is called: exit 2, no request, no run on record'
 
   test.each([
     ['an unknown command', ['bakfill', 'keywords'], /unknown command 'bakfill'/, /backfill/],
+    ['help for an unknown command', ['help', 'bakfill'], /unknown command 'bakfill'/, /Did you mean backfill/],
+    ['an unknown command and its help', ['bakfill', '--help'], /unknown command 'bakfill'/, /Did you mean backfill/],
     ['an unknown option', [...oneKeywords, '--forse'], /unknown option '--forse'/, /--force/],
     ['no pipeline', ['backfill', '--from', month, '--to', month], /missing required argument 'pipeline'/, /--help/],
   ])('%s', async (_what, args, ...words) => {

@@ -57,6 +57,25 @@ test.each([['-'], ['.']])('an export into what is no file says how to name one: 
   expect(readdirSync(folder).filter((name) => /^-|\.partial$/.test(name))).toEqual([])
 })
 
+test('an export into a format it does not write is refused, before a file of another kind bears its name', async () => {
+  const { code, stderr } = await millrace('export', 'keyword_months', '--out', 'months.xlsx')
+  expect([code, stderr]).toEqual([2, expect.stringContaining('an export writes CSV or Parquet; name a .csv')])
+  expect(readdirSync(folder)).not.toContain('months.xlsx')
+})
+
+test('a port of the sandbox that is no number is named as it was written', async () => {
+  const { code, stderr } = await millrace('sandbox', '--port', 'abc')
+  expect([code, stderr]).toEqual([2, expect.stringContaining("--port is 'abc'; write a number.")])
+})
+
+test('cancelling a run that has ended says that there was nothing to stop', async () => {
+  const { rows } = await db.database.pool.query<{ id: string }>(
+    `insert into etl.runs (command, state, finished_at) values ('backfill', 'done', now()) returning run_id::text as id`,
+  )
+  const { code, stdout } = await millrace('cancel', String(rows[0]?.id))
+  expect([code, stdout]).toEqual([0, `Run ${rows[0]?.id} had ended (done): there was nothing to stop.\n`])
+})
+
 test('an export makes the folder of its file', async () => {
   const { code, stderr } = await millrace('export', 'keyword_months', '--out', join('not', 'there', 'months.csv'))
   expect([code, stderr, readdirSync(join(folder, 'not', 'there'))]).toEqual([0, '', ['months.csv']])

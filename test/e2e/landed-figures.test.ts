@@ -213,6 +213,14 @@ test('what is missing of a series that another pipeline continues is told of the
   expect(missing).toEqual(gone)
 }) // biome-ignore format: one look
 
+test('a sum of several months names the missing ones among them, and no others', async () => {
+  const missing = async (metric: string) => (await ask({ metrics: [metric], grain: 'month', period: within('2026-03'), where: [us] })).months_missing
+  expect(await missing('visits_this_year')).toEqual(['2026-01', '2026-02'])
+  const twelve = Array.from({ length: 11 }, (_, at) => (at < 9 ? `2025-${String(at + 4).padStart(2, '0')}` : `2026-0${at - 8}`))
+  expect(await missing('visits_12_months')).toEqual(twelve)
+  expect((await ask({ metrics: ['revenue'], period: { from: '2026-04', to: '2026-05' } })).months_missing).toEqual(['2026-04'])
+}) // biome-ignore format: one look
+
 test('what was restated, left and came back, now and as it was believed in between', async () => {
   const told = lives(traffic)
   const cells = domains.flatMap((domain) =>
@@ -269,8 +277,10 @@ test('shops of two versions are one series, also before the switch and where one
   const newest = (of: readonly Told[] | undefined, name: string): number | null =>
     figure(of?.at(-1), `category_sales_performance_${name}`)
   for (const month of ['2026-05', '2026-06', '2026-07']) {
-    const { rows } = await ask({ metrics: ['revenue'], period: within(month) })
+    const { rows, months_missing } = await ask({ metrics: ['revenue'], period: within(month) })
     close(rows[0]?.['revenue'], sum(cells(month).map(([, of]) => newest(of, 'revenue'))), month)
+    // May is in the former version alone.
+    expect(months_missing, month).toEqual([])
   }
   for (const metric of ['revenue', 'units_sold', 'product_views']) {
     const { rows } = await ask({ metrics: [metric], period: within('2026-06'), compare: 'previous' })
