@@ -7,7 +7,8 @@ export interface Curve {
 
 const width = 340
 const height = 240
-const margin = { left: 52, right: 14, top: 30, bottom: 36 }
+/** Right: half of a label; left: the axis, and half of the label of the first point. */
+const margin = { left: 66, right: 24, top: 30, bottom: 36 }
 
 const short = (value: number): string =>
   value >= 1_000_000 ? `${value / 1_000_000} M` : value >= 1_000 ? `${value / 1_000} k` : String(value)
@@ -30,7 +31,7 @@ const panel = ({ title, points, exponent }: Curve, left: number): string => {
   const lines = ys.map(
     (tick) =>
       `<line x1="${x(xs[0] ?? 1)}" x2="${x(xs.at(-1) ?? 1)}" y1="${y(tick)}" y2="${y(tick)}" stroke="#ccc"/>` +
-      `<text x="${left + margin.left - 6}" y="${y(tick) + 4}" text-anchor="end">${tick} s</text>`,
+      `<text x="${left + margin.left - 20}" y="${y(tick) + 4}" text-anchor="end">${tick} s</text>`,
   )
   const below = xs.map(
     (tick) => `<text x="${x(tick)}" y="${height - margin.bottom + 18}" text-anchor="middle">${short(tick)}</text>`,

@@ -69,6 +69,7 @@ export interface Span {
   readonly href: string
 }
 
+/** @param spans the newest first */
 export const timeline = (title: string, spans: readonly Span[]): Html => {
   if (spans.length === 0) return html`<figure><figcaption>${title}</figcaption><p class="empty">Nothing yet.</p></figure>`
   const whole = Math.max(...spans.map(({ to }) => Date.parse(to))) - Math.min(...spans.map(({ from }) => Date.parse(from)))
@@ -77,13 +78,15 @@ export const timeline = (title: string, spans: readonly Span[]): Html => {
   const states = spans.map(({ state }) => state)
   return figure(title, states, 'group', {
     height: 40 + new Set(spans.map(({ lane }) => lane)).size * 26,
-    marginLeft: 180,
+    // Plot's letters are 10 pixels high.
+    marginLeft: 20 + 7 * Math.max(...spans.map(({ lane }) => lane.length)),
     // Half of the name of a last tick.
     marginRight: 34,
     x: { type: 'utc', label: null, grid: true, ticks: 6, tickFormat: (at: Date) => clockText(at, whole) },
     y: { label: null },
     marks: [
-      Plot.barX(spans, {
+      // The newest come last, over what they hide.
+      Plot.barX(spans.toReversed(), {
         x1: ({ from }: Span) => new Date(from),
         x2: ({ from, to }: Span) => new Date(Math.max(Date.parse(to), Date.parse(from) + least)),
         ...{ y: 'lane', fill: ({ state }: Span) => fillOf(state), title: 'title', href: 'href' },

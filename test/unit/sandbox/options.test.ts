@@ -41,7 +41,7 @@ describe('command-line flags', () => {
   })
 
   test('a flag that is no number is refused by its name', () => {
-    expect(() => settle(sandboxOptionsFrom({ port: 'abc' }))).toThrow(/port: /)
+    expect(() => settle(sandboxOptionsFrom({ port: 'abc' }))).toThrow(/--port is 'abc'/)
   })
 
   test('no two flags have the same name', () => {
