@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `bash test/clients/superset.sh`: installs Superset from PyPI into a folder of its own, starts it, runs the tests of `millrace superset` on it, and stops it.
-# SCREENSHOTS=docs/pictures draws the summary's picture anew. The first time takes minutes and 1 GB; MILLRACE_SUPERSET_HOME names the folder (default: millrace-superset in the temporary folder), which is kept.
+# SCREENSHOTS=docs/pictures draws the pictures of the dashboards anew. The first time takes minutes and 1 GB; MILLRACE_SUPERSET_HOME names the folder (default: millrace-superset in the temporary folder), which is kept.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 home=${MILLRACE_SUPERSET_HOME:-${TMPDIR:-/tmp}/millrace-superset}

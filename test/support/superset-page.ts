@@ -1,7 +1,7 @@
 // The summary as a person sees it: a real Superset's page in a real Chromium, as high as a screen.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { chromium } from 'playwright-core'
+import { chromium, type Page } from 'playwright-core'
 
 /** Words of headings and cells that a person sees only in part. */
 const cutWords = `[...document.querySelectorAll('.dashboard-component-chart-holder')].flatMap((holder) => {
@@ -25,7 +25,23 @@ const cutWords = `[...document.querySelectorAll('.dashboard-component-chart-hold
   return found
 })`
 
-/** What the page says when all its charts are drawn. @param pictures folder for a picture of it; undefined: none */
+/** A chart is drawn once it comes into view, so the screen is as high as the page. */
+const drawWhole = async (page: Page, address: string, path: string): Promise<void> => {
+  await page.setViewportSize({ width: 1440, height: 5_200 })
+  await page.goto(address)
+  await page.waitForFunction(
+    `document.querySelectorAll('.slice_container').length === document.querySelectorAll('.dashboard-component-chart-holder').length
+      && document.querySelector('.slice_container') !== null && document.querySelector('.loading') === null`,
+    undefined,
+    { timeout: 120_000 },
+  )
+  const height = await page.evaluate<number>(
+    `Math.ceil(Math.max(...[...document.querySelectorAll('.dashboard-component-chart-holder')].map((one) => one.getBoundingClientRect().bottom))) + 16`,
+  )
+  await page.screenshot({ path, clip: { x: 0, y: 0, width: 1440, height } })
+}
+
+/** What the page says when all its charts are drawn. @param pictures folder for a picture of it and of the other pages; undefined: none */
 export const lookAtSummary = async (url: string, login: { user: string; password: string }, pictures: string | undefined) => {
   const browser = await chromium.launch({
     executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
@@ -62,6 +78,8 @@ export const lookAtSummary = async (url: string, login: { user: string; password
     if (pictures !== undefined) {
       mkdirSync(pictures, { recursive: true })
       await page.screenshot({ path: join(pictures, 'superset-summary.png') })
+      for (const name of ['keywords', 'shopper-category-performance', 'traffic-and-engagement'])
+        await drawWhole(page, `${url}/superset/dashboard/millrace-${name}/`, join(pictures, `superset-${name}.png`))
     }
     return { ms, texts, bottom, warnings, cut }
   } finally {
