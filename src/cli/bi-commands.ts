@@ -74,6 +74,11 @@ const writeFile = async ({ options, folder, output }: Invocation, { database, vi
   const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
   if (options['out'] === '-' || statSync(file, { throwIfNoEntry: false })?.isDirectory() === true)
     throw new EtlError('USAGE', `--out ${String(options['out'])} is no file; name one, for example --out ${view}.${format}.`)
+  if (/\.(xlsx?|ods|jsonl?)$/i.test(file))
+    throw new EtlError(
+      'USAGE',
+      `--out ${String(options['out'])}: an export writes CSV or Parquet; name a .csv (spreadsheets open it) or a .parquet.`,
+    )
   const rows = await exportView(database, { view, format, file, filter })
   output.summary('export', { view, format, file, rows })
   output.line(`wrote ${counted(rows, 'row')} to ${file}`)
