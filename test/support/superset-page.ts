@@ -30,7 +30,9 @@ const drawWhole = async (page: Page, address: string, path: string): Promise<voi
   await page.setViewportSize({ width: 1440, height: 5_200 })
   await page.goto(address)
   await page.waitForFunction(
-    `document.querySelectorAll('.slice_container').length === document.querySelectorAll('.dashboard-component-chart-holder').length
+    // What the page is about stands in a holder, too.
+    `document.querySelectorAll('.slice_container').length + document.querySelectorAll('.dashboard-markdown').length
+      >= document.querySelectorAll('.dashboard-component-chart-holder').length
       && document.querySelector('.slice_container') !== null && document.querySelector('.loading') === null`,
     undefined,
     { timeout: 120_000 },
