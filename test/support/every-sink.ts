@@ -1,11 +1,11 @@
 // Everything that Millrace keeps or shows, as one text, for tests that look for what must not be there.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { gunzipSync } from 'node:zlib'
+import { zstdDecompressSync } from 'node:zlib'
 import type { TestDatabase } from './postgres.ts'
 import { servePage } from './status-page.ts'
 
-/** Names and bytes of all files, gzip ones inflated, too. */
+/** Names and bytes of all files, landed ones unpacked, too. */
 export const filesBelow = (root: string): string =>
   !existsSync(root)
     ? ''
@@ -13,14 +13,14 @@ export const filesBelow = (root: string): string =>
         .filter((entry) => entry.isFile())
         .map((entry) => {
           const bytes = readFileSync(join(entry.parentPath, entry.name))
-          return `${entry.name} ${bytes.toString('latin1')} ${entry.name.endsWith('.gz') ? unzipped(bytes) : ''}`
+          return `${entry.name} ${bytes.toString('latin1')} ${entry.name.endsWith('.zst') ? unpacked(bytes) : ''}`
         })
         .join('\n')
 
-/** A landing holds several members; what cannot be read as gzip is looked at as it is. */
-const unzipped = (bytes: Buffer): string => {
+/** What cannot be unpacked is looked at as it is. */
+const unpacked = (bytes: Buffer): string => {
   try {
-    return gunzipSync(bytes).toString('utf8')
+    return zstdDecompressSync(bytes).toString('utf8')
   } catch {
     return ''
   }
