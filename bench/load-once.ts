@@ -12,7 +12,14 @@ import {
   sumOf,
   writeDifference,
 } from '../src/load/difference.ts'
-import { attachMonth, ensurePartitions, ensureStatistics, makeMonth, monthToMake } from '../src/load/partition.ts'
+import {
+  attachMonths,
+  ensurePartitions,
+  ensureStatistics,
+  type MadeMonths,
+  makeMonths,
+  monthsToMake,
+} from '../src/load/partition.ts'
 import { copiedColumns, tableName, type UnitScope } from '../src/load/table-columns.ts'
 
 export interface Once {
@@ -34,13 +41,13 @@ export interface Counts {
 export const loadOnce = async (session: Session, once: Once): Promise<Counts> => {
   const { definition, scope, chunks } = once
   const bytes = chunks.reduce((sum, { copy }) => sum + copy.length, 0)
-  const month = await monthToMake(session, definition, scope.window, bytes)
-  if (month === null) await ensurePartitions(session, definition, scope.window)
+  const months = await monthsToMake(session, definition, scope.window, bytes)
+  if (months === null) await ensurePartitions(session, definition, scope.window)
   if (bytes > 1_000_000) await ensureStatistics(session, definition, scope.window)
   return session.kysely.transaction().execute(async (trx) => {
     const inside = { ...session, kysely: trx }
     const isLoaded = await beginLoad(inside, definition, scope, { runId: once.runId, looks: true })
-    const counts = isLoaded ? await again(inside, once, bytes) : await first(inside, once, month)
+    const counts = isLoaded ? await again(inside, once, bytes) : await first(inside, once, months)
     await once.beside?.(inside, counts.inserted)
     return counts
   })
@@ -52,11 +59,11 @@ async function* each(chunks: readonly RowsChunk[]): AsyncGenerator<RowsChunk> {
   yield* chunks
 }
 
-const first = async (session: Session, { definition, chunks }: Once, month: Once['scope']['window'] | null): Promise<Counts> => {
-  const made = month === null ? null : await makeMonth(session, definition, month)
-  const target = made ?? `data."${tableName(definition)}"`
+const first = async (session: Session, { definition, chunks }: Once, months: MadeMonths['months'] | null): Promise<Counts> => {
+  const made = months === null ? null : await makeMonths(session, definition, months)
+  const target = made?.target ?? `data."${tableName(definition)}"`
   const inserted = await copyRows(session, { target, columns: columnsOf(definition) }, each(chunks))
-  if (month !== null) await attachMonth(session, definition, month)
+  if (made !== null) await attachMonths(session, definition, made)
   return { inserted, updated: 0, ended: 0, unchanged: 0 }
 }
 

@@ -6,7 +6,7 @@ import { lockByName, makeLock, tryLockByName } from '../db/named-lock.ts'
 import type { Session } from '../db/session.ts'
 import type { Flags, Texts } from '../db/typed-row.ts'
 import { liveColumns } from './live-tables.ts'
-import { dataTable, inWindow, keyColumns, names, tableName } from './table-columns.ts'
+import { dataTable, inWindow, keyColumns, names, periodColumn, tableName } from './table-columns.ts'
 
 /** `keywords_v1_p202601` */
 export const partitionName = (definition: Definition, month: IsoDate): string =>
@@ -34,20 +34,28 @@ export const forgetPartitions = ({ client }: Session): void => void known.delete
 /** Makes the partitions of the window's months where they are missing. Not inside a transaction: others must see them at once. */
 export const ensurePartitions = async (session: Session, definition: Definition, window: Window): Promise<void> => {
   const seen = knownTo(session)
-  for (const month of windowsBetween(window.from, window.to, 'month')) {
-    const name = partitionName(definition, month.from)
-    if (seen.has(name)) continue
-    if (!(await exists(session, name))) await makePartition(session, definition, month, name)
-    seen.add(name)
+  const months = monthsOf(definition, window).filter(({ name }) => !seen.has(name))
+  const found = months.length === 0 ? new Set() : await existing(session, months)
+  for (const month of months) {
+    if (!found.has(month.name)) await makePartition(session, definition, month)
+    seen.add(month.name)
   }
 }
 
-const exists = async (session: Session, name: string): Promise<boolean> => {
+interface Month extends Window {
+  /** Of its table. */
+  readonly name: string
+}
+
+const monthsOf = (definition: Definition, { from, to }: Window): readonly Month[] =>
+  windowsBetween(from, to, 'month').map((month) => ({ ...month, name: partitionName(definition, month.from) }))
+
+/** Those of the names that are tables. */
+const existing = async (session: Session, months: readonly Month[]): Promise<ReadonlySet<string>> => {
   // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed.
-  const { rows } = await sql<Flags<'found'>>`
-    select exists (select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where n.nspname = 'data' and c.relname = ${name}) as found`.execute(session.kysely)
-  return rows[0]?.found === true
+  const { rows } = await sql<Texts<'name'>>`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'data' and c.relname = any(${months.map(({ name }) => name)}::text[])`.execute(session.kysely)
+  return new Set(rows.map(({ name }) => name))
 }
 
 /** A table this small is read in no time whatever the plan. */
@@ -62,7 +70,7 @@ const counted = new WeakMap<object, Set<string>>()
 export const ensureStatistics = async (session: Session, definition: Definition, window: Window): Promise<void> => {
   const done = counted.get(session.client) ?? new Set<string>()
   counted.set(session.client, done)
-  const months = windowsBetween(window.from, window.to, 'month').map(({ from }) => partitionName(definition, from))
+  const months = monthsOf(definition, window).map(({ name }) => name)
   const open = [...months, `${tableName(definition)}_history`].filter((name) => !done.has(name))
   if (open.length === 0) return
   const { rows } = await sql<Texts<'name'> & Flags<'is_large' | 'is_counted'>>`
@@ -77,20 +85,20 @@ export const ensureStatistics = async (session: Session, definition: Definition,
 }
 
 // LIKE and ATTACH take a lock that readers and writers of other partitions do not feel; PARTITION OF would stop them all.
-const makePartition = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
+const makePartition = async (session: Session, definition: Definition, month: Month): Promise<void> => {
   await session.kysely.transaction().execute(async (trx) => {
     const inside = { ...session, kysely: trx }
-    await lockByName(trx, lockOf(name))
-    if ((await exists(inside, name)) || (await holdsByDefault(inside, definition, month))) return
-    await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all) ${withCleaning}`.execute(
-      trx,
-    )
-    await attach(inside, definition, month, name)
+    await lockByName(trx, lockOf(month))
+    if ((await existing(inside, [month])).size > 0 || (await holdsByDefault(inside, definition, month))) return
+    await sql`create table ${tableOf(month)} (like ${dataTable(definition)} including all) ${withCleaning}`.execute(trx)
+    await attach(inside, dataTable(definition), month)
   })
 }
 
 /** Until the transaction ends only its holder makes this partition. */
-const lockOf = (name: string): string => `partition/${name}`
+const lockOf = ({ name }: Month): string => `partition/${name}`
+
+const tableOf = ({ name }: Month): RawBuilder<unknown> => sql.table(`data.${name}`)
 
 /** Somebody gave the table a DEFAULT partition, and rows of the month are in it: they stay there, and others join them. */
 const holdsByDefault = async ({ kysely }: Session, definition: Definition, month: Window): Promise<boolean> => {
@@ -106,30 +114,28 @@ const holdsByDefault = async ({ kysely }: Session, definition: Definition, month
   return held.rows.length > 0
 }
 
-const attach = async ({ kysely }: Session, definition: Definition, month: Window, name: string): Promise<void> => {
-  await sql`alter table ${dataTable(definition)} attach partition ${sql.table(`data.${name}`)}
+const attach = async ({ kysely }: Session, whole: RawBuilder<unknown>, month: Month): Promise<void> => {
+  await sql`alter table ${whole} attach partition ${tableOf(month)}
     for values from (${sql.lit(month.from)}) to (${sql.lit(month.to)})`.execute(kysely)
 }
 
-/** Below this a month's table is made empty first; to fill it apart would cost more than it saves. Bytes of the answer. */
+/** Below this months are made empty first; to fill them apart would cost more than it saves. Bytes of the answer. */
 const fillFromBytes = 1_000_000
 
 const lineage = ['_unit_id', '_run_id', '_revision', '_loaded_at']
 
-/** The window's month where its first answer is to fill it before it is keyed and attached; null where it is there, or rows must come by the whole table. */
-export const monthToMake = async (
+/** The window's months where their first answer is to fill them before they are keyed and attached; null where one is there, or rows must come by the whole table. */
+export const monthsToMake = async (
   session: Session,
   definition: Definition,
   window: Window,
   bytes: number,
-): Promise<Window | null> => {
-  const [month, ...others] = windowsBetween(window.from, window.to, 'month')
-  if (bytes < fillFromBytes || month === undefined || others.length > 0) return null
-  const name = partitionName(definition, month.from)
-  if (knownTo(session).has(name) || (await exists(session, name))) return null
-  if (await hasRules(session, definition)) return null
-  await makeLock(session.kysely, lockOf(name))
-  return month
+): Promise<readonly Month[] | null> => {
+  const months = monthsOf(definition, window)
+  if (bytes < fillFromBytes || months.some(({ name }) => knownTo(session).has(name))) return null
+  if ((await existing(session, months)).size > 0 || (await hasRules(session, definition))) return null
+  for (const month of months) await makeLock(session.kysely, lockOf(month))
+  return months
 }
 
 /** Somebody's columns, or what has to run or be told for each row: triggers, row security, constraints, publications, a DEFAULT partition. */
@@ -138,7 +144,7 @@ const hasRules = async ({ kysely }: Session, definition: Definition): Promise<bo
   const columns = await liveColumns(kysely, [name])
   if (columns.length !== definition.columns.length + lineage.length) return true
   const { rows } = await sql`select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'data' and c.relname = ${name} and (c.relrowsecurity or c.relhastriggers
+    where n.nspname = 'data' and c.relname = ${name} and (c.relrowsecurity or exists (select from pg_trigger g where g.tgrelid = c.oid)
       or exists (select from pg_constraint r where r.conrelid = c.oid and r.contype in ('c', 'f', 'u', 'x'))
       or exists (select from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and (a.attgenerated <> '' or a.attidentity <> ''))
       or exists (select from pg_partitioned_table p where p.partrelid = c.oid and p.partdefid <> 0)
@@ -148,27 +154,54 @@ const hasRules = async ({ kysely }: Session, definition: Definition): Promise<bo
   return rows.length > 0
 }
 
-/** The month's table without key and place, for rows of the caller's transaction; null where it is there by now, or another load is making it. */
-export const makeMonth = async (session: Session, definition: Definition, month: Window): Promise<string | null> => {
-  const name = partitionName(definition, month.from)
-  if (!(await tryLockByName(session.kysely, lockOf(name))) || (await exists(session, name))) return null
-  await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all excluding indexes) ${withCleaning}`.execute(
-    session.kysely,
-  )
-  return `data."${name}"`
+/** Months that are made in a load's transaction. */
+export interface MadeMonths {
+  readonly months: readonly Month[]
+  /** Quoted name of the table that takes rows: the month's, or one that holds several months until they are attached. */
+  readonly target: string
 }
 
-/** Gives the filled month its key, its indexes and its place. Throws the server's unique violation where a key came twice. */
-export const attachMonth = async (session: Session, definition: Definition, month: Window): Promise<void> => {
+/** Tables without keys and place, for rows of the caller's transaction; null where one is there by now, or another load is making it. */
+export const makeMonths = async (
+  session: Session,
+  definition: Definition,
+  months: readonly Month[],
+): Promise<MadeMonths | null> => {
   const { kysely } = session
-  const name = partitionName(definition, month.from)
-  const table = sql.table(`data.${name}`)
+  for (const month of months) if (!(await tryLockByName(kysely, lockOf(month)))) return null
+  const [first] = months
+  if (first === undefined || (await existing(session, months)).size > 0) return null
+  for (const month of months)
+    await sql`create table ${tableOf(month)} (like ${dataTable(definition)} including all excluding indexes) ${withCleaning}`.execute(
+      kysely,
+    )
+  if (months.length === 1) return { months, target: `data."${first.name}"` }
+  const { rows } = await sql<Texts<'pid'>>`select pg_backend_pid()::text as pid`.execute(kysely)
+  const target = `data."months_${rows[0]?.pid}"`
+  await sql`create table ${sql.raw(target)} (like ${dataTable(definition)} including defaults)
+    partition by range (${sql.ref(periodColumn(definition))})`.execute(kysely)
+  for (const month of months) await attach(session, sql.raw(target), month)
+  return { months, target }
+}
+
+/** Their rows, before they are attached and after. */
+export const rowsOfMonths = ({ months }: MadeMonths): RawBuilder<unknown> =>
+  sql`(${sql.join(months.map((month) => sql`select * from ${tableOf(month)}`), sql` union all `)})` // biome-ignore format: one look
+
+/** Gives the filled months their keys, their indexes and their places. Throws the server's unique violation where a key came twice. */
+export const attachMonths = async (session: Session, definition: Definition, { months, target }: MadeMonths): Promise<void> => {
+  const { kysely } = session
   await sql`set local maintenance_work_mem = '256MB'`.execute(kysely)
-  await sql`alter table ${table} add primary key (${names(keyColumns(definition))})`.execute(kysely)
-  // Those that fit the table's own are taken over by the attach, which would else build them while it keeps other months from being attached.
-  for (const { columns, include } of definition.indexes) await addIndex(session, table, columns, include)
-  await sql`create index on ${table} using brin (_unit_id)`.execute(kysely)
-  await attach(session, definition, month, name)
+  for (const month of months) {
+    const table = tableOf(month)
+    if (months.length > 1) await sql`alter table ${sql.raw(target)} detach partition ${table}`.execute(kysely)
+    await sql`alter table ${table} add primary key (${names(keyColumns(definition))})`.execute(kysely)
+    // Those that fit the table's own are taken over by the attach, which would else build them while it keeps other months from being attached.
+    for (const { columns, include } of definition.indexes) await addIndex(session, table, columns, include)
+    await sql`create index on ${table} using brin (_unit_id)`.execute(kysely)
+  }
+  for (const month of months) await attach(session, dataTable(definition), month)
+  if (months.length > 1) await sql`drop table ${sql.raw(target)}`.execute(kysely)
 }
 
 const addIndex = async (

@@ -2,7 +2,7 @@
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
-import type { Definition, Window } from '../core/types.ts'
+import type { Definition } from '../core/types.ts'
 import { isCluster } from '../db/catalog.ts'
 import { brokenRule, sqlStateOf } from '../db/database-error.ts'
 import { type Session, withSession } from '../db/session.ts'
@@ -10,7 +10,14 @@ import { readAnswerUnits } from '../ledger/job-units.ts'
 import { copyRows, type RowsChunk } from '../load/copy-rows.ts'
 import { beginLoad, closeBeside, openBeside, prepareBeside } from '../load/difference.ts'
 import { removeRepeated } from '../load/duplicates.ts'
-import { ensurePartitions, ensureStatistics, forgetPartitions, makeMonth, monthToMake } from '../load/partition.ts'
+import {
+  ensurePartitions,
+  ensureStatistics,
+  forgetPartitions,
+  type MadeMonths,
+  makeMonths,
+  monthsToMake,
+} from '../load/partition.ts'
 import { copiedColumns, tableName } from '../load/table-columns.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
 import { entryOf, isVerdict, judgeWhole, refuse } from './judge.ts'
@@ -69,7 +76,7 @@ interface Turn {
   readonly points: PointsRule | null
   readonly parsed: ParseReport
   readonly way: Way
-  /** Whether a month that is not there may be made with the rows. */
+  /** Whether months that are not there may be made with the rows. */
   readonly mayMake: boolean
   /** False: what the database says now is final. */
   readonly mayTurn: boolean
@@ -79,13 +86,13 @@ const tryTurn = async (session: Session, turn: Turn): Promise<Outcome> => {
   const { loading, way, mayMake } = turn
   const { definition, claim, requests } = loading.work
   const { window } = claim.box
-  const month = way === 'first' && mayMake ? await monthToMake(session, definition, window, loading.answer.bytes) : null
-  if (month === null) await ensurePartitions(session, definition, window)
-  if (month === null && loading.answer.bytes > largeBytes) await ensureStatistics(session, definition, window)
+  const months = way === 'first' && mayMake ? await monthsToMake(session, definition, window, loading.answer.bytes) : null
+  if (months === null) await ensurePartitions(session, definition, window)
+  if (months === null && loading.answer.bytes > largeBytes) await ensureStatistics(session, definition, window)
   const known = [...requests]
   const trx = await session.kysely.startTransaction().execute()
   try {
-    const outcome = await load({ ...session, kysely: trx }, turn, month)
+    const outcome = await load({ ...session, kysely: trx }, turn, months)
     await ('loaded' in outcome ? trx.commit() : trx.rollback()).execute()
     // A load that is rolled back leaves them to the process that settles the job.
     if ('loaded' in outcome) requests.splice(0, known.length)
@@ -134,7 +141,7 @@ const refusedByTable = (definition: Definition, error: unknown): EtlError | null
   )
 }
 
-const load = async (session: Session, turn: Turn, month: Window | null): Promise<Outcome> => {
+const load = async (session: Session, turn: Turn, months: MadeMonths['months'] | null): Promise<Outcome> => {
   const { loading, way, points, parsed } = turn
   const { work, answer } = loading
   const { definition, claim } = work
@@ -142,14 +149,14 @@ const load = async (session: Session, turn: Turn, month: Window | null): Promise
   const isFirst = way === 'first'
   const isFound = await beginLoad(session, definition, scope, { runId: claim.runId, looks: isFirst })
   if (isFound) return { over: 'again' }
-  const made = month === null ? null : await makeMonth(session, definition, month)
-  if (month !== null && made === null) return { over: 'first', mayMake: false }
+  const made = months === null ? null : await makeMonths(session, definition, months)
+  if (months !== null && made === null) return { over: 'first', mayMake: false }
   const beside = isFirst
     ? null
     : await openBeside(session, definition, { isTiny: answer.bytes <= tinyBytes, isNumbered: way === 'careful' })
   const plan = planRows(loading, way === 'careful' || (points !== null && countsValues(points)))
   const columns = [...copiedColumns(definition).map(({ name }) => name), '_unit_id']
-  const target = beside?.name ?? made ?? `data."${tableName(definition)}"`
+  const target = beside?.name ?? made?.target ?? `data."${tableName(definition)}"`
   await inSpan('parse', { 'millrace.job': claim.box.key }, async () => {
     const written = await copyRows(session, { target, columns }, counted(work, rowsOf(loading, plan, parsed)))
     if (written !== parsed.rows) throw keptBack(target, parsed.rows, written)
@@ -159,7 +166,7 @@ const load = async (session: Session, turn: Turn, month: Window | null): Promise
   if (repeated !== null) noteRepeats(definition, repeated.duplicates.size + repeated.conflicts.length > 0)
   const read = { parsed, mark: plan.mark, repeated }
   if ((await judgeWhole(loading, points, read)) === 'careful') return { over: 'careful' }
-  const arrived: Arrived = { loading, read, beside, month, made }
+  const arrived: Arrived = { loading, read, beside, made }
   const settled = await inSpan('load', { 'millrace.job': claim.box.key, 'millrace.rows': parsed.read }, () =>
     settleLoad(session, arrived),
   )

@@ -1,7 +1,7 @@
 // The units of an answer whose rows have arrived: taken or passed over, tested, held or loaded, and everything that commits with them.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import { type RowCounts, type Window, zeroCounts } from '../core/types.ts'
+import { type RowCounts, zeroCounts } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { finishJob, lockJob } from '../ledger/claim-fence.ts'
 import { type AnswerUnits, isGiven, passOver, type TakenUnits, takeUnits } from '../ledger/job-units.ts'
@@ -21,7 +21,7 @@ import {
 } from '../load/difference.ts'
 import { addChanges } from '../load/figure-changes.ts'
 import { addDimensions } from '../load/load-dimensions.ts'
-import { attachMonth } from '../load/partition.ts'
+import { attachMonths, type MadeMonths, rowsOfMonths } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
 import { type Held, heldOf, holdBack, holdRuleOf, isCut, keepCut, mostRowsOf, type Tally } from './hold-units.ts'
@@ -35,11 +35,9 @@ import { fieldsOf } from './vanished-columns.ts'
 export interface Arrived {
   readonly loading: Loading
   readonly read: Read
-  /** null: the rows are in the table already, or in the month that is being made. */
+  /** null: the rows are in the table already, or in months that are being made. */
   readonly beside: Beside | null
-  readonly month: Window | null
-  /** Quoted name of the month's table. */
-  readonly made: string | null
+  readonly made: MadeMonths | null
 }
 
 /** What became of the job's units: all that follows is written from it. */
@@ -133,7 +131,9 @@ const tallyUnits = (
 const rowsOfAnswer = ({ beside, made, loading }: Arrived, scope: UnitScope): RawBuilder<unknown> => {
   const { definition } = loading.work
   if (beside !== null) return cameOf({ beside, scope })
-  return made === null ? sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})` : sql.raw(made)
+  return made === null
+    ? sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})`
+    : rowsOfMonths(made)
 }
 
 /** Rows that were written, and the moment they bear; null: that of the transaction. */
@@ -156,11 +156,11 @@ const writeRows = async (
   { taken, scope, loaded, held }: Shared,
   before: Loaded,
 ): Promise<WrittenAt | null> => {
-  const { beside, month, loading, read } = arrived
+  const { beside, made, loading, read } = arrived
   const { definition, claim } = loading.work
   if (beside === null) {
     // Nothing of what is held is among the rows: it brought rejects alone.
-    if (month !== null) await attachMonth(session, definition, month)
+    if (made !== null) await attachMonths(session, definition, made)
     const inserted = new Map(loaded.filter(({ rows }) => rows > 0).map(({ number, rows }) => [number, rows]))
     return { ...nothingWritten, inserted }
   }

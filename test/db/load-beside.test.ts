@@ -189,7 +189,7 @@ test('row security, for which PostgreSQL refuses COPY, gives the same rows', asy
   }
 })
 
-test('many windows in one answer load in one transaction and are not searched for repeated keys: no temporary file is written', async () => {
+test('many windows in one answer load in one transaction, which makes their months, and are not searched for repeated keys: no temporary file is written', async () => {
   const months = Array.from({ length: 36 }, (_, at) => addWindows('2021-01-01', 'month', at).slice(0, 7))
   const many = Array.from({ length: 600 }, (_, at) => `${'d'.repeat(250)}${at}.com`)
   const box = boxOf(definition, '2021-01', { domain: many, country: 'us' }, '2023-12')
@@ -204,7 +204,10 @@ test('many windows in one answer load in one transaction and are not searched fo
   const loaded = await query(
     `select count(distinct xmin::text)::int as transactions, count(*)::int as rows from ${table} where domain like 'ddd%'`,
   )
-  expect([written, loaded]).toEqual([0, [{ transactions: 1, rows: lines.length }]])
+  const made = await query(`select count(*)::int as months from pg_class where relkind = 'r' and relname ~ '_v1_p202[123]\\d\\d$'
+    and xmin = (select xmin from ${table} where domain like 'ddd%' limit 1)`)
+  const left = await query(`select relname from pg_class where relname ~ '^(months|beside)_'`)
+  expect([written, loaded, made, left]).toEqual([0, [{ transactions: 1, rows: lines.length }], [{ months: 36 }], []])
 })
 
 /** Sessions tell what they wrote when they end. */
