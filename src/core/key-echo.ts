@@ -60,15 +60,11 @@ const spelled = (byte: string): string => {
 
 const hexOf = (byte: string): string => byte.charCodeAt(0).toString(16).padStart(2, '0')
 
-/** Where keys stand in bytes. */
-export interface Echoes {
-  readonly found: readonly { readonly at: number; readonly end: number }[]
-  /** Bytes up to here hold no other one, whatever comes behind them. */
-  readonly ready: number
-}
-
-/** Every echo in order, the longest where one key holds another. @param isEnd no more bytes come: what only begins one is none */
-export const echoesIn = (bytes: Uint8Array, isEnd: boolean): Echoes => {
+/**
+ * Every echo in order, the longest where one key holds another. Bytes up to `ready` hold no other one, whatever comes behind them. @param isEnd no more bytes
+ * come: what only begins one is none
+ */
+export const echoesIn = (bytes: Uint8Array, isEnd: boolean) => {
   const decided = isEnd ? bytes.length : Math.max(0, bytes.length - reach)
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
   const found: { at: number; end: number }[] = []

@@ -58,20 +58,13 @@ export interface Waiter {
 }
 
 /** Every request of an account passes it. */
-export interface Gate {
-  /**
-   * Resolves when the request may be tried. Throws the place's trouble again, with `notBefore`; what follows is final where the patience is
-   * spent.
-   */
-  pass(waiter: Waiter): Promise<Pass>
-  isShut(place: string): boolean
-}
+export type Gate = ReturnType<typeof createGate>
 
 /** Thrown because that place is in trouble, before anything was sent. */
 export const isAwayAt = (error: unknown, place: string): boolean =>
   isEtlError(error) && error.follows?.next === 'wait for the service' && error.follows.place === place
 
-export interface GateOptions {
+interface GateOptions {
   readonly clock: Clock
   /** Called when a trouble lasts, at each further try in vain, and with null when it is over. */
   readonly tell: (place: string, trouble: Trouble | null) => void
@@ -197,11 +190,14 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
 type Places = ReturnType<typeof createPlaces>
 
 /** One for each account of an API. */
-export const createGate = (options: GateOptions): Gate => {
+export const createGate = (options: GateOptions) => {
   const places = createPlaces(options)
   return {
     isShut: places.isShut,
-    pass: async (waiter) => {
+    /**
+     * Resolves when the request may be tried. Throws the place's trouble again, with `notBefore`; what follows is final where the patience is spent.
+     */
+    pass: async (waiter: Waiter): Promise<Pass> => {
       const probed: Place[] = []
       const drop = (): void => {
         for (const place of probed) places.release(place, true)

@@ -1,15 +1,11 @@
 // How long one that is to stop goes on waiting for an answer that only it can hear: of the service, and of the ledger.
 import { type Clock, orAborted } from '../core/clock.ts'
 
-export interface Patience {
-  /** Aborts like the signal it was made from, but later while an answer is on its way. */
-  readonly signal: AbortSignal
-  /** To be called when the answer is here. */
-  end(): void
-}
-
-/** @param isOnItsWay before that nothing was sent, so that nothing needs to be heard */
-export const withPatience = (stop: AbortSignal, clock: Clock, ms: number, isOnItsWay = (): boolean => true): Patience => {
+/**
+ * A signal that aborts like `stop`, but later while an answer is on its way; `end` is to be called when it is here. @param isOnItsWay before that nothing was
+ * sent, so that nothing needs to be heard
+ */
+export const withPatience = (stop: AbortSignal, clock: Clock, ms: number, isOnItsWay = (): boolean => true) => {
   const [late, over] = [new AbortController(), new AbortController()]
   const abort = (): void => late.abort(stop.reason)
   const onStop = (): void => {
@@ -21,7 +17,7 @@ export const withPatience = (stop: AbortSignal, clock: Clock, ms: number, isOnIt
   else stop.addEventListener('abort', onStop, { once: true })
   return {
     signal: late.signal,
-    end: () => {
+    end: (): void => {
       stop.removeEventListener('abort', onStop)
       over.abort()
     },

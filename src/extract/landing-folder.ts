@@ -183,19 +183,10 @@ const syncFolder = async (path: string): Promise<void> => {
   }
 }
 
-/** Folders whose names outlive a power cut. */
-interface FolderTree {
-  /** Makes the root where it is missing, with all above it. */
-  ready(): Promise<void>
-  /**
-   * Syncs a folder below the root, and those above it up to the root, so that what was made in it has a way to it. The two above it always:
-   * another process may have made them a moment ago. Those further up once for each name in them.
-   */
-  settle(folder: string): Promise<void>
-}
+type FolderTree = ReturnType<typeof folderTree>
 
-/** @param root absolute */
-const folderTree = (root: string): FolderTree => {
+/** Folders whose names outlive a power cut. @param root absolute */
+const folderTree = (root: string) => {
   /** Folders whose name in the one above was synced since this process saw them. */
   const settled = new Set<string>()
   const settleName = async (folder: string, above: string): Promise<void> => {
@@ -204,12 +195,17 @@ const folderTree = (root: string): FolderTree => {
     settled.add(folder)
   }
   return {
-    ready: async () => {
+    /** Makes the root where it is missing, with all above it. */
+    ready: async (): Promise<void> => {
       const first = await makeFolders(root, 0o700)
       if (first === undefined) return
       for (let folder = root; folder.length >= first.length; folder = dirname(folder)) await syncFolder(dirname(folder))
     },
-    settle: async (folder) => {
+    /**
+     * Syncs a folder below the root, and those above it up to the root, so that what was made in it has a way to it. The two above it always:
+     * another process may have made them a moment ago. Those further up once for each name in them.
+     */
+    settle: async (folder: string): Promise<void> => {
       const path = [...ancestors(root, folder)]
       await Promise.all(
         path.map((at, place) => {

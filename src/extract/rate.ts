@@ -6,13 +6,7 @@ import { toldPauseMs } from '../core/waiting.ts'
 /** To be told what the service thinks of a request: for how long it refuses more of them; null: it took it. Not where it said nothing. */
 export type Verdict = (refusedForMs: number | null) => void
 
-export interface RateBudget {
-  /**
-   * Resolves when the next request may leave. Lanes (runs) are served in turn, within one first come, first served. Rejects with the
-   * signal's reason as soon as it aborts.
-   */
-  take(signal: AbortSignal, lane: string): Promise<Verdict>
-}
+export type RateBudget = ReturnType<typeof createRateBudget>
 
 /** What a budget is made of. */
 export interface RateOptions {
@@ -74,7 +68,7 @@ const lastSecond = (now: () => number) => {
 }
 
 /** A server that counts over any sliding second sees no more than it allows, whatever number of processes asks. */
-export const createRateBudget = (options: RateOptions): RateBudget => {
+export const createRateBudget = (options: RateOptions) => {
   const { requestsPerSecond: configured, clock, account = ownAccount(clock), onPause = () => undefined } = options
   const now = steadyTime(clock)
   let learnt: LearntPace | null = null
@@ -139,7 +133,13 @@ export const createRateBudget = (options: RateOptions): RateBudget => {
       else refused(leftAt, refusedForMs)
     }
   }
-  return { take: inTurn(depart) }
+  return {
+    /**
+     * Resolves when the next request may leave. Lanes (runs) are served in turn, within one first come, first served. Rejects with the
+     * signal's reason as soon as it aborts.
+     */
+    take: inTurn(depart),
+  }
 }
 
 interface Waiting<T> {
