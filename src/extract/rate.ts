@@ -67,7 +67,10 @@ const lastSecond = (now: () => number) => {
   }
 }
 
-/** A server that counts over any sliding second sees no more than it allows, whatever number of processes asks. */
+/**
+ * A server that counts over any sliding second sees no more than it allows, whatever number of processes asks. `take` resolves when the next request may leave.
+ * Lanes (runs) are served in turn, within one first come, first served. It rejects with the signal's reason as soon as that aborts.
+ */
 export const createRateBudget = (options: RateOptions) => {
   const { requestsPerSecond: configured, clock, account = ownAccount(clock), onPause = () => undefined } = options
   const now = steadyTime(clock)
@@ -133,13 +136,7 @@ export const createRateBudget = (options: RateOptions) => {
       else refused(leftAt, refusedForMs)
     }
   }
-  return {
-    /**
-     * Resolves when the next request may leave. Lanes (runs) are served in turn, within one first come, first served. Rejects with the
-     * signal's reason as soon as it aborts.
-     */
-    take: inTurn(depart),
-  }
+  return { take: inTurn(depart) }
 }
 
 interface Waiting<T> {
