@@ -46,7 +46,7 @@ export const optionsSchema = z.strictObject({
   quota: count.nullable().default(null).describe('credits of the key; null: unlimited'),
   dataPoints: z.enum(dataPoints).default('cells').describe('what data_points_count counts: rows, cells, non-empty, none'),
   sparse: off.describe('reports have a third of their rows: the others have no value and are neither sent nor counted'),
-  dataVersion: z.string().nullable().default(null).describe('the version of the data that answers name; null: none'),
+  dataVersion: z.string().nullable().default(null).describe('the data version that answers name; null: none'),
   finalWord: z.enum(['completed', 'complete']).default('completed').describe('the status of a finished report'),
   history: z.enum(['ids', 'requests']).default('ids').describe('what the report history tells: ids, or also the requests'),
   webhookDates: z.enum(['iso', 'us']).default('iso').describe('dates in messages about releases: iso, us'),
@@ -54,7 +54,7 @@ export const optionsSchema = z.strictObject({
   extensions: z
     .boolean()
     .default(true)
-    .describe('extensions are endpoints, parameters, fields and limits that the service itself does not have'),
+    .describe('endpoints, parameters, fields and limits that the service itself does not have'),
   downloadHost: off.describe('serve downloads from a second port'),
   gzip: z.enum(['off', 'encoding', 'file']).default('off').describe('downloads: off, encoding (Content-Encoding), file (.gz)'),
   csv: csvSchema.prefault({}).describe('how CSV is written; months: date, month; nulls: empty, null, mixed'),
@@ -111,7 +111,7 @@ const typed = [
 export const sandboxFlags: readonly { readonly flags: string; readonly description: string }[] = [
   ...typed.map(([flag, option, more]) => ({
     flags: `--${flag}`,
-    description: `${optionsSchema.shape[option].description}${more}`,
+    description: `${flag.startsWith('no-') ? 'without ' : ''}${optionsSchema.shape[option].description}${more}`,
   })),
   {
     flags: '--like <service>',
