@@ -40,7 +40,11 @@ const drawWhole = async (page: Page, address: string, path: string): Promise<voi
   const height = await page.evaluate<number>(
     `Math.ceil(Math.max(...[...document.querySelectorAll('.dashboard-component-chart-holder')].map((one) => one.getBoundingClientRect().bottom))) + 16`,
   )
-  await page.screenshot({ path, clip: { x: 0, y: 0, width: 1440, height } })
+  const clip = { x: 0, y: 0, width: 1440, height }
+  // Lines grow for a while.
+  for (let [before, now] = ['', 'none yet']; before !== now; )
+    [before, now] = [now, (await page.screenshot({ clip })).toString('base64')]
+  await page.screenshot({ path, clip })
 }
 
 /** What the page says when all its charts are drawn. @param pictures folder for a picture of it and of the other pages; undefined: none */
