@@ -1,16 +1,12 @@
 // Numbers of a read: bigint is text in JavaScript, and what a person or a chart is shown fits a double.
 import { type AliasedRawBuilder, type RawBuilder, sql } from 'kysely'
 
-export const whole = (column: string): RawBuilder<number> => sql<number>`${sql.ref(column)}::float8`
-
-const wholeOrNull = (column: string): RawBuilder<number | null> => sql<number | null>`${sql.ref(column)}::float8`
-
-/** The same under its own name, the table's alias left out. */
+/** The column as a number under its own name, the table's alias left out. */
 export const wholeAs = <Name extends string>(table: string, name: Name): AliasedRawBuilder<number, Name> =>
-  whole(`${table}.${name}`).as(name)
+  sql<number>`${sql.ref(`${table}.${name}`)}::float8`.as(name)
 
 export const wholeOrNullAs = <Name extends string>(table: string, name: Name): AliasedRawBuilder<number | null, Name> =>
-  wholeOrNull(`${table}.${name}`).as(name)
+  sql<number | null>`${sql.ref(`${table}.${name}`)}::float8`.as(name)
 
 export const wholes = <Name extends string>(table: string, ...names: readonly Name[]): AliasedRawBuilder<number, Name>[] =>
   names.map((name) => wholeAs(table, name))
