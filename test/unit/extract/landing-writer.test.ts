@@ -159,18 +159,18 @@ describe('a landing writer', () => {
   })
 
   test('takes a landing away only when nothing is written into it any more', async () => {
-    let release: () => void = () => undefined
-    const held = new Promise<void>((resolve) => {
-      release = resolve
+    const [began, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const sink = memorySink(() => {
+      began.resolve()
+      return held.promise
     })
-    const sink = memorySink(() => held)
     const writer = createLandingWriter(sink, name)
     const reading = read(writer.part(payloadOf(1, randomBytes(300_000))))
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await began.promise
     const aborted = writer.abort()
     await new Promise((resolve) => setTimeout(resolve, 20))
     expect(sink.steps).toEqual([])
-    release()
+    held.resolve()
     await Promise.all([aborted, reading])
     expect(sink.steps.at(-1)).toBe('abort')
   })
