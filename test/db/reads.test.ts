@@ -62,6 +62,21 @@ test('the newest load of a window, and of all, is found at the end of an index, 
 })
 
 describe('totals', () => {
+  test('of what nothing asks for count values that are wanted alone: those that left before they were loaded leave no month in part', async () => {
+    const pipeline = await newPipeline(db)
+    const slices = await newSlices(db, pipeline, ['a', 'b', 'c'])
+    const [a = 0, ...others] = slices
+    await loadedJob(pipeline, [a], '2026-01')
+    for (const slice of others)
+      await sql`insert into etl.units (pipeline_id, window_from, slice_id) values (${pipeline.pipelineId}, '2026-01-01', ${slice})`.execute(
+        k(),
+      )
+    const counts = async () => pipelineCounts(await readWindows(k(), { pipelines: [pipeline.pipeline] }))[0]?.units
+    expect(await counts()).toEqual({ loaded: 1, planned: 2 })
+    await sql`update etl.slices set wanted_until = 1 where slice_id = ${others[0] ?? 0}`.execute(k())
+    expect(await counts()).toEqual({ loaded: 1, planned: 1 })
+  })
+
   test('of a closed window are those of its closing, of an open one those of now, and each unit is counted once', async () => {
     const pipeline = await newPipeline(db)
     const slices = await newSlices(db, pipeline, ['a', 'b', 'c'])

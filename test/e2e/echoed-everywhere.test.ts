@@ -178,4 +178,4 @@ test('the key, said everywhere in every spelling, is nowhere', async () => {
   // What is left are places of endpoints that a process asks no more once they were answered 404, and of what is asked seldom.
   const left = service.left()
   expect(left.length, `of ${service.said.length} said, left:\n${left.join('\n')}`).toBeLessThan(service.said.length / 4)
-}, 1_200_000)
+}, 3_600_000)

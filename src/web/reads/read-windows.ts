@@ -38,7 +38,7 @@ const newestLoad = (outcome: 'loaded' | 'unchanged') =>
   sql<string | null>`(select max(l.loaded_at) from etl.loads l
     where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = ${sql.lit(outcome)})`
 
-/** What is in a window: units with rows, whatever is asked for beside them; units without rows that nothing asks for; rows. */
+/** What is in a window: units with rows, whatever is asked for beside them; units of wanted values without rows that nothing asks for; rows. */
 type WindowTotals = Numbers<'loaded' | 'idle' | 'rows'>
 
 const noTotals: WindowTotals = { loaded: 0, idle: 0, rows: 0 }
@@ -89,7 +89,8 @@ const countUnits = async (db: Db, windows: readonly Key[]): Promise<ReadonlyMap<
     select w.pipeline_id, w.window_from, c.loaded, c.idle, l.rows
     from unnest(${windows.map((one) => one.pipeline_id)}::integer[], ${windows.map((one) => one.window_from)}::date[]) as w (pipeline_id, window_from)
       cross join lateral (select count(u.answer_id)::float8 as loaded,
-        (count(*) filter (where u.answer_id is null and u.job_id is null and u.held_answer_id is null))::float8 as idle
+        (count(*) filter (where u.answer_id is null and u.job_id is null and u.held_answer_id is null
+          and exists (select from etl.slices s where s.slice_id = u.slice_id and s.wanted_until is null)))::float8 as idle
         from etl.units u where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from) c
       cross join lateral (select coalesce(sum(x.rows_inserted - x.rows_ended), 0)::float8 as rows from etl.loads x
         where x.pipeline_id = w.pipeline_id and x.window_from = w.window_from and x.outcome = 'loaded') l`.execute(db)
