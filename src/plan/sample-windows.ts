@@ -7,6 +7,7 @@ import type { Db } from '../db/tables.ts'
 import type { LookContext, Source } from '../extract/source.ts'
 import { noRefresh, type Refresh } from '../ledger/candidates.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
+import { readIdentity } from '../ledger/warehouse.ts'
 import { noteLookedAt, type SampledUnit, sampleUnits, unitsLeftBehind } from '../ledger/windows.ts'
 import type { PlanWindow } from './frames.ts'
 import { lookContext, type PlanContext, priceSubject, recorder } from './plan-context.ts'
@@ -21,11 +22,14 @@ const largeSample = 20
  * Asks the service about a few loaded units of each window of the look-back. Where none has changed, the whole window stands and only the window's
  * `looked_at` is written; where one has, every loaded unit of it is to be asked about. Units it could not ask about are left to their own jobs.
  * `refreshes`: which loaded units of each window are to be asked for again.
+ * A copy that nobody has decided about asks nothing that is paid for.
  */
 export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) => {
   const refreshes = new Map<IsoDate, Refresh>()
   const requests: RequestRecord[] = []
   const { kysely } = runtime.database
+  // A question costs what a page costs.
+  if (context.source.billing !== undefined && (await readIdentity(kysely)).standing !== 'own') return { refreshes, requests: 0 }
   try {
     for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
       context.signal.throwIfAborted()

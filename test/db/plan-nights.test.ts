@@ -172,6 +172,24 @@ describe('walks', () => {
     expect(rows.map((row) => row.window_from.slice(0, 7))).toEqual(newest)
   })
 
+  test('a copy that nobody has decided about asks about none where that costs, as a page does', async () => {
+    const { planning, probed } = await loadedWalks(40, inDays(0))
+    const paid = { ...planning, source: { ...planning.source, billing: { seen: [] } } }
+    await sql`update etl.warehouse set standing = 'copy', standing_reason = 'found', standing_since = now()`.execute(
+      db.database.kysely,
+    )
+    try {
+      expect(await plan(db, paid, due)).toMatchObject({ units: 0, jobs: 0 })
+      expect(probed).toEqual([])
+    } finally {
+      await sql`update etl.warehouse set standing = 'own', standing_reason = null, standing_since = null`.execute(
+        db.database.kysely,
+      )
+    }
+    await plan(db, paid, due)
+    expect(probed).toHaveLength(4)
+  })
+
   test('twenty after a day on which the service may have restated, once', async () => {
     const { planning, probed } = await loadedWalks(40, inDays(-120), { fullCheckDays: null })
     await plan(db, planning, due)
