@@ -80,7 +80,7 @@ const lockRow = (adapter: DialectAdapter): DialectAdapter =>
   })
 
 /**
- * Nothing of ours depends on settings of the server, the database, the login or the address. Texts look alike everywhere; a name without a schema is PostgreSQL's own, never what
+ * Nothing of ours depends on settings of the server, the database, the login or the address. SQL is read and texts look alike everywhere; a name without a schema is PostgreSQL's own, never what
  * somebody put into `public`; a commit that was told is on disk. A process that sleeps inside a transaction, as on a suspended machine, loses it and its locks: else every other
  * command that needs them would wait as long as it sleeps.
  */
@@ -89,6 +89,11 @@ const ownSettings: readonly Setting[] = [
   ['DateStyle', 'ISO'],
   ['IntervalStyle', 'iso_8601'],
   ['extra_float_digits', '1'],
+  ['bytea_output', 'hex'],
+  ['quote_all_identifiers', 'off'],
+  ['standard_conforming_strings', 'on'],
+  ['array_nulls', 'on'],
+  ['transform_null_equals', 'off'],
   ['default_transaction_isolation', 'read committed'],
   ['client_min_messages', 'warning'],
   ['jit', 'off'],

@@ -66,10 +66,16 @@ describe('the address of the warehouse', () => {
   })
 })
 
-test('a session does not depend on settings of the database: isolation, commits, and what a name means', async () => {
+test('a session does not depend on settings of the database: isolation, commits, how SQL is read and types are named, and what a name means', async () => {
   const own = await createTestDatabase()
   const settings = ['default_transaction_isolation = serializable', 'synchronous_commit = off', `DateStyle = 'SQL, DMY'`]
-  for (const setting of [...settings, 'search_path = public', 'extra_float_digits = 0'])
+  const readings = [
+    'standard_conforming_strings = off',
+    'quote_all_identifiers = on',
+    'array_nulls = off',
+    'transform_null_equals = on',
+  ]
+  for (const setting of [...settings, ...readings, 'bytea_output = escape', 'search_path = public', 'extra_float_digits = 0'])
     await own.database.pool.query(`alter database ${new URL(own.url).pathname.slice(1)} set ${setting}`)
   // As a database that came from PostgreSQL 14 lets anybody do.
   await own.database.pool.query(
@@ -78,8 +84,14 @@ test('a session does not depend on settings of the database: isolation, commits,
   const { kysely, pool } = await open({}, own.url)
   const { rows } =
     await pool.query(String.raw`select current_setting('transaction_isolation') as isolation, current_date::text ~ '^\d{4}-\d\d-\d\d$' as is_iso,
-    current_setting('synchronous_commit') as commits, concat_ws('-'::text, 'a'::text, 'b'::text) as joined, (0.1::float8 + 0.2::float8)::text as sum`)
-  expect(rows).toEqual([{ isolation: 'read committed', commits: 'on', is_iso: true, joined: 'a-b', sum: '0.30000000000000004' }])
+    current_setting('synchronous_commit') as commits, concat_ws('-'::text, 'a'::text, 'b'::text) as joined, (0.1::float8 + 0.2::float8)::text as sum,
+    length('\d') as letters, format_type(25, null) as type, array_position('{null}'::text[], null) as nulls, (1 = null)::text as compared, '\x00ff'::bytea::text as bytes`)
+  expect(rows).toEqual([
+    {
+      ...{ isolation: 'read committed', commits: 'on', is_iso: true, joined: 'a-b', sum: '0.30000000000000004' },
+      ...{ letters: 2, type: 'text', nulls: 1, compared: null, bytes: String.raw`\x00ff` },
+    },
+  ])
   await sql`create table data.tally (n int)`.execute(kysely)
   // Each reads what the other writes: serializable would refuse one of the two.
   const add = (trx: typeof kysely) => sql`insert into data.tally select count(*) from data.tally`.execute(trx)
