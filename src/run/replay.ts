@@ -37,21 +37,17 @@ export const replayRange = async (runtime: Runtime, { from, to, only, signal }: 
   for (const definition of runtime.definitions)
     for (const pipelineId of await pipelinesOf(runtime, definition))
       scopes.push({ pipelineId, range: inclusiveRange(from, to, definition.window.every), only, reason: 'replay' })
-  const pages = () => pagesOf(runtime, scopes)
-  if (!(await isAny(pages())))
-    runtime.progress.emit({
-      event: 'notice',
-      code: 'LANDING_MISSING',
-      message: `Nothing from ${from} to ${to} has been landed; load it first with \`millrace backfill\`.`,
-    })
-  return runAnswers(runtime, {
+  const result = await runAnswers(runtime, {
     command: 'replay',
     arguments: { from, to, pipelines: runtime.definitions.map(({ pipeline }) => pipeline) },
     definitions: runtime.definitions,
     counts: 'holding',
-    pages,
+    pages: () => pagesOf(runtime, scopes),
     signal,
   })
+  const message = `Nothing from ${from} to ${to} has been landed; load it first with \`millrace backfill\`.`
+  if (result.answers === 0) runtime.progress.emit({ event: 'notice', code: 'LANDING_MISSING', message })
+  return result
 }
 
 /** One answer, loaded into those of its units that hold no newer one. Throws USAGE where there is none of that number. */
@@ -83,11 +79,6 @@ async function* pagesOf(runtime: Runtime, scopes: readonly RangeScope[]): AsyncG
       yield { scope, answers: page.answers }
       end = page.end
     }
-}
-
-const isAny = async (pages: AsyncIterable<AnswersInScope>): Promise<boolean> => {
-  for await (const { answers } of pages) if (answers.length > 0) return true
-  return false
 }
 
 /** Where nothing is in quarantine it says so, and the run asks for nothing. */

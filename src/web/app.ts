@@ -99,27 +99,30 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
 }
 
 /**
- * For probes: no figure, no name, hence open to all. 200 while the ledger answers and, beside `schedule`, time is kept; 503 otherwise.
- * @param whenAway what a database that is not reachable comes to: a restart for that gains nothing.
+ * For probes: no figure, no name, hence open to all. 200 while the ledger answers and may be written and, beside `schedule`, time is kept; 503 otherwise.
+ * @param whenAway what a database that is not reachable, or takes no writes, comes to: a restart for that gains nothing.
  */
 const health = async (request: Context, probe: Probe, whenAway: 200 | 503): Promise<Response> => {
   const found = await probe()
-  if (found === 'away') return request.json({ healthy: false, database: 'not reachable' }, whenAway)
+  if (found === 'away' || found === 'read-only')
+    return request.json({ healthy: false, database: found === 'away' ? 'not reachable' : 'accepts no writes' }, whenAway)
   if (found === 'well') return request.json({ healthy: true, database: 'reachable' })
   return request.json({ healthy: false, database: 'reachable', schedule: 'a tick is overdue' }, 503)
 }
 
-type Probe = () => Promise<'well' | 'overdue' | 'away'>
+type Probe = () => Promise<'well' | 'overdue' | 'read-only' | 'away'>
 
 /** A probe waits a few seconds: a database that hangs is away. */
 const probeMs = 1_500
 
 /** Probes share one question, so that a database that hangs does not take a connection for each. */
-const createProbe = ({ kysely, overdue }: WebContext): Probe => {
+const createProbe = ({ kysely, overdue, actions }: WebContext): Probe => {
   let asking: ReturnType<Probe> | null = null
   const ask: Probe = async () => {
     try {
-      await sql`select 1`.execute(kysely)
+      const { rows } = await sql<{ refuses: string }>`select current_setting('transaction_read_only') as refuses`.execute(kysely)
+      // A page alone only reads, also from a standby.
+      if (rows[0]?.refuses === 'on' && actions.replay !== null) return 'read-only'
       return (await overdue()).length === 0 ? 'well' : 'overdue'
     } catch {
       return 'away'

@@ -148,6 +148,27 @@ test('a database that is away makes the process unhealthy, and not dead: a probe
   }
 })
 
+test('a database that takes no writes any more makes a process that loads unhealthy, and no page that only reads', async () => {
+  const standby = await createTestDatabase()
+  const pages = [await servePage(standby, { token: true, replay: () => true }), await servePage(standby, { token: true })]
+  const said = () => Promise.all(pages.map(async ({ url }) => (await fetch(`${url}/healthz`)).json()))
+  try {
+    expect(await said()).toEqual(Array(2).fill({ healthy: true, database: 'reachable' }))
+    const name = new URL(standby.url).pathname.slice(1)
+    await db.database.pool.query(`alter database ${name} set default_transaction_read_only = on`)
+    await db.database.pool.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`)
+    const expected = [
+      { healthy: false, database: 'accepts no writes' },
+      { healthy: true, database: 'reachable' },
+    ]
+    await expect.poll(said, { timeout: 30_000 }).toEqual(expected)
+    expect((await fetch(`${pages[0]?.url}/livez`)).status).toBe(200)
+  } finally {
+    for (const page of pages) await page.close()
+    await standby.drop()
+  }
+}, 60_000)
+
 test('a timer that is early, since it runs by a machine’s clock that is ahead, takes no tick: the check every minute does when it is due', async () => {
   const { signal } = new AbortController()
   nowMs = Date.parse('2026-06-02T10:00:00Z')
