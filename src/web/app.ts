@@ -120,7 +120,7 @@ const createProbe = ({ kysely, overdue, actions }: WebContext): Probe => {
   let asking: ReturnType<Probe> | null = null
   const ask: Probe = async () => {
     try {
-      const { rows } = await sql<{ refuses: string }>`select current_setting('transaction_read_only') as refuses`.execute(kysely)
+      const { rows } = await sql<Texts<'refuses'>>`select current_setting('transaction_read_only') as refuses`.execute(kysely)
       // A page alone only reads, also from a standby.
       if (rows[0]?.refuses === 'on' && actions.replay !== null) return 'read-only'
       return (await overdue()).length === 0 ? 'well' : 'overdue'
