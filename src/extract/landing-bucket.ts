@@ -1,4 +1,4 @@
-// Landings in an S3-compatible bucket: `prefix/locator/data.zst`, and `manifest.json` beside it once it is whole. Nothing goes over the local disk.
+// Landings in an S3-compatible bucket: `prefix/locator/data.gz`, and `manifest.json` beside it once it is whole. Nothing goes over the local disk.
 import { Readable } from 'node:stream'
 import { EtlError } from '../core/errors.ts'
 import type { BucketSetting } from '../core/landing-setting.ts'

@@ -66,8 +66,8 @@ export const landingDepth = 4
 /** What warehouses note beside their landings; no pipeline's folder begins with an underscore. */
 export const notesFolder = '_warehouses'
 
-/** All parts, one behind the other, in one zstd frame. */
-export const dataFile = 'data.zst'
+/** All parts, one gzip member each, one behind the other. */
+export const dataFile = 'data.gz'
 /** Written last: a landing without it is none. */
 export const manifestFile = 'manifest.json'
 
@@ -76,6 +76,9 @@ const partSchema = z.object({
   format: z.enum(['json', 'csv']),
   /** Where the answer is several files. */
   file: z.string().optional(),
+  /** Place of the part's gzip member in the data file, in bytes. */
+  offset: z.number().int().nonnegative(),
+  length: z.number().int().nonnegative(),
   /** Of the bytes as they came. */
   raw_length: z.number().int().nonnegative(),
   sha256: z.string(),
@@ -94,7 +97,7 @@ export const questionSchema = z.object({
 })
 
 const manifestSchema = z.object({
-  version: z.literal(3),
+  version: z.literal(2),
   /** The warehouse that asked, its epoch, and the number of the question. */
   warehouse: z.string(),
   epoch: z.number().int(),

@@ -1,7 +1,7 @@
 // A landing read back: the manifest decides whether it is whole, lengths and checksums whether it is what was written.
 import { createHash } from 'node:crypto'
 import { pipeline, type Readable } from 'node:stream'
-import { createZstdDecompress } from 'node:zlib'
+import { createGunzip } from 'node:zlib'
 import { createTurns } from '../core/clock.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
@@ -31,7 +31,7 @@ export const readLanding = async (shelf: LandingShelf): Promise<Landing> => {
 /** All parts over one stream: a bucket is asked once, not once a page. Parts are read in their order, and what was left of one is passed over. */
 async function* readParts(shelf: LandingShelf, { parts }: Manifest): AsyncGenerator<Payload> {
   if (parts.length === 0) return
-  const data = createZstdDecompress({ chunkSize: 128 * 1024 })
+  const data = createGunzip({ chunkSize: 128 * 1024 })
   // What fails is thrown to the reader of the part.
   pipeline(shelf.readData(), data, () => undefined)
   const take = takerOf(data)

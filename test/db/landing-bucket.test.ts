@@ -64,7 +64,7 @@ const errorOf = async (work: Promise<unknown>): Promise<{ code: string; message:
   throw new Error('nothing was thrown')
 }
 
-const dataKey = `warehouse/${locator}/data.zst`
+const dataKey = `warehouse/${locator}/data.gz`
 const manifestKey = `warehouse/${locator}/manifest.json`
 const spoil = (key: string, change: (body: Buffer) => Buffer): void => {
   const object = server.objects.get(key)
@@ -235,11 +235,11 @@ describe('old landings in a bucket', () => {
     const locators = names.map(landingLocator)
     const [first = '', second = ''] = locators
     for (let index = 0; index < 1_200; index += 1)
-      server.objects.set(`warehouse/a_v1/2026-01-01/x/${index}/data.zst`, { body: Buffer.alloc(0), modifiedMs: Date.now() })
+      server.objects.set(`warehouse/a_v1/2026-01-01/x/${index}/data.gz`, { body: Buffer.alloc(0), modifiedMs: Date.now() })
     server.objects.set('warehouse/notes.txt', { body: Buffer.alloc(0), modifiedMs: 0 })
-    server.objects.set(`other/${first}/data.zst`, { body: Buffer.alloc(0), modifiedMs: 0 })
+    server.objects.set(`other/${first}/data.gz`, { body: Buffer.alloc(0), modifiedMs: 0 })
     for (const each of locators.slice(0, 2))
-      for (const file of ['data.zst', 'manifest.json']) {
+      for (const file of ['data.gz', 'manifest.json']) {
         const key = `warehouse/${each}/${file}`
         server.objects.set(key, { body: server.objects.get(key)?.body ?? Buffer.alloc(0), modifiedMs: 1_000 })
       }
@@ -249,7 +249,7 @@ describe('old landings in a bucket', () => {
     for (const each of found) await store.remove(each)
     for (const each of found) await store.remove(each)
     expect([...server.objects.keys()].filter((key) => key.includes(first) || key.includes(second))).toEqual([
-      `other/${first}/data.zst`,
+      `other/${first}/data.gz`,
     ])
     await writerOf([randomBytes(9 * mebibyte)], landingName({ askNumber: '2' }))
     await store.dropUnfinished(Date.now() - 60_000)

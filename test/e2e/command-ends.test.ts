@@ -225,7 +225,7 @@ describe('a replay that fails', () => {
       'select landing from etl.answers order by answer_id desc limit 1',
     )
     const part = join(folder, 'home', 'landing', String(rows[0]?.landing))
-    const [file = ''] = readdirSync(part).filter((name) => name.endsWith('.zst'))
+    const [file = ''] = readdirSync(part).filter((name) => name.endsWith('.gz'))
     const bytes = readFileSync(join(part, file))
     writeFileSync(join(part, file), Buffer.concat([bytes.subarray(0, 20), Buffer.from('no'), bytes.subarray(22)]))
     expect((await millrace('replay', ...months)).code).toBe(1)

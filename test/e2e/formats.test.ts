@@ -2,7 +2,7 @@
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { zstdDecompressSync } from 'node:zlib'
+import { gunzipSync } from 'node:zlib'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Fault, Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
@@ -57,7 +57,7 @@ const landed = (): string =>
   readdirSync(join(folder, 'home', 'landing'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
-    .map((file) => (file.endsWith('.zst') ? zstdDecompressSync(readFileSync(file)).toString() : readFileSync(file, 'utf8')))
+    .map((file) => (file.endsWith('.gz') ? gunzipSync(readFileSync(file)).toString() : readFileSync(file, 'utf8')))
     .join('\n')
 
 test('JSON that is called CSV and CSV that is called JSON load alike', async () => {

@@ -261,7 +261,7 @@ describe('a clone on the landing of its original', () => {
       (await pool.query('select landing from etl.answers order by window_from, slice_ids, answer_id desc limit 1')).rows[0]
         .landing
     const [own, foreign] = [await place(original), await place(clone)]
-    for (const file of ['data.zst', 'manifest.json']) copyFileSync(join(landing(), foreign, file), join(landing(), own, file))
+    for (const file of ['data.gz', 'manifest.json']) copyFileSync(join(landing(), foreign, file), join(landing(), own, file))
     const replay = await millrace(original, ['replay', 'traffic_and_engagement', ...range()])
     expect(replay.code).toBe(1)
     expect(replay.stdout).toContain('LANDING_FOREIGN')

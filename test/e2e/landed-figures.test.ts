@@ -3,7 +3,7 @@
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { zstdDecompressSync } from 'node:zlib'
+import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { secret } from '../../src/core/redact.ts'
@@ -128,7 +128,7 @@ const page = z.object({
 type Words = z.output<typeof page>['keywords']
 
 /** Of an answer without a byte nothing is packed. */
-const unpacked = (bytes: Buffer): string => (bytes.length === 0 ? '' : zstdDecompressSync(bytes).toString())
+const unpacked = (bytes: Buffer): string => (bytes.length === 0 ? '' : gunzipSync(bytes).toString())
 
 /** Every landed answer, the oldest first. */
 const landed = () => {
@@ -137,7 +137,7 @@ const landed = () => {
     .filter((path) => path.endsWith('manifest.json'))
     .map((path) => ({
       ...manifest.parse(JSON.parse(readFileSync(join(root, path), 'utf8'))),
-      text: unpacked(readFileSync(join(root, dirname(path), 'data.zst'))),
+      text: unpacked(readFileSync(join(root, dirname(path), 'data.gz'))),
     }))
   return answers.sort((a, b) => a.ask_number - b.ask_number)
 }

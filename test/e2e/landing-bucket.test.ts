@@ -95,7 +95,7 @@ describe('landings in a bucket', () => {
     const answers = await query<{ landing: string }>('select landing from etl.answers')
     expect([...server.objects.keys()].filter((key) => !key.includes('/_warehouses/')).sort()).toEqual(
       answers
-        .flatMap((answer) => ['data.zst', 'manifest.json'].map((file) => `warehouse/landings/${answer.landing}/${file}`))
+        .flatMap((answer) => ['data.gz', 'manifest.json'].map((file) => `warehouse/landings/${answer.landing}/${file}`))
         .sort(),
     )
 
@@ -112,7 +112,7 @@ describe('landings in a bucket', () => {
 
   test('killed before and after each thing it does to the bucket leaves no half landing, loads what an undisturbed one loads and buys nothing twice', async () => {
     const steps = [
-      ['PUT', 'data.zst'],
+      ['PUT', 'data.gz'],
       ['PUT', 'manifest.json'],
     ] as const
     for (const [number, [method, file]] of steps.entries())
@@ -128,10 +128,10 @@ describe('landings in a bucket', () => {
         backfill.child.kill('SIGKILL')
         await backfill.result
         for (const key of [...server.objects.keys()].filter((each) => each.endsWith('manifest.json')))
-          expect(server.objects.has(key.replace('manifest.json', 'data.zst')), key).toBe(true)
+          expect(server.objects.has(key.replace('manifest.json', 'data.gz')), key).toBe(true)
         const landed = await query<{ landing: string }>('select landing from etl.answers')
         for (const { landing } of landed)
-          for (const part of ['data.zst', 'manifest.json'])
+          for (const part of ['data.gz', 'manifest.json'])
             expect(server.objects.has(`warehouse/landings/${landing}/${part}`), `${method} ${file} ${end}`).toBe(true)
       }
 

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { zstdDecompressSync } from 'node:zlib'
+import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { eventsOf, summaryOf } from '../support/command.ts'
@@ -109,7 +109,7 @@ const landed = (): string =>
   readdirSync(join(folder, 'home', 'landing'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
-    .map((path) => (path.endsWith('.zst') ? zstdDecompressSync(readFileSync(path)).toString() : readFileSync(path, 'utf8')))
+    .map((path) => (path.endsWith('.gz') ? gunzipSync(readFileSync(path)).toString() : readFileSync(path, 'utf8')))
     .join('\n')
 
 test('a report of several files is held with their names until the definition names its own; then that one loads, and nothing is bought again', async () => {

@@ -1,11 +1,11 @@
 // Everything that Millrace keeps or shows, as one text, for tests that look for what must not be there.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { zstdDecompressSync } from 'node:zlib'
+import { gunzipSync } from 'node:zlib'
 import type { TestDatabase } from './postgres.ts'
 import { servePage } from './status-page.ts'
 
-/** Names and bytes of all files, landed ones unpacked, too. */
+/** Names and bytes of all files, gzip ones inflated, too. */
 export const filesBelow = (root: string): string =>
   !existsSync(root)
     ? ''
@@ -13,14 +13,14 @@ export const filesBelow = (root: string): string =>
         .filter((entry) => entry.isFile())
         .map((entry) => {
           const bytes = readFileSync(join(entry.parentPath, entry.name))
-          return `${entry.name} ${bytes.toString('latin1')} ${entry.name.endsWith('.zst') ? unpacked(bytes) : ''}`
+          return `${entry.name} ${bytes.toString('latin1')} ${entry.name.endsWith('.gz') ? unzipped(bytes) : ''}`
         })
         .join('\n')
 
-/** What cannot be unpacked is looked at as it is. */
-const unpacked = (bytes: Buffer): string => {
+/** A landing holds several members; what cannot be read as gzip is looked at as it is. */
+const unzipped = (bytes: Buffer): string => {
   try {
-    return zstdDecompressSync(bytes).toString('utf8')
+    return gunzipSync(bytes).toString('utf8')
   } catch {
     return ''
   }

@@ -1,6 +1,6 @@
 // Bytes on their way into a landing: in order whatever their size, each part whole by itself, an error never lost.
 import { createHash, randomBytes } from 'node:crypto'
-import { zstdDecompressSync } from 'node:zlib'
+import { gunzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import type { Payload } from '../../../src/core/types.ts'
 import { landingLocator, parseManifest } from '../../../src/extract/landing-files.ts'
@@ -78,7 +78,7 @@ describe('where a landing lies', () => {
 })
 
 describe('a landing writer', () => {
-  test('keeps parts of every size in order, each with its length and digest', async () => {
+  test('keeps parts of every size in order, each readable by its own place and length', async () => {
     const sink = memorySink(async (call) => void (call % 3 === 0 && (await new Promise((resolve) => setTimeout(resolve, 2)))))
     const writer = createLandingWriter(sink, name)
     const sizes = [30, 0, 20_000, 1_400_000, 10, 5_000_000, 524_288, 524_287, 5, ...Array.from({ length: 40 }, () => 900)]
@@ -87,9 +87,9 @@ describe('a landing writer', () => {
       expect((await read(writer.part(payloadOf(index + 1, body)))).equals(body)).toBe(true)
     const { parts, sha256: whole, bytes } = await writer.finish({ completeness })
     expect(parts.map(({ part }) => part)).toEqual(bodies.map((_, index) => index + 1))
-    expect(zstdDecompressSync(sink.bytes()).equals(Buffer.concat(bodies))).toBe(true)
-    for (const [index, { raw_length, sha256: hash }] of parts.entries()) {
+    for (const [index, { offset, length, raw_length, sha256: hash }] of parts.entries()) {
       const body = bodies[index] ?? Buffer.alloc(0)
+      expect(gunzipSync(sink.bytes().subarray(offset, offset + length)).equals(body)).toBe(true)
       expect([raw_length, hash]).toEqual([body.length, sha256(body)])
     }
     expect([whole, bytes]).toEqual([sha256(Buffer.concat(bodies)), Buffer.concat(bodies).length])
@@ -105,7 +105,7 @@ describe('a landing writer', () => {
     expect(writer.locator).toBe(landingLocator(asked))
     await writer.finish({ completeness: { ...completeness, fingerprint: { lastUpdated: '2026-02-03', count: 7 } } })
     expect(parseManifest(sink.manifest ?? '')).toMatchObject({
-      version: 3,
+      version: 2,
       warehouse: asked.warehouse.id,
       epoch: 1,
       ask_number: '81',
