@@ -110,11 +110,12 @@ const isOnRecord = async (
 ): Promise<boolean> => {
   if (answer !== null && (await isLandingKnown(trx, { locator: answer.locator, askNumber }))) return true
   if (reportId === null && answer !== null) return false
-  const isIt =
+  const jobs = trx.selectFrom('etl.jobs').select('job_id').limit(1)
+  const its =
     reportId === null
-      ? sql`pipeline_id = ${pipelineId} and ask_number = ${askNumber}::bigint and report_state is not null`
-      : sql`account = ${account} and report_id = ${reportId}`
-  return (await query(trx)`select job_id from etl.jobs where ${isIt} limit 1`).length > 0
+      ? jobs.where((eb) => eb.and({ pipeline_id: pipelineId, ask_number: askNumber })).where('report_state', 'is not', null)
+      : jobs.where((eb) => eb.and({ account, report_id: reportId }))
+  return (await its.execute()).length > 0
 }
 
 /** The backup was taken between the intent and the id: the job is there and waits for it. */

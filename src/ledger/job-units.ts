@@ -218,17 +218,25 @@ export const unitsOfWindows = async (
 /** The answer that every unit of the job has its rows from; null: there is none that is all of theirs, or some wait for a person with another. */
 export const answerOfAll = async (
   db: Db,
-  job: Pick<ClaimedJob, 'pipelineId' | 'box' | 'sliceIds'>,
+  { pipelineId, box, sliceIds }: Pick<ClaimedJob, 'pipelineId' | 'box' | 'sliceIds'>,
   cells: number,
 ): Promise<LoadedAnswer | null> => {
-  const [row] = await query<
-    Numbers<'answerId'> & Row<'etl.answers', 'sha256' | 'source_last_updated' | 'source_count' | 'data_version'>
-  >(db)`
-    select a.answer_id::float8 as "answerId", a.sha256, a.source_last_updated, a.source_count, a.data_version from (
-        select min(u.answer_id) as first, max(u.answer_id) as last, count(u.answer_id) as loaded, count(u.held_answer_id) as held
-        from etl.units u where ${isUnitOf(job)}) x join etl.answers a on a.answer_id = x.first
-    where x.last = x.first and x.loaded = ${cells} and x.held = 0`
-  return row === undefined ? null : { answerId: row.answerId, sha256: row.sha256, fingerprint: fingerprintOf(row) }
+  const these = db
+    .selectFrom('etl.units')
+    .select(({ fn }) => [fn.min('answer_id').as('first'), fn.max('answer_id').as('last')])
+    .select(({ fn }) => [fn.count('answer_id').as('loaded'), fn.count('held_answer_id').as('held')])
+    .where('pipeline_id', '=', pipelineId)
+    .where('window_from', '>=', box.window.from)
+    .where('window_from', '<', box.window.to)
+    .where((eb) => eb('slice_id', '=', eb.fn.any(eb.val([...sliceIds]))))
+  const row = await db
+    .selectFrom(these.as('u'))
+    .innerJoin('etl.answers as a', 'a.answer_id', 'u.first')
+    .select(['a.answer_id', 'a.sha256', 'a.source_last_updated', 'a.source_count', 'a.data_version'])
+    .whereRef('u.last', '=', 'u.first')
+    .where((eb) => eb.and({ 'u.loaded': String(cells), 'u.held': '0' }))
+    .executeTakeFirst()
+  return row === undefined ? null : { answerId: Number(row.answer_id), sha256: row.sha256, fingerprint: fingerprintOf(row) }
 }
 
 /** The unit that the answer is for; null where it is for several. */

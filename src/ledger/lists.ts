@@ -91,26 +91,28 @@ export const heldLists = (db: Db, pipelines: readonly string[] = []): Promise<He
     from etl.lists l join etl.pipelines p using (pipeline_id)
     where l.state = 'held' and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[])) order by 1, 2`
 
-/** A person's word: the held lists are obeyed from the next run on. Each list is a transaction of its own. */
+/** A person's word: the held lists are obeyed from the next run on. Each pipeline is a transaction of its own. */
 export const approveLists = async (db: Db, pipelines: readonly string[], by: string): Promise<HeldList[]> => {
   const held = await heldLists(db, pipelines)
-  const lists = await db
-    .selectFrom('etl.lists as l')
-    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'l.pipeline_id')
-    .select(['l.list_id', 'l.pipeline_id', 'l.dimension'])
-    .where('p.pipeline', 'in', [...held.map((one) => one.pipeline), ''])
-    .where('l.state', '=', 'held')
-    .execute()
-  for (const { list_id, pipeline_id: pipelineId, dimension } of lists)
+  for (const pipeline of new Set(held.map((one) => one.pipeline)))
     await db.transaction().execute(async (trx) => {
-      await lockPipeline(trx, pipelineId)
-      await trx
-        .updateTable('etl.lists')
-        .set({ state: 'taken', decided_at: databaseNow, decided_by: by })
-        .where((eb) => eb.and({ list_id, state: 'held' }))
+      const lists = await trx
+        .selectFrom('etl.lists as l')
+        .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'l.pipeline_id')
+        .select(['l.list_id', 'l.pipeline_id as pipelineId', 'l.dimension'])
+        .where((eb) => eb.and({ 'p.pipeline': pipeline, 'l.state': 'held' }))
+        .orderBy('l.pipeline_id')
         .execute()
-      const message = `The list of ${dimension} as its query gives it was approved by a person (${by}).`
-      await note(trx, { kind: 'approved', pipelineId, message })
+      for (const { list_id, pipelineId, dimension } of lists) {
+        await lockPipeline(trx, pipelineId)
+        await trx
+          .updateTable('etl.lists')
+          .set({ state: 'taken', decided_at: databaseNow, decided_by: by })
+          .where((eb) => eb.and({ list_id, state: 'held' }))
+          .execute()
+        const message = `The list of ${dimension} as its query gives it was approved by a person (${by}).`
+        await note(trx, { kind: 'approved', pipelineId, message })
+      }
     })
   return held
 }

@@ -7,7 +7,7 @@ import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, ParamValue } from '../core/types.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Db, PipelinesTable } from '../db/tables.ts'
-import { query, type Row } from '../db/typed-row.ts'
+import type { Row } from '../db/typed-row.ts'
 import type { Claimable } from './wait-list.ts'
 import { listsDigest, syncSlices, type ValueList } from './slices.ts'
 
@@ -251,9 +251,13 @@ export const claimableOf = async (
 
 /** Pipelines that have bought no report: their answers, if any, were read page by page. */
 export const walkPipelines = (db: Db) =>
-  query<Row<'etl.pipelines', 'pipeline' | 'version' | 'account' | 'window_every'>>(db)`
-    select distinct p.pipeline, p.version, p.account, p.window_every from etl.pipelines p
-    where not exists (select from etl.jobs j where j.pipeline_id = p.pipeline_id and j.kind = 'report')`
+  db
+    .selectFrom('etl.pipelines as p')
+    .leftJoin('etl.jobs as j', (join) => join.onRef('j.pipeline_id', '=', 'p.pipeline_id').on('j.kind', '=', 'report'))
+    .select(['p.pipeline', 'p.version', 'p.account', 'p.window_every'])
+    .where('j.job_id', 'is', null)
+    .distinct()
+    .execute()
 
 /** The number of the set, which is made where it is new. */
 export const tagSetOf = async (trx: Db, tags: Readonly<Record<string, string>>): Promise<number> => {

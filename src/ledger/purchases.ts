@@ -3,7 +3,6 @@ import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { givenUpBy, notFound } from '../core/report-shape.ts'
 import type { Db } from '../db/tables.ts'
-import { query, type Texts } from '../db/typed-row.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
@@ -104,9 +103,15 @@ const refuseAwaited = (jobId: number, job: Purchase, sure: boolean): void => {
     )
 }
 
-const freeUnits = (trx: Db, jobId: number): Promise<unknown> => query(trx)`
-  with locked as (select unit_id from etl.units where job_id = ${jobId}::bigint order by pipeline_id, window_from, slice_id for update)
-  update etl.units set job_id = null where unit_id in (select unit_id from locked)`
+const freeUnits = (trx: Db, jobId: number): Promise<unknown> => {
+  const ours = trx.selectFrom('etl.units').select('unit_id').where('job_id', '=', String(jobId))
+  return trx
+    .with('locked', () => ours.orderBy('pipeline_id').orderBy('window_from').orderBy('slice_id').forUpdate())
+    .updateTable('etl.units')
+    .set({ job_id: null })
+    .where('unit_id', 'in', (eb) => eb.selectFrom('locked').select('unit_id'))
+    .execute()
+}
 
 /** `is_held`: a process that lives has the job. `is_due`: waiting for it has ended. */
 const purchases = (trx: Db, jobId: number) =>
@@ -152,8 +157,12 @@ export const lostPurchases = (db: Db, pipeline: string) =>
 
 /** Those of the ids that no job of the account has. */
 export const unknownReports = async (db: Db, account: string, reportIds: readonly string[]): Promise<string[]> => {
-  const rows = await query<Texts<'reportId'>>(db)`
-    select x.report_id as "reportId" from unnest(${[...reportIds]}::text[]) with ordinality as x (report_id, place)
-    where not exists (select from etl.jobs j where j.account = ${account} and j.report_id = x.report_id) order by x.place`
-  return rows.map(({ reportId }) => reportId)
+  const rows = await db
+    .selectFrom('etl.jobs')
+    .select('report_id')
+    .where('account', '=', account)
+    .where((eb) => eb('report_id', '=', eb.fn.any(eb.val([...reportIds]))))
+    .execute()
+  const known = new Set(rows.map((row) => row.report_id))
+  return reportIds.filter((id) => !known.has(id))
 }

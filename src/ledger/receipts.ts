@@ -1,6 +1,6 @@
 // What a receipt says of a purchase, read from the ledger; and which purchases and runs the ledger knows.
 import type { NotNull } from 'kysely'
-import { type Numbers, query } from '../db/typed-row.ts'
+import { query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
 
@@ -51,10 +51,12 @@ export const newestKnown = async (db: Db): Promise<Newest> => {
 
 /** How many of the runs are not on record. */
 export const countUnknownRuns = async (db: Db, runIds: readonly number[]): Promise<number> => {
-  const rows = await query<Numbers<'unknown'>>(db)`
-    select count(*)::float8 as unknown from unnest(${runIds.map(String)}::bigint[]) as x (run_id)
-    where not exists (select from etl.runs r where r.run_id = x.run_id)`
-  return rows[0]?.unknown ?? 0
+  const { known } = await db
+    .selectFrom('etl.runs')
+    .select((eb) => eb.fn.countAll<string>().as('known'))
+    .where((eb) => eb('run_id', '=', eb.fn.any(eb.val(runIds.map(String)))))
+    .executeTakeFirstOrThrow()
+  return new Set(runIds).size - Number(known)
 }
 
 /** Purchases of these ask numbers, as far as a receipt must agree with them. */

@@ -1,5 +1,6 @@
 // What a person decides about failed and held units and about runs, each with its event in the same transaction: a held answer loads as it is, or the job is
 // worked on again; the run that did it waits for it.
+import assert from 'node:assert/strict'
 import type { Selectable } from 'kysely'
 import type { Db, JobsTable, UnitsTable } from '../db/tables.ts'
 import { type Numbers, query } from '../db/typed-row.ts'
@@ -118,10 +119,13 @@ export const releasable = (db: Db, unitIds: readonly number[]): Promise<Releasab
 
 /** Those of the numbers that are no unit's. */
 export const unknownUnits = async (db: Db, unitIds: readonly number[]): Promise<number[]> => {
-  const rows = await query<Numbers<'unitId'>>(db)`
-    select x.unit_id::float8 as "unitId" from unnest(${unitIds.map(String)}::bigint[]) with ordinality as x (unit_id, place)
-    where not exists (select from etl.units u where u.unit_id = x.unit_id) order by x.place`
-  return rows.map(({ unitId }) => unitId)
+  const rows = await db
+    .selectFrom('etl.units')
+    .select('unit_id')
+    .where((eb) => eb('unit_id', '=', eb.fn.any(eb.val(unitIds.map(String)))))
+    .execute()
+  const known = new Set(rows.map((row) => Number(row.unit_id)))
+  return unitIds.filter((unitId) => !known.has(unitId))
 }
 
 /** A job that loads the held answer into this unit alone; null: nothing is held back. A newer job that asks for the unit goes on asking. Rows name a run: the one that asked, else the newest. */
@@ -130,7 +134,7 @@ const releaseAnswer = async (
   { pipeline_id, window_from, slice_id, held_answer_id }: UnitRow,
 ): Promise<number | null> => {
   if (held_answer_id === null) return null
-  const rows = await query<Numbers<'jobId'>>(trx)`
+  const [row] = await query<Numbers<'jobId'>>(trx)`
     with made as (
       insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, forced, released, run_id, ask_number, answer_id, account)
       select p.pipeline_id, coalesce(j.kind, 'walk'), 'release', ${window_from}::date, etl.window_end(${window_from}::date, p.window_every),
@@ -140,5 +144,6 @@ const releaseAnswer = async (
     )
     update etl.units u set held_answer_id = null, held_code = null, job_id = coalesce(u.job_id, made.job_id) from made
     where u.pipeline_id = ${pipeline_id} and u.window_from = ${window_from}::date and u.slice_id = ${slice_id} returning made.job_id::float8 as "jobId"`
-  return rows[0]?.jobId ?? null
+  assert.ok(row !== undefined, `answer ${held_answer_id} is on record`)
+  return row.jobId
 }

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { beforeEach, beforeAll, expect, test } from 'vitest'
 import { causesInLedger } from '../../src/ledger/causes.ts'
-import { approveLists } from '../../src/ledger/lists.ts'
+import { approveLists, heldLists } from '../../src/ledger/lists.ts'
 import { grantReader } from '../../src/publish/reader-role.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { plan, type Planning, preview, sourceOf } from '../support/planning.ts'
@@ -101,6 +101,26 @@ test('an empty or much shorter answer is held, said, and obeyed once a person ap
     ...['taken: found 40, obeyed 40', 'taken: found 36, obeyed 36', 'held: found 0, obeyed 36', 'held: found 0, obeyed 36'],
     ...['held: found 5, obeyed 36', 'unchanged: found 5, obeyed 5'],
   ])
+})
+
+test('the held lists of a pipeline are approved together or not at all', async () => {
+  await clients(...domains(9))
+  await plan(db, planning, due)
+  await clients()
+  await plan(db, planning, due)
+  const { pipeline } = planning.definition
+  await sql`insert into etl.lists (pipeline_id, dimension, query, "values", state, came, gone)
+    select pipeline_id, 'country', query, "values", state, came, gone from etl.lists join etl.pipelines using (pipeline_id)
+    where pipeline = ${pipeline} and state = 'held'`.execute(k())
+  await sql`create function public.stops() returns trigger language plpgsql as $$ begin
+    if (select count(*) from etl.events where kind = 'approved' and pipeline = new.pipeline) > 1 then raise 'cut off'; end if;
+    return null; end $$`.execute(k())
+  await sql`create trigger stops after insert on etl.events for each row execute function public.stops()`.execute(k())
+  await expect(approveLists(k(), [pipeline], 'ada')).rejects.toThrow('cut off')
+  expect(await heldLists(k(), [pipeline])).toMatchObject([{ dimension: 'country' }, { dimension: 'domain' }])
+  await sql`drop function public.stops() cascade`.execute(k())
+  await approveLists(k(), [pipeline], 'ada')
+  expect(await heldLists(k(), [pipeline])).toEqual([])
 })
 
 test('a list that is whole again is obeyed without a word, and one that was empty from the start loads nothing', async () => {
