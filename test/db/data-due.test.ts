@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
 import { dueCauses, dueMonths } from '../../src/schedule/notify/alarm-causes.ts'
 import type { Runtime } from '../../src/run/runtime.ts'
-import { months, newJob, newPipeline, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
+import { months, newJob, newPipeline, newProcess, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
 import { loadedAs, newAnswer } from '../support/ledger-answers.ts'
 import { testDatabase } from '../support/postgres.ts'
 import { definitionOf } from '../unit/plan/definition.ts'
@@ -87,4 +87,28 @@ test('what waits for a person, and values that are new in a list, are not overdu
   await newJob(db, pipeline, { window: months('2026-04'), sliceIds: [second], set: { state: 'held', guard: 'needs approval' } })
   await db.database.kysely.updateTable('etl.slices').set({ wanted_since: 2 }).where('slice_id', '=', third).execute()
   expect(await causesAt(expecting(pipeline.pipeline), '2026-05-12')).toEqual([])
+})
+
+test('a run of the pipeline silences it while it is at work, and no longer once it has ended or its process is gone', async () => {
+  const pipeline = await newPipeline(db, { parameters: '{}' })
+  const definition = expecting(pipeline.pipeline)
+  const sliceIds = await newSlices(db, pipeline, ['a.example'])
+  const process = await newProcess(db)
+  const runId = await newRun(db, process.processId, 'backfill')
+  await load(await newJob(db, pipeline, { window: months('2026-03'), sliceIds, runs: [runId] }))
+  const run = db.database.kysely.updateTable('etl.runs').where('run_id', '=', String(runId))
+  for (const named of [{ pipelines: [pipeline.pipeline] }, { pipelines: [] }, { pipeline: pipeline.pipeline }]) {
+    await run.set({ arguments: JSON.stringify(named), state: 'running' }).execute()
+    expect(await causesAt(definition, '2026-05-12')).toEqual([])
+    await run.set({ state: 'done' }).execute()
+    expect(await causesAt(definition, '2026-05-12')).toMatchObject([{ reason: 'not run' }])
+  }
+  await run.set({ state: 'running' }).execute()
+  const { processId } = process
+  await db.database.kysely
+    .updateTable('etl.processes')
+    .set({ ended_at: '2026-05-01T00:00:00Z' })
+    .where('process_id', '=', processId)
+    .execute()
+  expect(await causesAt(definition, '2026-05-12')).toMatchObject([{ reason: 'not run' }])
 })

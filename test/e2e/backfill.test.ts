@@ -159,7 +159,7 @@ describe('a range', () => {
   test.each([
     [['--from', '2026-09', '--to', '2026-08'], /lies after --to 2026-08; swap them/],
     [['--from', '2026-13', '--to', '2026-14'], /--from is '2026-13'; write a month as YYYY-MM/],
-    [['--from', '2026-08', '--to', '2026-08', '--order', 'sideways'], /--order newest \(the default\) or --order oldest/],
+    [['--from', '2026-08', '--to', '2026-08', '--order', 'sideways'], /Allowed choices are newest, oldest/],
     [['--from', '2026-08'], /Both --from YYYY-MM and --to YYYY-MM are needed/],
   ])('that is wrong (%j) is refused with what to write instead, before anything is called', async (options, words) => {
     const asked = sandbox.books().requests.length
