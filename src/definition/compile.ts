@@ -276,7 +276,8 @@ const columnProblem = (name: string, columns: readonly Column[]): string | null 
   if (column === undefined) return `the table has no column '${name}' to index.${suggest(name, known)}`
   // The key's length is checked row by row; another text could be longer than an index entry may be, and fail its whole unit.
   if (column.isKey || columnTypes[column.type].fitsIndex) return null
-  const fix = 'Take it out; of columns outside the key only numbers, boolean, date and timestamptz fit.'
+  const fitting = Object.entries(columnTypes).flatMap(([type, { fitsIndex }]) => (fitsIndex ? [type] : []))
+  const fix = `Take it out; of columns outside the key only ${fitting.join(', ')} fit.`
   return `'${name}' is ${column.type} and may be longer than an index entry. ${fix}`
 }
 

@@ -3,7 +3,7 @@ import { type Clock, steadyTime } from '../core/clock.ts'
 import { type ErrorCode, type EtlError, isEtlError } from '../core/errors.ts'
 import { toldPauseMs } from '../core/waiting.ts'
 
-/** Places are kept apart: the account as a whole (no answer, or 429), and each path that answers with server errors, or with a 429 about open reports. */
+/** Places are kept apart: the account as a whole (no answer, or 429), and each path that answers with server errors, with a 429 about open reports, or alone with any 429. */
 export const wholeAccount = 'the account'
 
 /** How long a run waits for a place that is in trouble: from the first of its requests that met it, until the place is well again. */

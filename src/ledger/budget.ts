@@ -110,7 +110,7 @@ const billAwaited = (unitKey: string): EtlError =>
 const unknownFollows = (limit: number, turnsInMs: number): Follows =>
   limit <= 0 ? { next: 'split', about: 'size' } : { next: 'retry', inMs: turnsInMs, isFinal: true }
 
-/** A report dearer than the whole budget is held by no turn of it; one of which half fits into what is left need not wait for the turn. */
+/** No turn of the budget lets through a report dearer than all of it: that is split, or held; one of which half fits into what is left need not wait for the turn. */
 const followingOf = ({ price, limit, left, turnsInMs }: Record<'price' | 'limit' | 'left' | 'turnsInMs', number>): Follows => {
   if (price > limit) return { next: 'split', about: 'size' }
   return price / 2 <= left
