@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { Temporal } from '../core/temporal.ts'
 import { columnNames } from '../db/catalog.ts'
 import { knowsThePast, type SemanticModel, type Subject } from '../definition/semantic.ts'
-import type { Span } from './period.ts'
+import { earlier, type Span } from './period.ts'
 import type { Reading } from './reader.ts'
 
 export interface MethodBreak {
@@ -39,9 +39,11 @@ export const stateOf = async (
   reading: Reading,
   model: SemanticModel,
   subject: Subject,
-  { spans, cells }: { readonly spans: readonly Span[]; readonly cells: readonly CellFilter[] },
+  question: { readonly spans: readonly Span[]; readonly cells: readonly CellFilter[] },
 ) => {
   const { pipeline } = subject
+  const spans = [...question.spans, ...earlierSpans(question)]
+  const cells = cellsMeant(subject, question.cells)
   const columns = await columnNames(reading.db, 'bi.coverage_months')
   const isKnown = ['pipeline', 'month', 'cells', 'cells_with_rows'].every((name) => columns.includes(name))
   const parts = pipeline === null || !isKnown ? [] : await partsOf(reading, pipeline)
@@ -71,6 +73,23 @@ export const stateOf = async (
     /** Days, within the period and its comparison, from which on the service counts by another method; the change is a fraction of what was before. */
     method_breaks: await breaksWithin(reading, parts, spans),
   }
+}
+
+/** Rows that compare are made of earlier months, too. */
+const earlierSpans = ({ spans, cells }: Parameters<typeof stateOf>[3]): Span[] =>
+  cells
+    .flatMap(({ column, isNot, values }) => (column === 'months_back' && !isNot ? values : []))
+    .filter((value) => /^\d{1,3}$/.test(value))
+    .flatMap((back) =>
+      spans.map(({ from, to }) => ({ from: earlier(from, 'month', Number(back)), to: earlier(to, 'month', Number(back)) })),
+    )
+
+/** The other domain of a pair has its cells by domain, too; what is called period is a length. */
+const cellsMeant = ({ dimensions }: Subject, cells: readonly CellFilter[]): CellFilter[] => {
+  const keyOf = (column: string): string => [...dimensions.values()].find((one) => one.column === column)?.entity?.key ?? column
+  const meant = cells.filter(({ column }) => column !== 'period').map((one) => ({ ...one, column: keyOf(one.column) }))
+  const isSame = (one: CellFilter) => (other: CellFilter) => other.column === one.column && other.isNot === one.isNot
+  return meant.map((one) => ({ ...one, values: meant.filter(isSame(one)).flatMap(({ values }) => values) }))
 }
 
 /** A pipeline, and from which day to which its rows are shown; null: from the first, to the last. */

@@ -208,11 +208,12 @@ const cellsOf = (plan: Plan, sides: Sides): Sql => {
   const columns = [
     sql`facts._at as _at`,
     ...subject.slice.map((column, at) => named(sql`facts.${sql.ref(column)}`, `_s${at}`)),
-    named(has('now', ''), '_now'),
-    named(has('before', ''), '_before'),
-    ...metrics.map((metric, at) => {
-      const there = ` and ${measureOf(metric, subject)}`
-      return named(sql`${has('now', there)} and ${has('before', there)}`, `_both${at}`)
+    ...metrics.flatMap((metric, at) => {
+      const [now, before] = [
+        has('now', ` and ${measureOf(metric, subject)}`),
+        has('before', ` and ${measureOf(metric, subject)}`),
+      ]
+      return [named(now, `_now${at}`), named(before, `_before${at}`), named(sql`${now} and ${before}`, `_both${at}`)]
     }),
   ]
   const where = conditionsOn(plan, isOfSlice(subject))
@@ -262,6 +263,11 @@ export const comparedRows = (plan: Plan, sides: Sides): AnswerRows => {
   return { sql: sql`with cells as (${cellsOf(plan, sides)}) ${rows}`, figures: metrics.flatMap(({ name }) => namesOf(name)) }
 }
 
-/** One row: cells that both periods have, only the earlier one, only the later one. */
-export const comparedCells = (plan: Plan, sides: Sides): Sql => sql`select count(*) filter (where _now and _before),
-  count(*) filter (where _before and not _now), count(*) filter (where _now and not _before) from (${cellsOf(plan, sides)}) as cells`
+/** One row: cells whose figure both periods have, only the earlier one, only the later one; of several metrics for the one that is compared over the fewest. */
+export const comparedCells = (plan: Plan, sides: Sides): Sql => {
+  const counts = plan.metrics.map((_, at) => {
+    const [both, now, before] = [sql.ref(`_both${at}`), sql.ref(`_now${at}`), sql.ref(`_before${at}`)]
+    return sql`select count(*) filter (where ${both}), count(*) filter (where ${before} and not ${now}), count(*) filter (where ${now} and not ${before}) from cells`
+  })
+  return sql`with cells as (${cellsOf(plan, sides)}) ${sql.join(counts, sql` union all `)} order by 1 limit 1`
+}

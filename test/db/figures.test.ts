@@ -124,8 +124,12 @@ describe.each(seeds)('a world of gaps, seed %i', (seed) => {
     },
   )
 
-  test('a comparison says how many cells both periods have, and which only one', async () => {
-    const [now, then] = [shopOf(newest).map(shopKey), shopOf(before).map(shopKey)]
+  test('a comparison says of how many cells both periods have the figure, and which only one', async () => {
+    const [now = [], then = []] = [newest, before].map((month) =>
+      shopOf(month)
+        .filter(({ revenue }) => revenue !== null)
+        .map(shopKey),
+    )
     const { compared, notes } = await ask({
       metrics: ['revenue'],
       period: { from: short(newest), to: short(newest) },

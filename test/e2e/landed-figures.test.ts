@@ -257,14 +257,29 @@ test('of the first rows alone nothing is lost, a gap is not known, and the answe
   expect(july.cells_cut.map(({ period, rows }) => `${period} ${rows}`)).toEqual(domains.map(() => '2026-07-01 15'))
   expect(july.notes[0]).toMatch(/^Only the first rows are loaded of some cells.*not like with like/)
   const pair = [us, { dimension: 'domain', is: 'example.com' }, { dimension: 'other_domain', is: 'example.org' }]
-  const gap = async (month: string) => (await ask({ metrics: ['gap_keywords', 'gap_clicks'], period: within(month), where: pair })).rows[0]
+  const gapOf = (month: string) => ask({ metrics: ['gap_keywords', 'gap_clicks'], period: within(month), where: pair })
+  const gap = async (month: string) => (await gapOf(month)).rows[0]
   const own = new Set(wordsOf('2026-06', 'example.com').flatMap((one) => ((one.clicks ?? 0) > 0 ? [one.keyword] : [])))
   const theirs = new Set(wordsOf('2026-06', 'example.org').flatMap((one) => ((one.clicks ?? 0) > 0 ? [one.keyword] : [])))
   expect((await gap('2026-06'))?.['gap_keywords']).toBe([...theirs].filter((word) => !own.has(word)).length)
   expect(await gap('2026-07')).toEqual({ gap_keywords: null, gap_clicks: null })
   const lost = await ask({ metrics: ['clicks_lost'], period: within('2026-07'), where: [us] })
   expect(lost.rows[0]?.['clicks_lost'] ?? null).toBeNull()
+  // Of a gap the other domain is named too; its first rows alone would make the gap too small.
+  const cellsOf = ({ cells_cut }: Answer) => cells_cut.map(({ period, cell }) => `${period} ${z.object({ domain: z.string() }).parse(JSON.parse(cell)).domain}`)
+  expect(cellsOf(await gapOf('2026-07'))).toEqual(['2026-07-01 example.com', '2026-07-01 example.org'])
+  expect(cellsOf(lost)).toEqual(domains.map((domain) => `2026-07-01 ${domain}`))
+  expect(lost.notes[0]).toMatch(/^Only the first rows are loaded of some cells/)
 }) // biome-ignore format: one look
+
+test('what is set against an earlier month says what is missing of that month, too', async () => {
+  const missing = async (metric: string, month: string, back: number) =>
+    (await ask({ metrics: [metric], period: within(month), where: [us, { dimension: 'months_back', is: back }] })).months_missing
+  expect(await missing('clicks_lost', '2026-05', 1)).toEqual(['2026-04'])
+  expect(await missing('clicks_lost', '2026-06', 1)).toEqual([])
+  expect(await missing('visits_against_before', '2026-06', 1)).toEqual(['2026-05'])
+  expect(await missing('visits_against_before', '2026-06', 2)).toEqual([])
+})
 
 test('a month of which only the first rows are loaded is not compared with one that is loaded whole, and says so', async () => {
   const sides = (month: string, before: string) => domains.map((domain) => [month, before].map((one) => sum(wordsOf(one, domain).map((word) => word.clicks ?? 0))))
