@@ -94,6 +94,15 @@ describe('what is published', () => {
     ])
   })
 
+  test('says how fresh each pipeline is without reading a fact', async () => {
+    const read = await query(`with recursive read (oid) as (
+        select 'bi.freshness'::regclass::oid
+        union select d.refobjid from read join pg_rewrite r on r.ev_class = read.oid
+          join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass)
+      select distinct relnamespace::regnamespace::text as schema from read join pg_class using (oid) order by 1`)
+    expect(read).toEqual([{ schema: 'bi' }, { schema: 'etl' }])
+  })
+
   test('is all there or as it was before: a mart that cannot be made takes everything back', async () => {
     const said = `select obj_description('bi.keywords'::regclass) as about`
     const before = await query(said)

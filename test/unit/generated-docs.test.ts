@@ -38,11 +38,25 @@ test('each view that ships answers a question of its own, and the dictionary lis
 test('the dbt sources are YAML that names every fact with its tests', async () => {
   const files = dbtFiles({ subjects: new Map() }, await shippedDefinitions(), await loadMarts([]))
   const parsed = parse(files.get('models/sources.yml') ?? '') as {
-    sources: [{ tables: { name: string; freshness?: unknown; columns: { name: string; data_tests?: unknown[] }[] }[] }]
+    sources: [
+      {
+        tables: {
+          name: string
+          freshness?: unknown
+          loaded_at_query?: string
+          columns: { name: string; data_tests?: unknown[] }[]
+        }[]
+      },
+    ]
     exposures: { name: string }[]
   }
   const keywords = parsed.sources[0].tables.find(({ name }) => name === 'keywords')
   expect(keywords?.freshness).toBeDefined()
+  const asked = parsed.sources[0].tables.filter(({ freshness }) => freshness !== undefined)
+  // Of the view that reads no fact.
+  expect(asked.map((one) => one.loaded_at_query)).toEqual(
+    asked.map(({ name }) => `select max(last_loaded_at) from bi.freshness where pipeline = '${name}'`),
+  )
   expect(keywords?.columns.find(({ name }) => name === 'domain')?.data_tests).toMatchObject([{ not_null: {} }])
   expect(parsed.exposures.map(({ name }) => name)).toContain('keyword_movements')
 })
