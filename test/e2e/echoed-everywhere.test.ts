@@ -1,11 +1,11 @@
 // A service that says the key back in each string of each answer, in each name, error, redirect and header, in every spelling: after hundreds of
 // answers it is in no table, file, page, message, span, export, output or process list.
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { type HttpReceiver, startHttpReceiver } from '../support/alarm-receivers.ts'
 import { anySpellingIn, canaryKey } from '../support/canary.ts'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
 import { startEchoEverywhere } from '../support/echo-everywhere.ts'
@@ -17,27 +17,7 @@ const patienceMs = 10_000
 const mostRounds = Number(process.env['ECHO_ROUNDS'] ?? 36)
 
 let folder: string
-let receiver: { url: string; heard: string[]; close(): void }
-
-const listen = async (): Promise<typeof receiver> => {
-  const heard: string[] = []
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => {
-      heard.push(`${request.url} ${JSON.stringify(request.headers)} ${Buffer.concat(chunks).toString('latin1')}`)
-      response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  const close = (): void => {
-    server.closeAllConnections()
-    server.close()
-  }
-  return { url: `http://127.0.0.1:${address.port}`, heard, close }
-}
+let receiver: HttpReceiver
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-echo-'))
@@ -53,10 +33,10 @@ beforeAll(async () => {
       .replace(/domain: \{ file: (\S+) \}/, name === 'keywords' ? 'domain: { file: $1 }' : 'domain: { file: $1, bucket: 1 }')
     writeFileSync(file, quick)
   }
-  receiver = await listen()
+  receiver = await startHttpReceiver()
 })
-afterAll(() => {
-  receiver.close()
+afterAll(async () => {
+  await receiver.close()
   rmSync(folder, { recursive: true, force: true })
 })
 
@@ -165,7 +145,7 @@ test('the key, said everywhere in every spelling, is nowhere', async () => {
     files: filesBelow(folder),
     processes,
     pages: await everyPage(db),
-    messages: receiver.heard.join('\n'),
+    messages: receiver.received.map(({ path, headers, body }) => `${path} ${JSON.stringify(headers)} ${body}`).join('\n'),
   }
   const found = Object.fromEntries(Object.entries(sinks).map(([name, text]) => [name, anySpellingIn(text)]))
   await service.close()

@@ -1,11 +1,11 @@
 // A service that says the key back, in any place of its answers and in any spelling: the key is in no table, file, page, message, span or output.
 // `ECHO_SEEDS=20` tries more of them.
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { type HttpReceiver, startHttpReceiver } from '../support/alarm-receivers.ts'
 import { anySpellingIn, canaryKey } from '../support/canary.ts'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
 import { seeded, startEchoing } from '../support/echoing-service.ts'
@@ -22,27 +22,7 @@ const patienceMs = 8_000
 let definitions: string
 /** Places of tables and files where the key was taken out. */
 let masked = 0
-let receiver: { url: string; heard: string[]; close(): void }
-
-const listen = async (): Promise<typeof receiver> => {
-  const heard: string[] = []
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', () => {
-      heard.push(`${request.url} ${JSON.stringify(request.headers)} ${Buffer.concat(chunks).toString('latin1')}`)
-      response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  const close = (): void => {
-    server.closeAllConnections()
-    server.close()
-  }
-  return { url: `http://127.0.0.1:${address.port}`, heard, close }
-}
+let receiver: HttpReceiver
 
 beforeAll(async () => {
   definitions = mkdtempSync(join(tmpdir(), 'millrace-echo-'))
@@ -53,10 +33,10 @@ beforeAll(async () => {
     const quick = readFileSync(file, 'utf8').replace('attempts: 5', 'attempts: 2').replace('poll_every: 5s', 'poll_every: 1s')
     writeFileSync(file, quick)
   }
-  receiver = await listen()
+  receiver = await startHttpReceiver()
 })
-afterAll(() => {
-  receiver.close()
+afterAll(async () => {
+  await receiver.close()
   rmSync(definitions, { recursive: true, force: true })
 })
 
@@ -148,7 +128,7 @@ test.each(seeds)(
       files: filesBelow(folder),
       processes,
       pages: await everyPage(db),
-      messages: receiver.heard.join('\n'),
+      messages: receiver.received.map(({ path, headers, body }) => `${path} ${JSON.stringify(headers)} ${body}`).join('\n'),
     }
     const found = Object.fromEntries(Object.entries(sinks).map(([name, text]) => [name, anySpellingIn(text)]))
     await service.close()

@@ -191,9 +191,11 @@ const causeOf = ({ pipeline }: Definition, window: Window, dueOn: IsoDate, state
   }
 }
 
+type DueReason = 'never ran' | 'service late' | 'trouble' | 'budget' | 'not run'
+
 /** The service's own delay is said to be that, no fault here. */
 const reasonOf = (pipeline: string, state: DueWindow | null) => {
-  const of = (reason: string, why: string, next: string) => ({ reason, isService: reason === 'service late', why, next })
+  const of = (reason: DueReason, why: string, next: string) => ({ reason, isService: reason === 'service late', why, next })
   if (state === null || state.lastRunAt === null)
     return of('never ran', 'No run has ever planned it.', `Start \`millrace schedule\`, or run \`millrace run ${pipeline}\`.`)
   if (state.notPublished > 0)
