@@ -121,18 +121,38 @@ export const countApproval = async (trx: Db, pipelineId: number): Promise<void> 
 /** Which held plans are dissolved: of one kind, or those that a range of windows touches. */
 export type Dissolved = { readonly kind: ApprovalKind } | { readonly from: IsoDate; readonly to: IsoDate }
 
-/** Takes back what waits for approval, to be planned anew: at most a step's worth, under the pipeline's lock; how many jobs. */
+/**
+ * Takes back what waits for approval, to be planned anew: at most a step's worth, under the pipeline's lock; how many jobs. Of a report that a range
+ * touches, the months outside it go on waiting.
+ */
 export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved): Promise<number> => {
   const touched =
     'kind' in which
       ? sql`exists (select from etl.approvals a where a.approval_id = j.approval_id and a.kind = ${which.kind})`
       : sql`j.window_from < ${which.to}::date and j.window_to > ${which.from}::date`
-  const rows = await query(trx)`
-    with ${dissolving(sql`
-      select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'held' and j.guard = 'needs approval'
-        and j.ask_number is null and ${touched} order by j.job_id limit 1000 for update`)}`
+  const picked = sql`select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'held' and j.guard = 'needs approval'
+    and j.ask_number is null and ${touched} order by j.job_id limit 1000 for update`
+  if ('from' in which) await keepOutside(trx, picked, which)
+  const rows = await query(trx)`with ${dissolving(picked)}`
   if (rows.length > 0) await countApproval(trx, pipelineId)
   return rows.length
+}
+
+/** Months before and after the range as reports of their own, each at its share of the price. @param picked held jobs that the range touches */
+const keepOutside = async (trx: Db, picked: RawBuilder<unknown>, { from, to }: { from: IsoDate; to: IsoDate }): Promise<void> => {
+  await query(trx)`
+    with whole as (select j.* from etl.jobs j where j.job_id in (${picked})), outside as (
+      select w.*, p.first, p.after, (select count(*) from etl.units u where u.job_id = w.job_id and u.window_from >= p.first and u.window_from < p.after) as part
+      from whole w cross join lateral (values (w.window_from, ${from}::date), (${to}::date, w.window_to)) p(first, after) where p.first < p.after
+    ), kept as (
+      insert into etl.jobs (pipeline_id, kind, reason, wanted_by, guard, state, window_from, window_to, slice_ids, cells, forced, run_id, former_job_id,
+        approval_id, account, answer_id, served_by, estimated_quota, error_code, error_message)
+      select pipeline_id, kind, reason, wanted_by, guard, state, first, after, slice_ids, part, forced, run_id, former_job_id,
+        approval_id, account, answer_id, served_by, estimated_quota * part / cells, error_code, error_message
+      from outside order by job_id, first returning job_id, window_from, window_to, slice_ids
+    )
+    update etl.units u set job_id = k.job_id from whole w join kept k on k.slice_ids = w.slice_ids
+    where u.job_id = w.job_id and u.window_from >= k.window_from and u.window_from < k.window_to`
 }
 
 /**

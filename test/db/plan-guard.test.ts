@@ -31,12 +31,12 @@ const usual: GuardRule = { creditsPerNight: null, factor: 2 }
 const domains = (count: number, from = 0): string[] => Array.from({ length: count }, (_, index) => `d${from + index}.com`)
 
 // The newest published months at whatever moment the test runs.
-const months = ((): { newest: string; before: string; older: string } => {
+const months = ((): { newest: string; before: string; middle: string; older: string } => {
   const today = new Date()
   const back = (count: number): string =>
     new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - count, 15)).toISOString().slice(0, 7)
   const first = today.getTime() - 5 * 3_600_000 >= Date.UTC(today.getUTCFullYear(), today.getUTCMonth(), 10) ? 1 : 2
-  return { newest: back(first), before: back(first + 1), older: back(first + 12) }
+  return { newest: back(first), before: back(first + 1), middle: back(first + 6), older: back(first + 12) }
 })()
 
 /** Each of an account of its own: what others buy counts too. */
@@ -79,6 +79,15 @@ const settled = async (names: readonly string[], more: Partial<Definition> = {})
   await db.database.pool.query(`update etl.runs set command = 'backfill' where run_id = $1`, [runId])
   await bought(planning, runId)
   return planning
+}
+
+/** Units that are not loaded, each with the job that is to ask for it. */
+const unitsOf = async ({ definition }: Planning): Promise<number> => {
+  const { rows } = await db.database.pool.query<{ units: number }>(
+    'select count(*)::int as units from etl.units join etl.jobs using (job_id) where etl.units.pipeline_id = $1',
+    [await pipelineIdOf(db, definition)],
+  )
+  return rows[0]?.units ?? 0
 }
 
 const waiting = ({ definition }: Planning) => waitingWords(db.database.kysely, [definition.pipeline])
@@ -527,6 +536,21 @@ describe('a range that a person names', () => {
     await plan(db, planning, whole)
     expect(await plans(planning)).toEqual(['44 new: open, usual'])
     expect(await waiting(planning)).toEqual([])
+  })
+
+  test('leaves the other months of a held report waiting, at their share of its price, and a night keeps them', async () => {
+    const planning = planningOf(domains(4))
+    await bought(planning, (await plan(db, planning, due)).runId)
+    const { runId } = await plan(db, planning, range(months.middle, months.middle))
+    const rest = ['4 new: open, usual', '40 older month: held, needs approval']
+    expect(await plans(planning)).toEqual(rest)
+    expect(await waiting(planning)).toMatchObject([{ units: 40, reports: 2, credits: 120, reasons: { 'older month': 40 } }])
+    expect(await unitsOf(planning)).toBe(44)
+    await bought(planning, runId)
+    expect(await plan(db, planning, due)).toMatchObject({ units: 0, held: 40 })
+    expect(await plans(planning)).toEqual(rest.slice(1))
+    await approve(db.database.kysely, [planning.definition.pipeline], 'ada')
+    expect(await plan(db, planning, due)).toMatchObject({ units: 40, jobs: 2, held: 0 })
   })
 
   test('waits where it is dearer than the figure in the definition, and a night leaves it as it is', async () => {
