@@ -73,6 +73,10 @@ export type WindowFormula =
   /** Of the period and those before it, so many together. */
   | { readonly kind: 'rolling'; readonly of: string; readonly periods: number }
 
+/** Metrics of the two months that an `against` is made of, the later one first; null: it is none. */
+export const againstOf = (formula: Formula): readonly [string, string] | null =>
+  formula.kind === 'ratio' && formula.to === `${formula.of}_before` ? [formula.of, formula.to] : null
+
 /** null: the figure is made of its own rows alone. */
 export const windowOf = ({ formula }: Pick<Metric, 'formula'>): WindowFormula | null =>
   formula.kind === 'share' || formula.kind === 'cumulative' || formula.kind === 'rolling' ? formula : null

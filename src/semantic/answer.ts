@@ -64,7 +64,9 @@ const answerOf = async (reading: Reading, model: SemanticModel, compiled: Compil
         : []),
       ...(rows.length > limit ? [`Only the first ${limit} rows are shown; ask for more (limit) or for less (where).`] : []),
       ...(rows.length === 0 ? ['Nothing fits: no row has these values, or nothing is loaded of the period.'] : []),
-      ...(state.cells_missing.length > 0 ? ['Rows are missing (cells_missing): sums are too small by them.'] : []),
+      ...(state.cells_missing.length > 0
+        ? ['Rows are missing (cells_missing): sums are too small by them, and a figure that is null is not known.']
+        : []),
       ...(asOf !== null ? ['What is missing and what is final is as of now, not as of then.'] : []),
     ],
   }
@@ -95,7 +97,7 @@ const comparedNotes = (compared: Awaited<ReturnType<typeof comparedOf>>): string
   if (compared === null || compared.only_before + compared.only_now === 0) return []
   const { in_both, only_before, only_now } = compared
   return [
-    `Like with like: change and growth are of ${in_both} of ${in_both + only_before + only_now} cells, those that both periods have; ${only_before} are only in the earlier period, ${only_now} only in the later one. The figures themselves are of all.`,
+    `Like with like: change, growth and figures against an earlier month are of ${in_both} of ${in_both + only_before + only_now} cells, those that both periods have; ${only_before} are only in the earlier period, ${only_now} only in the later one. Other figures are of all.`,
   ]
 }
 

@@ -24,6 +24,7 @@ import {
   columnOf,
   comma,
   comparedCells,
+  comparedPairs,
   comparedRows,
   conditionsOn,
   groupedFacts,
@@ -67,7 +68,7 @@ export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery)
     /** Which cells of the pipeline the figures are made of. */
     cells: cellsOf(plan),
     /** Counts the cells that a comparison has on both sides, only before, only now; null: nothing is compared. */
-    compared: sides === null ? null : comparedCells(plan, sides).compile(db),
+    compared: (sides === null ? comparedPairs(plan) : comparedCells(plan, sides))?.compile(db) ?? null,
     limit: query.limit,
     /** Rows that are alike in these columns are not told apart by the limit. */
     tied: tiedBy(query, rowOf, [...rowOf, ...rows.figures]),

@@ -25,7 +25,8 @@ export const measureOf = ({ formula }: Metric, subject: Pick<Subject, 'metrics'>
     : `(${formula.of}) is not null`
 }
 
-const measuresOf = (parts: readonly string[], subject: Pick<Subject, 'metrics'>): string =>
+/** SQL that holds where a row has what all of these metrics are made of. */
+export const measuresOf = (parts: readonly string[], subject: Pick<Subject, 'metrics'>): string =>
   parts
     .flatMap((name) => subject.metrics.get(name) ?? [])
     .map((metric) => measureOf(metric, subject))

@@ -2,8 +2,8 @@
 // change over what both have. A cell (a slice in one of the periods) counts for a metric where the metric's measure is there on both sides; rows that only one
 // side of such a cell has (a keyword won or lost) stand for 0 on the other.
 import { type RawBuilder, sql } from 'kysely'
-import { isFiscal, type Metric, type SemanticDimension, type Subject } from '../definition/semantic.ts'
-import { formulaSql, measureOf } from './formula.ts'
+import { againstOf, isFiscal, type Metric, type SemanticDimension, type Subject } from '../definition/semantic.ts'
+import { formulaSql, measureOf, measuresOf } from './formula.ts'
 import type { Shift, Span } from './period.ts'
 import type { Plan } from './pins.ts'
 import { mostRows, type QueryFilter, refuse, type SemanticQuery } from './query.ts'
@@ -263,11 +263,28 @@ export const comparedRows = (plan: Plan, sides: Sides): AnswerRows => {
   return { sql: sql`with cells as (${cellsOf(plan, sides)}) ${rows}`, figures: metrics.flatMap(({ name }) => namesOf(name)) }
 }
 
-/** One row: cells whose figure both periods have, only the earlier one, only the later one; of several metrics for the one that is compared over the fewest. */
+/** One row: cells that have it on both sides, only before, only now. */
+const sidesCounted = (now: Sql, before: Sql): Sql =>
+  sql`select count(*) filter (where ${now} and ${before}), count(*) filter (where ${before} and not ${now}), count(*) filter (where ${now} and not ${before})`
+
+/** Of several metrics for the one that is compared over the fewest. */
+const fewest = (counts: readonly Sql[]): Sql => sql`${sql.join(counts, sql` union all `)} order by 1 limit 1`
+
+/** One row: cells whose figure both periods have, only the earlier one, only the later one. */
 export const comparedCells = (plan: Plan, sides: Sides): Sql => {
-  const counts = plan.metrics.map((_, at) => {
-    const [both, now, before] = [sql.ref(`_both${at}`), sql.ref(`_now${at}`), sql.ref(`_before${at}`)]
-    return sql`select count(*) filter (where ${both}), count(*) filter (where ${before} and not ${now}), count(*) filter (where ${now} and not ${before}) from cells`
+  const counts = plan.metrics.map((_, at) => sql`${sidesCounted(sql.ref(`_now${at}`), sql.ref(`_before${at}`))} from cells`)
+  return sql`with cells as (${cellsOf(plan, sides)}) ${fewest(counts)}`
+}
+
+/** The same of figures whose rows have both periods (`against`); null: none of them is. */
+export const comparedPairs = (plan: Plan): Sql | null => {
+  const { subject, metrics, span } = plan
+  const from = sql`from ${viewOf(plan)} as facts${entityJoins(plan)}${whereAll([...spanConditions(subject, span), ...conditionsOn(plan)])}`
+  const counts = metrics.flatMap(({ formula }) => {
+    const pair = againstOf(formula)
+    if (pair === null) return []
+    const [now, before] = pair.map((name) => sql.raw(measuresOf([name], subject)))
+    return now === undefined || before === undefined ? [] : [sql`${sidesCounted(now, before)} ${from}`]
   })
-  return sql`with cells as (${cellsOf(plan, sides)}) ${sql.join(counts, sql` union all `)} order by 1 limit 1`
+  return counts.length === 0 ? null : fewest(counts)
 }

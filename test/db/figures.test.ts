@@ -141,8 +141,17 @@ describe.each(seeds)('a world of gaps, seed %i', (seed) => {
       only_now: now.filter((key) => !then.includes(key)).length,
     }
     expect(compared).toEqual(counts)
+    const against = await ask({
+      metrics: ['revenue_against_before'],
+      period: { from: short(newest), to: short(newest) },
+      where: [{ dimension: 'months_back', is: 1 }],
+    })
+    expect(against.compared).toEqual(counts)
     if (counts.only_before + counts.only_now > 0)
-      expect(notes).toContainEqual(expect.stringMatching(/^Like with like: change and growth are of/))
+      for (const said of [notes, against.notes])
+        expect(said).toContainEqual(
+          expect.stringMatching(/^Like with like: change, growth and figures against an earlier month are of/),
+        )
   })
 
   test.each(['mobile_visits', 'all_page_views', 'all_traffic_visits'] as const)(
