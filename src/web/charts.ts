@@ -47,16 +47,33 @@ const fills: Readonly<Record<string, string>> = {
 }
 const fillOf = (series: string): string => `var(${fills[series] ?? '--series-3'})`
 
-/** @param role `group` where parts of it are links */
-const figure = (title: string, series: readonly string[], role: 'img' | 'group', options: Plot.PlotOptions): Html => {
+interface Drawing {
+  /** `group` where parts of it are links. */
+  readonly role: 'img' | 'group'
+  /** Of its moments, until a script puts the reader's in its place. */
+  readonly zone?: 'UTC'
+  /** Names left of the chart, which stay in view where it scrolls: a line each. */
+  readonly lanes?: readonly string[]
+}
+
+/** @param series what its colours stand for */
+const figure = (
+  label: string,
+  series: readonly string[],
+  { role, zone, lanes = [] }: Drawing,
+  options: Plot.PlotOptions,
+): Html => {
   const svg = String(Plot.plot({ document, width: 760, color: { type: 'identity' }, ...options }).outerHTML)
     // Our content-security policy refuses Plot's style element; the same rules stand in our style sheet.
     .replace(/<style>.*?<\/style>/gs, '')
     // The whole has a label; Plot's labels on groups inside it are ones that no screen reader may use.
     .replaceAll(/(<g[^>]*) aria-label="[^"]*"/g, '$1')
-  return html`<figure tabindex="0">
-<figcaption>${title}${[...new Set(series)].map((name) => html` <span class="key"><svg aria-hidden="true" width="10" height="10"><rect width="10" height="10" fill="${fillOf(name)}"></rect></svg> ${name}</span>`)}</figcaption>
-<svg role="${role}" aria-label="${title}" ${raw(svg.slice('<svg '.length))}</figure>`
+    // A moment is shown in the zone of the reader where scripts run.
+    .replaceAll(/(<text[^>]*)>(\d{4}-[^<]*Z) ([^<]*)<\/text>/g, '$1 data-at="$2">$3</text>')
+  return html`<figure>
+<figcaption>${label}${zone === undefined ? '' : html`, <span data-zone>${zone}</span>`}${[...new Set(series)].map((name) => html` <span class="key"><svg aria-hidden="true" width="10" height="10"><rect width="10" height="10" fill="${fillOf(name)}"></rect></svg> ${name}</span>`)}</figcaption>
+<div class="chart">${lanes.length === 0 ? '' : html`<ul class="lanes">${lanes.map((lane) => html`<li>${lane}</li>`)}</ul>`}<div class="scroll" tabindex="0">
+<svg role="${role}" aria-label="${label}" ${raw(svg.slice('<svg '.length))}</div></div></figure>`
 }
 
 /** A bar from one ISO time to another, which leads to `href`. */
@@ -69,6 +86,9 @@ export interface Span {
   readonly href: string
 }
 
+/** Pixels of a lane, also in the style sheet. */
+const laneHeight = 26
+
 /** @param spans the newest first */
 export const timeline = (title: string, spans: readonly Span[]): Html => {
   if (spans.length === 0) return html`<figure><figcaption>${title}</figcaption><p class="empty">Nothing yet.</p></figure>`
@@ -76,25 +96,36 @@ export const timeline = (title: string, spans: readonly Span[]): Html => {
   // A run of seconds is seen beside one of hours.
   const least = Math.max(1_000, whole / 200)
   const states = spans.map(({ state }) => state)
-  return figure(title, states, 'group', {
-    height: 40 + new Set(spans.map(({ lane }) => lane)).size * 26,
-    // Plot's letters are 10 pixels high.
-    marginLeft: 20 + 7 * Math.max(...spans.map(({ lane }) => lane.length)),
-    // Half of the name of a last tick.
-    marginRight: 34,
-    x: { type: 'utc', label: null, grid: true, ticks: 6, tickFormat: (at: Date) => clockText(at, whole) },
-    y: { label: null },
-    marks: [
-      // The newest come last, over what they hide.
-      Plot.barX(spans.toReversed(), {
-        x1: ({ from }: Span) => new Date(from),
-        x2: ({ from, to }: Span) => new Date(Math.max(Date.parse(to), Date.parse(from) + least)),
-        ...{ y: 'lane', fill: ({ state }: Span) => fillOf(state), title: 'title', href: 'href' },
-        // Above and below alone: the bar of a short run is a few pixels wide.
-        ...{ insetTop: 2, insetBottom: 2 },
-      }),
-    ],
-  })
+  const lanes = [...new Set(spans.map(({ lane }) => lane))].toSorted()
+  return figure(
+    title,
+    states,
+    { role: 'group', zone: 'UTC', lanes },
+    {
+      height: 30 + lanes.length * laneHeight,
+      marginTop: 0,
+      // Half of the names of the first and last tick.
+      ...{ marginLeft: 34, marginRight: 34 },
+      x: {
+        type: 'utc',
+        label: null,
+        grid: true,
+        ticks: 6,
+        tickFormat: (at: Date) => `${at.toISOString()} ${clockText(at, whole)}`,
+      },
+      y: { axis: null, domain: lanes },
+      marks: [
+        // The newest come last, over what they hide.
+        Plot.barX(spans.toReversed(), {
+          x1: ({ from }: Span) => new Date(from),
+          x2: ({ from, to }: Span) => new Date(Math.max(Date.parse(to), Date.parse(from) + least)),
+          ...{ y: 'lane', fill: ({ state }: Span) => fillOf(state), title: 'title', href: 'href' },
+          // Above and below alone: the bar of a short run is a few pixels wide.
+          ...{ insetTop: 2, insetBottom: 2 },
+        }),
+      ],
+    },
+  )
 }
 
 /** As much of a moment as tells the ticks of an axis apart that spans so much. */
@@ -109,19 +140,24 @@ export const creditsByDay = (title: string, days: readonly QuotaDay[], from: str
   const bars = days.flatMap(({ day, account, used, reserved }) =>
     Object.entries({ used, reserved }).flatMap(([series, value]) => (value > 0 ? [{ day, account, series, value }] : [])),
   )
-  return figure(title, [...bars.map(({ series }) => series), ...(budget === null ? [] : ['budget'])], 'img', {
-    height: 200,
-    marginLeft: 60,
-    x: { type: 'utc', label: null, domain: [new Date(from), new Date(Date.parse(to) + 86_400_000)] },
-    y: { label: 'credits', grid: true, tickFormat: short },
-    marks: [
-      Plot.rectY(bars, {
-        ...{ x: ({ day }: (typeof bars)[number]) => new Date(day), interval: 'day', y: 'value' },
-        fill: ({ series }: (typeof bars)[number]) => fillOf(series),
-        title: ({ day, account, series, value }: (typeof bars)[number]) => `${day}: ${count(value)} ${series}, ${account}`,
-      }),
-      Plot.ruleY([0]),
-      ...(budget === null ? [] : [Plot.ruleY([budget], { stroke: fillOf('budget'), strokeDasharray: '4 3' })]),
-    ],
-  })
+  return figure(
+    title,
+    [...bars.map(({ series }) => series), ...(budget === null ? [] : ['budget'])],
+    { role: 'img' },
+    {
+      height: 200,
+      marginLeft: 60,
+      x: { type: 'utc', label: null, domain: [new Date(from), new Date(Date.parse(to) + 86_400_000)] },
+      y: { label: 'credits', grid: true, tickFormat: short },
+      marks: [
+        Plot.rectY(bars, {
+          ...{ x: ({ day }: (typeof bars)[number]) => new Date(day), interval: 'day', y: 'value' },
+          fill: ({ series }: (typeof bars)[number]) => fillOf(series),
+          title: ({ day, account, series, value }: (typeof bars)[number]) => `${day}: ${count(value)} ${series}, ${account}`,
+        }),
+        Plot.ruleY([0]),
+        ...(budget === null ? [] : [Plot.ruleY([budget], { stroke: fillOf('budget'), strokeDasharray: '4 3' })]),
+      ],
+    },
+  )
 }

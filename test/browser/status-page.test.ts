@@ -15,6 +15,7 @@ const troublesOfPhone = `(() => {
   return [
     ...shown('.stack td').filter((cell) => cell.textContent === '').map((cell) => cell.dataset.label + ' has no value'),
     ...shown('figure text').filter((text) => text.getBoundingClientRect().height < 8).map((text) => text.textContent + ' is too small'),
+    ...shown('.lanes').filter((lanes) => leftOf(lanes) < 0 || document.documentElement.scrollWidth > innerWidth).map(() => 'the names of the lanes are out of view'),
     ...shown('.newest').filter((region) => leftOf(region.querySelector('thead th')) < leftOf(region)).map(() => 'the first header is cut'),
   ]
 })()`
@@ -215,7 +216,7 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
       ('run', '{"pipelines": []}', 'done', 1, now() - interval '3 hours', now() - interval '1 hour', '{}'),
       ('run', '{"pipelines": ["keywords"], "only": null}', 'done', 1, now() - interval '10 minutes', now() - interval '10 minutes' + interval '2 seconds', '{}')`)
     served = await servePage(db)
-    const page = await open({ viewport: { width: 1100, height: 750 } })
+    const page = await open({ viewport: { width: 1100, height: 750 }, timezoneId: 'Asia/Kathmandu' })
     await page.goto(`${served.url}/runs`)
     const timeline = page.locator('figure').first()
     const bars = await timeline
@@ -224,9 +225,12 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     expect(bars).toHaveLength(3)
     expect(Math.min(...bars)).toBeGreaterThan(2)
     expect(Math.max(...bars)).toBeGreaterThan(4 * Math.min(...bars))
-    expect(await timeline.locator('text').allTextContents()).toEqual(
-      expect.arrayContaining([expect.stringMatching(/^\d\d:\d\d$/)]),
-    )
+    const ticks = await timeline.locator('svg[role] text').allTextContents()
+    expect(ticks).toEqual(expect.arrayContaining([expect.stringMatching(/^\d\d:\d\d$/)]))
+    expect(await timeline.locator('[data-zone]').textContent()).toMatch(/^GMT\+5:45$/)
+    // So many hours have a tick at each half, which is another minute there.
+    expect(ticks.every((tick) => /:(15|45)$/.test(tick))).toBe(true)
+    expect(await timeline.locator('.lanes li').allTextContents()).toEqual(['backfill', 'run'])
     expect(await page.locator('main').textContent()).not.toMatch(/[{}[\]]/)
     await page.getByText('all pipelines').waitFor()
     await timeline.locator('a').first().focus()

@@ -14,6 +14,17 @@ const localise = () => {
     time.title = time.textContent
     time.textContent = `${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute} ${part.timeZoneName}`
   }
+  // Ticks of a timeline, as long as they are: with the day or with seconds.
+  for (const tick of document.querySelectorAll('text[data-at]')) {
+    const at = new Date(tick.dataset.at)
+    const local = new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString()
+    const [day, length] = [tick.textContent.includes('-') ? `${local.slice(5, 10)} ` : '', tick.textContent.length === 8 ? 8 : 5]
+    tick.textContent = day + local.slice(11, 11 + length)
+    tick.removeAttribute('data-at')
+    tick.closest('figure').querySelector('[data-zone]').textContent = zoned
+      .formatToParts(at)
+      .find(({ type }) => type === 'timeZoneName').value
+  }
 }
 localise()
 const waiting = document.querySelector('main[data-again]')

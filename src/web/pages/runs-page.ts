@@ -25,7 +25,7 @@ export const runsPage = async (context: WebContext, beforeRunId: number | null):
     href: `/runs/${run.run_id}`,
   }))
   const oldest = runs.at(-1)?.run_id
-  const body = html`${timeline('The last runs, times in UTC', spans)}
+  const body = html`${timeline('The last runs', spans)}
 ${table('Runs', runs, 'No run yet.', {
   Run: ({ run_id }) => html`<a href="/runs/${run_id}">#${run_id}</a>`,
   Command: ({ command }) => command,

@@ -190,9 +190,9 @@ const filterForm = ({ definitions }: WebContext, filter: UnitFilter): Html => {
   const options = (names: readonly string[], chosen: string | undefined): Html =>
     html`<option value="">all</option>${names.map((name) => html`<option${name === chosen ? html` selected` : ''}>${name}</option>`)}`
   return html`<form method="get" action="/units"><p>
-<label for="pipeline">Pipeline</label> <select id="pipeline" name="pipeline">${options(pipelines, filter.pipeline)}</select>
-<label for="state">State</label> <select id="state" name="state">${options(unitStates, filter.state)}</select>
-<label for="month">Month</label> <input id="month" name="month" placeholder="2026-01" pattern="\\d{4}-\\d{2}" value="${filter.month ?? ''}" size="8">
-<label for="value">Value</label> <input id="value" name="value" placeholder="a.com" value="${filter.value ?? ''}" size="14">
+<span class="field"><label for="pipeline">Pipeline</label> <select id="pipeline" name="pipeline">${options(pipelines, filter.pipeline)}</select></span>
+<span class="field"><label for="state">State</label> <select id="state" name="state">${options(unitStates, filter.state)}</select></span>
+<span class="field"><label for="month">Month</label> <input id="month" name="month" placeholder="2026-01" pattern="\\d{4}-\\d{2}" value="${filter.month ?? ''}" size="8"></span>
+<span class="field"><label for="value">Value</label> <input id="value" name="value" placeholder="a.com" value="${filter.value ?? ''}" size="14"></span>
 <button type="submit">Show</button></p></form>`
 }
