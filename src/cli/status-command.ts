@@ -115,9 +115,10 @@ const printTroubled = (output: Output, { troubled }: Status): void => {
   if (troubled.length === 0) return
   output.line()
   output.line('Units that are not loaded:')
-  for (const unit of troubled) {
+  for (const [at, unit] of troubled.entries()) {
     output.line(`  ${paint(stateTone(unit.state), unit.state)} #${unit.unit_id} ${unit.unit} [${unit.code ?? '-'}]`)
-    if (unit.message !== null) output.line(`    ${unit.message}`)
+    // What one report says of its units stands below the last of them.
+    if (unit.message !== null && unit.message !== troubled[at + 1]?.message) output.line(`    ${unit.message}`)
   }
 }
 

@@ -8,7 +8,7 @@ import { gunzipSync } from 'node:zlib'
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, type Summary, startCommand, summaryOf } from '../support/command.ts'
+import { pipelinesOfRepository, runCommand, type Summary, startCommand, summaryOf } from '../support/command.ts'
 import { copyDatabase } from '../support/copied-database.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
@@ -140,6 +140,9 @@ test('4 a report that was submitted is never submitted again: after kill -9 it i
   expect(summaryOf(await millrace(lost)).units).toMatchObject(noneLoaded)
   expect(summaryOf(await millrace(lost)).units).toMatchObject(noneLoaded)
   expect(sandbox.books().submissions).toHaveLength(2)
+  const { stdout } = await runCommand(['status'], environment(), folder)
+  expect(stdout.match(/held #\d+ .*REPORT_UNCERTAIN/g), stdout).toHaveLength(2)
+  expect(stdout.match(/--resubmit-uncertain/g), stdout).toHaveLength(1)
 })
 
 test('5 what is not proved complete is not loaded: a row less than announced, a body that is cut', async () => {
