@@ -1,7 +1,7 @@
-// Bytes to a landing as they arrive: hashed, compressed in zlib's own thread, whole only when the manifest stands.
+// Bytes to a landing as they arrive: hashed, compressed block by block in zlib's own threads, whole only when the manifest stands.
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
-import { createGzip } from 'node:zlib'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import type { Payload } from '../core/types.ts'
 import { type LandingName, landingLocator, type Manifest, type ManifestPart } from './landing-files.ts'
 import type { LandingWriter } from './landing-store.ts'
@@ -20,11 +20,40 @@ export interface LandingSink {
   abort(): Promise<void>
 }
 
-/**
- * A short look back: of reports it finds as much in a sixth less time, since what it searches stays in the processor's cache. So much may wait to be packed
- * while more arrives.
- */
-const quick = { level: 1, windowBits: 12, highWaterMark: 512 * 1024 } as const
+const pack = promisify(gzip)
+
+/** A short look back: of reports it finds as much in a sixth less time, since what it searches stays in the processor's cache. */
+const quick = { level: 1, windowBits: 12 } as const
+
+/** Bytes that are packed in one go, each time a member of the gzip file. */
+const blockBytes = 512 * 1024
+/** Blocks that are packed side by side, or wait to be written, while more arrives. */
+const mostUnderWay = 2
+
+/** Packs blocks and writes them in their order. */
+const packInto = (sink: LandingSink) => {
+  let length = 0
+  let last = Promise.resolve()
+  const underWay: Promise<void>[] = []
+  const writeAfter = async (former: Promise<void>, packed: Promise<Uint8Array>): Promise<void> => {
+    const [bytes] = await Promise.all([packed, former])
+    await sink.write(bytes)
+    length += bytes.length
+  }
+  return {
+    add: async (block: Uint8Array): Promise<void> => {
+      last = writeAfter(last, pack(block, { ...quick, chunkSize: Math.max(1024, block.length >> 1) }))
+      last.catch(() => undefined)
+      underWay.push(last)
+      if (underWay.length >= mostUnderWay) await underWay.shift()
+    },
+    /** Length of all that was written, packed. */
+    written: async (): Promise<number> => {
+      await last
+      return length
+    },
+  }
+}
 
 /** Compresses, hashes and counts as the bytes pass; memory does not grow with the answer. */
 export const createLandingWriter = (sink: LandingSink, name: LandingName): LandingWriter => {
@@ -39,29 +68,32 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName): Landi
   async function* landPart({ part, format, file, body }: Payload): AsyncGenerator<Uint8Array> {
     // The first part is all so far: its bytes are hashed once.
     const hash = parts.length === 0 ? total : createHash('sha256')
-    const gzip = createGzip(quick)
-    const packed = writeAll(gzip, sink)
-    writing = packed.catch(() => undefined)
-    let rawLength = 0
-    try {
-      for await (const chunk of body) {
-        total.update(chunk)
-        if (hash !== total) hash.update(chunk)
-        rawLength += chunk.length
-        // Where the disk fails, that is the reason, not that the stream was closed for it.
-        if (gzip.destroyed || !gzip.write(chunk)) await Promise.race([packed, once(gzip, 'drain')])
-        yield chunk
-      }
-      gzip.end()
-      const length = await packed
-      const named = file === undefined ? {} : { file: file.name }
-      const sha256 = hash.copy().digest('hex')
-      parts.push({ part, format, ...named, offset, length, raw_length: rawLength, sha256, landed_at: moment() })
-      offset += length
-      bytes += rawLength
-    } finally {
-      gzip.destroy()
+    const packing = packInto(sink)
+    let waiting: Uint8Array[] = []
+    let [rawLength, packedLength] = [0, 0]
+    const addWaiting = async (): Promise<void> => {
+      const added = packing.add(Buffer.concat(waiting))
+      waiting = []
+      packedLength = rawLength
+      writing = packing.written().catch(() => undefined)
+      await added
     }
+    for await (const chunk of body) {
+      total.update(chunk)
+      if (hash !== total) hash.update(chunk)
+      waiting.push(chunk)
+      rawLength += chunk.length
+      if (rawLength - packedLength >= blockBytes) await addWaiting()
+      yield chunk
+    }
+    // A part without bytes is a member, too.
+    if (waiting.length > 0 || rawLength === 0) await addWaiting()
+    const length = await packing.written()
+    const named = file === undefined ? {} : { file: file.name }
+    const sha256 = hash.copy().digest('hex')
+    parts.push({ part, format, ...named, offset, length, raw_length: rawLength, sha256, landed_at: moment() })
+    offset += length
+    bytes += rawLength
   }
   return {
     locator: landingLocator(name),
@@ -100,13 +132,3 @@ const ownerOf = ({ box, warehouse, askNumber, question }: LandingName) => ({
   slice: { ...box.slice },
   ...(question === undefined ? {} : { question }),
 })
-
-/** Length of all that was written, packed. */
-const writeAll = async (gzip: ReturnType<typeof createGzip>, sink: LandingSink): Promise<number> => {
-  let length = 0
-  for await (const chunk of gzip) {
-    await sink.write(chunk)
-    length += chunk.length
-  }
-  return length
-}
