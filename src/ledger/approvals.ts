@@ -149,7 +149,7 @@ const keepOutside = async (trx: Db, picked: RawBuilder<unknown>, { from, to }: {
         approval_id, account, answer_id, served_by, estimated_quota, error_code, error_message)
       select pipeline_id, kind, reason, wanted_by, guard, state, first, after, slice_ids, part, forced, run_id, former_job_id,
         approval_id, account, answer_id, served_by, estimated_quota * part / cells, error_code, error_message
-      from outside order by job_id, first returning job_id, window_from, window_to, slice_ids
+      from outside where part > 0 order by job_id, first returning job_id, window_from, window_to, slice_ids
     )
     update etl.units u set job_id = k.job_id from whole w join kept k on k.slice_ids = w.slice_ids
     where u.job_id = w.job_id and u.window_from >= k.window_from and u.window_from < k.window_to`
