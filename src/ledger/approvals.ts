@@ -138,7 +138,7 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
   return rows.length
 }
 
-/** Months before and after the range as reports of their own, each at its share of the price. @param picked held jobs that the range touches */
+/** Months before and after the range as reports of their own, each at its share of the price. What is held has no answer, and none on its way. @param picked held jobs that the range touches */
 const keepOutside = async (trx: Db, picked: RawBuilder<unknown>, { from, to }: { from: IsoDate; to: IsoDate }): Promise<void> => {
   await query(trx)`
     with whole as (select j.* from etl.jobs j where j.job_id in (${picked})), outside as (
@@ -146,9 +146,9 @@ const keepOutside = async (trx: Db, picked: RawBuilder<unknown>, { from, to }: {
       from whole w cross join lateral (values (w.window_from, ${from}::date), (${to}::date, w.window_to)) p(first, after) where p.first < p.after
     ), kept as (
       insert into etl.jobs (pipeline_id, kind, reason, wanted_by, guard, state, window_from, window_to, slice_ids, cells, forced, run_id, former_job_id,
-        approval_id, account, answer_id, served_by, estimated_quota, error_code, error_message)
+        approval_id, account, estimated_quota, error_code, error_message)
       select pipeline_id, kind, reason, wanted_by, guard, state, first, after, slice_ids, part, forced, run_id, former_job_id,
-        approval_id, account, answer_id, served_by, estimated_quota * part / cells, error_code, error_message
+        approval_id, account, estimated_quota * part / cells, error_code, error_message
       from outside where part > 0 order by job_id, first returning job_id, window_from, window_to, slice_ids
     )
     update etl.units u set job_id = k.job_id from whole w join kept k on k.slice_ids = w.slice_ids

@@ -15,7 +15,11 @@ const troublesOfPhone = `(() => {
   return [
     ...shown('.stack td').filter((cell) => cell.textContent === '').map((cell) => cell.dataset.label + ' has no value'),
     ...shown('figure text').filter((text) => text.getBoundingClientRect().height < 8).map((text) => text.textContent + ' is too small'),
-    ...shown('.lanes').filter((lanes) => leftOf(lanes) < 0 || document.documentElement.scrollWidth > innerWidth).map(() => 'the names of the lanes are out of view'),
+    ...[0, -9_999, 9_999].flatMap((left) => shown('.chart:has(.lanes)').flatMap((chart) => {
+      chart.querySelector('.scroll').scrollLeft = left
+      return [...chart.querySelectorAll('li')].filter((lane) => leftOf(lane) < 0 || lane.getBoundingClientRect().right > innerWidth).map((lane) => lane.textContent + ' is out of view')
+    })),
+    ...shown('label[for]').filter((label) => Math.abs(label.getBoundingClientRect().top - document.getElementById(label.htmlFor).getBoundingClientRect().top) > 15).map((label) => label.textContent + ' is not beside its field'),
     ...shown('.newest').filter((region) => leftOf(region.querySelector('thead th')) < leftOf(region)).map(() => 'the first header is cut'),
   ]
 })()`

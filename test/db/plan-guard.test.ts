@@ -553,6 +553,33 @@ describe('a range that a person names', () => {
     expect(await plan(db, planning, due)).toMatchObject({ units: 40, jobs: 2, held: 0 })
   })
 
+  test('of a list that was edited meanwhile leaves waiting, and lets be bought, only what the list still has', async () => {
+    const planning = planningOf(domains(4))
+    await bought(planning, (await plan(db, planning, due)).runId)
+    const fewer = { ...planning, definition: withLists(planning.definition, { domains: domains(3) }) }
+    await bought(fewer, (await plan(db, fewer, range(months.middle, months.middle))).runId)
+    await approve(db.database.kysely, [planning.definition.pipeline], 'ada')
+    expect(await plan(db, fewer, due)).toMatchObject({ units: 30, jobs: 2, held: 0 })
+    await bought(fewer, (await plan(db, fewer, due)).runId)
+    expect(await plan(db, fewer, range(months.older, months.newest))).toMatchObject({ units: 0 })
+  })
+
+  test('and another one beside a night that is being planned ask for each unit once', async () => {
+    const planning = planningOf(domains(4))
+    await bought(planning, (await plan(db, planning, due)).runId)
+    await Promise.all([
+      plan(db, planning, range(months.middle, months.middle)),
+      plan(db, planning, due),
+      plan(db, planning, range(months.older, months.middle)),
+    ])
+    const { rows } = await db.database.pool.query<{ cells: number; units: number }>(
+      `select sum(cells)::int as cells, (select count(*)::int from etl.units u where u.pipeline_id = $1 and u.answer_id is null) as units
+       from etl.jobs where pipeline_id = $1 and ask_number is null and state in ('open', 'held')`,
+      [await pipelineIdOf(db, planning.definition)],
+    )
+    expect(rows).toEqual([{ cells: 44, units: 44 }])
+  })
+
   test('waits where it is dearer than the figure in the definition, and a night leaves it as it is', async () => {
     const planning = planningOf(domains(4), { guard: { creditsPerNight: 100, factor: 2 } })
     await plan(db, planning, whole)

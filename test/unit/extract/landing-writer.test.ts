@@ -158,6 +158,24 @@ describe('a landing writer', () => {
     expect((await writer.finish({ completeness })).parts).toHaveLength(30)
   })
 
+  test('does not run ahead of a slow disk within a large part, either', async () => {
+    const held = Promise.withResolvers<void>()
+    const writer = createLandingWriter(
+      memorySink(() => held.promise),
+      name,
+    )
+    const body = randomBytes(8_000_000)
+    let taken = 0
+    const taking = (async () => {
+      for await (const chunk of writer.part(payloadOf(1, body)).body) taken += chunk.length
+    })()
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    expect(taken).toBeLessThan(2_000_000)
+    held.resolve()
+    await taking
+    expect(taken).toBe(body.length)
+  })
+
   test('takes a landing away only when nothing is written into it any more', async () => {
     const [began, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const sink = memorySink(() => {
