@@ -20,7 +20,6 @@ const planLines = (preview: Preview): string[] => [
   ...tableLines(preview),
   ...changeLines(preview.pipelines),
   ...olderLines(preview.pipelines),
-  ...cappedLines(preview.pipelines),
   ...idleLines(preview.pipelines),
   ...closingLines(preview),
 ]
@@ -91,18 +90,6 @@ const olderLines = (pipelines: readonly PreviewPipeline[]): string[] =>
       `  How far back it goes, ${offerWords(sample)}`,
       `  All of it again, ${offerWords(all)}`,
     ]),
-  )
-
-const cappedLines = (pipelines: readonly PreviewPipeline[]): string[] =>
-  pipelines.flatMap(({ pipeline, capped }) =>
-    capped === null
-      ? []
-      : [
-          clipped(
-            `${pipeline}: ${counted(capped.units, 'unit')} capped at ${formatNumber(capped.limit)} rows; there may be more.`,
-          ),
-          `  With params.limit ${capped.higher}, ${capped.credits === null ? 'price not known' : `${formatNumber(capped.credits.low)} to ${counted(capped.credits.high, 'credit')}`}: ${capped.command}`,
-        ],
   )
 
 const percentWords = (change: number): string => `${change < 0 ? '-' : '+'}${Math.abs(change * 100).toFixed(0)} %`

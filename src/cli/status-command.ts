@@ -80,7 +80,7 @@ const print = (output: Output, status: Status, display: string, times: Times): v
   for (const { pipeline, capped } of status.pipelines)
     if (capped > 0)
       output.line(
-        `${pipeline}: ${counted(capped, 'unit')} capped at the limit, so there may be more rows; \`millrace plan\` prices a higher one.`,
+        `${pipeline}: ${counted(capped, 'unit')} capped at the limit, so there may be more rows. Raise params.limit, then \`millrace backfill … --force\` loads them.`,
       )
   const young = status.pipelines.filter(({ breaks_noticed_from: from }) => from !== null)
   if (young.length > 0)

@@ -121,17 +121,12 @@ export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fing
   await finishJob(db, claim, 'unchanged')
 }
 
-/** Units of each pipeline whose answer was cut at its limit, loaded or held, with the first and the last window. */
-export const cappedUnits = async (db: Db) =>
+/** Units of each pipeline whose answer was cut at its limit, loaded or held. */
+export const cappedUnits = (db: Db) =>
   db
     .selectFrom('etl.capped_units as c')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'c.pipeline_id')
-    .select((eb) => [
-      'p.pipeline',
-      eb.fn.countAll<string>().as('units'),
-      eb.fn.min('c.window_from').as('from'),
-      eb.fn.max('c.window_from').as('last'),
-    ])
+    .select((eb) => ['p.pipeline', eb.fn.countAll<string>().as('units')])
     .groupBy('p.pipeline')
     .execute()
 

@@ -131,7 +131,7 @@ export const priceWaiting = async (db: Db, pipeline: string): Promise<void> => {
     })
 }
 
-/** Newest loads and purchases that are counted. */
+/** Newest loads that are counted. */
 const newest = 2_000
 
 /** What a unit of the pipeline was like so far. */
@@ -140,9 +140,6 @@ export interface PastUnits {
   readonly rows: number | null
   /** Credits of one unit of a report, as the newest reports cost; null where none was bought or priced. */
   readonly quota: number | null
-  /** Mean error of guessing one load by the one before it, as a fraction of what came; null where there were not two. */
-  readonly rowsError: number | null
-  readonly quotaError: number | null
 }
 
 /** Over every version of the pipeline. */
@@ -150,22 +147,15 @@ export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> =>
   const rows = await query<Omit<PastUnits, 'quota'>>(db)`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}
-    ), sizes as (
-      select rows, lag(rows) over (order by load_id) as before from (
-        select l.load_id, l.rows_read::float8 / l.units as rows from ours o cross join lateral (
-          select load_id, rows_read, units from etl.loads where pipeline_id = o.pipeline_id and outcome = 'loaded' and units > 0
-          order by window_from desc, loaded_at desc limit ${newest}) l) x
-    ), prices as (
-      select quota, lag(quota) over (order by job_id) as before from (
-        select j.job_id, j.used_quota::float8 / j.cells as quota from ours o join etl.jobs j on j.pipeline_id = o.pipeline_id
-        where j.report_state is not null and j.used_quota is not null order by j.created_at desc limit ${newest}) x
+    ), announced as (
+      select x.source_count, x.top_rows from ours o join etl.answers x on x.pipeline_id = o.pipeline_id
+      where x.source_count is not null order by x.answer_id desc limit 200
     )
-    select coalesce((select case when count(a.top_rows) > 0 then avg(a.source_count)::float8 end
-        from (select x.source_count, x.top_rows from ours o join etl.answers x on x.pipeline_id = o.pipeline_id
-          where x.source_count is not null order by x.answer_id desc limit 200) a), (select avg(rows) from sizes)) as rows,
-      (select avg(abs(before - rows) / nullif(rows, 0)) from sizes) as "rowsError",
-      (select avg(abs(before - quota) / nullif(quota, 0)) from prices) as "quotaError"`
-  return { rows: null, rowsError: null, quotaError: null, ...rows[0], quota: await creditsOfUnit(db, pipeline) }
+    select coalesce((select avg(source_count)::float8 from announced having count(top_rows) > 0), (
+      select avg(l.rows_read::float8 / l.units) from ours o cross join lateral (
+        select rows_read, units from etl.loads where pipeline_id = o.pipeline_id and outcome = 'loaded' and units > 0
+        order by window_from desc, loaded_at desc limit ${newest}) l)) as rows`
+  return { rows: rows[0]?.rows ?? null, quota: await creditsOfUnit(db, pipeline) }
 }
 
 /** Milliseconds. */

@@ -7,11 +7,10 @@ import type { Definition } from '../core/types.ts'
 import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/window.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
-import { cappedUnits } from '../ledger/loads.ts'
 import { type PastTimes, rowsAsked } from '../ledger/prices.ts'
 import type { Scope } from './frames.ts'
 import { type NightVerdict, isDearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
-import { offerHigher, offerOlder } from './older-months.ts'
+import { offerOlder } from './older-months.ts'
 import { doneWithin } from './pace-backfill.ts'
 import { sourceOf } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
@@ -62,7 +61,6 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
       const definition = group[at]
       if (definition !== undefined) plans.set(definition, found)
     }
-  const cut = await cappedUnits(runtime.database.kysely)
   for (const [index, definition] of read.entries()) {
     const found = plans.get(definition)
     if (found === undefined) continue
@@ -77,12 +75,11 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     const walk = await walkPrice(runtime, definition)
     const price = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? null
     const verdict = verdictOn(found.guard, unitsOf(found.jobs), price)
-    const { rows: limit, top } = sourceOf(runtime, definition).limitsOf?.(definition.params) ?? {}
+    const { top } = sourceOf(runtime, definition).limitsOf?.(definition.params) ?? {}
     const of = { definition, found, prices, verdict, walk, asked: rowsAsked(found.past, definition.limits.pageSize, top) }
     const mine = withLooks(of)
     jobs.push(...mine)
-    const capped = cut.find(({ pipeline }) => pipeline === definition.pipeline)
-    pipelines.push(aboutPipeline(runtime, of, mine, offerHigher(definition, capped, limit, price)))
+    pipelines.push(aboutPipeline(runtime, of, mine))
   }
   return {
     ...{ jobs, pipelines },
@@ -185,12 +182,7 @@ const priced = (unit: CreditRange | null, units: number): Pick<PreviewJob, 'quot
 const reportRequests = (isPriced: boolean, isBought: boolean, isHere: boolean): number =>
   isHere ? 0 : isBought ? 2 : isPriced ? 4 : 3
 
-const aboutPipeline = (
-  runtime: PlanRuntime,
-  of: Previewed,
-  jobs: readonly PreviewJob[],
-  capped: ReturnType<typeof offerHigher>,
-) => {
+const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly PreviewJob[]) => {
   const { definition, found, prices, verdict, walk } = of
   const { past, idle, changes, waiting, backlog, spent, nowMs } = found
   const allowance = runtime.allowance(definition)
@@ -209,8 +201,6 @@ const aboutPipeline = (
   return {
     pipeline: definition.pipeline,
     account: definition.account,
-    /** Fractions; null: nothing was loaded twice yet. */
-    ...{ rowsError: past.rowsError, quotaError: past.quotaError },
     /** At the pace of the rate limit and of earlier answers; without those it is the least it can take. */
     seconds: secondsOf(now, found.times, definition.limits.concurrency, allowance.requestsPerSecond),
     ...idle,
@@ -239,8 +229,6 @@ const aboutPipeline = (
     month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
     /** Where the service counts by another method of late: the months before, anew. */
     older: found.breaks.flatMap((one) => offerOlder(definition, one, perUnit) ?? []),
-    /** Where answers were cut at their limit: what a higher one would cost; null: none was. */
-    capped,
     /** The day the last report can be bought as budgets are; null: today, or never. */
     doneOn: doneWithin(definition, allowance.budget, spent, toBuy, today),
   }

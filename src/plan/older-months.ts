@@ -1,5 +1,5 @@
-// What a plan offers beside what is due: where the service counts by another method the months before it anew, a few cells of them first; and a higher limit where answers were cut. It buys nothing.
-import type { Definition, IsoDate } from '../core/types.ts'
+// What a plan offers beside what is due: where the service counts by another method the months before it anew, a few cells of them first. It buys nothing.
+import type { Definition } from '../core/types.ts'
 import { addWindows, lastDay } from '../core/window.ts'
 import type { BreakLine } from '../ledger/breaks.ts'
 
@@ -9,24 +9,6 @@ export interface Offer {
   readonly units: number
   /** null: unknown. */
   readonly credits: number | null
-}
-
-/** Units whose answers were cut, with twice the limit. @param limit rows of each combination @param perUnit credits; null: nobody knows */
-export const offerHigher = (
-  { pipeline, window }: Definition,
-  capped: { readonly units: string; readonly from: IsoDate; readonly last: IsoDate } | undefined,
-  limit: number | undefined,
-  perUnit: number | null,
-) => {
-  if (capped === undefined || limit === undefined) return null
-  const units = Number(capped.units)
-  const to = lastDay({ from: capped.last, to: addWindows(capped.last, window.every, 1) })
-  return {
-    command: `millrace backfill ${pipeline} --from ${capped.from.slice(0, 7)} --to ${to.slice(0, 7)} --force`,
-    ...{ units, limit, higher: 2 * limit },
-    /** As much as now where the service counts no rows, twice as much where it does; null: nobody knows. */
-    credits: perUnit === null ? null : { low: Math.ceil(perUnit * units), high: Math.ceil(2 * perUnit * units) },
-  }
 }
 
 /** Values of the first dimension; of others the first value. */

@@ -338,13 +338,6 @@ limits: { poll_every: 1s }
     expect(await seen(isFinal)).toEqual([{ is_final: false }])
     expect(await seen(`select distinct is_final from bi.referrals_as_of('2100-01-01')`)).toEqual([{ is_final: false }])
     expect((await millrace('status')).events.at(-1)).toMatchObject({ pipelines: [{ pipeline: 'referrals', capped: 1 }] })
-    const { events } = await millrace('plan', 'referrals')
-    expect(events.find(({ event }) => event === 'pipeline')).toMatchObject({
-      capped: {
-        ...{ units: 1, limit: 100, higher: 200, command: 'millrace backfill referrals --from 2026-08 --to 2026-08 --force' },
-        credits: { low: expect.any(Number), high: expect.any(Number) },
-      },
-    })
     const { rows: held } = await db.database.pool.query(
       'select count(*)::int as n from etl.units where held_answer_id is not null',
     )
