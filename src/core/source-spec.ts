@@ -86,6 +86,9 @@ export interface AnswerForm {
 /** The API a source belongs to: `web-analytics` of `web-analytics.keywords`. */
 export const apiNameOf = (source: string): string => source.split('.', 1)[0] ?? source
 
+/** `web-analytics/main`: accounts of two APIs may be named alike. */
+export const accountName = ({ source, account }: AccountOf): string => `${apiNameOf(source)}/${account}`
+
 /** The parameter that says what span a row is for, and the span each of its values means. */
 export interface PeriodSpec {
   readonly param: string

@@ -46,8 +46,6 @@ export const waitingApproval = async (db: Db, pipelineId: number, kind: Approval
     .where((eb) => eb.and({ pipeline_id: pipelineId, kind, state: 'waiting' }))
     .executeTakeFirst()) ?? null
 
-export type WaitingApproval = NonNullable<Awaited<ReturnType<typeof waitingApproval>>>
-
 /** One row for all that waits: what waited before is part of it from here on, so that people hear of the change once. Under the pipeline's lock. */
 export const openApproval = async (trx: Db, ask: ToApprove): Promise<string> => {
   const former = await waitingApproval(trx, ask.pipelineId, ask.kind)

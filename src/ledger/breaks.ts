@@ -46,8 +46,7 @@ export const sumRestated = async (db: Db, runId: number): Promise<readonly Resta
 /** Whole windows between the window's end and the moment. */
 const ageOf = (
   moment: RawBuilder<unknown>,
-): RawBuilder<unknown> => sql`greatest(0, least(3, floor((${moment}::date - (c.window_from
-  + case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end)::date)
+): RawBuilder<unknown> => sql`greatest(0, least(3, floor((${moment}::date - etl.window_end(c.window_from, p.window_every))
   / case p.window_every when 'day' then 1.0 when 'week' then 7.0 else 31.0 end)))::integer`
 
 type RestatedRun = Row<'etl.pipelines', 'pipeline_id'> & Numbers<'run_id'> & Flags<'nightly'>

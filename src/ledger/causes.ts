@@ -207,12 +207,8 @@ const testCauses = async (db: Db): Promise<readonly Cause[]> => {
 const causeOf = (cause: string, tests: readonly TestRow[]): Cause => {
   const [largest] = tests.toSorted((left, right) => Number(right.units) - Number(left.units))
   const { restated = false, pipeline = '', run_id = '' } = largest ?? {}
-  const first = tests.map((row) => row.first).toSorted()[0] ?? ''
-  const last =
-    tests
-      .map((row) => row.last)
-      .toSorted()
-      .at(-1) ?? ''
+  const days = tests.flatMap((row) => [row.first, row.last]).toSorted()
+  const [first = '', last = ''] = [days[0], days.at(-1)]
   return {
     cause,
     kind: restated ? 'restated' : 'test',

@@ -16,15 +16,13 @@ const top: Place = { priority: -2_147_483_648, jobId: '0' }
 /** What a process remembers from one claim to the next. @param now milliseconds of a clock that only goes forward; default the process's own */
 export const createCursor = (now: () => number = () => performance.now()) => {
   const ofRun = () => ({ due: createPause(now, dueEveryMs), list: createListCursor(now) })
-  const own = ofRun()
   const runs = new Map<number, ReturnType<typeof ofRun>>()
   let served = 0
   return {
-    ...own,
     orphans: createPause(now, orphansEveryMs),
     /** Every list from its top. */
     restart: (): void => {
-      for (const { list } of [own, ...runs.values()]) list.restart()
+      for (const { list } of runs.values()) list.restart()
     },
     /** The runs in the order in which they are served this time: each is first in its turn. */
     turn: (runIds: readonly number[]): readonly number[] => {
@@ -34,7 +32,7 @@ export const createCursor = (now: () => number = () => performance.now()) => {
       served += 1
       return [...runIds.slice(first), ...runIds.slice(0, first)]
     },
-    /** The cursor in one of several runs. */
+    /** The cursor in a run's list. */
     of: (runId: number) => {
       const known = runs.get(runId) ?? ofRun()
       runs.set(runId, known)

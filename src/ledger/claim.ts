@@ -69,7 +69,7 @@ export interface ClaimOptions {
 export const claimJobs = async (db: Db, options: ClaimOptions): Promise<ClaimedJob[]> => {
   const { runId, count, claimable, cursor = createCursor() } = options
   if (claimable.load.length + claimable.fetch.length === 0 || count <= 0) return []
-  if (runId !== null) return claimOfRun(db, options, runId, count, cursor)
+  if (runId !== null) return claimOfRun(db, options, runId, count, cursor.of(runId))
   const taken: ClaimedJob[] = []
   for (const [index, id] of cursor.turn(await livingRuns(db)).entries()) {
     if (taken.length >= count) break
@@ -97,7 +97,7 @@ const claimOfRun = async (
   options: ClaimOptions,
   runId: number,
   count: number,
-  cursor: Pick<ClaimCursor, 'due' | 'list'>,
+  cursor: ReturnType<ClaimCursor['of']>,
 ): Promise<ClaimedJob[]> => {
   const taken: ClaimedJob[] = []
   if (cursor.due.isTime()) {

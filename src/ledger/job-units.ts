@@ -68,8 +68,8 @@ export const isUnitOf = ({
   pipelineId,
   box,
   sliceIds,
-}: Pick<UnitsOfJob, 'pipelineId' | 'box' | 'sliceIds'>): RawBuilder<unknown> =>
-  sql`u.pipeline_id = ${pipelineId} and u.window_from >= ${box.window.from}::date and u.window_from < ${box.window.to}::date
+}: Pick<UnitsOfJob, 'pipelineId' | 'box' | 'sliceIds'>): RawBuilder<boolean> =>
+  sql<boolean>`u.pipeline_id = ${pipelineId} and u.window_from >= ${box.window.from}::date and u.window_from < ${box.window.to}::date
     and u.slice_id = any(${[...sliceIds]}::integer[])`
 
 /** In the order of the answer, as slices of the job's pipeline where it has them: another version may have asked, which names its dimensions in its own order. */
@@ -216,19 +216,12 @@ export const unitsOfWindows = async (
 }
 
 /** The answer that every unit of the job has its rows from; null: there is none that is all of theirs, or some wait for a person with another. */
-export const answerOfAll = async (
-  db: Db,
-  { pipelineId, box, sliceIds }: Pick<ClaimedJob, 'pipelineId' | 'box' | 'sliceIds'>,
-  cells: number,
-): Promise<LoadedAnswer | null> => {
+export const answerOfAll = async (db: Db, job: UnitsOfJob, cells: number): Promise<LoadedAnswer | null> => {
   const these = db
-    .selectFrom('etl.units')
+    .selectFrom('etl.units as u')
     .select(({ fn }) => [fn.min('answer_id').as('first'), fn.max('answer_id').as('last')])
     .select(({ fn }) => [fn.count('answer_id').as('loaded'), fn.count('held_answer_id').as('held')])
-    .where('pipeline_id', '=', pipelineId)
-    .where('window_from', '>=', box.window.from)
-    .where('window_from', '<', box.window.to)
-    .where((eb) => eb('slice_id', '=', eb.fn.any(eb.val([...sliceIds]))))
+    .where(isUnitOf(job))
   const row = await db
     .selectFrom(these.as('u'))
     .innerJoin('etl.answers as a', 'a.answer_id', 'u.first')

@@ -44,13 +44,7 @@ export const recordLoad = async (
   db: Db,
   { claim, answerId, windows, units, drift, fields, loadedAt, milliseconds }: LoadRecord,
 ): Promise<void> => {
-  const records = windows.map(({ windowFrom, units: count, withoutRows, counts, changes }) => ({
-    windowFrom,
-    units: count,
-    withoutRows,
-    changes,
-    ...counts,
-  }))
+  const records = windows.map(({ counts, ...window }) => ({ ...window, ...counts }))
   await prepared(db)`
     with loaded as materialized (
       select x.*, ${claim.runId}::bigint as run_id, ${drift === null ? null : JSON.stringify(drift)}::jsonb as drift,

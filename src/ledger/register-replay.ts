@@ -137,8 +137,7 @@ export const registerReplay = async (
     ), made as (
       insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, forced, run_id, ask_number, answer_id, account)
       select ${pipelineId}, kind, ${reason}, window_from, window_to, slice_ids, cardinality(slice_ids) * (
-          select count(*) from generate_series(window_from, window_to - 1,
-            case window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end)),
+          select count(*) from generate_series(window_from, window_to - 1, ('1 ' || window_every)::interval)),
         true, ${runId}::bigint, ask_number, answer_id, account
       from wanted where cardinality(slice_ids) > 0 and answer_id not in (select answer_id from known) order by place
       returning job_id, answer_id

@@ -1,6 +1,6 @@
 // The guard at work: what of a plan may be bought now, and what waits for a person's word (promise 13).
 import { createHash } from 'node:crypto'
-import { apiNameOf } from '../core/source-spec.ts'
+import { accountName } from '../core/source-spec.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { lockByName } from '../db/named-lock.ts'
@@ -101,7 +101,7 @@ const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: n
   let last: ToApprove | null = null
   let held: Ruling['held'] = []
   const askWord = async (trx: Db, asked: readonly UnitsToBuy[]): Promise<ToApprove | null> => {
-    await lockByName(trx, `guard of ${apiNameOf(definition.source)}/${definition.account}`)
+    await lockByName(trx, `guard of ${accountName(definition)}`)
     const verdict = verdictOn(await guardFacts(trx, context), left, credits)
     // What was approved since is not what the rest was judged with: it needs a word of its own.
     const before = isOpened ? held : []

@@ -2,7 +2,8 @@
 import { asksOf, metricsOf } from '../core/asks.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SentRequest } from '../core/sent-request.ts'
-import { apiNameOf } from '../core/source-spec.ts'
+import { dataOf } from '../core/release-month.ts'
+import { accountName } from '../core/source-spec.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows, lastRestatementMs } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
@@ -119,8 +120,8 @@ export const planContext = async (db: Db, states: ReadonlyMap<IsoDate, WindowSta
 
 /** What the service itself said of its newest data counts beside the calendar. */
 const withRelease = async (db: Db, definition: Definition): Promise<Definition> => {
-  const { window, source, account } = definition
-  const released = await newestRelease(db, `${apiNameOf(source)}/${account}`, window.every === 'month' ? 'month' : 'day')
+  const { window } = definition
+  const released = await newestRelease(db, accountName(definition), dataOf(window.every))
   return released === null
     ? definition
     : { ...definition, window: { ...window, publication: { ...window.publication, released } } }

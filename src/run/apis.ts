@@ -7,7 +7,7 @@ import type { Log } from '../core/log.ts'
 import type { Environment } from '../core/read-setting.ts'
 import { redact } from '../core/redact.ts'
 import { withApiSecrets } from '../core/secret-settings.ts'
-import { type AccountOf, apiNameOf } from '../core/source-spec.ts'
+import { type AccountOf, accountName, apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { tellWait } from '../core/waiting.ts'
 import type { Database } from '../db/connect.ts'
@@ -82,7 +82,7 @@ export const createServices = (
     })
   }
   return (of) => {
-    const name = `${apiNameOf(of.source)}/${of.account}`
+    const name = accountName(of)
     const service = made.get(name) ?? create(name, of)
     made.set(name, service)
     return service
@@ -93,7 +93,7 @@ export const createServices = (
 export const accountsOf = (
   definitions: readonly Definition[],
 ): { readonly of: AccountOf; readonly definitions: readonly Definition[] }[] =>
-  [...Map.groupBy(definitions, ({ source, account }) => `${apiNameOf(source)}/${account}`).values()].flatMap((group) => {
+  [...Map.groupBy(definitions, accountName).values()].flatMap((group) => {
     const [first] = group
     return first === undefined ? [] : [{ of: { source: apiNameOf(first.source), account: first.account }, definitions: group }]
   })

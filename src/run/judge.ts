@@ -101,14 +101,8 @@ const rowsOutside = ({ claim }: JobWork, what: string): EtlError =>
 export const strayWords = ({ claim, definition }: JobWork, { strays, read }: ParseReport): string => {
   const { window } = claim.box
   const periods = [strays.from, strays.to].map((period) => windowAt(period, definition.window.every))
-  const all = [...periods, ...(read > 0 ? [window] : [])]
-  const [from = '', to = ''] = [
-    all.map((one) => one.from).sort()[0],
-    all
-      .map((one) => one.to)
-      .sort()
-      .at(-1),
-  ]
+  const days = [...periods, ...(read > 0 ? [window] : [])].flatMap((one) => [one.from, one.to]).sort()
+  const [from = '', to = ''] = [days[0], days.at(-1)]
   return (
     `the service answered for ${showSpan({ from, to })}; asked for ${showSpan(window)}. ` +
     `${counted(strays.rows, 'row')} not asked for ${strays.rows === 1 ? 'stays' : 'stay'} in the landing`

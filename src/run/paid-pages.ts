@@ -218,9 +218,7 @@ export const begunWalk = ({ runtime, claim, signal }: JobWork) => {
       parts = Promise.resolve(null)
       return null
     }
-    const chunks: Uint8Array[] = []
-    for await (const chunk of step.value.body) chunks.push(chunk)
-    return { status: 200, contentType: 'application/json', bytes: Buffer.concat(chunks) }
+    return { status: 200, contentType: 'application/json', bytes: Buffer.concat(await Array.fromAsync(step.value.body)) }
   }
   const forget = async (kept: string | null): Promise<void> => {
     const gone = locator

@@ -212,9 +212,7 @@ export const recordAnswer = async (
     // The first page of a walk, all files of a report.
     if (texts.length > files.length) continue
     if (part.file !== undefined) files.push(part.file.name)
-    const chunks: Uint8Array[] = []
-    for await (const chunk of part.body) chunks.push(chunk)
-    texts.push(cut(Buffer.concat(chunks).toString('utf8'), cutting.records, plan))
+    texts.push(cut(Buffer.concat(await Array.fromAsync(part.body)).toString('utf8'), cutting.records, plan))
   }
   const plain = {
     name: box.key,

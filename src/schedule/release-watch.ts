@@ -4,8 +4,8 @@ import { EtlError, messageOf } from '../core/errors.ts'
 import type { HookReceiver } from '../core/hooks-setting.ts'
 import type { Environment } from '../core/read-setting.ts'
 import { passingSecret } from '../core/redact.ts'
-import type { Release, ReleasedData } from '../core/release-month.ts'
-import { type AccountOf, apiNameOf } from '../core/source-spec.ts'
+import { dataOf, type Release, type ReleasedData } from '../core/release-month.ts'
+import { type AccountOf, accountName } from '../core/source-spec.ts'
 import type { IsoDate } from '../core/types.ts'
 import { addWindows, alignDown, dateIn } from '../core/window.ts'
 import type { ReleaseApi, ReleaseMessage } from '../extract/api.ts'
@@ -52,10 +52,10 @@ export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRele
     /** Looks at the capabilities where it is time for that and no other process did. */
     look: async () => {
       for (const { of, definitions } of accounts) {
-        if ((nextLookMs.get(nameOf(of)) ?? 0) > runtime.clock.now()) continue
+        if ((nextLookMs.get(accountName(of)) ?? 0) > runtime.clock.now()) continue
         const sizes = [...new Set(definitions.map(({ window }) => dataOf(window.every)))]
         const seconds = await lookAt(watch, of, sizes)
-        nextLookMs.set(nameOf(of), runtime.clock.now() + seconds * 1_000)
+        nextLookMs.set(accountName(of), runtime.clock.now() + seconds * 1_000)
       }
     },
   }
@@ -65,9 +65,9 @@ export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRele
 const withoutAsking = async ({ runtime }: Watch, of: AccountOf, message: ReleaseMessage) => {
   const { database, clock } = runtime
   if (message.availableTo > tomorrow(clock.now())) return forged
-  const subscription = await subscriptionOf(database.kysely, nameOf(of), message.every)
+  const subscription = await subscriptionOf(database.kysely, accountName(of), message.every)
   if (subscription !== null && subscription !== message.subscriptionId) return forged
-  const known = await newestRelease(database.kysely, nameOf(of), message.every)
+  const known = await newestRelease(database.kysely, accountName(of), message.every)
   return known !== null && known.availableTo >= wholeUntil(message.every, message.availableTo, clock.now()) ? taken : null
 }
 
@@ -103,13 +103,13 @@ const lookAt = async (watch: Watch, of: AccountOf, sizes: readonly ReleasedData[
   const { kysely } = runtime.database
   const api = runtime.releaseApi(of)
   const known = new Map<ReleasedData, IsoDate | null>()
-  for (const every of sizes) known.set(every, (await newestRelease(kysely, nameOf(of), every))?.availableTo ?? null)
+  for (const every of sizes) known.set(every, (await newestRelease(kysely, accountName(of), every))?.availableTo ?? null)
   const seconds = pollSecondsOf(runtime.settings.raw, known, dateIn(runtime.clock.now(), 'UTC'))
   if (api === null || seconds === null) return Number.POSITIVE_INFINITY
   // A little less than until this process looks again: otherwise its own turn would not be over by then.
-  if (!(await takeTurn(kysely, `releases of ${nameOf(of)} polled`, runtime.process, seconds * 0.9))) return seconds
+  if (!(await takeTurn(kysely, `releases of ${accountName(of)} polled`, runtime.process, seconds * 0.9))) return seconds
   const newest = await api.newest(clientOf(watch, of), tomorrow(runtime.clock.now())).catch((error: unknown) => {
-    runtime.log.info({ account: nameOf(of), error: messageOf(error) }, 'capabilities not polled')
+    runtime.log.info({ account: accountName(of), error: messageOf(error) }, 'capabilities not polled')
     return null
   })
   if (newest !== null)
@@ -122,14 +122,10 @@ const clientOf = ({ runtime, signal }: Watch, of: AccountOf): HttpClient =>
   runtime.service(of).forUnit({ ...limits, account: of.account, signal, lane: 'releases', record: () => undefined })
 
 const record = async ({ runtime, onRelease }: Watch, of: AccountOf, release: Release, heardBy: 'message' | 'poll') => {
-  const heard = await recordRelease(runtime.database.kysely, { account: nameOf(of), ...release, heardBy })
-  if (heard !== 'known') runtime.log.info({ account: nameOf(of), ...release, heard_by: heardBy, heard }, 'release of data')
+  const heard = await recordRelease(runtime.database.kysely, { account: accountName(of), ...release, heardBy })
+  if (heard !== 'known') runtime.log.info({ account: accountName(of), ...release, heard_by: heardBy, heard }, 'release of data')
   if (heard === 'new') await onRelease()
 }
-
-const nameOf = ({ source, account }: AccountOf): string => `${apiNameOf(source)}/${account}`
-
-const dataOf = (every: string): ReleasedData => (every === 'month' ? 'month' : 'day')
 
 const tomorrow = (nowMs: number): IsoDate => addWindows(dateIn(nowMs, 'UTC'), 'day', 1)
 

@@ -1,7 +1,8 @@
 // Takes the ticks of every schedule as time goes by, each one run of what is due, in turn for each pipeline; and runs what a person approved. Knows no timer, so
 // that any clock can drive it.
 import { messageOf } from '../core/errors.ts'
-import { apiNameOf } from '../core/source-spec.ts'
+import { dataOf } from '../core/release-month.ts'
+import { accountName } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { claimTick, finishTick, lastTickMs, releasesSince, type WakingRelease } from '../ledger/releases.ts'
 import { paceRun, readyToBuy } from '../plan/pace-backfill.ts'
@@ -100,8 +101,7 @@ const lastTicks = async ({ runtime }: Keeper, scheduled: readonly Scheduled[], b
 }
 
 const concerns = ({ definition }: Scheduled, { account, every }: WakingRelease): boolean =>
-  `${apiNameOf(definition.source)}/${definition.account}` === account &&
-  (definition.window.every === 'month' ? 'month' : 'day') === every
+  accountName(definition) === account && dataOf(definition.window.every) === every
 
 /** Pipelines with a tick that came since `begunMs`, long ago by now, and that were not taken. */
 const overdueOf = async (runtime: Runtime, scheduled: readonly Scheduled[], begunMs: number): Promise<readonly string[]> => {
