@@ -183,7 +183,7 @@ export const answerView = (reader: Reader, model: SemanticModel, question: ViewQ
     ]
     const where = conditions.length === 0 ? sql`` : sql` where ${sql.join(conditions, sql` and `)}`
     const newest = question.newestBy ?? time
-    const order = columns.includes(newest) ? sql` order by ${sql.ref(newest)} desc` : sql``
+    const order = columns.includes(newest) ? sql` order by ${sql.ref(newest)} desc nulls last` : sql``
     const names = sql.join(columns.map((name) => sql.ref(name)))
     const statement = sql`select ${names} from ${sql.table(`bi.${view}`)}${where}${order} limit ${sql.lit(limit + 1)}`.compile(
       reading.db,

@@ -138,9 +138,12 @@ const spansOf = (plan: Plan): Span[] => {
   return compare === undefined ? [readSpan(plan) ?? span] : [span, shiftOf(span, compare, grain).before]
 }
 
-const cellsOf = ({ query, subject, defaults }: Plan): CellFilter[] => [
+/** A part of a whole is made of the cells of all that the whole holds, whichever of them is asked for. */
+const cellsOf = ({ query, subject, metrics, defaults }: Plan): CellFilter[] => [
   ...query.where.flatMap(({ dimension, is, is_not }): CellFilter[] => {
-    const column = subject.dimensions.get(dimension)?.column ?? dimension
+    const one = subject.dimensions.get(dimension)
+    const column = one?.column ?? dimension
+    if (metrics.some(({ wholeOf }) => wholeOf.includes(one?.of ?? dimension))) return []
     return [
       ...(is === undefined ? [] : [{ column, isNot: false, values: is }]),
       ...(is_not === undefined ? [] : [{ column, isNot: true, values: is_not }]),

@@ -1,0 +1,54 @@
+// Figures that are not known where a domain is not loaded, or only its first rows are: compared with another month they are not 0.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Mart } from '../../src/core/mart.ts'
+import { secret } from '../../src/core/redact.ts'
+import { loadMarts } from '../../src/definition/marts.ts'
+import type { SemanticModel } from '../../src/definition/semantic.ts'
+import { loadSemantics } from '../../src/definition/semantic-model.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { type Answer, answerQuery } from '../../src/semantic/answer.ts'
+import { openReader, type Reader } from '../../src/semantic/reader.ts'
+import { shippedDefinitions } from '../support/definitions.ts'
+import { type KeywordFact, putWorld } from '../support/figure-world.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let marts: readonly Mart[]
+let model: SemanticModel
+let reader: Reader
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  marts = await loadMarts([])
+  model = await loadSemantics([])
+  await publish(db.database, await shippedDefinitions(), marts)
+  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+})
+afterAll(async () => {
+  await reader.close()
+  await db.drop()
+})
+
+const ask = (question: Record<string, unknown>): Promise<Answer> => answerQuery(reader, model, question)
+
+const row = (month: string, domain: string, keyword: string, clicks: number): KeywordFact => ({
+  ...{ month, domain, country: 'us', traffic_source: 'All', web_source: 'Total', branded_type: 'All' },
+  ...{ keyword, top_url: 'u', clicks, position: 1, volume: 10 },
+})
+
+test('what moved after a first month is not compared with a first month, of which nothing is known to have moved', async () => {
+  const keywords = ['2025-09-01', '2025-10-01'].flatMap((month) =>
+    ['boots', 'laces'].map((keyword) => row(month, 'acme.com', keyword, 5)),
+  )
+  await putWorld(db, { keywords, traffic: [], shop: [] }, marts)
+  const period = { from: '2025-10', to: '2025-10' }
+  const answer = await ask({ metrics: ['moved_keywords', 'moved_domains', 'clicks_lost'], period, compare: 'previous' })
+  expect(answer.rows[0]).toMatchObject({
+    moved_keywords: 2,
+    moved_keywords_change: null,
+    moved_domains: 1,
+    moved_domains_change: null,
+    clicks_lost_change: null,
+  })
+  expect(answer.compared).toMatchObject({ in_both: 0 })
+})
