@@ -6,7 +6,7 @@
 -- column clicks: Clicks from all keywords. Unit: clicks per month.
 -- column clicks_followed: Clicks of all followed domains together. Unit: clicks per month. Does not add up over domains.
 -- column share_of_voice: clicks divided by clicks_followed. Unit: fraction. Compare two months only if the same domains are loaded in both; bi.keyword_comparison compares over the domains that both have.
--- column domains_loaded: Followed domains that are loaded in the month: what the share is of. Unit: domains.
+-- column domains_loaded: Followed domains that are loaded in the month: what the share is of; cut_units names those of which only the first rows are. Unit: domains.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
 -- column ownership: own, competitor, or (none) if the file does not say.
 select month, m.domain, country, traffic_source, web_source, branded_type, clicks, sum(clicks) over followed as clicks_followed,

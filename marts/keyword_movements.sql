@@ -7,6 +7,7 @@
 -- column starts_on: First day of the period.
 -- column months_back: How many months earlier the other period is: for a month 1 to 36, for a quarter 3, 6 and so on; 12 is the same period last year. Unit: months.
 -- column is_loaded: Whether all months of both periods are loaded for the domain and country. Where they are not, nothing is known to be won, lost or new.
+-- column is_cut: Whether only the first rows of a month of one of the two periods are loaded (cut_units): what else was won or lost is not known.
 -- column clicks: Clicks in the period; 0 for a lost keyword (its row is in the period it is missing from); NULL where the service gave none. Unit: clicks.
 -- column clicks_before: Clicks in the earlier period; NULL for a new keyword. Unit: clicks.
 -- column clicks_change: clicks minus clicks_before, where a missing keyword counts as 0; NULL where is_loaded is false. Unit: clicks.
@@ -25,7 +26,8 @@ select m.period, m.starts_on, b.months_back, m.domain, m.country, m.traffic_sour
   case when earlier.months = 0 then 'first' when not loaded.is_so then 'in part' when not pair.is_now then coalesce('not in the top ' || cut.top_now, 'lost')
     when not pair.was_before then coalesce('not in the top ' || cut.top_before || ' before', 'new') when pair.clicks > pair.clicks_before then 'up' when pair.clicks < pair.clicks_before then 'down'
     when pair.clicks = pair.clicks_before then 'same' else 'not known' end as movement,
-  m.starts_on = date_trunc(m.period, (select max(newest.month) from bi.keyword_months newest)::timestamp)::date as is_newest
+  m.starts_on = date_trunc(m.period, (select max(newest.month) from bi.keyword_months newest)::timestamp)::date as is_newest,
+  cut.top_now is not null or cut.top_before is not null as is_cut
 from (select p.period, p.span, p.starts_on, s.domain, s.country, s.traffic_source, s.web_source, s.branded_type, count(*) as months
   from bi.keyword_months s cross join lateral (values ('month', 1, s.month), ('quarter', 3, date_trunc('quarter', s.month::timestamp)::date)) as p (period, span, starts_on)
   group by 1, 2, 3, 4, 5, 6, 7, 8) m

@@ -114,11 +114,16 @@ const show = async (output: Output, runtime: OpenRuntime, result: RunResult, kee
   output.line(`For a BI tool, read only${keep ? '' : ' (stopped now; `demo --keep` leaves it running)'}: ${address}`)
   output.line()
   output.line('Next:')
-  output.line('  npx millrace demo --keep                 keeps the status page and the database running')
-  output.line(`  ${inHome(runtime.settings)}npx millrace status   what is loaded, month by month`)
-  output.line(`  ${inHome(runtime.settings)}npx millrace replay keywords --from … --to …   parse again from disk, without a call`)
-  output.line('  cp .env.example .env                     point it at the real service and your own database')
+  for (const line of nextLines(inHome(runtime.settings), keep)) output.line(`  ${line}`)
 }
+
+/** @param home what a command needs to find the demo's warehouse @param keep whether page and database run on already */
+export const nextLines = (home: string, keep: boolean): readonly string[] => [
+  ...(keep ? [] : ['npx millrace demo --keep                 keeps the status page and the database running']),
+  `${home}npx millrace status   what is loaded, month by month`,
+  `${home}npx millrace replay keywords --from … --to …   parse again from disk, without a call`,
+  'cp .env.example .env                     point it at the real service and your own database',
+]
 
 /** What other commands need to find the demo's warehouse; nothing where the home is set already. */
 const inHome = ({ home }: Settings): string => (home.endsWith(demoHome) ? `MILLRACE_HOME=${demoHome} ` : '')

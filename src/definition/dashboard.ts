@@ -1,5 +1,5 @@
 // A dashboard of a BI tool, as a file describes it: charts over views of bi, and the filters above them. A tile over a comparison (bi.*_comparison) gets its
-// figures here: the newest one, and its change over rows that have the measure in both months.
+// figures here: the newest one, and its change over rows that have the measure in both months. So does a table, for each of what it lists and for all of it.
 import { z } from 'zod'
 
 /** What a tile compares: columns of the view that have a twin `X_before`, or sums and differences of such; and `over` which column's values it says how many are compared. */
@@ -12,10 +12,6 @@ const comparedSchema = z.strictObject({
   over: z.string().regex(/^[a-z_][a-z0-9_]*$/, 'a column of the view'),
   as: z.enum(['count', 'money', 'decimal', 'share']).default('count'),
   digits: z.int().min(0).max(4).default(1),
-  show: z
-    .array(z.enum(['Value', 'Month', 'Before', 'Year', 'Compared']))
-    .min(1, 'at least one text')
-    .optional(),
 })
 
 /** A share changes by percentage points, everything else by per cent. */
@@ -25,7 +21,7 @@ const before = (expression: string): string => expression.replaceAll(/[a-z_][a-z
 const known = (...expressions: readonly string[]): string => expressions.map((one) => `(${one}) is not null`).join(' and ')
 
 /** Measures in their order, by label. */
-const comparedMeasures = ({ of, per, over, as, digits, show }: Compared): Readonly<Record<string, string>> => {
+const comparedMeasures = ({ of, per, over, as, digits }: Compared): Readonly<Record<string, string>> => {
   const parts = per === undefined ? [of] : [of, per]
   const both = known(...parts, ...parts.map(before))
   const figure = (spell: (expression: string) => string, back: number, where: string): string =>
@@ -45,17 +41,41 @@ const comparedMeasures = ({ of, per, over, as, digits, show }: Compared): Readon
         : `to_char(100 * ((${now}) / nullif(${then}, 0) - 1), 'FMSG999,999,999,990.0') || ' % on ${than}'`
     return `coalesce(${text}, 'nothing to compare with ${than}')`
   }
-  const rows = (where: string): string => `count(*) filter (where months_back = 1 and loaded_in = '${where}')`
-  const texts = {
+  return {
     Value: written,
     Month: "to_char(max(month), 'FMMonth YYYY')",
     Before: change(1, 'the month before'),
     Year: change(12, 'the same month last year'),
-    Compared:
-      `count(distinct ${over}) filter (where months_back = 1 and ${both}) || ' of ' || count(distinct ${over}) || ' ${over}s compared' || ` +
-      `case when ${rows('before')} + ${rows('now')} > 0 then '; rows only before: ' || ${rows('before')} || ', only now: ' || ${rows('now')} else '' end`,
+    Compared: sidesText(over, both, ` ${over}s compared`, 'rows '),
   }
-  return Object.fromEntries(Object.entries(texts).filter(([label]) => show?.some((one) => one === label) ?? true))
+}
+
+/** How many values are compared, and how many rows only one of the two months has. */
+const sidesText = (over: string, both: string, compared: string, rows: string): string => {
+  const only = (side: string): string => `count(*) filter (where months_back = 1 and loaded_in = '${side}')`
+  return (
+    `count(distinct ${over}) filter (where months_back = 1 and ${both}) || ' of ' || count(distinct ${over}) || '${compared}' || ` +
+    `case when ${only('before')} + ${only('now')} > 0 then '; ${rows}only before: ' || ${only('before')} || ', only now: ' || ${only('now')} else '' end`
+  )
+}
+
+/** Numbers of each value that a table lists. */
+const comparedRows = ({ of, per, over }: Compared): Readonly<Record<string, string>> => {
+  const parts = per === undefined ? [of] : [of, per]
+  const both = known(...parts, ...parts.map(before))
+  const sides = (back: number): [string, string] => {
+    const where = `months_back = ${back} and ${both}`
+    return [figureOf(parts, where), figureOf(parts.map(before), where)]
+  }
+  const growth = ([now, then]: [string, string]): string => `(${now})::numeric / nullif(${then}, 0) - 1`
+  const [now, then] = sides(1)
+  return {
+    Now: figureOf(parts, `months_back = 1 and ${known(...parts)}`),
+    Change: `${now} - ${then}`,
+    Growth: growth([now, then]),
+    'On last year': growth(sides(12)),
+    Compared: sidesText(over, both, '', ''),
+  }
 }
 
 /**
@@ -167,9 +187,16 @@ export const filterOf = (one: FilterFile) =>
         charts: one.charts ?? null,
       }
 
-/** Of a tile that compares they are made: each compares in the same way. */
-export const measuresOf = ({ kind, compare, measures }: ChartFile): Readonly<Record<string, string>> =>
-  compare === undefined ? measures : kind === 'trend' ? comparedTrend(compare) : comparedMeasures(compare)
+/** Of what compares they are made: each compares in the same way. */
+export const measuresOf = ({ kind, compare, measures }: ChartFile): Readonly<Record<string, string>> => {
+  if (compare === undefined) return measures
+  if (kind === 'table') return comparedRows(compare)
+  return kind === 'trend' ? comparedTrend(compare) : comparedMeasures(compare)
+}
+
+const comparedFormats = ({ as }: Compared): Readonly<Record<string, NumberFormat>> => ({
+  ...{ Now: as, Change: as, Growth: 'change', 'On last year': 'change' },
+})
 
 export const chartOf = (one: ChartFile, { pipeline, never_across: neverAcross }: z.infer<typeof schema>) => ({
   name: one.chart,
@@ -192,7 +219,14 @@ export const chartOf = (one: ChartFile, { pipeline, never_across: neverAcross }:
   neverAcross: [...new Set([...neverAcross, ...one.never_across])],
   format: one.compare?.as ?? one.format,
   isRank: one.axis === 'rank',
-  formats: new Map(Object.entries(one.formats)),
+  formats: new Map(
+    Object.entries({
+      ...(one.kind === 'table' && one.compare !== undefined ? comparedFormats(one.compare) : {}),
+      ...one.formats,
+    }),
+  ),
+  /** A last line has the measures over all rows. */
+  hasTotal: one.kind === 'table' && one.compare !== undefined,
   width: one.width,
   height: one.height,
 })

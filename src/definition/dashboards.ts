@@ -72,8 +72,8 @@ const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], ya
   const problems: Problem[] = []
   const wrong = (part: string, message: string): void => void problems.push(problemAt(yaml, ['charts', at, part], message))
   const measured = Object.keys(measuresOf(one))
-  if (one.compare !== undefined && (!['tile', 'trend'].includes(one.kind) || Object.keys(one.measures).length > 0))
-    wrong('compare', "only a tile or a trend has 'compare', and takes no 'measures' beside it.")
+  if (one.compare !== undefined && (!['tile', 'trend', 'table'].includes(one.kind) || Object.keys(one.measures).length > 0))
+    wrong('compare', "only a tile, a trend or a table has 'compare', and takes no 'measures' beside it.")
   if (all.findIndex(({ chart: other }) => other === one.chart) < at)
     wrong('chart', `'${one.chart}' appears twice; a chart is known by its name, so give one of them another.`)
   if (one.kind !== 'table' && one.period === undefined) wrong('kind', `a ${one.kind} needs 'period', the column on its axis.`)

@@ -74,6 +74,7 @@ export const metricOf = (name: string, one: MetricFile, subject: Subject, yaml: 
     about: one.about,
     formula: formulaOf(one),
     where: one.where ?? null,
+    known: one.known ?? null,
     unit: one.unit,
     format: one.format,
     synonyms: one.synonyms ?? [],

@@ -91,6 +91,9 @@ const metric = z.strictObject({
       'This column divided by the one called so with _before, over rows that have both; the two sums become metrics, too: compared_X and compared_X_before.',
     ),
   where: expression.optional().describe('Only rows for which this holds.'),
+  known: expression
+    .optional()
+    .describe('What holds for rows of slices of which the figure is known: two periods are compared over such slices alone.'),
   unit: words.describe('Unit of measure in words.'),
   format: z.enum(figureFormats).default('count').describe('How it is written.'),
   synonyms,

@@ -98,6 +98,8 @@ export interface Metric {
   readonly formula: Formula
   /** Condition on rows, as SQL; null: every row counts. */
   readonly where: string | null
+  /** Condition on rows of slices of which the figure is known; null: of all that have a row. */
+  readonly known: string | null
   readonly unit: string
   readonly format: FigureFormat
   readonly synonyms: readonly string[]

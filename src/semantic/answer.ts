@@ -89,7 +89,7 @@ const countsRow = z.tuple([count, count, count])
 /** Cells (a slice in one period) that a comparison has; change and growth are of those in both. null: nothing is compared. */
 const comparedOf = async (reading: Reading, { compared }: CompiledQuery) => {
   if (compared === null) return null
-  const [in_both, only_before, only_now] = countsRow.parse((await reading.read(compared)).rows[0])
+  const [in_both, only_before, only_now] = countsRow.parse((await reading.read(compared)).rows[0] ?? [0, 0, 0])
   return { in_both, only_before, only_now }
 }
 

@@ -138,11 +138,28 @@ const spansOf = (plan: Plan): Span[] => {
   return compare === undefined ? [readSpan(plan) ?? span] : [span, shiftOf(span, compare, grain).before]
 }
 
+/** The dimension that says how many months earlier the other month of a row is, and how many at most. */
+const monthsBack = 'months_back'
+const mostBack = 36
+
+/** What of them a question leaves. */
+const backs = ({ where }: SemanticQuery): string[] =>
+  Array.from({ length: mostBack }, (_, at) => String(at + 1)).filter((back) =>
+    where
+      .filter(({ dimension }) => dimension === monthsBack)
+      .every(
+        ({ is = [back], is_not = [], at_least = 1, at_most = mostBack }) =>
+          is.includes(back) && !is_not.includes(back) && Number(back) >= Number(at_least) && Number(back) <= Number(at_most),
+      ),
+  )
+
 /** A part of a whole is made of the cells of all that the whole holds, whichever of them is asked for. */
-const cellsOf = ({ query, subject, metrics, defaults }: Plan): CellFilter[] => [
+const cellsOf = ({ query, subject, metrics, by, defaults }: Plan): CellFilter[] => [
+  ...by.flatMap(({ name }) => (name === monthsBack ? [{ column: name, isNot: false, values: backs(query) }] : [])),
   ...query.where.flatMap(({ dimension, is, is_not }): CellFilter[] => {
     const one = subject.dimensions.get(dimension)
     const column = one?.column ?? dimension
+    if (dimension === monthsBack && one !== undefined && by.includes(one)) return []
     if (metrics.some(({ wholeOf }) => wholeOf.includes(one?.of ?? dimension))) return []
     return [
       ...(is === undefined ? [] : [{ column, isNot: false, values: is }]),

@@ -17,12 +17,11 @@ const filtered = (conditions: readonly (string | null)[]): string => {
 }
 
 /** SQL that holds where a row has what the metric is made of. */
-export const measureOf = ({ formula }: Metric, subject: Pick<Subject, 'metrics'>): string => {
+export const measureOf = ({ formula, known }: Metric, subject: Pick<Subject, 'metrics'>): string => {
   if (formula.kind === 'ratio' || formula.kind === 'derived')
     return measuresOf(formula.kind === 'ratio' ? [formula.of, formula.to] : formula.parts, subject)
-  return formula.kind === 'mean'
-    ? `(${formula.of}) is not null and (${formula.weight}) is not null`
-    : `(${formula.of}) is not null`
+  const parts = [`(${formula.of}) is not null`, ...(formula.kind === 'mean' ? [`(${formula.weight}) is not null`] : [])]
+  return [...parts, ...(known === null ? [] : [`(${known})`])].join(' and ')
 }
 
 /** SQL that holds where a row has what all of these metrics are made of. */

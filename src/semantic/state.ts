@@ -52,11 +52,14 @@ export const stateOf = async (
   const absent =
     parts.length === 0 ? [] : [...new Set(spans.flatMap(monthsIn))].filter((month) => !months.some(([there]) => there === month))
   const former = await monthsShown(reading, facts, absent)
-  const not_final = months.flatMap(([month, , , isFinal]) => (isFinal === false ? [month] : []))
   const incomplete = months.filter(([, expected, found]) => found < expected)
   const asked = { parts, spans, cells }
   const missing = incomplete.length === 0 ? [] : await cellsIn(reading, 'bi.coverage', 'reason', asked, sql` and not has_data`)
   const cut = await cellsIn(reading, 'bi.cut_units', 'top', asked)
+  const capped = cut.length === 0 ? [] : await cellsIn(reading, 'bi.cut_units', 'top', asked, sql` and is_capped`)
+  const not_final = months
+    .filter(([month, , , isFinal]) => isFinal === false || capped.some(([period]) => period.startsWith(month)))
+    .map(([month]) => month)
   return {
     /** Whether every month is behind the look-back, so that no change is expected; null: not known. */
     is_final: months.length === 0 || facts === undefined ? null : not_final.length === 0,

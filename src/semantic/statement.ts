@@ -267,7 +267,7 @@ export const comparedRows = (plan: Plan, sides: Sides): AnswerRows => {
 const sidesCounted = (now: Sql, before: Sql): Sql =>
   sql`select count(*) filter (where ${now} and ${before}), count(*) filter (where ${before} and not ${now}), count(*) filter (where ${now} and not ${before})`
 
-/** Of several metrics for the one that is compared over the fewest. */
+/** Of several metrics, or values that are never added up, for the one that is compared over the fewest. */
 const fewest = (counts: readonly Sql[]): Sql => sql`${sql.join(counts, sql` union all `)} order by 1 limit 1`
 
 /** One row: cells whose figure both periods have, only the earlier one, only the later one. */
@@ -278,8 +278,10 @@ export const comparedCells = (plan: Plan, sides: Sides): Sql => {
 
 /** The same of figures whose rows have both periods (`against`); null: none of them is. */
 export const comparedPairs = (plan: Plan): Sql | null => {
-  const { subject, metrics, span } = plan
-  const from = sql`from ${viewOf(plan)} as facts${entityJoins(plan)}${whereAll([...spanConditions(subject, span), ...conditionsOn(plan)])}`
+  const { subject, metrics, span, by } = plan
+  const apart = by.filter(({ overlap }) => overlap.kind === 'one').map(columnOf)
+  const groups = apart.length === 0 ? sql`` : sql` group by ${sql.join(apart, comma)}`
+  const from = sql`from ${viewOf(plan)} as facts${entityJoins(plan)}${whereAll([...spanConditions(subject, span), ...conditionsOn(plan)])}${groups}`
   const counts = metrics.flatMap(({ formula }) => {
     const pair = againstOf(formula)
     if (pair === null) return []

@@ -24,11 +24,11 @@ export SUPERSET_SECRET_KEY
   superset fab create-admin --username admin --firstname Test --lastname Test --email test@localhost.localdomain --password "$password"
   superset init
 } > "$home/setup.log" 2>&1 || { tail -20 "$home/setup.log" >&2; exit 1; }
-gunicorn --bind "127.0.0.1:$port" --workers 1 --worker-class gthread --threads 4 --timeout 120 --keep-alive 600 "superset.app:create_app()" > "$home/server.log" 2>&1 &
+gunicorn --bind "127.0.0.1:$port" --workers 2 --worker-class gthread --threads 4 --timeout 120 --keep-alive 600 "superset.app:create_app()" > "$home/server.log" 2>&1 &
 server=$!
 trap 'kill "$server"' EXIT
 for _ in $(seq 120); do
   if curl -fsS -m 2 "http://127.0.0.1:$port/health" > /dev/null 2>&1; then break; fi
   sleep 1
 done
-MILLRACE_SUPERSET_BIN="$home/venv/bin" MILLRACE_SUPERSET_URL="http://127.0.0.1:$port" MILLRACE_SUPERSET_PASSWORD="$password" npx vitest run --project long test/e2e/analysts.test.ts
+MILLRACE_SUPERSET_BIN="$home/venv/bin" MILLRACE_SUPERSET_URL="http://127.0.0.1:$port" MILLRACE_SUPERSET_PASSWORD="$password" npx vitest run --project long test/e2e/analysts.test.ts "$@"

@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { demoSettings } from '../../src/cli/demo.ts'
+import { demoSettings, nextLines } from '../../src/cli/demo.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type CommandResult, pipelinesOfRepository } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -127,6 +127,11 @@ test('init --countries fills the lists of every pipeline that runs for countries
       false,
     ])
   }
+})
+
+test('a demo that is kept does not say that it can be kept', () => {
+  expect(nextLines('', false).join('\n')).toMatch('demo --keep')
+  expect(nextLines('', true).join('\n')).not.toMatch('demo --keep')
 })
 
 test('the demo has a home of its own, unless another one is named', () => {

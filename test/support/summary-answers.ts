@@ -47,41 +47,35 @@ const line = (cells: readonly Cell[], isRatio = false): [string, number][] => {
   }
 }
 
-const signed = (share: number): string => `${share < 0 ? '-' : '+'}${Math.abs(share * 100).toFixed(1)} %`
-
-/** Month, change on last year, and over what the month before is compared. */
-const compared = (cells: readonly Cell[]): [string, string, string] => {
+/** Each with its figure of the newest month, how it changed over what the month before has, too, and last year's; and over how many domains. */
+const moved = (
+  cells: readonly Cell[],
+  nameOf: (cell: Cell) => string,
+): (readonly [string, Figure, Figure, Figure, Figure, string])[] => {
   const newest = newestOf(cells)
-  const of = (month: string): Cell[] => cells.filter((one) => one.month === month)
-  const growth = growthOf(pairsOf(cells, newest, 12), false)
-  const domains = (some: readonly Cell[]): number => new Set(some.map(({ domain }) => domain)).size
-  const there = domains([newest, minus(newest, 1), minus(newest, 12)].flatMap(of))
-  const slices = (month: string): Set<string> => new Set(of(month).map(({ slice }) => slice))
-  const [now, before] = [slices(newest), slices(minus(newest, 1))]
-  const [gone, come] = [before.difference(now).size, now.difference(before).size]
-  return [
-    newest,
-    `${growth === null ? 'nothing to compare with' : `${signed(growth - 1)} on`} the same month last year`,
-    `${domains(pairsOf(cells, newest, 1).map(({ now: one }) => one))} of ${there} domains compared${gone + come > 0 ? `; rows only before: ${gone}, only now: ${come}` : ''}`,
-  ]
-}
-
-/** Each with its figure of the newest month, and how it changed over what the month before has, too. */
-const moved = (cells: readonly Cell[], nameOf: (cell: Cell) => string): (readonly [string, Figure, Figure, Figure])[] => {
-  const newest = newestOf(cells)
-  const near = cells.filter(({ month }) => month === newest || month === minus(newest, 1))
+  const near = cells.filter(({ month }) => [newest, minus(newest, 1), minus(newest, 12)].includes(month))
   return [...new Set(near.map(nameOf))].map((name) => {
-    const own = known(near.filter((one) => nameOf(one) === name))
-    const now = own.filter(({ month }) => month === newest)
+    const own = near.filter((one) => nameOf(one) === name)
+    const now = known(own).filter(({ month }) => month === newest)
     const pairs = pairsOf(own, newest, 1)
-    const change = total(pairs.map(({ now: one, then }) => (one.part ?? 0) - (then.part ?? 0)))
+    const [growth, year] = [growthOf(pairs, false), growthOf(pairsOf(own, newest, 12), false)]
     return [
       name,
       now.length === 0 ? null : total(now.map(({ part }) => part)),
-      pairs.length === 0 ? null : change,
-      pairs.length === 0 ? null : change / total(pairs.map(({ then }) => then.part)),
+      pairs.length === 0 ? null : total(pairs.map(({ now: one, then }) => (one.part ?? 0) - (then.part ?? 0))),
+      growth === null ? null : growth - 1,
+      year === null ? null : year - 1,
+      overHowMany(own, newest),
     ] as const
   })
+}
+
+const overHowMany = (cells: readonly Cell[], newest: string): string => {
+  const domains = (some: readonly Cell[]): number => new Set(some.map(({ domain }) => domain)).size
+  const slices = (month: string): Set<string> => new Set(cells.filter((one) => one.month === month).map(({ slice }) => slice))
+  const [now, before] = [slices(newest), slices(minus(newest, 1))]
+  const [gone, come] = [before.difference(now).size, now.difference(before).size]
+  return `${domains(pairsOf(cells, newest, 1).map(({ now: one }) => one))} of ${domains(cells)}${gone + come > 0 ? `; only before: ${gone}, only now: ${come}` : ''}`
 }
 
 /** By chart. @param now everything as the service has it in the end */
@@ -112,9 +106,6 @@ export const summaryAnswers = (now: Facts): Readonly<Record<string, readonly (re
     'Pages a visit': line(pages, true),
     Revenue: line(revenue),
     'Units sold': line(shop('units')),
-    'Clicks compared': [compared(clicks)],
-    'Visits compared': [compared(visits)],
-    'Revenue compared': [compared(revenue)],
     'Clicks won and lost': moved(clicks, ({ domain }) => domain),
     'Visits won and lost': moved(visits, ({ domain }) => domain),
     'Revenue won and lost': moved(revenue, ({ slice }) => slice.split('/')[1] ?? ''),

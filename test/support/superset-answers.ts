@@ -77,12 +77,18 @@ const trend = (rows: string, ratio = false): string => {
         from chain where exists (select from months where months.month < chain.month))
     select month::timestamp, value from chain`
 }
-const compared = (rows: string, all = rows): string =>
-  `select month, year, compared from (${tile(rows, { how: 'growth', value: whole, all })}) t (month, value, words, before, year, compared)`
 /** What has one of two months alone counts in no change. */
-const movers = (rows: string, key = 'domain'): string => `with f as (${rows}), newest as (select max(month) as month from f)
-  select ${key}, sum(a.n), sum(a.n - b.n), sum(a.n - b.n) / sum(b.n) filter (where a.n is not null) from (select domain, n from f, newest where f.month = newest.month) a
-    full join (select domain, n from f, newest where f.month = newest.month - interval '1 month') b using (domain) group by 1`
+const movers = (rows: string, key = 'domain'): string => {
+  const of = (back: string, there: string): string =>
+    `(select domain, n, true as ${there} from f, newest where f.month = newest.month - interval '${back}')`
+  const growth = (then: string): string => `sum(a.n - ${then}.n) / sum(${then}.n) filter (where a.n is not null)`
+  const [gone, come] = ['count(*) filter (where before and now is null)', 'count(*) filter (where now and before is null)']
+  const names = `count(distinct split_part(domain, '/', 1))`
+  return `with f as (${rows}), newest as (select max(month) as month from f)
+    select ${key}, sum(a.n), sum(a.n - b.n), ${growth('b')}, ${growth('c')}, ${names} filter (where a.n is not null and b.n is not null) || ' of ' || ${names}
+      || case when ${gone} + ${come} > 0 then '; only before: ' || ${gone} || ', only now: ' || ${come} else '' end
+    from ${of('0 months', 'now')} a full join ${of('1 month', 'before')} b using (domain) full join ${of('1 year', 'long_before')} c using (domain) group by 1`
+}
 const withoutName = ofKeywords(`sum(clicks) filter (where position('example' in replace(keyword, ' ', '')) = 0)`)
 
 /** By dashboard and chart; the columns in the chart's order. */
@@ -161,9 +167,6 @@ export const answers: Readonly<Record<string, Readonly<Record<string, string>>>>
     'Pages a visit': trend(ofTraffic('all_page_views', 'all_traffic_visits'), true),
     Revenue: trend(ofShops('revenue')),
     'Units sold': trend(ofShops('units_sold')),
-    'Clicks compared': compared(ofKeywords('sum(clicks)')),
-    'Visits compared': compared(ofTraffic('all_traffic_visits')),
-    'Revenue compared': compared(ofShops('revenue')),
     'Clicks won and lost': movers(ofKeywords('sum(clicks)')),
     'Visits won and lost': movers(ofTraffic('all_traffic_visits')),
     'Revenue won and lost': movers(ofShops('revenue'), `split_part(domain, '/', 2)`),

@@ -70,7 +70,7 @@ export const lookAtSummary = async (url: string, login: { user: string; password
       const started = performance.now()
       await page.goto(address)
       await page.waitForFunction(
-        `document.querySelectorAll('.slice_container').length === 12 && document.querySelector('.loading') === null`,
+        `document.querySelectorAll('.slice_container').length === 9 && document.querySelector('.loading') === null`,
         undefined,
         { timeout: 120_000 },
       )

@@ -257,6 +257,7 @@ const tableForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => {
     ...common,
     row_limit: chart.rows,
     page_length: 0,
+    ...(chart.hasTotal ? { show_totals: true } : {}),
     query_mode: 'aggregate',
     groupby: chart.by,
     metrics,
