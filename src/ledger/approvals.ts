@@ -116,18 +116,25 @@ export const countApproval = async (trx: Db, pipelineId: number): Promise<void> 
     from counted c where a.approval_id = c.approval_id`
 }
 
-/** Which held plans are dissolved: of one kind, or those that a range of windows touches. */
-export type Dissolved = { readonly kind: ApprovalKind } | { readonly from: IsoDate; readonly to: IsoDate }
+/** Which held plans are dissolved: of one kind, or what a range names, with the values it names by the place of their dimension (none: all). */
+export type Dissolved = { readonly kind: ApprovalKind } | NamedCells
+
+interface NamedCells {
+  readonly from: IsoDate
+  readonly to: IsoDate
+  readonly only: ReadonlyMap<number, readonly string[]>
+}
 
 /**
  * Takes back what waits for approval, to be planned anew: at most a step's worth, under the pipeline's lock; how many jobs. Of a report that a range
- * touches, the months outside it go on waiting.
+ * touches, the months and values outside it go on waiting.
  */
 export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved): Promise<number> => {
   const touched =
     'kind' in which
       ? sql`exists (select from etl.approvals a where a.approval_id = j.approval_id and a.kind = ${which.kind})`
-      : sql`j.window_from < ${which.to}::date and j.window_to > ${which.from}::date`
+      : sql`j.window_from < ${which.to}::date and j.window_to > ${which.from}::date
+          and exists (select from etl.slices s where s.slice_id = any(j.slice_ids) and ${notNamed(which)} is null)`
   const picked = sql`select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'held' and j.guard = 'needs approval'
     and j.ask_number is null and ${touched} order by j.job_id limit 1000 for update`
   if ('from' in which) await keepOutside(trx, picked, which)
@@ -136,21 +143,41 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
   return rows.length
 }
 
-/** Months before and after the range as reports of their own, each at its share of the price. What is held has no answer, and none on its way. @param picked held jobs that the range touches */
-const keepOutside = async (trx: Db, picked: RawBuilder<unknown>, { from, to }: { from: IsoDate; to: IsoDate }): Promise<void> => {
+/** Of slice `s` the first dimension whose value is not named; NULL: all are. */
+const notNamed = ({ only }: NamedCells): RawBuilder<number | null> =>
+  sql`(case when false then 0 ${sql.join(
+    [...only].map(
+      ([place, values]) => sql`when s."values"[${sql.lit(place + 1)}] <> all(${[...values]}::text[]) then ${sql.lit(place)}`,
+    ),
+    sql` `,
+  )} end)`
+
+/**
+ * Months before and after the range, and values that it does not name, as reports of their own, each at its share of the price. What is held has no answer, and
+ * none on its way. @param picked held jobs that the range touches
+ */
+const keepOutside = async (trx: Db, picked: RawBuilder<unknown>, which: NamedCells): Promise<void> => {
+  const { from, to } = which
   await query(trx)`
     with whole as (select j.* from etl.jobs j where j.job_id in (${picked})), outside as (
-      select w.*, p.first, p.after, (select count(*) from etl.units u where u.job_id = w.job_id and u.window_from >= p.first and u.window_from < p.after) as part
+      select w.job_id, p.first, p.after, w.slice_ids as ids
       from whole w cross join lateral (values (w.window_from, ${from}::date), (${to}::date, w.window_to)) p(first, after) where p.first < p.after
+      union all
+      -- Those of one dimension together: a report holds every combination of its values.
+      select w.job_id, greatest(w.window_from, ${from}::date), least(w.window_to, ${to}::date), array_agg(s.slice_id order by s.slice_id)
+      from whole w join etl.slices s on s.slice_id = any(w.slice_ids) where ${notNamed(which)} is not null group by w.job_id, 2, 3, ${notNamed(which)}
+    ), parts as (
+      select o.*, (select count(*) from etl.units u where u.job_id = o.job_id and u.window_from >= o.first and u.window_from < o.after
+        and u.slice_id = any(o.ids)) as part from outside o
     ), kept as (
       insert into etl.jobs (pipeline_id, kind, reason, wanted_by, guard, state, window_from, window_to, slice_ids, cells, forced, run_id, former_job_id,
         approval_id, account, estimated_quota, error_code, error_message)
-      select pipeline_id, kind, reason, wanted_by, guard, state, first, after, slice_ids, part, forced, run_id, former_job_id,
-        approval_id, account, estimated_quota * part / cells, error_code, error_message
-      from outside where part > 0 order by job_id, first returning job_id, window_from, window_to, slice_ids
+      select w.pipeline_id, w.kind, w.reason, w.wanted_by, w.guard, w.state, p.first, p.after, p.ids, p.part, w.forced, w.run_id, w.former_job_id,
+        w.approval_id, w.account, w.estimated_quota * p.part / w.cells, w.error_code, w.error_message
+      from parts p join whole w using (job_id) where p.part > 0 order by p.job_id, p.first returning job_id, window_from, window_to, slice_ids
     )
-    update etl.units u set job_id = k.job_id from whole w join kept k on k.slice_ids = w.slice_ids
-    where u.job_id = w.job_id and u.window_from >= k.window_from and u.window_from < k.window_to`
+    update etl.units u set job_id = k.job_id from whole w join kept k on k.slice_ids <@ w.slice_ids
+    where u.job_id = w.job_id and u.window_from >= k.window_from and u.window_from < k.window_to and u.slice_id = any(k.slice_ids)`
 }
 
 /**

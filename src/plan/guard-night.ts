@@ -48,10 +48,13 @@ const digestOf = ({ definition, pipeline, limits }: PlanContext): string =>
 
 /** What was held is planned anew where lists, limits or the guard have changed, or a person names its months; what was approved loses values that left. */
 export const dissolveStale = async (context: PlanContext): Promise<void> => {
-  const { locked, frame, scope, windows } = context
+  const { locked, frame, scope, windows, cells } = context
   const { pipelineId } = frame
   const [first, last] = [windows[0], windows.at(-1)]
-  const range = scope.mode === 'range' && first !== undefined && last !== undefined ? { from: first.from, to: last.to } : null
+  const range =
+    scope.mode === 'range' && first !== undefined && last !== undefined
+      ? { from: first.from, to: last.to, only: cells.only }
+      : null
   for (let gone = 1; gone > 0; )
     gone = await locked(async (trx) => {
       if (range !== null) return dissolveHeld(trx, pipelineId, range)

@@ -580,6 +580,23 @@ describe('a range that a person names', () => {
     expect(rows).toEqual([{ cells: 44, units: 44 }])
   })
 
+  test('leaves the other values of a held report waiting where it names some, and a night keeps them', async () => {
+    const planning = planningOf(domains(4))
+    await bought(planning, (await plan(db, planning, due)).runId)
+    const only = new Map([['domain', ['d1.com', 'd2.com']]])
+    const { runId } = await plan(db, planning, { ...range(months.middle, months.middle), only })
+    expect(await unitsOf(planning)).toBe(44)
+    const held = (await plans(planning)).filter((line) => line.includes('held'))
+    expect(held).toEqual(['42 older month: held, needs approval'])
+    expect(await waiting(planning)).toMatchObject([{ units: 42, credits: 126, reasons: { 'older month': 42 } }])
+    await plan(db, planning, { ...range(months.middle, months.middle), only: new Map([['domain', ['d1.com']]]) })
+    expect(await waiting(planning)).toMatchObject([{ units: 42, credits: 126 }])
+    await bought(planning, runId)
+    expect(await plan(db, planning, due)).toMatchObject({ units: 0, held: 42 })
+    await approve(db.database.kysely, [planning.definition.pipeline], 'ada')
+    expect(await plan(db, planning, due)).toMatchObject({ units: 42, held: 0 })
+  })
+
   test('waits where it is dearer than the figure in the definition, and a night leaves it as it is', async () => {
     const planning = planningOf(domains(4), { guard: { creditsPerNight: 100, factor: 2 } })
     await plan(db, planning, whole)
