@@ -1,20 +1,15 @@
 // The roles of a warehouse apart: who changes its shape, who loads it, who reads it; as SQL that a superuser runs.
 
-export interface RoleNames {
-  readonly owner: string
-  readonly loader: string
-  readonly reader: string
-}
-
-/** As `millrace roles` writes them; docs/security.md. */
-export const roleNames: RoleNames = { owner: 'millrace_owner', loader: 'millrace_loader', reader: 'bi_reader' }
+/** docs/security.md. */
+const names = { owner: 'millrace_owner', loader: 'millrace_loader', reader: 'bi_reader' }
+const { owner, loader, reader } = names
 
 /**
  * Session settings by role. A role's settings are not inherited by the logins that are its members, so each login gets them too, unless it has its own.
  * A reader may take part of a minute and must not hold back cleaning; a change of the warehouse's shape must not queue readers behind it for long; a
  * loader waits for another load, but never for ever.
  */
-export const sessionLimits: Readonly<Record<keyof RoleNames, Readonly<Record<string, string>>>> = {
+export const sessionLimits: Readonly<Record<keyof typeof names, Readonly<Record<string, string>>>> = {
   owner: { lock_timeout: '2min', idle_in_transaction_session_timeout: '15min' },
   loader: { lock_timeout: '15min', idle_in_transaction_session_timeout: '15min' },
   reader: {
@@ -27,7 +22,7 @@ export const sessionLimits: Readonly<Record<keyof RoleNames, Readonly<Record<str
   },
 }
 
-const limitSessions = (names: RoleNames): string[] => {
+const limitSessions = (): string[] => {
   const all = (['owner', 'loader', 'reader'] as const).flatMap((word) =>
     Object.entries(sessionLimits[word]).map(([name, value]) => ({ role: names[word], name, value })),
   )
@@ -38,7 +33,7 @@ const limitSessions = (names: RoleNames): string[] => {
     `do $$ declare one record; begin
   for one in select r.rolname as login, l.name, l.value from (values ${values}) as l (role, name, value)
     join pg_roles g on g.rolname = l.role join pg_auth_members m on m.roleid = g.oid join pg_roles r on r.oid = m.member
-    where r.rolcanlogin and not r.rolsuper and (l.role <> '${names.reader}' or not pg_has_role(r.oid, '${names.loader}', 'member'))
+    where r.rolcanlogin and not r.rolsuper and (l.role <> '${reader}' or not pg_has_role(r.oid, '${loader}', 'member'))
       and not exists (select 1 from unnest(r.rolconfig) as s (setting) where split_part(s.setting, '=', 1) = l.name)
   loop execute format('alter role %I set %s = %L', one.login, one.name, one.value); end loop; end $$;`,
   ]
@@ -59,9 +54,9 @@ const tables = "'r', 'p', 'v'"
 
 /**
  * Idempotent, in one transaction; needs a warehouse that was migrated. The loader owns the tables of `data`, since PostgreSQL lets only an owner attach
- * a month; the owner is its member, so that views of the owner read them. Names go into the text unquoted: lower-case letters and _ only.
+ * a month; the owner is its member, so that views of the owner read them.
  */
-export const rolesSql = ({ owner, loader, reader }: RoleNames = roleNames): string =>
+export const rolesSql = (): string =>
   [
     '-- Run as a superuser after `millrace migrate`, and again after each migration that adds a table. Running it twice changes nothing.',
     'begin;',
@@ -69,7 +64,7 @@ export const rolesSql = ({ owner, loader, reader }: RoleNames = roleNames): stri
     `grant ${loader} to ${owner};`,
     '-- Lists that definitions read by a query are read as a reader (for_each: query).',
     `grant ${reader} to ${loader};`,
-    ...limitSessions({ owner, loader, reader }),
+    ...limitSessions(),
     `do $$ begin execute format('grant connect, create, temporary on database %I to ${owner}', current_database());`,
     `  execute format('grant connect, temporary on database %I to ${loader}', current_database());`,
     `  execute format('grant connect on database %I to ${reader}', current_database()); end $$;`,

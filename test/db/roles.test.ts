@@ -25,6 +25,12 @@ import { createTestDatabase, dropRole, type TestDatabase } from '../support/post
 import { servePage } from '../support/status-page.ts'
 
 const names = { owner: `owner_${process.pid}`, loader: `loader_${process.pid}`, reader: `reader_${process.pid}` }
+/** What `millrace roles` prints, for roles of this file alone: a role belongs to the whole server. */
+const ownRolesSql = (): string =>
+  rolesSql()
+    .replaceAll('millrace_owner', names.owner)
+    .replaceAll('millrace_loader', names.loader)
+    .replaceAll('bi_reader', names.reader)
 let db: TestDatabase
 let definitions: readonly Definition[]
 
@@ -46,7 +52,7 @@ beforeAll(async () => {
   await publish(db.database, definitions, await loadMarts([]))
   // As in a database that came from PostgreSQL 14.
   await db.database.pool.query('grant create on schema public to public')
-  await db.database.pool.query(rolesSql(names))
+  await db.database.pool.query(ownRolesSql())
 })
 afterAll(async () => {
   await db.drop()
@@ -113,7 +119,7 @@ test('making the roles again changes nothing', async () => {
     (await db.database.pool.query(`select relname, relowner, relacl::text from pg_class where relnamespace in
       ('etl'::regnamespace, 'data'::regnamespace, 'bi'::regnamespace) order by oid`)).rows // biome-ignore format: one look
   const before = await rights()
-  await db.database.pool.query(rolesSql(names))
+  await db.database.pool.query(ownRolesSql())
   expect(await rights()).toEqual(before)
 })
 
@@ -333,7 +339,7 @@ describe('the limits of a session', () => {
     }
     await db.database.pool.query(`alter role ${login('own')} set statement_timeout = '10min'`)
     await db.database.pool.query(`grant connect on database ${new URL(db.url).pathname.slice(1)} to ${login('stranger')}`)
-    await db.database.pool.query(rolesSql(names))
+    await db.database.pool.query(ownRolesSql())
   })
   afterAll(async () => {
     await db.database.pool.query(`drop owned by ${login('stranger')}`)
