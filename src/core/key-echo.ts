@@ -60,13 +60,16 @@ const spelled = (byte: string): string => {
 
 const hexOf = (byte: string): string => byte.charCodeAt(0).toString(16).padStart(2, '0')
 
+/** A character for each byte. */
+export const latin1Of = ({ buffer, byteOffset, length }: Uint8Array): string =>
+  Buffer.from(buffer, byteOffset, length).toString('latin1')
+
 /**
- * Every echo in order, the longest where one key holds another. Bytes up to `ready` hold no other one, whatever comes behind them. @param isEnd no more bytes
- * come: what only begins one is none
+ * Every echo in order, the longest where one key holds another. Bytes up to `ready` hold no other one, whatever comes behind them. @param text bytes as latin1
+ * @param isEnd no more bytes come: what only begins one is none
  */
-export const echoesIn = (bytes: Uint8Array, isEnd: boolean) => {
-  const decided = isEnd ? bytes.length : Math.max(0, bytes.length - reach)
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+export const echoesIn = (text: string, isEnd: boolean) => {
+  const decided = isEnd ? text.length : Math.max(0, text.length - reach)
   const found: { at: number; end: number }[] = []
   beginnings.lastIndex = 0
   for (let next = beginnings.exec(text); next !== null && next.index < decided; next = beginnings.exec(text)) {

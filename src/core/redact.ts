@@ -1,6 +1,6 @@
 // Secrets that cannot be printed by accident, and the last net under every sink: text with known secrets taken out.
 import { inspect } from 'node:util'
-import { echoesIn, forgetKeys, hasKeys, watchKey } from './key-echo.ts'
+import { echoesIn, forgetKeys, hasKeys, latin1Of, watchKey } from './key-echo.ts'
 
 const marker = '[secret]'
 
@@ -98,7 +98,7 @@ export const holdsKey = (text: string): boolean => {
 
 /** The same bytes where no service's key is in them. */
 export const withoutKeys = (bytes: Uint8Array): Uint8Array => {
-  const { found } = echoesIn(bytes, true)
+  const { found } = echoesIn(latin1Of(bytes), true)
   if (found.length === 0) return bytes
   const parts = found.flatMap(({ at }, place) => [bytes.subarray(found[place - 1]?.end ?? 0, at), secretMarker])
   return Buffer.concat([...parts, bytes.subarray(found.at(-1)?.end)])

@@ -20,7 +20,7 @@ export interface LandingSink {
   abort(): Promise<void>
 }
 
-const pack = promisify(gzip)
+const packed = promisify(gzip)
 
 /** A short look back: of reports it finds as much in a sixth less time, since what it searches stays in the processor's cache. */
 const quick = { level: 1, windowBits: 12 } as const
@@ -30,28 +30,53 @@ const blockBytes = 512 * 1024
 /** Blocks that are packed side by side, or wait to be written, while more arrives. */
 const mostUnderWay = 2
 
-/** Packs blocks and writes them in their order. */
+/** Memory of blocks, for the next ones of any landing: what is made anew outside the heap makes V8 collect all garbage again and again. */
+const spare: Buffer[] = []
+const mostSpare = 8
+
+/** Packs bytes block by block and writes the blocks in their order. */
 const packInto = (sink: LandingSink) => {
   let length = 0
+  let filled = 0
+  let blocks = 0
+  let block: Buffer = Buffer.alloc(0)
   let last = Promise.resolve()
   const underWay: Promise<void>[] = []
-  const writeAfter = async (former: Promise<void>, packed: Promise<Uint8Array>): Promise<void> => {
-    const [bytes] = await Promise.all([packed, former])
-    await sink.write(bytes)
-    length += bytes.length
+  const pack = async (former: Promise<void>, whole: Buffer, bytes: number): Promise<void> => {
+    const packing = packed(whole.subarray(0, bytes), { ...quick, chunkSize: Math.max(1024, bytes >> 1) })
+    const [member] = await Promise.all([packing, former])
+    if (spare.length < mostSpare) spare.push(whole)
+    await sink.write(member)
+    length += member.length
+  }
+  const next = async (): Promise<void> => {
+    last = pack(last, block, filled)
+    last.catch(() => undefined)
+    blocks += 1
+    filled = 0
+    block = Buffer.alloc(0)
+    underWay.push(last)
+    if (underWay.length >= mostUnderWay) await underWay.shift()
   }
   return {
-    add: async (block: Uint8Array): Promise<void> => {
-      last = writeAfter(last, pack(block, { ...quick, chunkSize: Math.max(1024, block.length >> 1) }))
-      last.catch(() => undefined)
-      underWay.push(last)
-      if (underWay.length >= mostUnderWay) await underWay.shift()
+    add: async (bytes: Uint8Array): Promise<void> => {
+      for (let from = 0; from < bytes.length; ) {
+        if (block.length === 0) block = spare.pop() ?? Buffer.allocUnsafeSlow(blockBytes)
+        const part = bytes.subarray(from, from + block.length - filled)
+        block.set(part, filled)
+        filled += part.length
+        from += part.length
+        if (filled === block.length) await next()
+      }
     },
-    /** Length of all that was written, packed. */
+    /** Length of all that was added, packed; a part without bytes is a member, too. */
     written: async (): Promise<number> => {
+      if (filled > 0 || blocks === 0) await next()
       await last
       return length
     },
+    /** Until nothing is under way. */
+    idle: () => last.catch(() => undefined),
   }
 }
 
@@ -63,31 +88,21 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName): Landi
   let bytes = 0
   let offset = 0
   /** What is under way would write into a landing that is being taken away. */
-  let writing: Promise<unknown> = Promise.resolve()
+  let idle: () => Promise<unknown> = async () => undefined
 
   async function* landPart({ part, format, file, body }: Payload): AsyncGenerator<Uint8Array> {
     // The first part is all so far: its bytes are hashed once.
     const hash = parts.length === 0 ? total : createHash('sha256')
     const packing = packInto(sink)
-    let waiting: Uint8Array[] = []
-    let [rawLength, packedLength] = [0, 0]
-    const addWaiting = async (): Promise<void> => {
-      const added = packing.add(Buffer.concat(waiting))
-      waiting = []
-      packedLength = rawLength
-      writing = packing.written().catch(() => undefined)
-      await added
-    }
+    idle = packing.idle
+    let rawLength = 0
     for await (const chunk of body) {
       total.update(chunk)
       if (hash !== total) hash.update(chunk)
-      waiting.push(chunk)
       rawLength += chunk.length
-      if (rawLength - packedLength >= blockBytes) await addWaiting()
+      await packing.add(chunk)
       yield chunk
     }
-    // A part without bytes is a member, too.
-    if (waiting.length > 0 || rawLength === 0) await addWaiting()
     const length = await packing.written()
     const named = file === undefined ? {} : { file: file.name }
     const sha256 = hash.copy().digest('hex')
@@ -115,7 +130,7 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName): Landi
       return manifest
     },
     abort: async () => {
-      await writing
+      await idle()
       await sink.abort()
     },
   }

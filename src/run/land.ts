@@ -11,7 +11,7 @@ import type { JobWork } from './job-work.ts'
 import type { OpenContext } from './source-context.ts'
 import { questionOf } from './leave-receipts.ts'
 import type { Runtime } from './runtime.ts'
-import { echoesIn, hasKeys } from '../core/key-echo.ts'
+import { echoesIn, hasKeys, latin1Of } from '../core/key-echo.ts'
 import { redact, secretMarker } from '../core/redact.ts'
 import { inflated } from '../parse/inflate.ts'
 
@@ -165,21 +165,28 @@ export const maskedWords = (completeness: Completeness): Completeness => {
   }
 }
 
-/** A key may stand across two chunks: what could begin one waits for the next. */
+/** A key may stand across two chunks: what could begin one waits for the next. Chunks are not joined: memory outside the heap makes V8 collect all garbage again and again. */
 async function* maskedBody(body: AsyncIterable<Uint8Array>, found: () => void): AsyncGenerator<Uint8Array, void, void> {
   let held: Uint8Array = Buffer.alloc(0)
-  const passed = function* (bytes: Uint8Array, isEnd: boolean): Generator<Uint8Array> {
-    const echoes = echoesIn(bytes, isEnd)
+  const passed = function* (chunk: Uint8Array, isEnd: boolean): Generator<Uint8Array> {
+    const seam = held.length
+    const between = (from: number, to: number): Uint8Array[] =>
+      [held.subarray(from, Math.min(to, seam)), chunk.subarray(Math.max(0, from - seam), Math.max(0, to - seam))].filter(
+        ({ length }) => length > 0,
+      )
+    const text = latin1Of(held) + latin1Of(chunk)
+    const echoes = echoesIn(text, isEnd)
     let from = 0
     for (const { at, end } of echoes.found) {
       found()
-      if (at > from) yield bytes.subarray(from, at)
+      yield* between(from, at)
       yield secretMarker
       from = end
     }
-    if (echoes.ready > from) yield bytes.subarray(from, echoes.ready)
-    held = bytes.subarray(echoes.ready)
+    yield* between(from, echoes.ready)
+    const [first = Buffer.alloc(0), ...more] = between(echoes.ready, text.length)
+    held = more.length === 0 ? first : Buffer.concat([first, ...more])
   }
-  for await (const chunk of body) yield* passed(held.length === 0 ? chunk : Buffer.concat([held, chunk]), false)
-  yield* passed(held, true)
+  for await (const chunk of body) yield* passed(chunk, false)
+  yield* passed(Buffer.alloc(0), true)
 }
