@@ -330,7 +330,7 @@ const formulaProblems = async (db: Db, subject: Subject): Promise<Problem[]> => 
   const problems: Problem[] = []
   for (const metric of subject.metrics.values())
     try {
-      await sql`explain select ${sql.raw(formulaSql(metric, subject))} from ${sql.table(`bi.${subject.view}`)} as facts`.execute(
+      await sql`explain select ${sql.raw(`${formulaSql(metric, subject)}, bool_or(${metric.known ?? true})`)} from ${sql.table(`bi.${subject.view}`)} as facts`.execute(
         db,
       )
     } catch (error) {

@@ -210,6 +210,24 @@ test('eleven things that are broken at once, each of another kind, are all named
     ).toHaveLength(1)
 })
 
+test('a formula, or a condition of a metric, that PostgreSQL refuses is named with its line', async () => {
+  expect((await millrace(['migrate'])).code).toBe(0)
+  mkdirSync(join(folder, 'semantic'))
+  writeFileSync(
+    join(folder, 'semantic', 'own.yaml'),
+    `subject: keywords
+metrics:
+  odd_clicks: { about: Odd clicks., sum: clickz, unit: clicks }
+  known_clicks: { about: Known clicks., sum: clicks, known: is_knwon, unit: clicks }
+`,
+  )
+  const wrong = said(await check()).filter((line) => /^error/.test(line))
+  expect(wrong).toEqual([
+    expect.stringMatching(/own\.yaml:3:3: odd_clicks: .*"clickz" does not exist.* Correct its formula\./),
+    expect.stringMatching(/own\.yaml:4:3: known_clicks: .*"is_knwon" does not exist.* Correct its formula\./),
+  ])
+})
+
 test('a definition that does not fit its migration is found before that is applied', async () => {
   const empty = await createTestDatabase({ empty: true })
   try {
