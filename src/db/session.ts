@@ -82,7 +82,8 @@ const lockRow = (adapter: DialectAdapter): DialectAdapter =>
 /**
  * Nothing of ours depends on settings of the server, the database, the login or the address. SQL is read and texts look alike everywhere; a name without a schema is PostgreSQL's own, never what
  * somebody put into `public`; a commit that was told is on disk. A process that sleeps inside a transaction, as on a suspended machine, loses it and its locks: else every other
- * command that needs them would wait as long as it sleeps.
+ * command that needs them would wait as long as it sleeps. So does one whose machine or
+ * network is gone: by the system's own settings the server notices that after two hours.
  */
 const ownSettings: readonly Setting[] = [
   ['TimeZone', 'UTC'],
@@ -98,6 +99,9 @@ const ownSettings: readonly Setting[] = [
   ['client_min_messages', 'warning'],
   ['jit', 'off'],
   ['idle_in_transaction_session_timeout', '60s'],
+  ['tcp_keepalives_idle', '30'],
+  ['tcp_keepalives_interval', '10'],
+  ['tcp_keepalives_count', '3'],
 ]
 
 /** What an address may set otherwise: its migrations may name tables without their schema. */

@@ -1,6 +1,7 @@
 // The pool's connections, each with the statement under way: one that waits for a lock is cancelled where its work is asked to stop, and one
 // without an answer fails. TCP keeps a dead connection open for many minutes.
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { Writable } from 'node:stream'
 import pg from 'pg'
 import { tellWait } from '../core/waiting.ts'
 import { sqlStateOf } from './database-error.ts'
@@ -41,6 +42,8 @@ export class WatchedClient extends pg.Client {
   busySince: number | null = null
   /** Of the statement under way. */
   signal: AbortSignal = never
+  /** The rows of the COPY under way. */
+  rows: Writable | null = null
   askedAt = 0
   lookAt = 0
   losses = 0
@@ -48,10 +51,16 @@ export class WatchedClient extends pg.Client {
   // What goes in and comes out is the driver's own, in all its forms.
   override query = ((...sent: readonly unknown[]): unknown => {
     this.signal = stops.getStore() ?? never
+    this.rows = sent[0] instanceof Writable ? sent[0] : null
     this.busySince = this.askedAt = performance.now()
     this.losses = 0
     return Reflect.apply(super.query, this, byName(sent))
   }) as pg.Client['query']
+
+  /** The server waits for rows that are still being parsed: all that were given have been sent. */
+  get owesRows(): boolean {
+    return this.rows !== null && !this.rows.writableEnded && !this.rows.destroyed && this.rows.writableLength === 0
+  }
 
   /** @param config `now`: where and as whom this session is opened, asked anew for each */
   constructor(config?: string | (pg.ClientConfig & { readonly now?: () => pg.ClientConfig })) {
@@ -75,23 +84,32 @@ interface Look {
 export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number, display: string) => {
   const clients = new Set<WatchedClient>()
   const line = openLine(config, Math.min(lineMs, silenceMs))
+  /** Sessions that were given up, and when: the server may not notice for hours, and keeps their locks until then. */
+  const lost = new Map<number, number>()
+  const count = (client: WatchedClient, loss: string | null): void => {
+    if (countLoss(client, silenceMs, loss)) lost.set(client.pid, performance.now())
+  }
   let looking = false
   let cancelledAt = Number.NEGATIVE_INFINITY
   const look = async (): Promise<void> => {
     if (looking) return
     const found = whoWaits(clients, silenceMs)
-    if (found.all.length === 0) return
+    if (found.all.length === 0 && lost.size === 0) return
     looking = true
     try {
       const mayWaitMs = performance.now() - cancelledAt < soonMs ? nextGraceMs : graceMs
+      for (const [pid, at] of lost) {
+        await line.terminate(pid, performance.now() - at)
+        lost.delete(pid)
+      }
       const sessions = await line.ask(found, mayWaitMs)
       if ([...sessions.values()].some(({ cancelled }) => cancelled)) cancelledAt = performance.now()
-      for (const client of found.silent) countLoss(client, silenceMs, lossOf(sessions.get(client.pid)))
+      for (const client of found.silent) count(client, lossOf(client, sessions.get(client.pid)))
       for (const client of found.slow) tellSlow(client, display, whyOf(sessions.get(client.pid)))
     } catch (error) {
       // Too many connections, or no right to connect any more: the server is there.
       const isThere = /^(53|28)/.test(sqlStateOf(error))
-      for (const client of found.silent) countLoss(client, silenceMs, isThere ? null : 'a new connection is not answered either')
+      for (const client of found.silent) count(client, isThere ? null : 'a new connection is not answered either')
       for (const client of found.slow) tellSlow(client, display, 'a new connection is not answered either')
     } finally {
       looking = false
@@ -123,9 +141,9 @@ const whoWaits = (clients: ReadonlySet<WatchedClient>, silenceMs: number): Look 
 type SessionRow = Numbers<'pid'> & Flags<'works' | 'locked' | 'ours' | 'cancelled'>
 
 /** Why no answer will come; null where one may. */
-const lossOf = (session: SessionRow | undefined): string | null => {
+const lossOf = ({ owesRows }: WatchedClient, session: SessionRow | undefined): string | null => {
   if (session === undefined) return 'its session is gone'
-  return session.works ? null : 'the server waits for us: what was sent has been lost'
+  return session.works || owesRows ? null : 'the server waits for us: what was sent has been lost'
 }
 
 /** For people; null: it waits for us, as a COPY does. */
@@ -144,22 +162,25 @@ const tellSlow = ({ busySince }: WatchedClient, display: string, why: string | n
   tellWait(`database ${display}`, `The database ${display} has not answered for ${Math.round(ms / 1_000)} s: ${why}.`)
 }
 
-/** Ends the connection, seen twice: an answer may have been on its way while we asked. */
-const countLoss = (client: WatchedClient, silenceMs: number, loss: string | null): void => {
+/** Ends the connection, seen twice: an answer may have been on its way while we asked. Returns whether it was ended. */
+const countLoss = (client: WatchedClient, silenceMs: number, loss: string | null): boolean => {
   client.askedAt = performance.now()
   client.losses = loss === null ? 0 : client.losses + 1
-  if (client.losses < 2 || client.busySince === null) return
+  if (client.losses < 2 || client.busySince === null) return false
   const seconds = Math.round(Math.max(silenceMs, performance.now() - client.busySince) / 1000)
   const message = `no answer for ${seconds} seconds (MILLRACE_DATABASE_SILENCE), and ${loss}`
   client.connection.stream.destroy(Object.assign(new Error(message), { code: 'ETIMEDOUT' }))
+  return true
 }
 
-/** A COPY may wait for us: for rows that are still being parsed. */
-const askSessions = `select pid, state = 'active' and wait_event is distinct from 'ClientRead' or query ilike 'copy %' as works,
+const askSessions = `select pid, state = 'active' and wait_event is distinct from 'ClientRead' as works,
     coalesce(wait_event_type = 'Lock', false) as locked, coalesce(wait_event = 'ClientRead', false) as ours,
     case when pid = any($2::integer[]) and state = 'active' and wait_event_type = 'Lock' and clock_timestamp() - query_start > $3 * interval '1 ms'
       then pg_cancel_backend(pid) else false end as cancelled
   from pg_stat_activity where pid = any($1::integer[])`
+
+const terminateSession = `select pg_terminate_backend(pid) from pg_stat_activity
+  where pid = $1 and backend_start < clock_timestamp() - $2 * interval '1 ms'`
 
 /** A pool of one: a connection that failed is replaced by the next look, and none is kept where nothing waits. */
 const openLine = (now: () => pg.ClientConfig, limitMs: number) => {
@@ -172,6 +193,8 @@ const openLine = (now: () => pg.ClientConfig, limitMs: number) => {
       const { rows } = await pool.query<SessionRow>(askSessions, asked)
       return new Map(rows.map((row) => [row.pid, row]))
     },
+    /** @param lostMs since when it is given up: what began later with the same number is somebody else's */
+    terminate: (pid: number, lostMs: number) => pool.query(terminateSession, [pid, lostMs]),
     close: () => pool.end().catch(() => undefined),
   }
 }

@@ -63,6 +63,33 @@ describe('a statement', () => {
   })
 })
 
+test.each(['ends', 'has much to send'])(
+  'a COPY whose connection falls silent while it %s fails, and its session is ended',
+  async (when) => {
+    const table = `lost_${when.replaceAll(' ', '_')}`
+    await db.database.pool.query(`create table public.${table} (a text)`)
+    const sessions = async (): Promise<number> =>
+      (await db.database.pool.query('select from pg_stat_activity where query ilike $1', [`copy public.${table} %`])).rows.length
+    const client = await database.pool.connect()
+    client.on('error', () => undefined)
+    await client.query('begin')
+    const copy = copyInto(client, `copy public.${table} from stdin`)
+    const failure = once(copy, 'error').then(([error]) => error)
+    await new Promise((resolve) => copy.write('one\n', resolve))
+    expect(await sessions()).toBe(1)
+    proxy.silenceOpen()
+    if (when === 'ends') copy.end('two\n')
+    else for (let more = 0; more < 64; more += 1) copy.write(`${'x'.repeat(1_000_000)}\n`)
+    expect(databaseError(await failure, 'here')).toMatchObject({
+      code: 'DATABASE_UNREACHABLE',
+      message: expect.stringContaining('the server waits for us'),
+    })
+    client.release(true)
+    // The server would not notice for hours that nobody is there, and keep every lock.
+    await expect.poll(sessions, { timeout: 10_000 }).toBe(0)
+  },
+)
+
 test('a COPY whose source is slow is left alone', async () => {
   const client = await database.pool.connect()
   await client.query('create temp table slow (a text)')
@@ -73,4 +100,11 @@ test('a COPY whose source is slow is left alone', async () => {
   await once(copy, 'finish')
   expect((await client.query('select count(*)::int as n from slow')).rows).toEqual([{ n: 2 }])
   client.release()
+})
+
+test('the server is asked to notice within a minute that a machine or network is gone', async () => {
+  const { rows } = await database.pool.query(
+    `select current_setting('tcp_keepalives_idle')::int + current_setting('tcp_keepalives_interval')::int * current_setting('tcp_keepalives_count')::int as seconds`,
+  )
+  expect(rows).toEqual([{ seconds: 60 }])
 })

@@ -89,10 +89,17 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
     pair.server.destroy()
     pairs.delete(pair)
   }
+  /** Neither side learns that the other has ended, and what is sent is not taken either. */
+  const silence = (pair: Pair): void => {
+    pair.silent = true
+    pair.client.pause()
+    pair.server.pause()
+  }
   const server: Server = createServer((client) => {
     const upstream = connect(Number(address.port), address.hostname)
     const pair: Pair = { client, server: upstream, silent, statements: '', held: null }
     pairs.add(pair)
+    if (silent) silence(pair)
     client.on('data', (chunk: Buffer) => toServer(pair, chunk))
     upstream.on('data', (chunk: Buffer) => pair.silent || client.write(chunk))
     for (const [one, other] of [
@@ -101,7 +108,7 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
     ] as const) {
       one.on('error', () => undefined)
       one.on('close', () => {
-        if (pair.silent && one === upstream) return
+        if (pair.silent) return
         other.destroy()
         pairs.delete(pair)
       })
@@ -112,7 +119,7 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
   const url = new URL(target)
   url.port = typeof bound === 'object' && bound !== null ? String(bound.port) : ''
   const silenceOpen = (): void => {
-    for (const pair of pairs) pair.silent = true
+    for (const pair of pairs) silence(pair)
   }
   const cut = (): void => {
     for (const pair of [...pairs]) end(pair)
