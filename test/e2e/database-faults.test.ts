@@ -104,6 +104,23 @@ describe('a backfill', () => {
     await expectWhole(here)
   })
 
+  test('whose network is gone for seconds, and has forgotten its connections when it comes back', async () => {
+    const here = await place('gone')
+    const proxy = await startTcpProxy(here.db.url)
+    const result = await here.run(proxy.url, async (running) => {
+      await begun(here.sandbox, running)
+      for (let outages = 0; running() && outages < 2; outages += 1) {
+        proxy.fallSilent()
+        await wait(4_000)
+        proxy.speak()
+        await wait(1_500)
+      }
+    })
+    expectClear(result)
+    await proxy.close()
+    await expectWhole(here)
+  })
+
   test('whose answers to COMMIT are lost: what happened is looked up', async () => {
     const here = await place('commit')
     const proxy = await startTcpProxy(here.db.url)
