@@ -32,7 +32,7 @@ export interface ColumnTypeEntry {
   readonly fitsIndex: boolean
   /** Whether a test can list its values: definition/data-tests.ts. */
   readonly isListable: boolean
-  /** A cell's text as PostgreSQL reads it: parse/cast.ts. */
+  /** A cell's text as PostgreSQL reads it: parse/parse-plan.ts. */
   readonly cast: Cast
   /** What of cells is copied as it stands, where its bytes are certain to be what the cast gives; null: nothing. parse/row-cells.ts. */
   readonly copiedAs: 'text' | 'whole' | 'numeric' | null
