@@ -1,11 +1,12 @@
 // The pool's connections, each with the statement under way: one that waits for a lock is cancelled where its work is asked to stop, and one
 // without an answer fails. TCP keeps a dead connection open for many minutes.
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { Writable } from 'node:stream'
+import { Socket } from 'node:net'
+import { Readable, Writable } from 'node:stream'
 import pg from 'pg'
 import { tellWait } from '../core/waiting.ts'
 import { sqlStateOf } from './database-error.ts'
-import { byName, type Flags, type Numbers } from './typed-row.ts'
+import { byName, type Flags, type Maybe, type Numbers, type Texts } from './typed-row.ts'
 
 const stops = new AsyncLocalStorage<AbortSignal>()
 
@@ -43,22 +44,25 @@ export class WatchedClient extends pg.Client {
   /** Of the statement under way. */
   signal: AbortSignal = never
   /** The rows of the COPY under way. */
-  rows: Writable | null = null
+  rows: Writable | Readable | null = null
   askedAt = 0
   lookAt = 0
   losses = 0
+  /** What had come and gone at the last look. */
+  moved = ''
 
   // What goes in and comes out is the driver's own, in all its forms.
   override query = ((...sent: readonly unknown[]): unknown => {
     this.signal = stops.getStore() ?? never
-    this.rows = sent[0] instanceof Writable ? sent[0] : null
+    this.rows = sent[0] instanceof Writable || sent[0] instanceof Readable ? sent[0] : null
     this.busySince = this.askedAt = performance.now()
     this.losses = 0
     return Reflect.apply(super.query, this, byName(sent))
   }) as pg.Client['query']
 
-  /** The server waits for rows that are still being parsed: all that were given have been sent. */
-  get owesRows(): boolean {
+  /** Rows that came have not been read yet, or rows are still being parsed and all before them have been sent. */
+  get isOurTurn(): boolean {
+    if (this.rows instanceof Readable) return this.rows.readableLength > 0
     return this.rows !== null && !this.rows.writableEnded && !this.rows.destroyed && this.rows.writableLength === 0
   }
 
@@ -86,8 +90,8 @@ export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number
   const line = openLine(config, Math.min(lineMs, silenceMs))
   /** Sessions that were given up, and when: the server may not notice for hours, and keeps their locks until then. */
   const lost = new Map<number, number>()
-  const count = (client: WatchedClient, loss: string | null): void => {
-    if (countLoss(client, silenceMs, loss)) lost.set(client.pid, performance.now())
+  const count = (client: WatchedClient, loss: string | null, taken?: string | null): void => {
+    if (countLoss(client, silenceMs, loss, taken)) lost.set(client.pid, performance.now())
   }
   let looking = false
   let cancelledAt = Number.NEGATIVE_INFINITY
@@ -104,7 +108,10 @@ export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number
       }
       const sessions = await line.ask(found, mayWaitMs)
       if ([...sessions.values()].some(({ cancelled }) => cancelled)) cancelledAt = performance.now()
-      for (const client of found.silent) count(client, lossOf(client, sessions.get(client.pid)))
+      for (const client of found.silent) {
+        const session = sessions.get(client.pid)
+        count(client, lossOf(client, session), session?.taken)
+      }
       for (const client of found.slow) tellSlow(client, display, whyOf(sessions.get(client.pid)))
     } catch (error) {
       // Too many connections, or no right to connect any more: the server is there.
@@ -138,12 +145,12 @@ const whoWaits = (clients: ReadonlySet<WatchedClient>, silenceMs: number): Look 
   return { all: [...new Set([...stopping, ...silent, ...slow])], stopping, silent, slow }
 }
 
-type SessionRow = Numbers<'pid'> & Flags<'works' | 'locked' | 'ours' | 'cancelled'>
+type SessionRow = Numbers<'pid'> & Flags<'works' | 'locked' | 'ours' | 'cancelled'> & Maybe<Texts<'taken'>>
 
 /** Why no answer will come; null where one may. */
-const lossOf = ({ owesRows }: WatchedClient, session: SessionRow | undefined): string | null => {
+const lossOf = ({ isOurTurn }: WatchedClient, session: SessionRow | undefined): string | null => {
   if (session === undefined) return 'its session is gone'
-  return session.works || owesRows ? null : 'the server waits for us: what was sent has been lost'
+  return session.works || isOurTurn ? null : 'the server waits for us: what was sent has been lost'
 }
 
 /** For people; null: it waits for us, as a COPY does. */
@@ -162,10 +169,16 @@ const tellSlow = ({ busySince }: WatchedClient, display: string, why: string | n
   tellWait(`database ${display}`, `The database ${display} has not answered for ${Math.round(ms / 1_000)} s: ${why}.`)
 }
 
-/** Ends the connection, seen twice: an answer may have been on its way while we asked. Returns whether it was ended. */
-const countLoss = (client: WatchedClient, silenceMs: number, loss: string | null): boolean => {
+/**
+ * Ends the connection, seen twice: an answer may have been on its way while we asked, and over a narrow line both sides wait for what still comes and goes.
+ * Returns whether it was ended.
+ */
+const countLoss = (client: WatchedClient, silenceMs: number, loss: string | null, taken: string | null = null): boolean => {
   client.askedAt = performance.now()
-  client.losses = loss === null ? 0 : client.losses + 1
+  const { stream } = client.connection
+  const moved = `${stream instanceof Socket ? stream.bytesRead : 0} ${taken}`
+  client.losses = loss === null || (client.losses > 0 && moved !== client.moved) ? 0 : client.losses + 1
+  client.moved = moved
   if (client.losses < 2 || client.busySince === null) return false
   const seconds = Math.round(Math.max(silenceMs, performance.now() - client.busySince) / 1000)
   const message = `no answer for ${seconds} seconds (MILLRACE_DATABASE_SILENCE), and ${loss}`
@@ -173,11 +186,13 @@ const countLoss = (client: WatchedClient, silenceMs: number, loss: string | null
   return true
 }
 
-const askSessions = `select pid, state = 'active' and wait_event is distinct from 'ClientRead' as works,
+/** A COPY that shows no progress, as over Citus, is left alone. */
+const askSessions = `select pid, state = 'active' and wait_event is distinct from 'ClientRead' or query ilike 'copy %' and state = 'active' and bytes_processed is null as works,
+    bytes_processed::text as taken,
     coalesce(wait_event_type = 'Lock', false) as locked, coalesce(wait_event = 'ClientRead', false) as ours,
     case when pid = any($2::integer[]) and state = 'active' and wait_event_type = 'Lock' and clock_timestamp() - query_start > $3 * interval '1 ms'
       then pg_cancel_backend(pid) else false end as cancelled
-  from pg_stat_activity where pid = any($1::integer[])`
+  from pg_stat_activity left join pg_stat_progress_copy using (pid) where pid = any($1::integer[])`
 
 const terminateSession = `select pg_terminate_backend(pid) from pg_stat_activity
   where pid = $1 and backend_start < clock_timestamp() - $2 * interval '1 ms'`

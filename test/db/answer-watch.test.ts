@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
-import { copyInto, type Database, openDatabase } from '../../src/db/connect.ts'
+import { copyInto, copyOutOf, type Database, openDatabase } from '../../src/db/connect.ts'
 import { databaseError } from '../../src/db/database-error.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts'
@@ -99,6 +99,30 @@ test('a COPY whose source is slow is left alone', async () => {
   copy.end('two\n')
   await once(copy, 'finish')
   expect((await client.query('select count(*)::int as n from slow')).rows).toEqual([{ n: 2 }])
+  client.release()
+})
+
+test('a COPY whose reader is slow is left alone, also when the server has sent everything', async () => {
+  const client = await database.pool.connect()
+  const copy = copyOutOf(client, `copy (select repeat('x', 1000) from generate_series(1, 300)) to stdout`)
+  let bytes = 0
+  for await (const chunk of copy) {
+    if (bytes === 0) await wait(5_000)
+    bytes += (chunk as Buffer).length
+  }
+  expect(bytes).toBe(300 * 1_001)
+  client.release()
+})
+
+test('a COPY over a narrow line is left alone: the server waits, and rows still come', async () => {
+  const client = await database.pool.connect()
+  await client.query('create temp table narrow (a text)')
+  const copy = copyInto(client, 'copy narrow from stdin')
+  proxy.narrow(40)
+  for (let row = 0; row < 400; row += 1) copy.write(`${'x'.repeat(60_000)}\n`)
+  copy.end()
+  await once(copy, 'finish').finally(() => proxy.narrow(0))
+  expect((await client.query('select count(*)::int as n from narrow')).rows).toEqual([{ n: 400 }])
   client.release()
 })
 

@@ -8,6 +8,8 @@ export interface TcpProxy {
   fallSilent(): void
   /** The connections that are open now fall silent; new ones work. */
   silenceOpen(): void
+  /** Waits so long after each piece from the client, as a narrow line does; 0: no more. */
+  narrow(ms: number): void
   /** Passes on again; what was silenced stays so. */
   speak(): void
   /** Resets every connection. */
@@ -47,6 +49,7 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
   const address = new URL(target)
   const pairs = new Set<Pair>()
   let silent = false
+  let narrowMs = 0
   let wanted: ((statements: string) => boolean) | null = null
   let holding: Holding | null = null
   let holdingStatement: Holding | null = null
@@ -100,7 +103,12 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
     const pair: Pair = { client, server: upstream, silent, statements: '', held: null }
     pairs.add(pair)
     if (silent) silence(pair)
-    client.on('data', (chunk: Buffer) => toServer(pair, chunk))
+    client.on('data', (chunk: Buffer) => {
+      toServer(pair, chunk)
+      if (narrowMs === 0 || pair.silent) return
+      client.pause()
+      setTimeout(() => pair.silent || client.resume(), narrowMs)
+    })
     upstream.on('data', (chunk: Buffer) => pair.silent || client.write(chunk))
     for (const [one, other] of [
       [client, upstream],
@@ -131,6 +139,9 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
       silenceOpen()
     },
     silenceOpen,
+    narrow: (ms) => {
+      narrowMs = ms
+    },
     speak: () => {
       silent = false
     },
