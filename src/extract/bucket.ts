@@ -5,6 +5,7 @@ import {
   GetObjectCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
+  type ListMultipartUploadsCommandOutput,
   PutObjectCommand,
   paginateListObjectsV2,
   S3Client,
@@ -136,10 +137,16 @@ const listsOf = ({ client, name, tried, placeOf, optionsOf, of }: Connected) => 
   /** Ends the uploads in parts that were begun before `olderThanMs` and never completed; of the first thousand, the next sweep finds those behind. */
   dropUploads: (prefix: string, olderThanMs: number): Promise<void> =>
     tried(`list unfinished uploads of ${placeOf(prefix)}`, undefined, async () => {
-      const { Uploads = [] } = await client.send(new ListMultipartUploadsCommand({ Bucket: name, Prefix: prefix }))
-      for (const { Key = '', UploadId, Initiated } of Uploads)
-        if (Initiated !== undefined && Initiated.getTime() < olderThanMs)
-          await unlessMissing(() => client.send(new AbortMultipartUploadCommand({ ...of(Key), UploadId })))
+      for (let after: { readonly KeyMarker?: string; readonly UploadIdMarker?: string } | null = {}; after !== null; ) {
+        const page: ListMultipartUploadsCommandOutput = await client.send(
+          new ListMultipartUploadsCommand({ Bucket: name, Prefix: prefix, ...after }),
+        )
+        for (const { Key = '', UploadId, Initiated } of page.Uploads ?? [])
+          if (Initiated !== undefined && Initiated.getTime() < olderThanMs)
+            await unlessMissing(() => client.send(new AbortMultipartUploadCommand({ ...of(Key), UploadId })))
+        const { NextKeyMarker: KeyMarker, NextUploadIdMarker: UploadIdMarker } = page
+        after = page.IsTruncated && KeyMarker && UploadIdMarker ? { KeyMarker, UploadIdMarker } : null
+      }
     }),
 })
 

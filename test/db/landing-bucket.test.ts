@@ -257,6 +257,16 @@ describe('old landings in a bucket', () => {
     await store.dropUnfinished(Date.now() + 1)
     expect(server.uploads.size).toBe(0)
   })
+
+  test('a sweep also reaches old uploads behind a thousand young ones', async () => {
+    const upload = (name: string, beganMs: number) =>
+      server.uploads.set(name, { key: `warehouse/${name}/data.gz`, parts: new Map(), beganMs })
+    for (let young = 0; young < 1_500; young += 1) upload(`a${young}`, Date.now())
+    for (let old = 0; old < 3; old += 1) upload(`b${old}`, 1_000)
+    await store.dropUnfinished(2_000)
+    expect([...server.uploads.keys()].filter((name) => name.startsWith('b'))).toEqual([])
+    expect(server.uploads.size).toBe(1_500)
+  })
 })
 
 describe('a bucket that cannot be used', () => {

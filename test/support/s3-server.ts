@@ -34,7 +34,7 @@ export interface S3Server {
   readonly bucket: string
   readonly objects: Map<string, S3Object>
   /** Uploads in parts that were begun and neither completed nor ended. */
-  readonly uploads: ReadonlyMap<string, Upload>
+  readonly uploads: Map<string, Upload>
   readonly requests: S3Request[]
   fate: (request: S3Request) => Fate | Promise<Fate>
   /** The settings of a program that lands here under `prefix`. */
@@ -206,17 +206,24 @@ const answerUpload = (stock: Stock, method: string, key: string, id: string, que
   return xml('CompleteMultipartUploadResult', `<Key>${key}</Key>`)
 }
 
-const listUploads = ({ uploads }: Stock, query: URLSearchParams): Reply =>
-  xml(
-    'ListMultipartUploadsResult',
-    [...uploads]
-      .filter(([, { key }]) => key.startsWith(query.get('prefix') ?? ''))
-      .map(
-        ([id, { key, beganMs }]) =>
-          `<Upload><Key>${key}</Key><UploadId>${id}</UploadId><Initiated>${dateOf(beganMs)}</Initiated></Upload>`,
-      )
-      .join(''),
+/** In pages of a thousand, by key and then by id. */
+const listUploads = ({ uploads }: Stock, query: URLSearchParams): Reply => {
+  const placeOf = (key: string, id: string): string => `${key}\0${id}`
+  const after = query.has('key-marker') ? placeOf(query.get('key-marker') ?? '', query.get('upload-id-marker') ?? '') : ''
+  const all = [...uploads]
+    .map(([id, { key, beganMs }]) => ({ id, key, beganMs, place: placeOf(key, id) }))
+    .filter(({ key, place }) => key.startsWith(query.get('prefix') ?? '') && place > after)
+    .sort((a, b) => (a.place < b.place ? -1 : 1))
+  const page = all.slice(0, 1000)
+  const last = page.length < all.length ? page.at(-1) : undefined
+  const next =
+    last === undefined ? '' : `<NextKeyMarker>${last.key}</NextKeyMarker><NextUploadIdMarker>${last.id}</NextUploadIdMarker>`
+  const found = page.map(
+    ({ id, key, beganMs }) =>
+      `<Upload><Key>${key}</Key><UploadId>${id}</UploadId><Initiated>${dateOf(beganMs)}</Initiated></Upload>`,
   )
+  return xml('ListMultipartUploadsResult', `<IsTruncated>${last !== undefined}</IsTruncated>${next}${found.join('')}`)
+}
 
 const listObjects = ({ objects }: Stock, query: URLSearchParams): Reply => {
   const [prefix, after] = [query.get('prefix') ?? '', query.get('continuation-token') ?? query.get('start-after') ?? '']
