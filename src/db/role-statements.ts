@@ -33,7 +33,7 @@ const limitSessions = (): string[] => {
     `do $$ declare one record; begin
   for one in select r.rolname as login, l.name, l.value from (values ${values}) as l (role, name, value)
     join pg_roles g on g.rolname = l.role join pg_auth_members m on m.roleid = g.oid join pg_roles r on r.oid = m.member
-    where r.rolcanlogin and not r.rolsuper and (l.role <> '${reader}' or not pg_has_role(r.oid, '${loader}', 'member'))
+    where r.rolcanlogin and not r.rolsuper and r.rolname <> current_user and (l.role <> '${reader}' or not pg_has_role(r.oid, '${loader}', 'member'))
       and not exists (select 1 from unnest(r.rolconfig) as s (setting) where split_part(s.setting, '=', 1) = l.name)
   loop execute format('alter role %I set %s = %L', one.login, one.name, one.value); end loop; end $$;`,
   ]
@@ -58,9 +58,11 @@ const tables = "'r', 'p', 'v'"
  */
 export const rolesSql = (): string =>
   [
-    '-- Run as a superuser after `millrace migrate`, and again after each migration that adds a table. Running it twice changes nothing.',
+    '-- Run as a superuser, or a managed server’s administrator, after `millrace migrate`, and again after each migration that adds a table. Running it twice changes nothing.',
     'begin;',
     ...[owner, loader, reader].map(makeRole),
+    '-- A managed server lends no superuser. Its administrator, whose the warehouse is so far, hands it over as a member.',
+    `do $$ begin if not (select rolsuper from pg_roles where rolname = current_user) then grant ${owner}, ${loader} to current_user; end if; end $$;`,
     `grant ${loader} to ${owner};`,
     '-- Lists that definitions read by a query are read as a reader (for_each: query).',
     `grant ${reader} to ${loader};`,
@@ -70,6 +72,7 @@ export const rolesSql = (): string =>
     `  execute format('grant connect on database %I to ${reader}', current_database()); end $$;`,
     ...['etl', 'data', 'bi'].map((schema) => `alter schema ${schema} owner to ${owner};`),
     '-- Everything in etl and bi is the owner’s, everything in data the loader’s.',
+    `grant create on schema data to ${loader};`,
     forEach(relations("'etl', 'bi'", tables), `alter table %I.%I owner to ${owner}`),
     `alter sequence etl.ask_numbers owner to ${owner};`,
     forEach(relations("'data'", tables), `alter table %I.%I owner to ${loader}`),
@@ -79,7 +82,6 @@ export const rolesSql = (): string =>
     ),
     '-- The loader writes the ledger, adds to dimensions, applies attributes and refreshes summaries; the record of migrations it only reads.',
     `grant usage on schema etl, bi, data to ${loader};`,
-    `grant create on schema data to ${loader};`,
     `grant select, insert, update, delete on all tables in schema etl to ${loader};`,
     `grant usage on all sequences in schema etl to ${loader};`,
     // A restored warehouse goes on above the numbers it finds.

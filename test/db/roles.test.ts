@@ -123,6 +123,38 @@ test('making the roles again changes nothing', async () => {
   expect(await rights()).toEqual(before)
 })
 
+test('a managed server’s administrator, who is no superuser, separates the roles', async () => {
+  const admin = `admin_${process.pid}`
+  const { pool } = db.database
+  await pool.query(`create role ${admin} login createrole createdb password 'of a test'`)
+  await pool.query(`create database ${admin} owner ${admin}`)
+  const url = new URL(db.url)
+  Object.assign(url, { username: admin, password: 'of a test', pathname: `/${admin}` })
+  const managed = await openDatabase({ databaseUrl: secret('test database', url.href), home: '/nowhere' })
+  const text = ['owner', 'loader', 'reader'].reduce(
+    (sum, name) => sum.replaceAll(names[name as keyof typeof names], `${admin}_${name}`),
+    ownRolesSql(),
+  )
+  await migrate(managed, { folders: [] })
+  await publish(managed, definitions, await loadMarts([]))
+  for (let again = 0; again < 2; again += 1) await managed.pool.query(text)
+  const owners = `select distinct n.nspname, pg_get_userbyid(c.relowner) as owner from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname in ('bi', 'data', 'etl') and c.relkind in ('r', 'p', 'v') order by 1`
+  expect((await managed.pool.query(owners)).rows.map(({ owner }) => owner)).toEqual([
+    `${admin}_owner`,
+    `${admin}_loader`,
+    `${admin}_owner`,
+  ])
+  // The administrator's own sessions keep their limits.
+  expect((await managed.pool.query('select rolconfig from pg_roles where rolname = current_user')).rows).toEqual([
+    { rolconfig: null },
+  ])
+  await managed.close()
+  await pool.query(`drop database ${admin}`)
+  for (const role of ['owner', 'loader', 'reader'].map((name) => `${admin}_${name}`)) await dropRole(role)
+  await dropRole(admin)
+})
+
 describe('the loader', () => {
   test('loads a new month with its dimensions, and a summary’s unit', async () => {
     const traffic = await shippedDefinition('traffic_and_engagement')
