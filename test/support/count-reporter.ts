@@ -27,7 +27,8 @@ export default class CountReporter implements Reporter {
       if (module.state() === 'failed' && [...module.children.allTests()].length === 0) failed += 1
       for (const test of module.children.allTests()) {
         const { state, errors } = test.result()
-        if (test.diagnostic()?.flaky) flaky.push(`  ${file}: ${test.fullName}`)
+        if (test.diagnostic()?.flaky)
+          flaky.push(`  ${file}: ${test.fullName}: ${(errors ?? [])[0]?.message.split('\n')[0]?.slice(0, 300) ?? ''}`)
         if (state === 'passed') passed += 1
         else if (state === 'failed') failed += 1
         else skipped.push({ file, name: test.fullName })
