@@ -4,13 +4,11 @@ import { BaseSequencer } from 'vitest/node'
 
 /** What `npm test` leaves to continuous integration, which has 15 minutes for everything: slowest first. */
 export const long = [
-  'test/e2e/backup.test.ts',
   'test/e2e/stop-in-time.test.ts',
   'test/db/load-oracle.test.ts',
   'test/e2e/analysts.test.ts',
   'test/e2e/prices.test.ts',
   'test/e2e/database-faults.test.ts',
-  'test/e2e/forced-again.test.ts',
   'test/e2e/vendor.test.ts',
   'test/e2e/crash.test.ts',
   'test/e2e/said-waits.test.ts',
@@ -42,6 +40,8 @@ export const long = [
 
 /** What `npm run test:long` and the nightly workflow run besides: the same promises from other sides, for longer. */
 export const nightly = [
+  'test/e2e/backup.test.ts',
+  'test/e2e/forced-again.test.ts',
   'test/e2e/crash-matrix.test.ts',
   'test/e2e/held-server.test.ts',
   'test/e2e/any-table.test.ts',
