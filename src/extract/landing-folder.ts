@@ -40,7 +40,7 @@ const openLanding = (folder: string) => {
     manifestPlace: manifest,
     dataPlace: data,
     readManifest: () => inOwnWords(manifest, () => unlessGone(readFile(manifest, 'utf8'))),
-    readData: () => createReadStream(data),
+    readData: (length) => createReadStream(data, { end: length - 1 }),
   })
 }
 
@@ -70,6 +70,7 @@ const openFolderSink = async (tree: FolderTree, folder: string): Promise<Landing
         await data.close()
       }),
     commit: (manifest, durable) => inOwnWords(folder, () => commitManifest(tree, folder, manifest, durable)),
+    save: (manifest) => inOwnWords(folder, () => commitManifest(tree, folder, manifest, data.datasync())),
     abort: async () => {
       await data.close()
       await rm(folder, { recursive: true, force: true })

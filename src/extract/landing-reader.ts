@@ -15,7 +15,8 @@ export interface LandingShelf {
   readonly dataPlace: string
   /** Null where there is none. */
   readManifest(): Promise<string | null>
-  readData(): Readable
+  /** @param length bytes from the first, as the manifest says; a writer that was killed may have left more */
+  readData(length: number): Readable
   /** Ends the reading with its reason. */
   readonly signal?: AbortSignal | undefined
 }
@@ -30,10 +31,11 @@ export const readLanding = async (shelf: LandingShelf): Promise<Landing> => {
 
 /** All parts over one stream: a bucket is asked once, not once a page. Parts are read in their order, and what was left of one is passed over. */
 async function* readParts(shelf: LandingShelf, { parts }: Manifest): AsyncGenerator<Payload> {
-  if (parts.length === 0) return
+  const last = parts.at(-1)
+  if (last === undefined) return
   const data = createGunzip({ chunkSize: 128 * 1024 })
   // What fails is thrown to the reader of the part.
-  pipeline(shelf.readData(), data, () => undefined)
+  pipeline(shelf.readData(last.offset + last.length), data, () => undefined)
   const take = takerOf(data)
   const of = parts.flatMap(({ file }) => file ?? [])
   let from = 0

@@ -17,6 +17,11 @@ export interface LandingWriter {
   part(payload: Payload): Payload
   /** Over all parts so far, as the manifest will say it. Every part must have been read to its end. */
   sha256(): string
+  /**
+   * Makes the parts so far readable under the locator, should the process be killed; the landing goes on. Every part must have been read to its end.
+   * False where the store shows nothing before it is whole.
+   */
+  save(result: { readonly completeness: Completeness }): Promise<boolean>
   /** Makes the landing durable. Every part must have been read to its end. Throws FENCED where another writer's stands there. */
   finish(result: { readonly completeness: Completeness }): Promise<Manifest>
   /** Takes everything away again; safe after any error. */

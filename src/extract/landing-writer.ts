@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
+import type { Completeness } from '../core/completeness.ts'
 import type { Payload } from '../core/types.ts'
 import { type LandingName, landingLocator, type Manifest, type ManifestPart } from './landing-files.ts'
 import type { LandingWriter } from './landing-store.ts'
@@ -16,6 +17,8 @@ export interface LandingSink {
    * may be written meanwhile, but not into its place
    */
   commit(manifest: string, durable: Promise<void>): Promise<void>
+  /** The same for what was written so far, while more comes; undefined: nothing here can be read before it is whole. */
+  readonly save?: (manifest: string) => Promise<void>
   /** Takes away what was written here; safe after any error. */
   abort(): Promise<void>
 }
@@ -110,22 +113,27 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName): Landi
     offset += length
     bytes += rawLength
   }
+  const manifestNow = ({ completeness }: { readonly completeness: Completeness }): Manifest => ({
+    version: 2,
+    ...ownerOf(name),
+    parts: [...parts],
+    sha256: total.copy().digest('hex'),
+    bytes,
+    completeness: { ...completeness, fingerprint: { ...completeness.fingerprint } },
+    landed_at: moment(),
+  })
   return {
     locator: landingLocator(name),
     part: (payload) => ({ ...payload, body: landPart(payload) }),
     sha256: () => total.copy().digest('hex'),
-    finish: async ({ completeness }) => {
+    save: async (result) => {
+      await sink.save?.(JSON.stringify(manifestNow(result), null, 1))
+      return sink.save !== undefined
+    },
+    finish: async (result) => {
       const durable = sink.close()
       durable.catch(() => undefined)
-      const manifest: Manifest = {
-        version: 2,
-        ...ownerOf(name),
-        parts,
-        sha256: total.digest('hex'),
-        bytes,
-        completeness: { ...completeness, fingerprint: { ...completeness.fingerprint } },
-        landed_at: moment(),
-      }
+      const manifest = manifestNow(result)
       await sink.commit(JSON.stringify(manifest, null, 1), durable)
       return manifest
     },

@@ -40,7 +40,7 @@ export const insertAnswer = async (db: Db, claim: Claim, landed: NewAnswer): Pro
         shape_id = excluded.shape_id, verdict = null, verdict_message = null
       returning answer_id
     )
-    update etl.jobs set answer_id = (select answer_id from answer), updated_at = clock_timestamp(),
+    update etl.jobs set answer_id = (select answer_id from answer), begun_landing = null, updated_at = clock_timestamp(),
       report_state = case when ${mayBegin('report_state', reportTransitions['bytes landed'])} then 'downloaded' else report_state end
     where ${isClaimedBy(claim)} returning answer_id`
   if (row === undefined) throw fenced(claim)

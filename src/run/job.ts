@@ -70,13 +70,17 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
     try {
       const drawn = async () => number ?? askNumberOf(runtime.database.kysely, claim)
       const loaded = work.mayLoad && !claim.forced ? (claim.loaded?.sha256 ?? null) : null
-      const landed = await land(work, context, drawn, context.begun.keep, loaded).catch((error: unknown) => {
+      const landed = await land(work, context, drawn, loaded).catch((error: unknown) => {
         throw claim.fetchesAgain ? stillShort(work, error) : error
       })
-      await context.begun.drop()
       // A refresh may bring the very bytes that are loaded: then nothing is landed or parsed.
-      if (landed.manifest === null) return await settleUnchanged(work, landed.completeness.fingerprint)
-      return await loadLanded(work, landed)
+      if (landed.manifest === null) {
+        await context.begun.drop(null)
+        return await settleUnchanged(work, landed.completeness.fingerprint)
+      }
+      const answerId = await record(work, landed)
+      await context.begun.drop(landed.locator)
+      return await loadLanded(work, landed, answerId)
     } catch (error) {
       const again = asEtlError(error)
       const changed = again.code === 'UNSTABLE' || again.code === 'INCOMPLETE'
@@ -84,7 +88,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       if (again.message === before) throw unusable(again)
       if (walk >= definition.limits.walks) throw error
       before = again.message
-      await context.begun.drop()
+      await context.begun.drop(null)
       runtime.log.info(
         { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key, walk, reason: again.message },
         'reading its pages again',
@@ -115,10 +119,9 @@ const unusable = (error: EtlError): EtlError =>
     { cause: error },
   )
 
-const loadLanded = async (work: JobWork, landed: Landed): Promise<void> => {
+const loadLanded = async (work: JobWork, landed: Landed, answerId: number): Promise<void> => {
   const { runtime, claim } = work
   const { locator, manifest, completeness } = landed
-  const answerId = await record(work, landed)
   const open = () => runtime.landing.open(locator, work.signal)
   await load(work, {
     answerId,

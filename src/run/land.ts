@@ -1,7 +1,7 @@
 // One job's answer from the service to the landing: parts pass through while they are written, and are whole and durable at the end.
 import { randomBytes } from 'node:crypto'
 import type { Completeness } from '../core/completeness.ts'
-import { type ErrorCode, EtlError, isEtlError } from '../core/errors.ts'
+import { type ErrorCode, EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import type { Manifest } from '../extract/landing.ts'
 import type { LandingWriter } from '../extract/landing-store.ts'
@@ -17,8 +17,10 @@ import { inflated } from '../parse/inflate.ts'
 
 /** What landing needs of the work on a job. */
 export interface LandWork extends Pick<JobWork, 'claim' | 'definition' | 'source' | 'signal'> {
-  readonly runtime: Pick<Runtime, 'landing' | 'warehouse' | 'progress' | 'clock'>
+  readonly runtime: Pick<Runtime, 'landing' | 'warehouse' | 'progress' | 'clock' | 'log'>
 }
+
+type LandContext = SourceContext & Partial<Pick<OpenContext, 'billed' | 'paidPages' | 'book' | 'begun'>>
 
 /** An answer that is whole in its place. */
 export interface Landed {
@@ -54,6 +56,9 @@ const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'TRUNCATED',
 ])
 
+/** Paid pages are saved so often, and so many milliseconds' worth of them are lost to a kill. */
+const saveEveryMs = 1_000
+
 /** So many bytes of an answer are kept. */
 const keptBytes = 256 * 1024
 
@@ -64,23 +69,23 @@ const keptBytes = 256 * 1024
  */
 export const land = async (
   work: LandWork,
-  context: SourceContext & Partial<Pick<OpenContext, 'billed' | 'paidPages'>>,
+  context: LandContext,
   askNumber: () => Promise<string>,
-  keepBegun: (locator: string) => Promise<void> = async () => undefined,
   loaded: string | null = null,
 ): Promise<Landed | Spared> => {
   const { runtime, claim, definition, source } = work
   const parts = source.extract({ definition, box: claim.box }, context)
   const say = sayOnce(work, context)
-  const { billed = () => null, paidPages = () => 0 } = context
   let writer: LandingWriter | null = null
+  let begun: BegunPages | null = null
   let kept: Kept[] | null = []
   let room = keptBytes
   let isBetweenParts = false
   try {
     let next = await parts.next()
     writer = await openWriter(work, await askNumber())
-    for (; next.done !== true; next = await parts.next()) {
+    begun = begunPages(work, context, writer)
+    for (; next.done !== true; next = await begun.savedDuring(parts.next())) {
       if (context.signal.aborted)
         throw new EtlError('INTERRUPTED', `Stopped while reading ${claim.box.key}; run the same command again to resume.`)
       runtime.progress.counters.pages += 1
@@ -93,33 +98,79 @@ export const land = async (
         else kept = null
       }
       kept?.push({ ...part, chunks })
+      begun.landed()
       isBetweenParts = true
     }
-    const { dialect } = context.http
-    const paid = billed()
-    const completeness = {
-      ...maskedWords(next.value),
-      ...(dialect === undefined ? {} : { dialect }),
-      ...(paid === null ? {} : { usedQuota: paid }),
-    }
+    const completeness = completenessOf(next.value, context)
     if (loaded !== null && writer.sha256() === loaded) return { completeness, manifest: null }
     const manifest = await writer.finish({ completeness })
     const { locator } = writer
     writer = null
     return { locator, manifest, completeness, kept }
   } catch (error) {
-    // Pages that were paid for are kept: the walk goes on from there.
-    if (writer !== null && isBetweenParts && paidPages() > 0 && isEtlError(error) && goesOnLater.has(error.code)) {
-      await writer.finish({ completeness: begunOnly })
-      await keepBegun(writer.locator)
-      writer = null
-    }
+    if (isBetweenParts && (await begun?.isKeptAfter(error)) === true) writer = null
     throw error
   } finally {
     await writer?.abort()
     await parts.return(nothingRead).catch(() => undefined)
   }
 }
+
+const completenessOf = (proved: Completeness, { http: { dialect }, billed = () => null }: LandContext): Completeness => {
+  const paid = billed()
+  return {
+    ...maskedWords(proved),
+    ...(dialect === undefined ? {} : { dialect }),
+    ...(paid === null ? {} : { usedQuota: paid }),
+  }
+}
+
+/** Of one walk: what it has landed and paid for so far, saved once a second in case the process is killed. A report is bought as a whole: nothing is saved. */
+const begunPages = (
+  { claim, runtime: { clock, log } }: LandWork,
+  { begun, book, paidPages = () => 0 }: LandContext,
+  writer: LandingWriter,
+) => {
+  let pages = 0
+  let saved = 0
+  let savedAt = clock.now()
+  const isWorthKeeping = (): boolean => paidPages() > 0 && begun?.covers(pages) === true
+  const save = async (): Promise<void> => {
+    savedAt = clock.now()
+    try {
+      await book?.()
+      if (!(await writer.save({ completeness: begunOnly }))) return
+      if (saved === 0) await begun?.keep(writer.locator)
+      saved = pages
+    } catch (error) {
+      // A database that is away for a moment must not cost the walk what it has paid for: the next second tries again.
+      log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'paid pages could not be saved yet')
+    }
+  }
+  return {
+    landed: (): void => {
+      pages += 1
+    },
+    /** What was paid for is kept: the walk goes on from there. */
+    isKeptAfter: async (error: unknown): Promise<boolean> => {
+      if (!isWorthKeeping() || !isEtlError(error) || !goesOnLater.has(error.code)) return false
+      await writer.finish({ completeness: begunOnly })
+      await begun?.keep(writer.locator)
+      return true
+    },
+    /** What it waits for may be long in coming. */
+    savedDuring: async <T>(next: Promise<T>): Promise<T> => {
+      if (pages === saved || !isWorthKeeping()) return next
+      const waiting = new AbortController()
+      const due = clock.sleep(Math.max(0, savedAt + saveEveryMs - clock.now()), waiting.signal)
+      const isDue = await Promise.race([next.then(() => false), due.then(() => true)]).finally(() => waiting.abort())
+      if (isDue) await save()
+      return next
+    },
+  }
+}
+
+type BegunPages = ReturnType<typeof begunPages>
 
 const sayOnce = ({ claim }: LandWork, context: SourceContext): (() => void) => {
   let isSaid = false

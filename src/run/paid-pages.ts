@@ -1,4 +1,4 @@
-// Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read; those of a walk that was stopped are kept.
+// Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read; those of a walk that was stopped or killed are kept.
 import { createTurns } from '../core/clock.ts'
 import { type EtlError, isEtlError } from '../core/errors.ts'
 import { creditsFor, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
@@ -20,6 +20,8 @@ export interface PaidPages {
   billed(): number | null
   /** How many were paid for. */
   paidPages(): number
+  /** What was paid so far is on record after this. */
+  book(): Promise<void>
   /** Runs that wait for this job's page or its money wait no longer. */
   end(): Promise<void>
 }
@@ -89,6 +91,7 @@ export const paidPages = (
     },
     billed: () => bills.reduce((sum, bill) => (sum === null || bill === null ? null : sum + bill), bills.length > 0 ? 0 : null),
     paidPages: () => bills.length,
+    book: () => book(work),
     end: async () => {
       for (const end of ends) end()
       await purse?.end()
@@ -194,47 +197,57 @@ export const begunOnly: Completeness = {
   dataPoints: null,
 }
 
-/** What a job's walk has landed before it was stopped. */
+/** What a job's walk has landed before it was stopped or killed. */
 export const begunWalk = ({ runtime, claim, signal }: JobWork) => {
   const { kysely } = runtime.database
   let locator: string | null = null
+  let pages = 0
   let parts: Promise<AsyncIterator<Payload> | null> | null = null
   const open = async (): Promise<AsyncIterator<Payload> | null> => {
     locator = claim.kind === 'walk' && claim.askNumber !== null ? await begunLanding(kysely, claim) : null
     if (locator === null) return null
-    try {
-      return (await runtime.landing.open(locator, signal)).parts()[Symbol.asyncIterator]()
-    } catch (error) {
-      if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
-      return null
-    }
+    const landing = await runtime.landing.open(locator, signal)
+    pages = landing.manifest.parts.length
+    return landing.parts()[Symbol.asyncIterator]()
   }
   /** Pages are asked for in their order, and read one after the other. */
   const inTurn = createTurns()
   const next = async (part: number): Promise<HttpAnswer | null> => {
     parts ??= open()
-    const step = await (await parts)?.next()
-    if (step === undefined || step.done === true || step.value.part !== part) {
-      parts = Promise.resolve(null)
-      return null
+    try {
+      const step = await (await parts)?.next()
+      if (step !== undefined && step.done !== true && step.value.part === part)
+        return { status: 200, contentType: 'application/json', bytes: Buffer.concat(await Array.fromAsync(step.value.body)) }
+    } catch (error) {
+      // What cannot be read back is asked for.
+      if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
     }
-    return { status: 200, contentType: 'application/json', bytes: Buffer.concat(await Array.fromAsync(step.value.body)) }
-  }
-  const forget = async (kept: string | null): Promise<void> => {
-    const gone = locator
-    locator = kept
     parts = Promise.resolve(null)
-    if (gone === null && kept === null) return
-    await setClaimed(kysely, claim, { begun_landing: kept })
-    if (gone !== null) await runtime.landing.remove(gone).catch(() => undefined)
+    pages = Math.min(pages, part - 1)
+    return null
   }
   return {
     /** A page that was landed before; null: it is to be asked for. */
     page: (part: number): Promise<HttpAnswer | null> => inTurn(() => next(part)),
+    /** Whether so many pages from the first are all that was landed before. */
+    covers: (count: number): boolean => count >= pages,
     /** What came so far is kept in place of what was kept before. */
-    keep: (kept: string): Promise<void> => forget(kept),
-    /** The walk is over, or begins anew. */
-    drop: (): Promise<void> => forget(null),
+    keep: async (kept: string): Promise<void> => {
+      const gone = locator
+      locator = kept
+      parts = Promise.resolve(null)
+      const isOurs = await setClaimed(kysely, claim, { begun_landing: kept })
+      if (isOurs && gone !== null && gone !== kept) await runtime.landing.remove(gone).catch(() => undefined)
+    },
+    /** The walk is over, or begins anew. @param landed its answer's, which stays; null: there is none */
+    drop: async (landed: string | null): Promise<void> => {
+      const gone = locator
+      ;[locator, pages] = [null, 0]
+      parts = Promise.resolve(null)
+      if (gone === null) return
+      const isOurs = await setClaimed(kysely, claim, { begun_landing: null })
+      if (isOurs && gone !== landed) await runtime.landing.remove(gone).catch(() => undefined)
+    },
   }
 }
 

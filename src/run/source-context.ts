@@ -15,6 +15,7 @@ export interface OpenContext extends SourceContext {
   end(): Promise<void>
   readonly billed: PaidPages['billed']
   readonly paidPages: PaidPages['paidPages']
+  readonly book: PaidPages['book']
   readonly begun: BegunWalk
 }
 
@@ -44,6 +45,7 @@ export const contextOf = (work: JobWork): OpenContext => {
     end: pages.end,
     billed: pages.billed,
     paidPages: pages.paidPages,
+    book: pages.book,
     begun,
     report: withReceipts(memo, work),
     log,

@@ -203,6 +203,38 @@ test('a walk that was stopped goes on from the pages it paid for', async () => {
   await goesOn()
 })
 
+test('a walk whose process is killed goes on from the pages it paid for, killed twice', async () => {
+  await stalled(2, { 'retry-after': '60' })
+  const asked = (): number => service.books.counts['keywords'] ?? 0
+  for (const _ of ['first', 'second']) {
+    const before = asked()
+    const killed = startCommand([...stalledWalk, '--json'], environment(), folder)
+    // What came is saved within a second.
+    while (charged() < 400 || asked() === before) await setTimeout(20)
+    await setTimeout(2_000)
+    killed.child.kill('SIGKILL')
+    expect((await killed.result).signal).toBe('SIGKILL')
+    expect(charged()).toBe(400)
+  }
+  await goesOn()
+})
+
+test('pages that a killed process has saved are not mixed with those of another answer, and the killed process spoils nothing', async () => {
+  await stalled(1, { 'retry-after': '60' })
+  const stopped = startCommand([...stalledWalk, '--json'], environment(), folder)
+  while (charged() < 400) await setTimeout(20)
+  await setTimeout(2_000)
+  stopped.child.kill('SIGKILL')
+  await stopped.result
+  service.configure({ newestMonth: '2026-10' })
+  const again = await millrace(stalledWalk)
+  expect(again.code, again.stderr).toBe(0)
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
+  expect(charged()).toBeGreaterThanOrEqual(400 + 100 + 500)
+  expect(await one(`select count(*)::int as n from etl.jobs where begun_landing is not null`)).toEqual({ n: 0 })
+  expect((await millrace(['replay', 'keywords', ...month('2026-08')])).code).toBe(0)
+})
+
 test.each([
   ['a proxy in front', { status: 502, type: 'text/html', body: '<HTML>502 ERROR</HTML>' }],
   ['a key that is refused', { status: 401, type: 'text/plain', body: 'invalid API key' }],

@@ -7,14 +7,14 @@ export interface Target {
 
 export const targets: readonly Target[] = [
   {
-    files: [
-      'src/ledger/claim.ts',
-      'src/ledger/claim-cursor.ts',
-      'src/ledger/claim-fence.ts',
-      'src/ledger/end-claim.ts',
-      'src/ledger/replace-job.ts',
+    files: ['src/ledger/claim.ts', 'src/ledger/claim-cursor.ts', 'src/ledger/claim-fence.ts', 'src/ledger/replace-job.ts'],
+    tests: [
+      'test/db/claim.test.ts',
+      'test/db/end-claim.test.ts',
+      'test/db/processes.test.ts',
+      'test/db/ledger-runs.test.ts',
+      'test/db/ledger-reports.test.ts',
     ],
-    tests: ['test/db/claim.test.ts', 'test/db/end-claim.test.ts', 'test/db/processes.test.ts', 'test/db/ledger-runs.test.ts'],
   },
   {
     files: [
@@ -33,7 +33,7 @@ export const targets: readonly Target[] = [
     ],
   },
   {
-    files: ['src/ledger/report-memo.ts', 'src/ledger/budget.ts', 'src/ledger/claim-fence.ts'],
+    files: ['src/ledger/report-memo.ts', 'src/ledger/budget.ts'],
     tests: ['test/db/ledger-reports.test.ts'],
   },
   {
@@ -78,7 +78,7 @@ export const targets: readonly Target[] = [
   { files: ['src/plan/pack.ts'], tests: ['test/unit/plan/pack.test.ts', 'test/db/plan-jobs.test.ts'] },
   { files: ['src/ledger/quarantine.ts'], tests: ['test/db/ledger-quarantine.test.ts', 'test/db/load-windows.test.ts'] },
   {
-    files: ['src/ledger/release.ts', 'src/ledger/release.ts', 'src/ledger/register-replay.ts'],
+    files: ['src/ledger/release.ts', 'src/ledger/register-replay.ts'],
     tests: ['test/db/actions.test.ts', 'test/db/replay.test.ts'],
   },
   {

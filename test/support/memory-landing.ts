@@ -53,6 +53,9 @@ export const memoryLanding = (): MemoryLanding => {
           await durable
           landing.manifest = manifest
         },
+        save: async (manifest: string) => {
+          landing.manifest = manifest
+        },
         abort: async () => void there.delete(locator),
       }
       return createLandingWriter(sink, name)

@@ -1,5 +1,5 @@
 // An answer on its way into the landing: whole and under its own name, or not there at all.
-import { systemClock } from '../../../src/core/clock.ts'
+import type { Clock } from '../../../src/core/clock.ts'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { Completeness } from '../../../src/core/completeness.ts'
@@ -77,14 +77,35 @@ interface Given {
   readonly store?: LandWork['runtime']['landing']
   /** Digest of what the units hold. */
   readonly loaded?: string
+  /** Of paid pages; whenever the source is waited for, a second passes. */
+  readonly source?: Source
+  readonly paid?: Pick<Parameters<typeof landAnswer>[1], 'paidPages' | 'book' | 'begun'>
 }
 
-const landOrSpare = (steps: readonly (Payload | Error)[], { store = landing, loaded }: Given): Promise<Landed | Spared> => {
+/** A second passes while something is waited for. */
+const hurriedClock: Clock = {
+  now: () => 0,
+  random: () => 0.5,
+  sleep: (_, signal) => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, 10)
+    signal?.addEventListener('abort', () => {
+      clearTimeout(timer)
+      reject(signal.reason)
+    })
+    return promise
+  },
+}
+
+const landOrSpare = (
+  steps: readonly (Payload | Error)[],
+  { store = landing, loaded, paid = {}, source = sourceOf(steps) }: Given,
+): Promise<Landed | Spared> => {
   const work: LandWork = {
-    runtime: { landing: store, warehouse, progress, clock: systemClock },
+    runtime: { landing: store, warehouse, progress, clock: hurriedClock, log: silentLog },
     claim,
     definition: definitionOf([column('country', 'text', { isKey: true })]),
-    source: sourceOf(steps),
+    source,
     signal: abort.signal,
   }
   const context: SourceContext = {
@@ -101,7 +122,7 @@ const landOrSpare = (steps: readonly (Payload | Error)[], { store = landing, loa
     askNumbers += 1
     return '81'
   }
-  return landAnswer(work, context, askNumber, undefined, loaded)
+  return landAnswer(work, { ...context, ...paid }, askNumber, loaded)
 }
 
 const land = async (steps: readonly (Payload | Error)[], given: Given = {}): Promise<Landed> => {
@@ -151,6 +172,71 @@ describe('an answer', () => {
   test('without any part is an answer too', async () => {
     const { locator, manifest } = await land([])
     expect([manifest.parts, await landing.read(locator)]).toEqual([[], []])
+  })
+})
+
+describe('pages that are paid for', () => {
+  const names: string[] = []
+  /** What a process that comes after a kill would find, asked while the next page is waited for. */
+  const seen: number[] = []
+  const slow = (part: number, text: string): Payload => payload(part, text)
+  const begun = (covered: number, keep = async (name: string) => void names.push(name)) => ({
+    page: async () => null,
+    covers: (pages: number) => pages >= covered,
+    keep,
+    drop: async () => undefined,
+  })
+  const waits = async (): Promise<void> => {
+    await new Promise((done) => setTimeout(done, 60))
+    const [locator = ''] = names
+    seen.push(locator === '' ? 0 : (await landing.read(locator)).length)
+  }
+  /** Three pages, each long in coming. */
+  const landSlowly = (paid: NonNullable<Given['paid']>, store?: Given['store']) => {
+    names.length = 0
+    seen.length = 0
+    const source = sourceOf([slow(1, 'one'), slow(2, 'two'), slow(3, 'three')])
+    const extract: Source['extract'] = async function* (unit, context) {
+      for await (const part of source.extract(unit, context)) {
+        yield part
+        await waits()
+      }
+      return completeness
+    }
+    return land([], { paid, ...(store === undefined ? {} : { store }), source: { ...source, extract } })
+  }
+
+  test('can be read while the next is on its way, and the answer is whole at the end', async () => {
+    const { locator } = await landSlowly({ paidPages: () => 1, begun: begun(0) })
+    expect([names, seen]).toEqual([[locator], [1, 2, 3]])
+    expect((await landing.read(locator)).map(String)).toEqual(['one', 'two', 'three'])
+  })
+
+  test('are saved only once they are more than those that were saved before', async () => {
+    await landSlowly({ paidPages: () => 1, begun: begun(2) })
+    expect(seen).toEqual([0, 2, 3])
+  })
+
+  test('are not saved where nothing is paid for, or nothing can be read before it is whole', async () => {
+    await landSlowly({ paidPages: () => 0, begun: begun(0) })
+    expect(seen).toEqual([0, 0, 0])
+    const { create } = landing
+    const closed = {
+      ...landing,
+      create: async (...asked: Parameters<typeof create>) => ({ ...(await create(...asked)), save: async () => false }),
+    }
+    await landSlowly({ paidPages: () => 1, begun: begun(0) }, closed)
+    expect(seen).toEqual([0, 0, 0])
+  })
+
+  test('are saved a second later where the database is away for a moment: the walk goes on', async () => {
+    let calls = 0
+    const book = async (): Promise<void> => {
+      calls += 1
+      if (calls === 1) throw new EtlError('DATABASE_UNREACHABLE', 'away')
+    }
+    const { manifest } = await landSlowly({ paidPages: () => 1, begun: begun(0), book })
+    expect([seen, manifest.parts.length]).toEqual([[0, 2, 3], 3])
   })
 })
 
