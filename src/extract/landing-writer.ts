@@ -114,7 +114,6 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName): Landi
     bytes += rawLength
   }
   const manifestNow = ({ completeness }: { readonly completeness: Completeness }): Manifest => ({
-    version: 2,
     ...ownerOf(name),
     parts: [...parts],
     sha256: total.copy().digest('hex'),
@@ -145,6 +144,7 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName): Landi
 }
 
 const ownerOf = ({ box, warehouse, askNumber, question }: LandingName) => ({
+  version: 2 as const,
   warehouse: warehouse.id,
   epoch: warehouse.epoch,
   ask_number: askNumber,
