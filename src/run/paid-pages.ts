@@ -20,8 +20,6 @@ export interface PaidPages {
   billed(): number | null
   /** How many were paid for. */
   paidPages(): number
-  /** What was paid so far is on record after this. */
-  book(): Promise<void>
   /** Runs that wait for this job's page or its money wait no longer. */
   end(): Promise<void>
 }
@@ -91,7 +89,6 @@ export const paidPages = (
     },
     billed: () => bills.reduce((sum, bill) => (sum === null || bill === null ? null : sum + bill), bills.length > 0 ? 0 : null),
     paidPages: () => bills.length,
-    book: () => book(work),
     end: async () => {
       for (const end of ends) end()
       await purse?.end()
@@ -108,7 +105,7 @@ const unreadWords = (unitKey: string, credits: number | null, isUncounted: boole
 }
 
 /** What was paid so far is on record before anybody buys more. */
-const book = ({ runtime, requests }: JobWork): Promise<void> =>
+export const book = ({ runtime, requests }: JobWork): Promise<void> =>
   withRequests(
     runtime.database,
     requests,

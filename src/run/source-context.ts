@@ -5,7 +5,7 @@ import type { SourceContext } from '../extract/source.ts'
 import { priceSubject } from '../plan/plan-context.ts'
 import { reportMemo } from '../ledger/report-memo.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
-import { type BegunWalk, begunWalk, type PaidPages, paidPages } from './paid-pages.ts'
+import { type BegunWalk, begunWalk, book, type PaidPages, paidPages } from './paid-pages.ts'
 import { isFirstUnreadable } from './read-balance.ts'
 import type { JobWork } from './job-work.ts'
 import { withReceipts } from './leave-receipts.ts'
@@ -15,7 +15,8 @@ export interface OpenContext extends SourceContext {
   end(): Promise<void>
   readonly billed: PaidPages['billed']
   readonly paidPages: PaidPages['paidPages']
-  readonly book: PaidPages['book']
+  /** What was paid so far is on record after this. */
+  book(): Promise<void>
   readonly begun: BegunWalk
 }
 
@@ -45,7 +46,7 @@ export const contextOf = (work: JobWork): OpenContext => {
     end: pages.end,
     billed: pages.billed,
     paidPages: pages.paidPages,
-    book: pages.book,
+    book: () => book(work),
     begun,
     report: withReceipts(memo, work),
     log,
