@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import type { Order } from './session.ts'
 
 export interface Session {
-  /** True where every test passes. @param changed files of the copy that are others than before */
-  passes(tests: readonly string[], changed: readonly string[]): Promise<boolean>
+  /** True where every test passes in time. @param changed files of the copy that are others than before */
+  passes(tests: readonly string[], changed: readonly string[], limitMs: number): Promise<boolean>
   end(): Promise<void>
 }
 
 /** A process that runs longer than the limit is killed with its workers, and the next order starts another. */
-export const openSession = (copy: string, databaseUrl: string, limitMs: number): Session => {
+export const openSession = (copy: string, databaseUrl: string): Session => {
   let child: ChildProcess | null = null
   const said = (from: ChildProcess): Promise<unknown> =>
     new Promise((done) => {
@@ -33,7 +33,7 @@ export const openSession = (copy: string, databaseUrl: string, limitMs: number):
     child = null
   }
   return {
-    passes: async (tests, changed) => {
+    passes: async (tests, changed, limitMs) => {
       const running = await started()
       const timer = setTimeout(kill, limitMs)
       const order: Order = { tests, changed }

@@ -92,7 +92,7 @@ const survives = async (copy: string, session: Session, { mutant, tests }: Task)
   try {
     // Most are noticed by the first file, which is the quickest.
     const [first, others] = [tests.slice(0, 1), tests.slice(1)]
-    return (await session.passes(first, [path])) && (others.length === 0 || (await session.passes(others, [])))
+    return (await session.passes(first, [path], limitMs)) && (others.length === 0 || (await session.passes(others, [], limitMs)))
   } finally {
     write(path, before)
   }
@@ -111,10 +111,12 @@ const check = async (tasks: readonly Task[], folder: string, databaseUrl: string
   let done = 0
   const work = async (_: unknown, index: number): Promise<void> => {
     const copy = makeCopy(folder, index)
-    const session = openSession(copy, databaseUrl, limitMs)
+    const session = openSession(copy, databaseUrl)
     if (index === 0) {
       const tests = [...new Set(tasks.flatMap((task) => task.tests))]
-      if (!(await session.passes(tests, []))) throw new Error(`the tests fail without any mutant: ${tests.join(' ')}`)
+      // All of them at once, as they are for no mutant.
+      if (!(await session.passes(tests, [], 10 * limitMs)))
+        throw new Error(`the tests fail without any mutant: ${tests.join(' ')}`)
     }
     for (
       let task = isTimeUp() ? undefined : waiting.shift();
