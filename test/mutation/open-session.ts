@@ -1,5 +1,6 @@
 // The process that runs the tests of one copy of the repository again and again, as run.ts sees it.
 import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
 import type { Order } from './session.ts'
 
@@ -12,11 +13,13 @@ export interface Session {
 /** A process that runs longer than the limit is killed with its workers, and the next order starts another. */
 export const openSession = (copy: string, databaseUrl: string): Session => {
   let child: ChildProcess | null = null
-  const said = (from: ChildProcess): Promise<unknown> =>
-    new Promise((done) => {
-      from.once('message', done)
-      from.once('exit', () => done(null))
-    })
+  /** null: it is over. */
+  const said = async (from: ChildProcess): Promise<unknown> => {
+    const heard = new AbortController()
+    const { signal } = heard
+    const message = once(from, 'message', { signal }).then(([first]) => first)
+    return Promise.race([message, once(from, 'exit', { signal }).then(() => null)]).finally(() => heard.abort())
+  }
   const started = async (): Promise<ChildProcess> => {
     if (child?.connected === true) return child
     child = fork(join(copy, 'test', 'mutation', 'session.ts'), {
