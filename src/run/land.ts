@@ -1,13 +1,14 @@
 // One job's answer from the service to the landing: parts pass through while they are written, and are whole and durable at the end.
 import { randomBytes } from 'node:crypto'
 import type { Completeness } from '../core/completeness.ts'
-import { type ErrorCode, EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import type { Manifest } from '../extract/landing.ts'
 import type { LandingWriter } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { begunOnly } from './paid-pages.ts'
 import type { JobWork } from './job-work.ts'
+import { asEtlError } from './settle.ts'
 import type { OpenContext } from './source-context.ts'
 import { questionOf } from './leave-receipts.ts'
 import type { Runtime } from './runtime.ts'
@@ -54,6 +55,9 @@ const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'SERVICE_ERROR',
   'SERVICE_TIMEOUT',
   'TRUNCATED',
+  'DATABASE',
+  'DATABASE_UNREACHABLE',
+  'DATABASE_READ_ONLY',
 ])
 
 /** Paid pages are saved so often, and so many milliseconds' worth of them are lost to a kill. */
@@ -134,6 +138,8 @@ const begunPages = (
   let pages = 0
   let saved = 0
   let savedAt = clock.now()
+  const logUnsaved = (error: unknown): void =>
+    log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'paid pages could not be saved yet')
   const isWorthKeeping = (): boolean => paidPages() > 0 && begun?.covers(pages) === true
   const save = async (): Promise<void> => {
     savedAt = clock.now()
@@ -144,7 +150,7 @@ const begunPages = (
       saved = pages
     } catch (error) {
       // A database that is away for a moment must not cost the walk what it has paid for: the next second tries again.
-      log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'paid pages could not be saved yet')
+      logUnsaved(error)
     }
   }
   return {
@@ -153,9 +159,10 @@ const begunPages = (
     },
     /** What was paid for is kept: the walk goes on from there. */
     isKeptAfter: async (error: unknown): Promise<boolean> => {
-      if (!isWorthKeeping() || !isEtlError(error) || !goesOnLater.has(error.code)) return false
+      if (!isWorthKeeping() || !goesOnLater.has(asEtlError(error).code)) return false
       await writer.finish({ completeness: begunOnly })
-      await begun?.keep(writer.locator)
+      // A database that is away has mostly been told its place before.
+      if (saved === 0) await begun?.keep(writer.locator).catch((cause: unknown) => logUnsaved(cause))
       return true
     },
     /** What it waits for may be long in coming. */

@@ -10,6 +10,7 @@ import { type Price, priceBases } from '../../src/sandbox/vendor/vendor-prices.t
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startTcpProxy } from '../support/tcp-proxy.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 let folder: string
@@ -176,6 +177,26 @@ test('a walk that an outage broke off goes on from the pages it paid for', async
   expect(first.code, first.stderr).toBe(1)
   expect(charged()).toBe(400)
   await goesOn()
+})
+
+test('a walk during which the database was away goes on from the pages it paid for', async () => {
+  await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  const proxy = await startTcpProxy(db.url)
+  const more = { DATABASE_URL: proxy.url, WEB_ANALYTICS_REQUESTS_PER_SECOND: '5' }
+  const running = startCommand([...stalledWalk, '--json'], { ...environment(), ...more }, folder)
+  while (charged() < 1_000) await setTimeout(20)
+  proxy.fallSilent()
+  proxy.cut()
+  await setTimeout(1_000)
+  proxy.speak()
+  proxy.cut()
+  const { code, stderr } = await running.result
+  expect(code, stderr).toBe(0)
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 20_000 })
+  // All but the pages of a second and those on their way; without any that was kept it would be 3,000 and more.
+  expect(charged()).toBeLessThanOrEqual(2_700)
+  await proxy.close()
 })
 
 test('pages kept from before the service changed its answer are not mixed with those of now', async () => {
