@@ -159,6 +159,21 @@ describe.each([
     expect(await missing(store, [landing])).toEqual([landing])
   })
 
+  test('with the paid pages of a walk that goes on later stay, whatever their age', async () => {
+    const { landing: store } = await runtimeOf(settingsOf(), 0)
+    const pipeline = await newPipeline(db)
+    const begun = async (name: string, state: 'open' | 'held' | 'failed' | 'done'): Promise<string> => {
+      const jobId = await newJob(db, pipeline)
+      const landing = await land(store, name, await nextAskNumber(db))
+      await setJob(db, jobId, { state, begun_landing: landing })
+      return landing
+    }
+    const kept = [await begun('g.com', 'open'), await begun('h.com', 'held'), await begun('i.com', 'failed')]
+    const over = await begun('j.com', 'done')
+    expect(await sweepLandings(await runtimeOf({ ...settingsOf(), MILLRACE_LANDING_DAYS: '0' }, 1))).toBe(1)
+    expect(await missing(store, [...kept, over])).toEqual([over])
+  })
+
   test('that no answer names go as well, unless their job is still asking; those of another warehouse or epoch stay', async () => {
     const { landing: store } = await runtimeOf(settingsOf(), 0)
     const pipeline = await newPipeline(db)
