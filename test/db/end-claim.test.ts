@@ -1,10 +1,15 @@
 // What becomes of a claimed job, and of the runs that wait for it; who may write at all.
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { EtlError } from '../../src/core/errors.ts'
+import { silentLog } from '../../src/core/log.ts'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
 import { failJob, finishJob, giveBackJobs, holdJob, lockJob, lostJobs, parkJob, returnJob } from '../../src/ledger/claim-fence.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
 import type { Db } from '../../src/db/tables.ts'
+import { createProgress, type RunEvent } from '../../src/run/progress.ts'
+import { settleJob } from '../../src/run/settle.ts'
 import {
   type PipelineKit,
   type ProcessKit,
@@ -40,6 +45,32 @@ const claimed = async (set = {}): Promise<ClaimedJob> =>
 
 const reason = { code: 'BAD_RESPONSE', message: 'half of it' }
 const later = { notBeforeMs: 60_000, countsAttempt: true, final: false, ...reason }
+
+test.each([
+  ['UNUSABLE', 'held', false],
+  ['DEFINITION', 'failed', false],
+  ['NOT_PUBLISHED', 'waiting', true],
+  ['SERVICE_UNREACHABLE', 'waiting', true],
+] as const)('what %s makes of a job is said as the ledger has it: %s', async (code, state, hasTime) => {
+  const events: RunEvent[] = []
+  const progress = createProgress((event) => events.push(event))
+  const claim = await claimed()
+  const runtime = { database: db.database, definitions: [], progress, log: silentLog, clock: systemClock }
+  await settleJob(runtime, claim, [], new EtlError(code, 'as it was told'))
+  const { state: recorded } = await jobRow(db, claim.jobId)
+  expect(recorded).toBe(state === 'waiting' ? 'open' : state)
+  expect(events).toEqual([
+    expect.objectContaining({
+      event: 'unit',
+      job_id: claim.jobId,
+      unit: claim.box.key,
+      state,
+      code,
+      message: expect.stringContaining('as it was told'),
+    }),
+  ])
+  expect(events.some((event) => 'not_before' in event)).toBe(hasTime)
+})
 
 test('a run that joins a job while it is settled is told what became of it', async () => {
   const claim = await claimed()

@@ -81,6 +81,9 @@ describe('an announced number of rows', () => {
       expect(await verdicts()).toEqual(['good', 'INCOMPLETE'])
       expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'open', answer_id: expect.any(String) })
       expect(work.requests).toHaveLength(1)
+      // A good one says nothing of another.
+      await load(days('1', '2'))
+      expect(await verdicts()).toEqual(['good', 'INCOMPLETE', 'good'])
     },
   )
 })
@@ -98,10 +101,14 @@ test('what an answer was refused for is over once it is loaded, and is not said 
   await again(work)
   expect(await messages()).toEqual([{ verdict: 'good', verdict_message: null }])
   await load(days('1', '2', '3', '4'))
+  const other = await workOn(kit, box)
+  await expect(loadBody(kit, other, { body: csv(...days('1')), expectedRows: 3 })).rejects.toMatchObject({ code: 'INCOMPLETE' })
   const shrunk = await workOn(kit, box)
   await expect(loadBody(kit, shrunk, { body: csv(...days('1')), expectedRows: 2 })).rejects.toMatchObject({ code: 'INCOMPLETE' })
   await again(shrunk)
   expect(await messages()).toContainEqual({ verdict: 'good', verdict_message: expect.stringMatching(/^SHRUNK: [^\n]*$/) })
+  // The other answer is as bad as before.
+  expect(await messages()).toContainEqual({ verdict: 'INCOMPLETE', verdict_message: expect.any(String) })
 })
 
 describe('rows that conflict', () => {

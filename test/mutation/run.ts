@@ -92,7 +92,12 @@ const survives = async (copy: string, session: Session, { mutant, tests }: Task)
   try {
     // Most are noticed by the first file, which is the quickest.
     const [first, others] = [tests.slice(0, 1), tests.slice(1)]
-    return (await session.passes(first, [path], limitMs)) && (others.length === 0 || (await session.passes(others, [], limitMs)))
+    const isMissed = async (): Promise<boolean> =>
+      (await session.passes(first, [path], limitMs)) && (others.length === 0 || (await session.passes(others, [], limitMs)))
+    if (!(await isMissed())) return false
+    // A process that stays may still have the file as it was before.
+    await session.end()
+    return await isMissed()
   } finally {
     write(path, before)
   }

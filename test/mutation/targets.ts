@@ -112,6 +112,11 @@ export const targets: readonly Target[] = [
   },
   {
     files: ['src/run/settle.ts'],
-    tests: ['test/unit/run/settle.test.ts', 'test/unit/run/settle-job.test.ts', 'test/unit/run/split-job.test.ts'],
+    tests: [
+      'test/unit/run/settle.test.ts',
+      'test/unit/run/settle-job.test.ts',
+      'test/unit/run/split-job.test.ts',
+      'test/db/end-claim.test.ts',
+    ],
   },
 ]
