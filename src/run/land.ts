@@ -43,7 +43,7 @@ export interface Kept extends Omit<Payload, 'body'> {
   readonly chunks: readonly Uint8Array[]
 }
 
-/** What ends a walk though its pages are as good as before: no more money, a stop, an outage. */
+/** What ends a walk though its pages are as good as before: no more money, a stop, an outage, one that cannot be read. */
 const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'QUOTA_EXHAUSTED',
   // The bill of another purchase is awaited, and a budget bounds both.
@@ -55,6 +55,7 @@ const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'SERVICE_ERROR',
   'SERVICE_TIMEOUT',
   'TRUNCATED',
+  'BAD_RESPONSE',
   'DATABASE',
   'DATABASE_UNREACHABLE',
   'DATABASE_READ_ONLY',
