@@ -91,7 +91,8 @@ export const land = async (
     writer = await openWriter(work, await askNumber())
     begun = begunPages(work, context, writer)
     for (; next.done !== true; next = await begun.savedDuring(parts.next())) {
-      if (context.signal.aborted)
+      // Pages that are paid for and here are landed first: the next request is what ends the walk.
+      if (context.signal.aborted && !begun.isWorthKeeping())
         throw new EtlError('INTERRUPTED', `Stopped while reading ${claim.box.key}; run the same command again to resume.`)
       runtime.progress.counters.pages += 1
       isBetweenParts = false
@@ -155,6 +156,7 @@ const begunPages = (
     }
   }
   return {
+    isWorthKeeping,
     landed: (): void => {
       pages += 1
     },

@@ -212,6 +212,20 @@ describe('pages that are paid for', () => {
     expect((await landing.read(locator)).map(String)).toEqual(['one', 'two', 'three'])
   })
 
+  test('and had come when the run was stopped are kept: only the next request ends the walk', async () => {
+    names.length = 0
+    const stopping: Payload = {
+      ...payload(1),
+      body: (async function* () {
+        yield Buffer.from('one')
+        abort.abort(new Error('stop'))
+      })(),
+    }
+    const steps = [stopping, payload(2, 'two'), new EtlError('INTERRUPTED', 'the request was not sent')]
+    await expect(land(steps, { paid: { paidPages: () => 1, begun: begun(0) } })).rejects.toMatchObject({ code: 'INTERRUPTED' })
+    expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one', 'two'])
+  })
+
   test('are saved only once they are more than those that were saved before', async () => {
     await landSlowly({ paidPages: () => 1, begun: begun(2) })
     expect(seen).toEqual([0, 2, 3])
