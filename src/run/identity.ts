@@ -28,6 +28,7 @@ import {
 import { databaseNowText } from '../db/database-clock.ts'
 import { type Evidence, isNewerElsewhere, readEvidence } from './evidence.ts'
 import { answerIn } from './open-answer.ts'
+import { isBegunOnly } from './paid-pages.ts'
 import type { Progress } from './progress.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
@@ -366,7 +367,8 @@ const adoptWalk = async (
   { locator, askNumber, account, windowEvery }: FoundWalk,
 ): Promise<Adopted> => {
   const manifest = await wholeManifest(landing, locator)
-  if (manifest?.question === undefined) return 'known'
+  // Pages of a walk that was stopped are no answer; the job that goes on with them names them.
+  if (manifest?.question === undefined || isBegunOnly(manifest.completeness)) return 'known'
   const { question } = manifest
   return db.transaction().execute(async (trx) => {
     const known = await knownPipeline(trx, { ...manifest, parameters: question.parameters })

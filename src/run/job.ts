@@ -75,11 +75,11 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       })
       // A refresh may bring the very bytes that are loaded: then nothing is landed or parsed.
       if (landed.manifest === null) {
-        await context.begun.drop(null)
+        await context.begun.drop()
         return await settleUnchanged(work, landed.completeness.fingerprint)
       }
       const answerId = await record(work, landed)
-      await context.begun.drop(landed.locator)
+      await context.begun.drop()
       return await loadLanded(work, landed, answerId)
     } catch (error) {
       const again = asEtlError(error)
@@ -88,7 +88,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       if (again.message === before) throw unusable(again)
       if (walk >= definition.limits.walks) throw error
       before = again.message
-      await context.begun.drop(null)
+      await context.begun.drop()
       runtime.log.info(
         { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key, walk, reason: again.message },
         'reading its pages again',

@@ -171,10 +171,18 @@ const begunPages = (
     /** What it waits for may be long in coming. */
     savedDuring: async <T>(next: Promise<T>): Promise<T> => {
       if (pages === saved || !isWorthKeeping()) return next
+      const leftMs = savedAt + saveEveryMs - clock.now()
       const waiting = new AbortController()
-      const due = clock.sleep(Math.max(0, savedAt + saveEveryMs - clock.now()), waiting.signal)
-      const isDue = await Promise.race([next.then(() => false), due.then(() => true)]).finally(() => waiting.abort())
-      if (isDue) await save()
+      // Where pages come faster than they are written the next one is always there.
+      const isDue =
+        leftMs <= 0 ||
+        (await Promise.race([next.then(() => false), clock.sleep(leftMs, waiting.signal).then(() => true)]).finally(() =>
+          waiting.abort(),
+        ))
+      if (isDue) {
+        next.catch(() => undefined)
+        await save()
+      }
       return next
     },
   }

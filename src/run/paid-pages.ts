@@ -1,4 +1,5 @@
 // Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read; those of a walk that was stopped or killed are kept.
+import { asksOf } from '../core/asks.ts'
 import { createTurns } from '../core/clock.ts'
 import { type EtlError, isEtlError } from '../core/errors.ts'
 import { creditsFor, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
@@ -194,8 +195,14 @@ export const begunOnly: Completeness = {
   dataPoints: null,
 }
 
-/** What a job's walk has landed before it was stopped or killed. */
-export const begunWalk = ({ runtime, claim, signal }: JobWork) => {
+export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>): boolean =>
+  expectedRows === begunOnly.expectedRows
+
+/**
+ * What a job's walk has landed before it was stopped or killed. Nothing of it is removed here: a copy of this warehouse may read, or have finished, what its
+ * ledger names as begun. Retention removes what no job and no answer names.
+ */
+export const begunWalk = ({ runtime, claim, definition, signal }: JobWork) => {
   const { kysely } = runtime.database
   let locator: string | null = null
   let pages = 0
@@ -204,6 +211,8 @@ export const begunWalk = ({ runtime, claim, signal }: JobWork) => {
     locator = claim.kind === 'walk' && claim.askNumber !== null ? await begunLanding(kysely, claim) : null
     if (locator === null) return null
     const landing = await runtime.landing.open(locator, signal)
+    // Other parameters than these pages were asked for with: they answer another question.
+    if (landing.manifest.question?.asks !== asksOf(definition)) return null
     pages = landing.manifest.parts.length
     return landing.parts()[Symbol.asyncIterator]()
   }
@@ -230,20 +239,16 @@ export const begunWalk = ({ runtime, claim, signal }: JobWork) => {
     covers: (count: number): boolean => count >= pages,
     /** What came so far is kept in place of what was kept before. */
     keep: async (kept: string): Promise<void> => {
-      const gone = locator
       locator = kept
       parts = Promise.resolve(null)
-      const isOurs = await setClaimed(kysely, claim, { begun_landing: kept })
-      if (isOurs && gone !== null && gone !== kept) await runtime.landing.remove(gone).catch(() => undefined)
+      await setClaimed(kysely, claim, { begun_landing: kept })
     },
-    /** The walk is over, or begins anew. @param landed its answer's, which stays; null: there is none */
-    drop: async (landed: string | null): Promise<void> => {
-      const gone = locator
+    /** The walk is over, or begins anew. */
+    drop: async (): Promise<void> => {
+      const isThere = locator !== null
       ;[locator, pages] = [null, 0]
       parts = Promise.resolve(null)
-      if (gone === null) return
-      const isOurs = await setClaimed(kysely, claim, { begun_landing: null })
-      if (isOurs && gone !== landed) await runtime.landing.remove(gone).catch(() => undefined)
+      if (isThere) await setClaimed(kysely, claim, { begun_landing: null })
     },
   }
 }

@@ -1,5 +1,5 @@
 // What the service charges is learned from its bills and used alike by plan, ledger and budgets: against the sandbox that another hand wrote, and its own books.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -239,6 +239,25 @@ test('a walk whose process is killed goes on from the pages it paid for, killed 
     expect(charged()).toBe(400)
   }
   await goesOn()
+  // A copy of this warehouse may go on with the pages, or the original may have finished them: retention alone removes landings.
+  const landed = readdirSync(join(folder, 'home', 'landing'), { recursive: true, encoding: 'utf8' })
+  expect(landed.filter((name) => name.endsWith('manifest.json')).length).toBeGreaterThanOrEqual(2)
+})
+
+test('a walk that was killed, and then asks with other parameters, uses none of the pages before', async () => {
+  await stalled(1, { 'retry-after': '60' })
+  const killed = startCommand([...stalledWalk, '--json'], environment(), folder)
+  while (charged() < 400) await setTimeout(20)
+  await setTimeout(2_500)
+  killed.child.kill('SIGKILL')
+  await killed.result
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('traffic_source: All', 'traffic_source: Organic'))
+  const again = await millrace(stalledWalk)
+  expect(again.code, again.stderr).toBe(0)
+  expect(await one(`select count(*)::int as n from etl.jobs where state = 'held'`)).toEqual({ n: 0 })
+  const { n } = await one<{ n: number }>(`select count(*)::int as n from data.keywords_v1`)
+  expect([n, charged() >= 900]).toEqual([5_000, true])
 })
 
 test('pages that a killed process has saved are not mixed with those of another answer, and the killed process spoils nothing', async () => {

@@ -79,6 +79,7 @@ interface Given {
   readonly loaded?: string
   /** Of paid pages; whenever the source is waited for, a second passes. */
   readonly source?: Source
+  readonly clock?: Clock
   readonly paid?: Pick<Parameters<typeof landAnswer>[1], 'paidPages' | 'book' | 'begun'>
 }
 
@@ -99,10 +100,10 @@ const hurriedClock: Clock = {
 
 const landOrSpare = (
   steps: readonly (Payload | Error)[],
-  { store = landing, loaded, paid = {}, source = sourceOf(steps) }: Given,
+  { store = landing, loaded, paid = {}, source = sourceOf(steps), clock = hurriedClock }: Given,
 ): Promise<Landed | Spared> => {
   const work: LandWork = {
-    runtime: { landing: store, warehouse, progress, clock: hurriedClock, log: silentLog },
+    runtime: { landing: store, warehouse, progress, clock, log: silentLog },
     claim,
     definition: definitionOf([column('country', 'text', { isKey: true })]),
     source,
@@ -224,6 +225,24 @@ describe('pages that are paid for', () => {
     const steps = [stopping, payload(2, 'two'), new EtlError('INTERRUPTED', 'the request was not sent')]
     await expect(land(steps, { paid: { paidPages: () => 1, begun: begun(0) } })).rejects.toMatchObject({ code: 'INTERRUPTED' })
     expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one', 'two'])
+  })
+
+  test('are saved also where the next is always there before the last is written', async () => {
+    names.length = 0
+    let now = 0
+    const clock: Clock = {
+      ...hurriedClock,
+      now: () => {
+        now += 300
+        return now
+      },
+    }
+    const steps = Array.from({ length: 20 }, (_, at) => payload(at + 1, `page ${at}`))
+    const killed = new Error('as by a kill')
+    await expect(land([...steps, killed as EtlError], { paid: { paidPages: () => 1, begun: begun(0) }, clock })).rejects.toBe(
+      killed,
+    )
+    expect(names.length).toBe(1)
   })
 
   test('are saved only once they are more than those that were saved before', async () => {
