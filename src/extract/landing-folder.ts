@@ -66,8 +66,11 @@ const openFolderSink = async (tree: FolderTree, folder: string): Promise<Landing
     write: (bytes) => inOwnWords(folder, () => data.appendFile(bytes)),
     close: () =>
       inOwnWords(folder, async () => {
-        await data.sync()
-        await data.close()
+        try {
+          await data.sync()
+        } finally {
+          await data.close()
+        }
       }),
     commit: (manifest, durable) => inOwnWords(folder, () => commitManifest(tree, folder, manifest, durable)),
     save: (manifest) => inOwnWords(folder, () => commitManifest(tree, folder, manifest, data.datasync())),

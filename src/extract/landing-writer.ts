@@ -130,6 +130,8 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName): Landi
       return sink.save !== undefined
     },
     finish: async (result) => {
+      // Of a part that broke off blocks may still be under way.
+      await idle()
       const durable = sink.close()
       durable.catch(() => undefined)
       const manifest = manifestNow(result)

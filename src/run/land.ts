@@ -1,6 +1,7 @@
 // One job's answer from the service to the landing: parts pass through while they are written, and are whole and durable at the end.
 import { randomBytes } from 'node:crypto'
 import type { Completeness } from '../core/completeness.ts'
+import { steadyTime } from '../core/clock.ts'
 import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import type { Manifest } from '../extract/landing.ts'
@@ -69,7 +70,7 @@ const keptBytes = 256 * 1024
 
 /**
  * Asks the source and writes all it answers. Nothing is opened before the first part has begun to arrive: a report that is still being made throws
- * REPORT_PENDING here. After any error nothing of the landing is left, but for paid pages of a walk that goes on later. @param loaded SHA-256 of the answer that the units
+ * REPORT_PENDING here. After any error nothing of the landing is left, but for paid pages of a walk that goes on later and those the ledger names already. @param loaded SHA-256 of the answer that the units
  * hold, where it may stand: the same bytes are not landed again
  */
 export const land = async (
@@ -114,7 +115,7 @@ export const land = async (
     writer = null
     return { locator, manifest, completeness, kept }
   } catch (error) {
-    if (isBetweenParts && (await begun?.isKeptAfter(error)) === true) writer = null
+    if ((await begun?.isKeptAfter(error, isBetweenParts)) === true) writer = null
     throw error
   } finally {
     await writer?.abort()
@@ -134,20 +135,23 @@ const completenessOf = (proved: Completeness, { http: { dialect }, billed = () =
 /** Of one walk: what it has landed and paid for so far, saved once a second in case the process is killed. A report is bought as a whole: nothing is saved. */
 const begunPages = (
   { claim, runtime: { clock, log } }: LandWork,
-  { begun, book, paidPages = () => 0 }: LandContext,
+  { begun, book, http: { dialect }, paidPages = () => 0 }: LandContext,
   writer: LandingWriter,
 ) => {
   let pages = 0
   let saved = 0
-  let savedAt = clock.now()
+  /** A clock that is set back does not put off the next save. */
+  const now = steadyTime(clock)
+  let savedAt = now()
+  const completeness = { ...begunOnly, ...(dialect === undefined ? {} : { dialect }) }
   const logUnsaved = (error: unknown): void =>
     log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'paid pages could not be saved yet')
   const isWorthKeeping = (): boolean => paidPages() > 0 && begun?.covers(pages) === true
   const save = async (): Promise<void> => {
-    savedAt = clock.now()
+    savedAt = now()
     try {
       await book?.()
-      if (!(await writer.save({ completeness: begunOnly }))) return
+      if (!(await writer.save({ completeness }))) return
       if (saved === 0) await begun?.keep(writer.locator)
       saved = pages
     } catch (error) {
@@ -160,18 +164,24 @@ const begunPages = (
     landed: (): void => {
       pages += 1
     },
-    /** What was paid for is kept: the walk goes on from there. */
-    isKeptAfter: async (error: unknown): Promise<boolean> => {
-      if (!isWorthKeeping() || !goesOnLater.has(asEtlError(error).code)) return false
-      await writer.finish({ completeness: begunOnly })
-      // A database that is away has mostly been told its place before.
-      if (saved === 0) await begun?.keep(writer.locator).catch((cause: unknown) => logUnsaved(cause))
-      return true
+    /** What was paid for is kept: the walk goes on from there. What the ledger names already stays after any error. */
+    isKeptAfter: async (error: unknown, isBetweenParts: boolean): Promise<boolean> => {
+      const goesOn = isBetweenParts && isWorthKeeping() && goesOnLater.has(asEtlError(error).code)
+      if (!goesOn && saved === 0) return false
+      try {
+        await writer.finish({ completeness })
+        if (saved === 0) await begun?.keep(writer.locator)
+        return true
+      } catch (cause) {
+        // The walk's own error is what a person is told.
+        logUnsaved(cause)
+        return goesOn || saved > 0
+      }
     },
     /** What it waits for may be long in coming. */
     savedDuring: async <T>(next: Promise<T>): Promise<T> => {
       if (pages === saved || !isWorthKeeping()) return next
-      const leftMs = savedAt + saveEveryMs - clock.now()
+      const leftMs = savedAt + saveEveryMs - now()
       const waiting = new AbortController()
       // Where pages come faster than they are written the next one is always there.
       const isDue =

@@ -40,7 +40,7 @@ export const paidPages = (
   return {
     paying: async (request, send) => {
       // Looks at one record are of no walk.
-      const here = request.paidFor.rowsAsked === 1 ? null : await begun.page(request.part ?? 1)
+      const here = request.paidFor.rowsAsked === 1 ? null : await begun.page(request.part ?? 1, context().http.dialect ?? null)
       if (here !== null) return here
       mayBuy ??= assertMayBuy(work.runtime.database.kysely, work.claim.box.key)
       await mayBuy
@@ -207,19 +207,20 @@ export const begunWalk = ({ runtime, claim, definition, signal }: JobWork) => {
   let locator: string | null = null
   let pages = 0
   let parts: Promise<AsyncIterator<Payload> | null> | null = null
-  const open = async (): Promise<AsyncIterator<Payload> | null> => {
+  const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
     locator = claim.kind === 'walk' && claim.askNumber !== null ? await begunLanding(kysely, claim) : null
     if (locator === null) return null
     const landing = await runtime.landing.open(locator, signal)
-    // Other parameters than these pages were asked for with: they answer another question.
-    if (landing.manifest.question?.asks !== asksOf(definition)) return null
+    // Other parameters, or another dialect, than these pages were asked for with: they answer another question, or in other words.
+    const { question, completeness } = landing.manifest
+    if (question?.asks !== asksOf(definition) || (completeness.dialect ?? null) !== dialect) return null
     pages = landing.manifest.parts.length
     return landing.parts()[Symbol.asyncIterator]()
   }
   /** Pages are asked for in their order, and read one after the other. */
   const inTurn = createTurns()
-  const next = async (part: number): Promise<HttpAnswer | null> => {
-    parts ??= open()
+  const next = async (part: number, dialect: string | null): Promise<HttpAnswer | null> => {
+    parts ??= open(dialect)
     try {
       const step = await (await parts)?.next()
       if (step !== undefined && step.done !== true && step.value.part === part)
@@ -234,7 +235,7 @@ export const begunWalk = ({ runtime, claim, definition, signal }: JobWork) => {
   }
   return {
     /** A page that was landed before; null: it is to be asked for. */
-    page: (part: number): Promise<HttpAnswer | null> => inTurn(() => next(part)),
+    page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => inTurn(() => next(part, dialect)),
     /** Whether so many pages from the first are all that was landed before. */
     covers: (count: number): boolean => count >= pages,
     /** What came so far is kept in place of what was kept before. */

@@ -277,6 +277,12 @@ describe('an answer on record', () => {
     ])
   })
 
+  test('takes the place of the pages that were kept for it', async () => {
+    const work = await workOn(kit, box, { set: { begun_landing: 'half/of/it' } })
+    await insertAnswer(db.database.kysely, work.claim, landed)
+    expect(await jobRow(db, work.claim.jobId)).toMatchObject({ begun_landing: null })
+  })
+
   test('is known by its number and its landing, and by a whole landing name alone', async () => {
     const work = await workOn(kit, box)
     const answerId = String(await insertAnswer(db.database.kysely, work.claim, { ...landed, locator: 'over/there-1' }))

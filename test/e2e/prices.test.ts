@@ -225,6 +225,15 @@ test('a walk that was stopped goes on from the pages it paid for', async () => {
   await goesOn()
 })
 
+/** Killed once the four pages that came are saved. */
+const killedWalk = async (): Promise<void> => {
+  const killed = startCommand([...stalledWalk, '--json'], environment(), folder)
+  while (charged() < 400) await setTimeout(20)
+  await setTimeout(2_500)
+  killed.child.kill('SIGKILL')
+  await killed.result
+}
+
 test('a walk whose process is killed goes on from the pages it paid for, killed twice', async () => {
   await stalled(2, { 'retry-after': '60' })
   const asked = (): number => service.books.counts['keywords'] ?? 0
@@ -244,13 +253,19 @@ test('a walk whose process is killed goes on from the pages it paid for, killed 
   expect(landed.filter((name) => name.endsWith('manifest.json')).length).toBeGreaterThanOrEqual(2)
 })
 
+test('pages of a killed walk that were asked for in one dialect are not read in the other', async () => {
+  await stalled(1, { 'retry-after': '60' })
+  await killedWalk()
+  const again = await millrace(stalledWalk, { WEB_ANALYTICS_DIALECT: 'v5' })
+  expect(again.code, again.stderr).toBe(0)
+  expect(await one(`select count(*)::int as n from etl.jobs where state = 'held'`)).toEqual({ n: 0 })
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
+  expect(charged()).toBe(400 + 500)
+})
+
 test('a walk that was killed, and then asks with other parameters, uses none of the pages before', async () => {
   await stalled(1, { 'retry-after': '60' })
-  const killed = startCommand([...stalledWalk, '--json'], environment(), folder)
-  while (charged() < 400) await setTimeout(20)
-  await setTimeout(2_500)
-  killed.child.kill('SIGKILL')
-  await killed.result
+  await killedWalk()
   const file = join(folder, 'pipelines', 'keywords.yaml')
   writeFileSync(file, readFileSync(file, 'utf8').replace('traffic_source: All', 'traffic_source: Organic'))
   const again = await millrace(stalledWalk)
@@ -262,11 +277,7 @@ test('a walk that was killed, and then asks with other parameters, uses none of 
 
 test('pages that a killed process has saved are not mixed with those of another answer, and the killed process spoils nothing', async () => {
   await stalled(1, { 'retry-after': '60' })
-  const stopped = startCommand([...stalledWalk, '--json'], environment(), folder)
-  while (charged() < 400) await setTimeout(20)
-  await setTimeout(2_000)
-  stopped.child.kill('SIGKILL')
-  await stopped.result
+  await killedWalk()
   service.configure({ newestMonth: '2026-10' })
   const again = await millrace(stalledWalk)
   expect(again.code, again.stderr).toBe(0)

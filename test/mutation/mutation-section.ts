@@ -15,15 +15,14 @@ export interface MutationFigures {
 }
 
 const opening = `\`node test/mutation/run.ts\` plants one small mistake (a mutant) after the other in the ledger (\`src/ledger\`: claims, holders, runs, planning, purchases, pointers), the packing
-(\`src/plan\`), the merge and the loads of windows (\`src/load\`, \`src/run/load*\`), the report steps (\`src/extract/report*\`) and the settling and splitting of jobs
+(\`src/plan\`), the loads (\`src/load\`, \`src/run/load*\`), the report steps (\`src/extract/report*\`) and the settling and splitting of jobs
 (\`src/run/settle*\`), runs the tests concerned (\`test/mutation/targets.ts\`), and fails under 90 % noticed. Mistakes in
 TypeScript: comparisons, connectives, conditions set to true and false, statements, throws, query clauses and written columns left out. In SQL: comparisons, \`and\` and
 \`or\`, each conjunct and each assignment left out, \`exists\`, \`is null\`, joins, orders, locks. The syntax tree is \`@babel/parser\`'s. Not planted: changes of messages,
 of \`updated_at\`, \`finished_at\` and \`created_at\`, and of defaults that only the types ask for (\`?? 0\`).
 
-Why the tool is our own, and which mutants need no test: [how the figures came about](decisions/0012-what-fault-injection-found.md). Again: with the flags shown (\`--first\`: noticed
-by the direct tests alone);
-\`--write\` renews the row.
+Why the tool is our own, and which mutants need no test: [how the figures came about](decisions/0012-what-fault-injection-found.md). To repeat it,
+use the flags shown; \`--first\` runs the direct tests alone, and \`--write\` renews the row.
 
 | code | mutants there are | tried | noticed | flags |
 | --- | --- | --- | --- | --- |`

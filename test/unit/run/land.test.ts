@@ -245,6 +245,59 @@ describe('pages that are paid for', () => {
     expect(names.length).toBe(1)
   })
 
+  test('are saved also after the clock was set back by a day', async () => {
+    names.length = 0
+    let [now, looks] = [100_000_000, 0]
+    const clock: Clock = {
+      ...hurriedClock,
+      now: () => {
+        looks += 1
+        now += looks === 4 ? -86_400_000 : 300
+        return now
+      },
+    }
+    const steps = Array.from({ length: 20 }, (_, at) => payload(at + 1, `page ${at}`))
+    const killed = new Error('as by a kill')
+    await expect(land([...steps, killed as EtlError], { paid: { paidPages: () => 1, begun: begun(0) }, clock })).rejects.toBe(
+      killed,
+    )
+    expect(names.length).toBe(1)
+  })
+
+  test.each(['DISK', 'FENCED'] as const)('and are named in the ledger stay also where %s ends the walk', async (code) => {
+    let [now, saves] = [0, 0]
+    const clock: Clock = {
+      ...hurriedClock,
+      now: () => {
+        now += 1_100
+        return now
+      },
+    }
+    names.length = 0
+    const { create } = landing
+    const store = {
+      ...landing,
+      create: async (...asked: Parameters<typeof create>) => {
+        const writer = await create(...asked)
+        const save: typeof writer.save = async (result) => {
+          saves += 1
+          return writer.save(result)
+        }
+        const finish: typeof writer.finish = async () => {
+          throw new EtlError(code, 'as the store says')
+        }
+        return { ...writer, save, finish }
+      },
+    }
+    const steps = [payload(1, 'one'), payload(2, 'two'), payload(3, 'three', new EtlError(code, 'in the midst of it'))]
+    await expect(land(steps, { paid: { paidPages: () => 1, begun: begun(0) }, clock, store })).rejects.toMatchObject({
+      code,
+      message: 'in the midst of it',
+    })
+    expect(saves).toBeGreaterThan(0)
+    expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one', 'two'])
+  })
+
   test('are saved only once they are more than those that were saved before', async () => {
     await landSlowly({ paidPages: () => 1, begun: begun(2) })
     expect(seen).toEqual([0, 2, 3])
