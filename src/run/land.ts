@@ -70,8 +70,8 @@ const keptBytes = 256 * 1024
 
 /**
  * Asks the source and writes all it answers. Nothing is opened before the first part has begun to arrive: a report that is still being made throws
- * REPORT_PENDING here. After any error nothing of the landing is left, but for paid pages of a walk that goes on later and those the ledger names already. @param loaded SHA-256 of the answer that the units
- * hold, where it may stand: the same bytes are not landed again
+ * REPORT_PENDING here. After any error nothing of the landing is left, but for paid pages of a walk that goes on later and those the ledger names
+ * already. @param loaded SHA-256 of the answer that the units hold, where it may stand: the same bytes are not landed again
  */
 export const land = async (
   work: LandWork,
@@ -168,15 +168,15 @@ const begunPages = (
     isKeptAfter: async (error: unknown, isBetweenParts: boolean): Promise<boolean> => {
       const goesOn = isBetweenParts && isWorthKeeping() && goesOnLater.has(asEtlError(error).code)
       if (!goesOn && saved === 0) return false
+      // The walk's own error is what a person is told.
       try {
         await writer.finish({ completeness })
-        if (saved === 0) await begun?.keep(writer.locator)
-        return true
       } catch (cause) {
-        // The walk's own error is what a person is told.
         logUnsaved(cause)
-        return goesOn || saved > 0
+        return saved > 0
       }
+      if (saved === 0) await begun?.keep(writer.locator).catch(logUnsaved)
+      return true
     },
     /** What it waits for may be long in coming. */
     savedDuring: async <T>(next: Promise<T>): Promise<T> => {

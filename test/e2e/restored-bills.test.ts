@@ -1,50 +1,93 @@
-// Pages that were bought after a backup: the ledger that is restored from it has their bills from the landings, so that budgets and the service's books agree.
+// What was bought after a backup, as the ledger restored from it has it from the landings: whole answers with their bills, and no half of a walk.
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { expect, inject, test } from 'vitest'
 import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
-import { pipelinesOfRepository } from '../support/command.ts'
+import { pipelinesOfRepository, startCommand } from '../support/command.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
 import { runWarm } from '../support/warm-command.ts'
 
-test('a restored ledger books the bills of pages that it takes up', async () => {
+type Service = Parameters<typeof startVendorSandbox>[0]
+
+/** July is loaded; then a copy of the database is made as a backup. Both databases have one place for landings. */
+const openWorld = async (settings: Service) => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-restored-bills-'))
   cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
   writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\n')
-  const service = await startVendorSandbox({ requestsPerSecond: null, keywords: 50 })
+  const service = await startVendorSandbox({ requestsPerSecond: null, ...settings })
   const original = await copyDatabase(inject('postgresUrl'), inject('templateName'))
-  const charged = (): number => service.books.charges.reduce((sum, { credits }) => sum + credits, 0)
-  const backfill = async (database: CopiedDatabase, month: string) => {
-    const ended = await runWarm(
-      ['backfill', 'keywords', '--from', month, '--to', month, '--json'],
-      {
-        WEB_ANALYTICS_BASE_URL: service.url,
-        WEB_ANALYTICS_API_KEY: service.apiKey,
-        WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-        DATABASE_URL: database.url,
-        MILLRACE_HOME: join(folder, `home${new URL(database.url).pathname.replaceAll('/', '-')}`),
-        MILLRACE_LANDING: join(folder, 'landing'),
-      },
-      folder,
-    )
+  const environment = (database: CopiedDatabase) => ({
+    WEB_ANALYTICS_BASE_URL: service.url,
+    WEB_ANALYTICS_API_KEY: service.apiKey,
+    WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+    DATABASE_URL: database.url,
+    MILLRACE_HOME: join(folder, `home${new URL(database.url).pathname.replaceAll('/', '-')}`),
+    MILLRACE_LANDING: join(folder, 'landing'),
+  })
+  const run = async (database: CopiedDatabase, ...args: string[]): Promise<void> => {
+    const ended = await runWarm([...args, '--json'], environment(database), folder)
     expect(ended.code, ended.stdout + ended.stderr).toBe(0)
   }
-  await backfill(original, '2026-07')
+  await run(original, ...walks('2026-07'))
   const restored = await original.copy()
+  return {
+    ...{ service, original, restored, run },
+    charged: (): number => service.books.charges.reduce((sum, { credits }) => sum + credits, 0),
+    start: (database: CopiedDatabase, ...args: string[]) => startCommand([...args, '--json'], environment(database), folder),
+    close: async (): Promise<void> => {
+      await service.close()
+      await restored.drop()
+      await original.drop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+const walks = (month: string, ...more: string[]): string[] => ['backfill', 'keywords', '--from', month, '--to', month, ...more]
+
+test('a restored ledger books the bills of pages that it takes up', async () => {
+  const { original, restored, run, charged, close } = await openWorld({ keywords: 50 })
   try {
-    await backfill(original, '2026-08')
+    await run(original, ...walks('2026-08'))
     const before = charged()
-    await backfill(restored, '2026-08')
+    await run(restored, ...walks('2026-08'))
     expect(charged(), 'nothing is bought again').toBe(before)
     const { rows } = await restored.pool.query(
       `select sum(used_quota)::float8 as used, sum(unpriced)::int as unpriced from etl.spending`,
     )
     expect(rows).toEqual([{ used: before, unpriced: 0 }])
   } finally {
-    await service.close()
-    await restored.drop()
-    await original.drop()
-    rmSync(folder, { recursive: true, force: true })
+    await close()
+  }
+})
+
+test('a restored ledger takes no pages of a walk that was killed for an answer', async () => {
+  const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
+  const { service, original, restored, run, start, charged, close } = await openWorld({ keywords: 5_000, prices })
+  const august = walks('2026-08', '--only', 'domain=a.com;country=us', '--yes')
+  try {
+    const before = charged()
+    service.configure({
+      replies: [{ endpoint: 'keywords', match: ['offset=4000'], times: 1, status: 503, headers: { 'retry-after': '60' } }],
+    })
+    const killed = start(original, ...august)
+    while (charged() < before + 400) await setTimeout(20)
+    // What came is saved within a second.
+    await setTimeout(2_500)
+    killed.child.kill('SIGKILL')
+    await killed.result
+    service.configure({ replies: [] })
+    await run(restored, 'migrate', '--as', 'restored')
+    await run(restored, ...august)
+    const { rows } = await restored.pool.query(
+      `select (select count(*) from data.keywords_v1 where month = '2026-08-01')::int as rows,
+        (select count(*) from etl.jobs where state = 'held')::int as held`,
+    )
+    expect(rows).toEqual([{ rows: 5_000, held: 0 }])
+    expect(charged()).toBe(before + 400 + 500)
+  } finally {
+    await close()
   }
 })

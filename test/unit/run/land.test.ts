@@ -227,8 +227,27 @@ describe('pages that are paid for', () => {
     expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one', 'two'])
   })
 
-  test('are saved also where the next is always there before the last is written', async () => {
+  /** Twenty pages that are there at once, and then an end as by a kill. */
+  const savedOnce = async (clock: Clock): Promise<void> => {
     names.length = 0
+    const steps = Array.from({ length: 20 }, (_, at) => payload(at + 1, `page ${at}`))
+    const killed = new Error('as by a kill')
+    const paid = { paidPages: () => 1, begun: begun(0) }
+    await expect(land([...steps, killed as EtlError], { paid, clock })).rejects.toBe(killed)
+    expect(names.length).toBe(1)
+  }
+  /** Its `finish` fails, as on a full disk. */
+  const unfinished = (code: 'DISK' | 'FENCED', store = landing): typeof landing => ({
+    ...store,
+    create: async (...asked) => ({
+      ...(await store.create(...asked)),
+      finish: async () => {
+        throw new EtlError(code, 'as the store says')
+      },
+    }),
+  })
+
+  test('are saved also where the next is always there before the last is written', async () => {
     let now = 0
     const clock: Clock = {
       ...hurriedClock,
@@ -237,16 +256,10 @@ describe('pages that are paid for', () => {
         return now
       },
     }
-    const steps = Array.from({ length: 20 }, (_, at) => payload(at + 1, `page ${at}`))
-    const killed = new Error('as by a kill')
-    await expect(land([...steps, killed as EtlError], { paid: { paidPages: () => 1, begun: begun(0) }, clock })).rejects.toBe(
-      killed,
-    )
-    expect(names.length).toBe(1)
+    await savedOnce(clock)
   })
 
   test('are saved also after the clock was set back by a day', async () => {
-    names.length = 0
     let [now, looks] = [100_000_000, 0]
     const clock: Clock = {
       ...hurriedClock,
@@ -256,16 +269,12 @@ describe('pages that are paid for', () => {
         return now
       },
     }
-    const steps = Array.from({ length: 20 }, (_, at) => payload(at + 1, `page ${at}`))
-    const killed = new Error('as by a kill')
-    await expect(land([...steps, killed as EtlError], { paid: { paidPages: () => 1, begun: begun(0) }, clock })).rejects.toBe(
-      killed,
-    )
-    expect(names.length).toBe(1)
+    await savedOnce(clock)
   })
 
   test.each(['DISK', 'FENCED'] as const)('and are named in the ledger stay also where %s ends the walk', async (code) => {
-    let [now, saves] = [0, 0]
+    names.length = 0
+    let now = 0
     const clock: Clock = {
       ...hurriedClock,
       now: () => {
@@ -273,29 +282,23 @@ describe('pages that are paid for', () => {
         return now
       },
     }
-    names.length = 0
-    const { create } = landing
-    const store = {
-      ...landing,
-      create: async (...asked: Parameters<typeof create>) => {
-        const writer = await create(...asked)
-        const save: typeof writer.save = async (result) => {
-          saves += 1
-          return writer.save(result)
-        }
-        const finish: typeof writer.finish = async () => {
-          throw new EtlError(code, 'as the store says')
-        }
-        return { ...writer, save, finish }
-      },
-    }
     const steps = [payload(1, 'one'), payload(2, 'two'), payload(3, 'three', new EtlError(code, 'in the midst of it'))]
-    await expect(land(steps, { paid: { paidPages: () => 1, begun: begun(0) }, clock, store })).rejects.toMatchObject({
+    const paid = { paidPages: () => 1, begun: begun(0) }
+    await expect(land(steps, { paid, clock, store: unfinished(code) })).rejects.toMatchObject({
       code,
       message: 'in the midst of it',
     })
-    expect(saves).toBeGreaterThan(0)
     expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one', 'two'])
+  })
+
+  test('and can be neither saved nor finished leave nothing behind, and the end of the walk is what is told', async () => {
+    names.length = 0
+    const steps = [payload(1, 'one'), new EtlError('SERVICE_UNREACHABLE', 'the service is away')]
+    const store = unfinished('DISK')
+    await expect(land(steps, { paid: { paidPages: () => 1, begun: begun(0) }, store })).rejects.toMatchObject({
+      code: 'SERVICE_UNREACHABLE',
+    })
+    expect([names, landing.there.size]).toEqual([[], 0])
   })
 
   test('are saved only once they are more than those that were saved before', async () => {
