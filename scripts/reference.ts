@@ -8,6 +8,7 @@ import { jobTransitions, reportTransitions } from '../src/ledger/transitions.ts'
 import { faultKinds } from '../src/sandbox/fault-kinds.ts'
 import { optionsSchema, sandboxFlags } from '../src/sandbox/sandbox-options.ts'
 import { routes } from '../src/sandbox/handle.ts'
+import { metrics } from '../src/web/metrics.ts'
 import { additivityTable } from '../test/support/additivity.ts'
 import { drawingOf } from '../test/support/state-drawing.ts'
 
@@ -18,10 +19,24 @@ const table = (head: readonly string[], rows: readonly (readonly string[])[]): s
 
 const retries: Readonly<Record<Retry, string>> = { now: 'at once', later: 'later; costs no attempt', never: 'no' }
 
+/** Where more than the code decides. */
+const ofService = 'failed; waiting while the service is down'
+const becomes: Readonly<Record<string, string>> = {
+  SERVICE_UNREACHABLE: ofService,
+  SERVICE_ERROR: ofService,
+  SERVICE_TIMEOUT: ofService,
+  FENCED: 'as the other process leaves it',
+}
+
 const errors = (): string =>
   table(
-    ['code', 'meaning', 'retried in the same run', 'the unit becomes'],
-    Object.entries(errorCodes).map(([code, { meaning, retry, state }]) => [`\`${code}\``, meaning, retries[retry], state]),
+    ['code', 'meaning', 'tried again', 'the unit becomes'],
+    Object.entries(errorCodes).map(([code, { meaning, retry, state }]) => [
+      `\`${code}\``,
+      meaning,
+      retries[retry],
+      becomes[code] ?? state,
+    ]),
   )
 
 /** What a reader asks about first; bench/RESULTS.md has all of them. */
@@ -85,6 +100,14 @@ const blocks: Readonly<Record<string, { readonly page: string; readonly text: ()
       table(
         ['kind', 'where', 'does'],
         Object.entries(faultKinds).map(([name, { on, does }]) => [`\`${name}\``, on, does]),
+      ),
+  },
+  metrics: {
+    page: 'status-page.md',
+    text: () =>
+      table(
+        ['metric', 'labels', 'meaning'],
+        Object.entries(metrics).map(([name, { help, labels }]) => [`\`millrace_${name}\``, labels.join(', '), help]),
       ),
   },
   sums: { page: 'what-adds-up.md', text: additivityTable },

@@ -46,7 +46,7 @@ export const init: Handler = async ({ args, options, folder, output }) => {
   if (target !== resolve(folder)) output.line(`  cd ${quoted(relative(folder, target))}`)
   output.line('  npm install')
   output.line('  npx millrace demo            free: synthetic data, nothing to set up')
-  output.line('  cp .env.example .env         the address, your key, your database')
+  output.line('  cp .env.example .env         address and key: yours, or those of millrace sandbox')
   output.line('  npx millrace check           free: finds every problem in one go')
   output.line('  npx millrace migrate         free: makes tables and views')
   output.line('  npx millrace plan            free: what the first run loads and costs')
@@ -87,9 +87,11 @@ const ownLists = (options: Readonly<Record<string, unknown>>): WithOwnLists => {
       `--domains has '${value}', which is no domain; write for example --domains a.com,b.com, without https:// and www.`,
   })
   const places = valuesOf(options['countries'], {
-    is: /^(?:[a-z]{2}|world)$/,
+    is: /^(?!uk$)(?:[a-z]{2}|world)$/,
     wrong: (value) =>
-      `--countries has '${value}', which is no country; write for example --countries us,gb: two small letters each, or world.`,
+      value === 'uk'
+        ? `--countries has '${value}', which is not the ISO code of a country; write gb.`
+        : `--countries has '${value}', which is no country; write for example --countries us,gb: two small letters each, or world.`,
   })
   return (file, text) => {
     if (sites !== null && file.endsWith('domains.txt')) return withLines(text, sites)

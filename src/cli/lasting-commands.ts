@@ -41,7 +41,8 @@ export const schedule: Handler = async (invocation) =>
     withReadFiles(runtime, runtime.definitions)
     let scheduler: Scheduler | null = null
     const hooks = hookReceiver(runtime, () => scheduler?.releases ?? null)
-    return withStatusPage(invocation, runtime, { hooks, overdue: async () => scheduler?.overdue() ?? [] }, async () => {
+    const options = { showsDatabase: true, hooks, overdue: async () => scheduler?.overdue() ?? [] }
+    return withStatusPage(invocation, runtime, options, async () => {
       scheduler = await startScheduler(runtime, invocation.signal)
       await untilInterrupted(invocation)
       await scheduler.stop()
@@ -63,6 +64,8 @@ interface PageOptions {
   readonly port?: string | undefined
   readonly overdue?: WebContext['overdue']
   readonly hooks?: WebContext['hooks']
+  /** Whether a person may want to query the embedded database meanwhile, and is told how. */
+  readonly showsDatabase?: boolean
   /** It reads no landings, hence replays nothing. */
   readonly isReader?: boolean
 }
@@ -77,6 +80,8 @@ export const withStatusPage = async (
   const page = await serveStatusPage(runtime, options)
   output.event({ event: 'status_page', url: page.url })
   output.line(`The status page is at ${page.url}. Ctrl-C ends it.`)
+  if (options.showsDatabase === true && runtime.database.psql !== null)
+    output.line(`The database runs as long as this does: ${runtime.database.psql}`)
   try {
     await work()
     return interruptedCode

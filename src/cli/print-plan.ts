@@ -168,7 +168,10 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
       ? [...lines.slice(0, 2).map(({ text }) => text), `* and ${lines.length - 2} more pipelines.`]
       : lines.map(({ text }) => text)
   const names = lines.map(({ pipeline }) => pipeline).join(' ')
-  return [...shown, `* Needs approval: millrace approve${names.length > 40 ? '' : ` ${names}`}`]
+  // Before a run has found it there is nothing that `approve` could allow.
+  const later = pipelines.some(({ waiting }) => waiting.units > 0) ? '' : ' (once a run has found it)'
+  const command = `* Needs approval: millrace approve${names.length > 40 ? '' : ` ${names}`}`
+  return [...shown, command.length + later.length > width ? command : `${command}${later}`]
 }
 
 const paceLines = (pipelines: readonly PreviewPipeline[]): string[] =>

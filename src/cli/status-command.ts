@@ -61,7 +61,7 @@ const serve = async (invocation: Invocation): Promise<number> => {
   const { withStatusPage } = await import('./lasting-commands.ts')
   return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, (runtime) => {
     const port = invocation.options['port']
-    const options = { isReader: true, ...(port === undefined ? {} : { port: String(port) }) }
+    const options = { isReader: true, showsDatabase: true, ...(port === undefined ? {} : { port: String(port) }) }
     return withStatusPage(invocation, runtime, options, () => untilInterrupted(invocation))
   })
 }
@@ -85,7 +85,7 @@ const print = (output: Output, status: Status, display: string, times: Times): v
   const young = status.pipelines.filter(({ breaks_noticed_from: from }) => from !== null)
   if (young.length > 0)
     output.line(
-      `Too young for a change of the service's method to be noticed: ${young.map(({ pipeline, breaks_noticed_from: from }) => `${pipeline} (until ${from})`).join(', ')}.`,
+      `If the service changes its method, this is noticed for ${young.map(({ pipeline, breaks_noticed_from: from }) => `${pipeline} from ${from} on`).join(', ')}.`,
     )
   printWords(output, status)
   printTroubled(output, status)
@@ -187,6 +187,6 @@ const coverageLines = (cells: readonly CoverageMonth[], columns: number | null =
     ...lines,
     `${' '.repeat(width)}  █ loaded  ▄ in part  ░ planned`,
     `${' '.repeat(width)}  ! held  ✗ failed  · nothing planned`,
-    'Nothing planned: the service has not published the month yet, or no pipeline asks for it.',
+    '· means that the service has not published the month yet, or that no pipeline asks for it.',
   ]
 }

@@ -24,6 +24,8 @@ export interface Database {
   /** Host, port and database; never the password. */
   readonly display: string
   readonly embedded: boolean
+  /** What opens the embedded one in a shell; null: a server of its own. */
+  readonly psql: string | null
   readonly url: Secret
   /** Ends the pool, and the embedded server unless another command uses it. */
   close(): Promise<void>
@@ -152,6 +154,7 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
     pool,
     display: embedded === null ? display : `${display} (embedded)`,
     embedded: embedded !== null,
+    psql: embedded?.psql ?? null,
     url,
     close: async () => {
       await Promise.race([pool.end(), setTimeout(farewellMs, undefined, { ref: false })])

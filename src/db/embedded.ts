@@ -2,6 +2,7 @@
 import { chmodSync, chownSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { totalmem } from 'node:os'
+import { join } from 'node:path'
 import pg from 'pg'
 import { systemClock } from '../core/clock.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
@@ -24,6 +25,8 @@ import { runProgram, serverUser, type ServerUser } from './embedded-program.ts'
 export interface EmbeddedServer {
   readonly url: Secret
   readonly port: number
+  /** What opens it in a shell, for people; the password stays in its file. */
+  readonly psql: string
   /** Another command had started it. */
   readonly adopted: boolean
   /** Stops the server unless somebody else is connected. */
@@ -76,6 +79,7 @@ const urlOf = (password: Secret, port: number, database: string): string =>
 const serverOf = (files: ServerFiles, password: Secret, port: number, adopted: boolean, presence: pg.Client): EmbeddedServer => ({
   url: secret('embedded database', urlOf(password, port, databaseName)),
   port,
+  psql: `PGPASSWORD=$(cat '${join(files.folder, 'password')}') psql -h 127.0.0.1 -p ${port} -U ${superuser} ${databaseName}`,
   adopted,
   release: async () => {
     setRef(presence, 'ref')

@@ -12,24 +12,53 @@ import { pipelineCounts, readWindows } from './reads/read-windows.ts'
 
 const runStates = ['running', 'done', 'failed', 'cancelled', 'interrupted'] as const
 
+/** By name without its prefix: what it says, and its labels. docs/status-page.md lists them. */
+export const metrics = {
+  units: { help: 'Units by state.', labels: ['pipeline', 'state'] },
+  rows: { help: 'Current rows of the loaded units.', labels: ['pipeline'] },
+  last_load_timestamp_seconds: { help: 'When a unit was last loaded.', labels: ['pipeline'] },
+  reports_open: {
+    help: 'Bought reports that are not downloaded yet: `known`, or `uncertain` where nobody knows whether they were bought.',
+    labels: ['state'],
+  },
+  quarantined_rows: { help: 'Rows in quarantine.', labels: ['pipeline'] },
+  quota_used_month: { help: 'Credits used this month (UTC).', labels: ['account', 'pipeline'] },
+  quota_reserved_month: { help: 'Credits reserved this month for reports under way.', labels: ['account', 'pipeline'] },
+  quota_budget_month: { help: "The definition's `quota_per_month`.", labels: ['pipeline'] },
+  last_run_state: { help: '1 for the state of the newest run.', labels: ['state'] },
+  last_run_started_timestamp_seconds: { help: 'When the newest run started.', labels: [] },
+  service_trouble: { help: '1 while the service is away or refuses requests; `code` says why.', labels: ['account', 'code'] },
+  service_trouble_since_timestamp_seconds: { help: 'Since when.', labels: ['account'] },
+  requests_per_second_allowed: {
+    help: 'The request rate that is allowed now, after the service refused more (429); none where it never did.',
+    labels: ['account'],
+  },
+  alarms_open: { help: 'Alarms that are not over.', labels: ['kind', 'severity'] },
+  ticks_overdue: { help: 'Pipelines whose scheduled run did not start in time.', labels: [] },
+  database_reachable: { help: '0 while the database is away or hangs; then this is the only metric.', labels: [] },
+} as const satisfies Readonly<Record<string, { readonly help: string; readonly labels: readonly string[] }>>
+
 const gauges =
   (registry: Registry) =>
-  (name: string, help: string, labelNames: string[] = []) =>
-    new Gauge({ name: `millrace_${name}`, help, labelNames, registers: [registry] })
+  (name: keyof typeof metrics): Gauge =>
+    new Gauge({
+      name: `millrace_${name}`,
+      help: metrics[name].help,
+      labelNames: [...metrics[name].labels],
+      registers: [registry],
+    })
 
 const written = async (registry: Registry, isReachable: boolean) => {
-  gauges(registry)('database_reachable', '0 while the database is away or hangs: then this is the only metric.').set(
-    isReachable ? 1 : 0,
-  )
+  gauges(registry)('database_reachable').set(isReachable ? 1 : 0)
   return { type: registry.contentType, text: await registry.metrics() }
 }
 
 type Make = ReturnType<typeof gauges>
 
 const tellAlarms = (gauge: Make, alarms: readonly AlarmLine[], overdue: number): void => {
-  const open = gauge('alarms_open', 'Alarms that are not over, by kind and severity.', ['kind', 'severity'])
+  const open = gauge('alarms_open')
   for (const { kind, severity } of alarms) open.inc({ kind, severity })
-  gauge('ticks_overdue', 'Pipelines whose scheduled run did not start in time.').set(overdue)
+  gauge('ticks_overdue').set(overdue)
 }
 
 /** While the ledger cannot be read. */
@@ -52,9 +81,9 @@ export const metricsText = async (context: WebContext) => {
     context.overdue(),
   ])
 
-  const units = gauge('units', 'Units by pipeline and state.', ['pipeline', 'state'])
-  const rows = gauge('rows', 'Current rows of the loaded units.', ['pipeline'])
-  const loadedAt = gauge('last_load_timestamp_seconds', 'When a unit of the pipeline last committed.', ['pipeline'])
+  const units = gauge('units')
+  const rows = gauge('rows')
+  const loadedAt = gauge('last_load_timestamp_seconds')
   const counts = new Map(pipelineCounts(windows).map((one) => [one.pipeline, one]))
   for (const pipeline of new Set([...counts.keys(), ...context.definitions.map((definition) => definition.pipeline)])) {
     const own = counts.get(pipeline)
@@ -63,15 +92,15 @@ export const metricsText = async (context: WebContext) => {
     if (typeof own?.last_loaded_at === 'string') loadedAt.set({ pipeline }, Date.parse(own.last_loaded_at) / 1000)
   }
 
-  const openReports = gauge('reports_open', 'Bought reports that are not downloaded yet, uncertain ones apart.', ['state'])
+  const openReports = gauge('reports_open')
   openReports.set({ state: 'known' }, reports.open - reports.uncertain)
   openReports.set({ state: 'uncertain' }, reports.uncertain)
-  const rejected = gauge('quarantined_rows', 'Rows in quarantine.', ['pipeline'])
+  const rejected = gauge('quarantined_rows')
   for (const row of quarantine) rejected.set({ pipeline: row.pipeline }, row.rows)
 
-  const used = gauge('quota_used_month', 'Credits used this month (UTC).', ['account', 'pipeline'])
-  const reserved = gauge('quota_reserved_month', 'Credits reserved this month for reports under way.', ['account', 'pipeline'])
-  const budget = gauge('quota_budget_month', 'Credits the pipeline may use in a month.', ['pipeline'])
+  const used = gauge('quota_used_month')
+  const reserved = gauge('quota_reserved_month')
+  const budget = gauge('quota_budget_month')
   for (const row of quota) {
     used.inc({ account: row.account, pipeline: row.pipeline }, row.used)
     reserved.inc({ account: row.account, pipeline: row.pipeline }, row.reserved)
@@ -79,16 +108,9 @@ export const metricsText = async (context: WebContext) => {
   for (const { pipeline, limits } of context.definitions)
     if (limits.quotaPerMonth !== null) budget.set({ pipeline }, limits.quotaPerMonth)
 
-  const trouble = gauge('service_trouble', 'Accounts whose service is away or refuses requests: 1, by the code of the reason.', [
-    'account',
-    'code',
-  ])
-  const since = gauge('service_trouble_since_timestamp_seconds', 'Since when.', ['account'])
-  const rate = gauge(
-    'requests_per_second_allowed',
-    'Requests a second after the service refused more; none where it never did.',
-    ['account'],
-  )
+  const trouble = gauge('service_trouble')
+  const since = gauge('service_trouble_since_timestamp_seconds')
+  const rate = gauge('requests_per_second_allowed')
   for (const { account, requestsPerSecond, trouble: now } of accounts) {
     if (requestsPerSecond !== null) rate.set({ account }, requestsPerSecond)
     if (now === null) continue
@@ -97,8 +119,8 @@ export const metricsText = async (context: WebContext) => {
   }
 
   tellAlarms(gauge, alarms, overdue.length)
-  const lastRun = gauge('last_run_state', 'State of the newest run: 1 for the one it is in.', ['state'])
-  const started = gauge('last_run_started_timestamp_seconds', 'When the newest run started.')
+  const lastRun = gauge('last_run_state')
+  const started = gauge('last_run_started_timestamp_seconds')
   const [run] = runs
   for (const state of runStates) lastRun.set({ state }, run?.state === state ? 1 : 0)
   if (run !== undefined) started.set(Date.parse(run.started_at) / 1000)

@@ -23,7 +23,9 @@ describe('the documentation', () => {
   })
 
   test('is short: README and the pages for users have at most 25,000 words, what is generated apart', () => {
-    const words = userPages.map((page) => withoutReference(read(page)).split(/\s+/).filter(Boolean).length)
+    // The page for who changes Millrace is none of them.
+    const shown = userPages.filter((page) => page !== 'docs/architecture.md')
+    const words = shown.map((page) => withoutReference(read(page)).split(/\s+/).filter(Boolean).length)
     expect(words.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(25_000)
   })
 
