@@ -80,8 +80,8 @@ export const withStatusPage = async (
   const page = await serveStatusPage(runtime, options)
   output.event({ event: 'status_page', url: page.url })
   output.line(`The status page is at ${page.url}. Ctrl-C ends it.`)
-  if (options.showsDatabase === true && runtime.database.psql !== null)
-    output.line(`The database runs as long as this does: ${runtime.database.psql}`)
+  const { psql } = runtime.database
+  if (options.showsDatabase === true && psql !== null) output.line(`The database runs as long as this does: ${psql}`)
   try {
     await work()
     return interruptedCode

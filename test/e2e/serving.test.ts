@@ -2,7 +2,8 @@
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import pg from 'pg'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { pipelinesOfRepository, type RunningCommand, runCommand, startCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -62,6 +63,32 @@ describe('serving the status page', () => {
     expect(result.stderr).toContain('MILLRACE_WEB_TOKEN')
     const short = await runCommand(['status', '--serve'], environment({ MILLRACE_WEB_TOKEN: 'short' }), folder)
     expect([short.code, short.stderr.includes('16 characters')]).toEqual([2, true])
+  })
+
+  test('status --serve says how to query the embedded database, and the line opens it', async () => {
+    const { DATABASE_URL: _, ...own } = environment()
+    expect((await runCommand(['migrate'], own, folder)).code).toBe(0)
+    const running = startCommand(['status', '--serve'], own, folder)
+    try {
+      const line = /PGPASSWORD=\$\(cat '(?<file>.+)'\) psql -h (?<host>\S+) -p (?<port>\d+) -U (?<user>\w+) (?<database>\w+)/
+      await vi.waitUntil(() => line.test(running.printed()), { timeout: 30_000 })
+      const { file = '', host = '', port = '', user = '', database = '' } = line.exec(running.printed())?.groups ?? {}
+      const client = new pg.Client({
+        host,
+        port: Number(port),
+        user,
+        database,
+        password: readFileSync(join(folder, file), 'utf8').trim(),
+      })
+      await client.connect()
+      expect(
+        (await client.query('select count(*)::integer as views from pg_views where schemaname = $1', ['bi'])).rows[0]?.views,
+      ).toBeGreaterThan(20)
+      await client.end()
+    } finally {
+      running.child.kill('SIGTERM')
+      await running.result
+    }
   })
 
   test('a chosen port that is taken ends the command; the default one gives way', async () => {
