@@ -18,7 +18,7 @@ export const metrics = {
   rows: { help: 'Current rows of the loaded units.', labels: ['pipeline'] },
   last_load_timestamp_seconds: { help: 'When a unit was last loaded.', labels: ['pipeline'] },
   reports_open: {
-    help: 'Bought reports that are not downloaded yet: `known`, or `uncertain` where nobody knows whether they were bought.',
+    help: 'Reports that are not downloaded yet: `known` were bought; of `uncertain` nobody knows.',
     labels: ['state'],
   },
   quarantined_rows: { help: 'Rows in quarantine.', labels: ['pipeline'] },
@@ -30,7 +30,7 @@ export const metrics = {
   service_trouble: { help: '1 while the service is away or refuses requests; `code` says why.', labels: ['account', 'code'] },
   service_trouble_since_timestamp_seconds: { help: 'Since when.', labels: ['account'] },
   requests_per_second_allowed: {
-    help: 'The request rate that is allowed now, after the service refused more (429); none where it never did.',
+    help: 'The request rate that is allowed now. Absent where the service never refused a higher one (429).',
     labels: ['account'],
   },
   alarms_open: { help: 'Alarms that are not over.', labels: ['kind', 'severity'] },
