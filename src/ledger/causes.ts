@@ -32,7 +32,9 @@ const remembered = sql`
 const troubled = sql`
   select case t.state when 'failed' then 'failure' else 'held' end as kind, p.pipeline, t.pipeline_id, t.window_from, t.slice_id, t.error_code,
     t.error_message
-  from etl.troubled_units t join etl.pipelines p on p.pipeline_id = t.pipeline_id`
+  from etl.troubled_units t join etl.pipelines p on p.pipeline_id = t.pipeline_id
+  -- Taken back by a person, who knows.
+  where t.error_code is distinct from 'CANCELLED'`
 
 /** `code`: the most frequent one; `keeping`: of the units remembered, those that still have the rows of an earlier answer. */
 type CauseRow = Row<'etl.pipelines', 'pipeline'> &

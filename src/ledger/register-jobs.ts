@@ -48,16 +48,25 @@ export const leavingUnits = (which: RawBuilder<unknown> = sql`true`): RawBuilder
       where not f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
     )`
 
-const lettingGo = sql`update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp()
-  where job_id in (select job_id from gone) and outcome is null`
+const lettingGo = (from: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp() where job_id in (select job_id from ${from}) and outcome is null`
 
 /**
- * Deletes the jobs, with units that were nothing but planned. Part of a statement that begins with `with`. @param picked job_id of jobs to lock and delete;
- * they may not have been asked for yet
+ * Deletes the jobs, with units that were nothing but planned. Walks that have paid for pages stay, as failed and in nobody's name: who asks for the unit goes on
+ * from them. Part of a statement that begins with `with`. @param picked job_id of jobs to lock and delete; they may not have been asked for yet
  */
 export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => sql`
-    gone as materialized (${picked}), let_go as (${lettingGo}), ${leavingUnits()}
+    picked as materialized (${picked}),
+    gone as materialized (select p.job_id from picked p join etl.jobs b using (job_id) where b.begun_landing is null),
+    let_go as (${lettingGo(sql`picked`)}), ${leavingUnits()}, kept as (
+      update etl.jobs set state = 'failed', error_code = 'CANCELLED', error_message = ${takenBack}, not_before = null, updated_at = clock_timestamp(),
+        wanted_by = case when wanted_by in ('range', 'force', 'approval') then 'beyond' else wanted_by end
+      where job_id in (select job_id from picked) and begun_landing is not null
+    )
     delete from etl.jobs where job_id in (select job_id from gone) returning job_id`
+
+const takenBack =
+  'It was taken back while its pages were read; those that were paid for are kept. The next command that asks for it goes on from them.'
 
 /**
  * Takes back jobs that were not asked for yet and that no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
@@ -93,7 +102,7 @@ const isOwedByForce = sql<boolean>`(j.forced and j.error_code is not null)`
 
 /** Loaded units would look finished without it: as failed, the job is packed anew by the next run that wants them. */
 const failForced = async (trx: Db, picked: RawBuilder<unknown>): Promise<number> => {
-  const rows = await query(trx)`with gone as materialized (${picked}), let_go as (${lettingGo})
+  const rows = await query(trx)`with gone as materialized (${picked}), let_go as (${lettingGo(sql`gone`)})
     update etl.jobs set state = 'failed', not_before = null, updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`
   return rows.length
 }

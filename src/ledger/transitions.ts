@@ -30,6 +30,8 @@ export const jobTransitions = {
   retry: { from: ['failed'], to: ['open'] },
   'late id': { from: ['open', 'held', 'failed', 'replaced'], to: ['open'] },
   dissolve: { from: ['open', 'held'], to: [] },
+  // With pages that were paid for.
+  'taken back': { from: ['open', 'held', 'failed'], to: ['failed'] },
 } as const satisfies Record<string, Transition<JobState>>
 
 /** Of one job, which buys one report at most: what is bought again is bought by another job. */

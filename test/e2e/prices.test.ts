@@ -225,6 +225,33 @@ test('a walk that was stopped goes on from the pages it paid for', async () => {
   await goesOn()
 })
 
+test.each([
+  ['cancelled', 'cancel'],
+  ['stopped, and withdrawn,', 'withdraw'],
+])('a walk that is %s goes on from the pages it paid for once somebody asks for it again', async (_, how) => {
+  await stalled(1, { 'retry-after': '60' })
+  const running = startCommand([...stalledWalk, '--json'], environment(), folder)
+  while (charged() < 400) await setTimeout(20)
+  await setTimeout(2_500)
+  if (how === 'cancel') {
+    const { id } = await one<{ id: string }>(`select max(run_id) as id from etl.runs`)
+    expect((await millrace(['cancel', id])).code).toBe(0)
+    expect((await running.result).code).toBe(1)
+  } else {
+    running.child.kill('SIGINT')
+    await running.result
+    expect((await millrace(['approve', '--withdraw', 'keywords'])).code).toBe(0)
+  }
+  // Nobody buys the rest in the name of who took it back.
+  const left = await one(
+    `select state, error_code, wanted_by, begun_landing is not null as kept from etl.jobs where kind = 'walk'`,
+  )
+  expect(left).toEqual({ state: 'failed', error_code: 'CANCELLED', wanted_by: 'beyond', kept: true })
+  expect((await millrace(['notify', 'list'])).stdout).not.toContain('failed')
+  service.configure({ replies: [] })
+  await goesOn()
+})
+
 /** Killed once the four pages that came are saved. */
 const killedWalk = async (): Promise<void> => {
   const killed = startCommand([...stalledWalk, '--json'], environment(), folder)
