@@ -1,5 +1,6 @@
 // `millrace check`: every problem in one go, and with --all a line for each thing: proved, or not asked and why. Settings, definitions, marts, database,
 // tables, landing, keys and paths.
+import { docPage } from '../core/shipped.ts'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -173,7 +174,7 @@ const checkAlarms = async (folder: string, settings: Settings, definitions: read
   const { receivers } = alarmingOf(settings, routes)
   const names = receivers.map(({ name }) => name).join(', ')
   if (receivers.length > 0) notes.proved('alarms', `their receivers are set: ${names}. \`millrace notify test\` tries them.`)
-  else notes.notAsked('alarms', 'no receiver is set: nobody gets a message when something goes wrong (docs/alarms.md).')
+  else notes.notAsked('alarms', `no receiver is set: nobody gets a message when something goes wrong (${docPage('alarms.md')}).`)
 }
 
 /** Readings of the program's own settings, each of which some command would refuse. */

@@ -79,7 +79,7 @@ export const withStatusPage = async (
 ): Promise<number> => {
   const page = await serveStatusPage(runtime, options)
   output.event({ event: 'status_page', url: page.url })
-  output.line(`The status page is at ${page.url}. Ctrl-C ends it.`)
+  output.line(`The status page is at ${page.url}${page.gaveWay ? ` (port ${pagePort} is taken)` : ''}. Ctrl-C ends it.`)
   const { psql } = runtime.database
   if (options.showsDatabase === true && psql !== null) output.line(`The database runs as long as this does: ${psql}`)
   try {
@@ -98,7 +98,8 @@ export const withStatusPage = async (
 const serveStatusPage = async (
   runtime: OpenRuntime,
   { port, overdue = async () => [], hooks = null, isReader = false }: PageOptions,
-): Promise<WebServer> => {
+): Promise<WebServer & { readonly gaveWay: boolean }> => {
+  let gaveWay = false
   const raw = port === undefined ? runtime.settings.raw : { ...runtime.settings.raw, MILLRACE_WEB_PORT: port }
   const { address, token } = webSettings(raw, pagePort)
   const replays = createReplays(runtime)
@@ -109,10 +110,12 @@ const serveStatusPage = async (
   const server = await listen(app, address).catch((error: unknown) => {
     const chosen = raw['MILLRACE_WEB_PORT'] !== undefined && raw['MILLRACE_WEB_PORT'] !== ''
     if (chosen || !isEtlError(error)) throw error
+    gaveWay = true
     return listen(app, { ...address, port: 0 })
   })
   return {
     url: server.url,
+    gaveWay,
     close: async () => {
       close()
       await server.close()

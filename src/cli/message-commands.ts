@@ -1,5 +1,6 @@
 // `millrace notify test|list`: whether messages of ours arrive, and what is wrong now. `millrace webhooks subscribe|test|remove`: the service tells a running
 // `schedule` when it has released data.
+import { docPage } from '../core/shipped.ts'
 import { EtlError } from '../core/errors.ts'
 import type { ReleasedData } from '../core/release-month.ts'
 import { forgetSubscription, keepSubscription, subscriptionOf } from '../ledger/releases.ts'
@@ -39,7 +40,7 @@ const list = (invocation: Invocation, rest: readonly string[]): Promise<number> 
     output.summary('notify list', { alarms: alarms.length, receivers: receivers.length })
     if (receivers.length === 0)
       output.line(
-        'No receiver is set: nothing is watched, and nobody gets a message (docs/alarms.md). `millrace status` says what is wrong now.',
+        `No receiver is set: nothing is watched, and nobody gets a message (${docPage('alarms.md')}). \`millrace status\` says what is wrong now.`,
       )
     else if (alarms.length === 0) output.line('Nothing is wrong: no alarm is open.')
     if (alarms.length > 0)

@@ -1,4 +1,5 @@
 // `millrace sandbox`: the service itself on this machine, until Ctrl-C.
+import { docPage } from '../core/shipped.ts'
 import { jsonOptions, sandboxOptionsFrom } from '../sandbox/sandbox-options.ts'
 import { type Sandbox, startSandbox, usageOf } from '../sandbox/sandbox-server.ts'
 import { startVendorSandbox } from '../sandbox/vendor/vendor-server.ts'
@@ -25,6 +26,6 @@ const startOwn = async (options: Options, line: (text: string) => void): Promise
 const startVendor = async ({ port = 8080, options }: Options, line: (text: string) => void) => {
   const sandbox = await startVendorSandbox({ ...jsonOptions(options), port: Number(port) })
   line(`The service as its documentation has it, at ${sandbox.url} (this machine only). Key: ${sandbox.apiKey}`)
-  line(`Charges and reports: ${sandbox.url}/_vendor/books. Options: docs/sandbox-reference.md. Ctrl-C ends it.`)
+  line(`Charges and reports: ${sandbox.url}/_vendor/books. Options: ${docPage('sandbox-reference.md')}. Ctrl-C ends it.`)
   return sandbox
 }

@@ -187,6 +187,6 @@ const coverageLines = (cells: readonly CoverageMonth[], columns: number | null =
     ...lines,
     `${' '.repeat(width)}  █ loaded  ▄ in part  ░ planned`,
     `${' '.repeat(width)}  ! held  ✗ failed  · nothing planned`,
-    '· means that the service has not published the month yet, or that no pipeline asks for it.',
+    '· nothing planned: the month is not published yet, or nothing has asked for it.',
   ]
 }

@@ -1,6 +1,6 @@
 // Where the files are that come with the program, and its version. The only place that knows how deep in a checkout, or in the compiled program, its code lies.
 import { existsSync, readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 
 /** The checkout or `dist/`: whatever holds the code and, beside it, the templates, migrations and definitions that ship. */
 const findRoot = (): string => {
@@ -14,6 +14,12 @@ const root = findRoot()
 
 /** Absolute path of a file or folder that ships: `shipped('migrations')`, `shipped('src', 'sources')`. */
 export const shipped = (...path: readonly string[]): string => join(root, ...path)
+
+/** A page of the docs, as a path from where the command runs: they come with the program. */
+export const docPage = (name: string): string => {
+  const pages = [shipped('docs'), shipped('..', 'docs')].find(existsSync) ?? 'docs'
+  return relative(process.cwd(), join(pages, name))
+}
 
 /** The package.json of this program: beside the checkout's folders, or above `dist/`. */
 export const packageFile = (): string => [shipped('package.json'), shipped('..', 'package.json')].find(existsSync) ?? ''

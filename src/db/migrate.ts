@@ -6,7 +6,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import { shipped } from '../core/shipped.ts'
+import { docPage, shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import { missingRelations } from './catalog.ts'
 import type { Database } from './connect.ts'
@@ -36,7 +36,10 @@ const loadMigration = async (name: string, file: string): Promise<Migration> => 
   shareOurModules()
   const loaded: unknown = await import(pathToFileURL(file).href)
   if (typeof loaded !== 'object' || loaded === null || !('up' in loaded) || typeof loaded.up !== 'function') {
-    throw new EtlError('CONFIGURATION', `Migration ${name} (${file}) exports no function \`up\`; see docs/adding-a-dataset.md.`)
+    throw new EtlError(
+      'CONFIGURATION',
+      `Migration ${name} (${file}) exports no function \`up\`; see ${docPage('adding-a-dataset.md')}.`,
+    )
   }
   const { up } = loaded
   return { up: async (database) => void (await up(database)) }

@@ -1,4 +1,5 @@
 // What an S3-compatible server refuses, and a network that loses it, in our own words.
+import { docPage } from '../core/shipped.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 
 interface Refusal {
@@ -24,8 +25,8 @@ const advice: Readonly<Record<string, string>> = {
   NoSuchBucket: 'Make the bucket, or correct its name in MILLRACE_LANDING.',
   PermanentRedirect: "The bucket is in another region: set AWS_REGION to the bucket's own.",
   AuthorizationHeaderMalformed: "The bucket is in another region: set AWS_REGION to the bucket's own.",
-  AccessDenied: 'Give the credentials the right to list, read, write and delete under the prefix (docs/storage.md).',
-  Forbidden: 'Give the credentials the right to list, read, write and delete under the prefix (docs/storage.md).',
+  AccessDenied: `Give the credentials the right to list, read, write and delete under the prefix (${docPage('storage.md')}).`,
+  Forbidden: `Give the credentials the right to list, read, write and delete under the prefix (${docPage('storage.md')}).`,
   InvalidAccessKeyId: 'Correct AWS_ACCESS_KEY_ID; the server does not know it.',
   SignatureDoesNotMatch: 'Correct AWS_SECRET_ACCESS_KEY; it does not belong to AWS_ACCESS_KEY_ID.',
   ExpiredToken: 'The session has ended: renew AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.',
@@ -38,7 +39,7 @@ const advice: Readonly<Record<string, string>> = {
 /** Names that promise nothing of another try, though no status says so. */
 const isFinal = (name: string): boolean => name in advice || name === 'InvalidArgument'
 
-const otherAdvice = 'Check MILLRACE_LANDING and the AWS_ settings (docs/storage.md).'
+const otherAdvice = `Check MILLRACE_LANDING and the AWS_ settings (${docPage('storage.md')}).`
 
 /**
  * As LANDING_REFUSED where another try is useless, else LANDING_UNREACHABLE; the client has tried several times already.

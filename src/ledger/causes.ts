@@ -26,7 +26,7 @@ const remembered = sql`
       from jsonb_each_text(n.details -> 'units') as x (place, load_id)) r
     join etl.slices s on s.slice_id = r.at[3]::integer join etl.pipelines p on p.pipeline_id = s.pipeline_id
     left join etl.unit_list u on u.pipeline_id = s.pipeline_id and u.window_from = r.at[2]::date and u.slice_id = s.slice_id
-  where n.resolved_at is null and n.kind in ('failure', 'held') and coalesce(u.state, 'planned') not in ('held', 'failed')
+  where n.resolved_at is null and n.kind in ('failure', 'held') and (coalesce(u.state, 'planned') not in ('held', 'failed') or u.error_code = 'CANCELLED')
     and (s.wanted_until is null or u.job_id is not null) and ${loadOf(sql`u`)} = r.load_id`
 
 const troubled = sql`

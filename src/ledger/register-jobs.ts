@@ -66,7 +66,7 @@ export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => 
     delete from etl.jobs where job_id in (select job_id from gone) returning job_id`
 
 const takenBack =
-  'It was taken back while its pages were read; those that were paid for are kept. The next command that asks for it goes on from them.'
+  'It was cancelled while its pages were read. Those that were paid for are kept: the next command that asks for this unit uses them.'
 
 /**
  * Takes back jobs that were not asked for yet and that no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only

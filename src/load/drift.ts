@@ -1,4 +1,5 @@
 // The live tables against their definitions: every difference by name, with the remedy.
+import { docPage } from '../core/shipped.ts'
 import { columnTypes } from '../core/column-types.ts'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Column, Definition, TableIndex } from '../core/types.ts'
@@ -157,7 +158,7 @@ const compareColumn = (column: Column, live: LiveColumn | undefined): string[] =
 }
 
 const compareOwn = (name: string, type: string, live: LiveColumn | undefined): string[] => {
-  if (live === undefined) return ['is missing; every table carries its lineage (see docs/adding-a-dataset.md).']
+  if (live === undefined) return [`is missing; every table carries its lineage (see ${docPage('adding-a-dataset.md')}).`]
   return live.type === type ? [] : [`is ${live.type}, expected ${type}; ${name} is part of every table's lineage.`]
 }
 

@@ -1,4 +1,5 @@
 // Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read; those of a walk that was stopped or killed are kept.
+import { docPage } from '../core/shipped.ts'
 import { asksOf } from '../core/asks.ts'
 import { createTurns } from '../core/clock.ts'
 import { type EtlError, isEtlError } from '../core/errors.ts'
@@ -102,7 +103,7 @@ const unreadWords = (unitKey: string, credits: number | null, isUncounted: boole
   const page = `${unitKey}, a page`
   if (credits !== null) return unreadableBill(page, credits)
   if (!isUncounted) return null
-  return `${page}: neither the answer nor the balance says what it cost. Until a price is known no budget counts such pages; set one for the account (docs/credits.md, Prices).`
+  return `${page}: neither the answer nor the balance says what it cost. Until a price is known no budget counts such pages; set one for the account (${docPage('credits.md')}, Prices).`
 }
 
 /** What was paid so far is on record before anybody buys more. */

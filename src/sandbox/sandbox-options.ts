@@ -1,4 +1,5 @@
 // Everything that can be set about the sandbox, its default, and the check of what comes from outside.
+import { docPage } from '../core/shipped.ts'
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 import { EtlError, messageOf } from '../core/errors.ts'
@@ -84,7 +85,7 @@ export const settle = (given: object): Settings => {
   const isBare = 'extensions' in given && given.extensions === false
   const checked = optionsSchema.safeParse(isBare ? { ...unlimited, ...given } : given)
   if (checked.success) return Object.freeze(checked.data)
-  throw new EtlError('CONFIGURATION', `Sandbox options: ${problems(checked.error)}. See docs/sandbox-reference.md.`)
+  throw new EtlError('CONFIGURATION', `Sandbox options: ${problems(checked.error)}. See ${docPage('sandbox-reference.md')}.`)
 }
 
 /** `patch` over what was given before; the quirks of csv one by one. */
@@ -145,6 +146,8 @@ export const jsonOptions = (given: unknown): object => {
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
     throw new Error('expected an object such as {"seed":7}')
   } catch (cause) {
-    throw new EtlError('USAGE', `--options: ${messageOf(cause)}. Give JSON or a file: docs/sandbox-reference.md.`, { cause })
+    throw new EtlError('USAGE', `--options: ${messageOf(cause)}. Give JSON or a file: ${docPage('sandbox-reference.md')}.`, {
+      cause,
+    })
   }
 }

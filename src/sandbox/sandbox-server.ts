@@ -1,5 +1,6 @@
 // Starts and stops the sandbox: the service of the interface on 127.0.0.1, with synthetic data and switchable faults. Its own endpoints under /_sandbox/ need
 // no key: it listens on this machine alone.
+import { docPage } from '../core/shipped.ts'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
@@ -72,7 +73,7 @@ export const usageOf = ({ url, apiKey, downloadUrl }: Sandbox): readonly string[
   `  WEB_ANALYTICS_BASE_URL=${url} WEB_ANALYTICS_API_KEY=${apiKey} npx millrace check`,
   `  curl ${url}/_sandbox/books            what was asked and bought`,
   `  curl -X PUT -d '[{"kind":"status-500","nth":3}]' ${url}/_sandbox/faults`,
-  'Options and faults: docs/sandbox-reference.md. Ctrl-C ends it.',
+  `Options and faults: ${docPage('sandbox-reference.md')}. Ctrl-C ends it.`,
 ]
 
 const listen =

@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { EtlError, messageOf } from '../core/errors.ts'
-import { shipped } from '../core/shipped.ts'
+import { docPage, shipped } from '../core/shipped.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import type { Api } from '../extract/api.ts'
@@ -88,4 +88,4 @@ const importFolder = async (folder: string, file: string): Promise<object> => {
 }
 
 const without = (file: string, what: string): EtlError =>
-  new EtlError('CONFIGURATION', `${file} does not export ${what}; see docs/adding-a-source.md.`)
+  new EtlError('CONFIGURATION', `${file} does not export ${what}; see ${docPage('adding-a-source.md')}.`)

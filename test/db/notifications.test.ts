@@ -107,6 +107,24 @@ test('a try that was cancelled mends nothing', async () => {
   expect(await look(pipeline)).toEqual(told)
 })
 
+test('a walk that a person cancels between its pages is no failure to tell of, and mends none that was told', async () => {
+  for (const hasFailed of [false, true]) {
+    const pipeline = await newPipeline(db)
+    const runId = await newRun(db)
+    const jobId = await newJob(db, pipeline, { runs: [runId] })
+    if (hasFailed) await failJob(k(), await claimed(jobId), reason)
+    const told = await look(pipeline)
+    expect(told).toHaveLength(hasFailed ? 1 : 0)
+    const again = hasFailed ? await newRun(db) : runId
+    if (hasFailed) await waitFor(db, again, jobId)
+    await setJob(db, jobId, { state: 'open', error_code: null, error_message: null, begun_landing: 'begun/pages' })
+    await requestCancel(k(), again)
+    await leaveRun(k(), again)
+    expect(await jobRow(db, jobId)).toMatchObject({ state: 'failed', error_code: 'CANCELLED', begun_landing: 'begun/pages' })
+    expect(await look(pipeline)).toEqual(told)
+  }
+})
+
 test('what a person released is told to be over when it is loaded', async () => {
   const pipeline = await newPipeline(db)
   await newRun(db)

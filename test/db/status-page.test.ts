@@ -87,6 +87,8 @@ describe('the pages', () => {
     const complete = '<strong class="upto">2026-10</strong> <span class="soft">since 2026-08 without a gap</span>'
     const overview = await text(url)
     expect(overview).toContain(complete)
+    // Nothing is wrong with what was loaded, but others were never loaded.
+    expect(overview).toMatch(/<p class="verdict warn">Overdue: .*traffic_and_engagement \d{4}-\d\d\./)
     for (const words of ['2026-08: loaded, restated since, 2 of 2 units', '2026-10: loaded, 2 of 2 units', '2026-07: missing'])
       expect(overview).toContain(words)
     expect(overview).toMatch(/rows by night: 2,400 in 30 nights, most 2,400 on \d{4}-\d\d-\d\d/)

@@ -247,7 +247,6 @@ test.each([
     `select state, error_code, wanted_by, begun_landing is not null as kept from etl.jobs where kind = 'walk'`,
   )
   expect(left).toEqual({ state: 'failed', error_code: 'CANCELLED', wanted_by: 'beyond', kept: true })
-  expect((await millrace(['notify', 'list'])).stdout).not.toContain('failed')
   service.configure({ replies: [] })
   await goesOn()
 })

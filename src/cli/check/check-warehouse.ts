@@ -1,4 +1,5 @@
 // The warehouse of a check: migrations, tables, marts, lists from SQL, what is known of data points, landings, and whether it is the one it says it is.
+import { docPage } from '../../core/shipped.ts'
 import { sql } from 'kysely'
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -193,7 +194,7 @@ export const checkAnswers = async (database: Database, { landing }: Settings, { 
     notes.warning(
       'landing',
       `${gone} of ${rows.length} answers that were looked for are not in ${store.place}: their rows stay, and cannot be loaded again. ` +
-        'Restore the place from its backup (docs/runbook.md), or ask the service for the months again: `millrace backfill … --force`.',
+        `Restore the place from its backup (${docPage('runbook.md')}), or ask the service for the months again: \`millrace backfill … --force\`.`,
     )
 }
 

@@ -1,4 +1,5 @@
 // What can be set about the service as its documentation and others' measurements describe it.
+import { docPage } from '../../core/shipped.ts'
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import { problems } from '../sandbox-options.ts'
@@ -74,5 +75,8 @@ export type VendorSettings = z.output<typeof vendorSchema>
 export const readVendorOptions = (given: unknown): VendorSettings => {
   const checked = vendorSchema.safeParse(given)
   if (checked.success) return checked.data
-  throw new EtlError('CONFIGURATION', `Options of the vendor sandbox: ${problems(checked.error)}. See docs/sandbox-reference.md.`)
+  throw new EtlError(
+    'CONFIGURATION',
+    `Options of the vendor sandbox: ${problems(checked.error)}. See ${docPage('sandbox-reference.md')}.`,
+  )
 }

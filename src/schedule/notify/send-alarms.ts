@@ -1,5 +1,6 @@
 // Tells people: what is wrong, once when it begins and once when it ends, to those whom the routes name, at the hours they want; a message by which a person sees
 // that a receiver is set up; and the dead man’s switch, a service elsewhere that expects a ping after each good night, and calls when none comes.
+import { docPage } from '../../core/shipped.ts'
 import type { AlarmRoutes, QuietHours, Route, Weekday } from '../../core/alarm-routes.ts'
 import { type Cause, type Severity, severityOf } from '../../core/alarm.ts'
 import type { Settings } from '../../core/env.ts'
@@ -104,7 +105,7 @@ export const testReceivers = async (runtime: Runtime, names: readonly string[]) 
   if (known.length === 0)
     throw new EtlError(
       'CONFIGURATION',
-      'No receiver is configured: set MILLRACE_NOTIFY_SLACK or another receiver, or write notify.yaml (docs/alarms.md).',
+      `No receiver is configured: set MILLRACE_NOTIFY_SLACK or another receiver, or write notify.yaml (${docPage('alarms.md')}).`,
     )
   const unknown = names.find((name) => !known.includes(name))
   if (unknown !== undefined) throw new EtlError('USAGE', `There is no receiver '${unknown}'; there are ${known.join(', ')}.`)

@@ -34,10 +34,12 @@ const runsRead = 20
 /** What a person sees first: is everything loaded, and if not, what to do. */
 export const overviewPage = async (context: WebContext): Promise<Html> => {
   const read = await readOverview(context)
+  const names = new Set([...context.definitions, ...read.counts].map(({ pipeline }) => pipeline))
+  const rows = [...names].sort().map((pipeline) => factsOf(context, read, pipeline))
   const body = html`<div class="overview"><div class="needs">
-${needsPerson(read, await repairCredits(context, [...read.held, ...read.failed]))}
+${needsPerson(read, rows, await repairCredits(context, [...read.held, ...read.failed]))}
 </div><div class="rows">
-${pipelineRows(context, read)}
+${pipelineRows(context, read, rows)}
 </div><div class="now">
 ${now(read, context.clock.now())}
 ${table('Last events', read.events, 'No event yet.', {
@@ -77,10 +79,13 @@ const readOverview = async ({ kysely, clock, priceOf }: WebContext) => {
 const unitsOf = (counts: readonly PipelineCounts[], state: UnitState): number => sum(counts, ({ units }) => units[state] ?? 0)
 
 /** Is all well; and if not, what a person can do about it. */
-const needsPerson = (read: Overview, credits: ReadonlyMap<number, number | null>): Html => {
+const needsPerson = (read: Overview, rows: readonly PipelineFacts[], credits: ReadonlyMap<number, number | null>): Html => {
   const { held, failed, waiting, approved, accounts } = read
   return html`
-${verdict(read)}
+${verdict(
+  read,
+  rows.filter(({ due, waitsForApproval }) => due?.overdue === true && !waitsForApproval(due.month)),
+)}
 ${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
 ${approvalTables(waiting, approved)}
 ${table('What to do', [...held, ...failed], waiting.length === 0 ? 'No action needed.' : 'No other action needed.', {
@@ -109,7 +114,8 @@ ${working.length === 0 ? html`<p class="empty">No run in progress.</p>` : workin
 const troubleNote = ({ account, code, message, since }: AccountTrouble): Html =>
   html`<p class="verdict warn">${account}: ${message} [${code}] since ${moment(since)}. Requests wait, and one at a time tries again.</p>`
 
-const verdict = ({ runs, counts, waiting }: Overview): Html => {
+/** @param overdue whose next month is late, for another reason than approval */
+const verdict = ({ runs, counts, waiting }: Overview, overdue: readonly PipelineFacts[]): Html => {
   if (counts.length === 0)
     return html`<p class="verdict">Nothing was planned yet. Begin with ${command('npx millrace run')} or ${command('npx millrace demo')}.</p>`
   const unapproved = sum(waiting, 'units')
@@ -130,14 +136,16 @@ const verdict = ({ runs, counts, waiting }: Overview): Html => {
   if (unapproved > 0) return html`<p class="verdict warn">${said}.${when}</p>`
   if (last !== undefined && !['done', 'held'].includes(shownState(last)))
     return html`<p class="verdict warn">The last run was interrupted.${when}</p>`
+  if (overdue.length > 0) {
+    const late = overdue.map(({ pipeline, due }) => `${pipeline} ${due?.month}`).join(', ')
+    return html`<p class="verdict warn">Overdue: ${late}. ${command('npx millrace run')} loads what the service has published.${when}</p>`
+  }
   return html`<p class="verdict good">All is well.${when}</p>`
 }
 
 /** Every pipeline that is defined or in the ledger, by name: complete up to which month, fresh since when, due when, what the nights brought and cost. */
-const pipelineRows = (context: WebContext, facts: Overview): Html => {
-  const names = new Set([...context.definitions, ...facts.counts].map(({ pipeline }) => pipeline))
+const pipelineRows = (context: WebContext, facts: Overview, rows: readonly PipelineFacts[]): Html => {
   const ticks = new Map(context.nextTicks(1).map(({ pipeline, at }) => [pipeline, at[0]]))
-  const rows = [...names].sort().map((pipeline) => factsOf(context, facts, pipeline))
   const nights = `${facts.days.length} nights`
   return html`<div class="pipelines">${table('Pipelines', rows, 'No pipeline is defined here.', {
     Pipeline: ({ pipeline, rows, capped }) =>
@@ -159,6 +167,8 @@ const pipelineRows = (context: WebContext, facts: Overview): Html => {
   })}
 <details><summary>Legend</summary>${legend}</details></div>`
 }
+
+type PipelineFacts = ReturnType<typeof factsOf>
 
 const factsOf = ({ definitions, clock }: WebContext, facts: Overview, pipeline: string) => {
   const isOwn = (one: { readonly pipeline: string }): boolean => one.pipeline === pipeline
