@@ -128,7 +128,9 @@ const readOnce = async (
   const { url, headers } = authenticated(service, request)
   const log = recorder(options, request, attempt, service.clock.now())
   const seen: Seen = { status: null, bytes: 0 }
-  const patience = request.idempotent ? null : withPatience(options.signal, service.clock, patienceMs, () => progress.connected)
+  // What is paid for once it was sent is heard out.
+  const isPaid = !request.idempotent || request.paidFor !== undefined
+  const patience = !isPaid ? null : withPatience(options.signal, service.clock, patienceMs, () => progress.connected)
   const answered = watchAnswer(request)
   try {
     const call = {

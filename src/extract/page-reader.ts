@@ -1,6 +1,7 @@
 // What a page is, and pages asked for before they are taken, so that the service is kept busy while one is checked.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { EtlError } from '../core/errors.ts'
+import type { Payload } from '../core/types.ts'
 
 /** One page as the service sent it, and what it says of itself. */
 export interface Page {
@@ -37,6 +38,8 @@ export interface WalkOptions {
   readonly fetch: (offset: number, limit: number, part: number, arrived: () => Promise<void>) => Promise<Page | null>
   /** Called once when the records do not come in descending order; then the count alone proves the answer whole. */
   readonly onDisorder?: () => void
+  /** Called where the walk ends too early with each page that is here behind one that is not, in order: it was paid for. */
+  readonly spare?: ((part: Payload) => void) | undefined
 }
 
 /** UNSTABLE: the answer changed while it was read; it is read again from its beginning. */
@@ -47,8 +50,8 @@ export const unstable = (unitKey: string, found: string): EtlError =>
 interface Ahead {
   /** The page at `index`, which grows by one with each call. Throws UNSTABLE where the service has no data for it. */
   take(index: number): Promise<Page>
-  /** Nothing is asked for any more; resolves when nothing is on its way. */
-  close(): Promise<void>
+  /** Nothing is asked for any more; when nothing is on its way, the pages that came and were not taken, by index. */
+  close(): Promise<ReadonlyMap<number, Page>>
 }
 
 /**
@@ -96,7 +99,12 @@ export const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: 
     },
     close: async () => {
       isStopped = true
-      await Promise.allSettled(asked.values())
+      const came = new Map<number, Page>()
+      for (const [index, page] of asked) {
+        const here = await page.catch(() => null)
+        if (here !== null) came.set(index, here)
+      }
+      return came
     },
   }
 }

@@ -36,7 +36,7 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
       yield payload(page, index + 1)
     }
   } finally {
-    await ahead.close()
+    for (const [index, page] of await ahead.close()) options.spare?.(payload(page, index + 1))
   }
   watch.end()
   return { ...completeness(total, first), expectedRows: wanted }

@@ -23,6 +23,8 @@ export interface SourceContext {
   readonly resubmitUncertain: boolean
   /** The run in which a person forces this job. */
   readonly forcedBy?: number | null
+  /** Takes a part that came and was paid for though one before it is missing, where `extract` ends too early: it is kept with those that were yielded. */
+  readonly spare?: ((part: Payload) => void) | undefined
   /** Tells people at the run something that is no failure. */
   notice(code: string, message: string): void
 }

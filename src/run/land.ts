@@ -80,7 +80,8 @@ export const land = async (
   loaded: string | null = null,
 ): Promise<Landed | Spared> => {
   const { runtime, claim, definition, source } = work
-  const parts = source.extract({ definition, box: claim.box }, context)
+  const spared: Payload[] = []
+  const parts = source.extract({ definition, box: claim.box }, { ...context, spare: (part) => spared.push(part) })
   const say = sayOnce(work, context)
   let writer: LandingWriter | null = null
   let begun: BegunPages | null = null
@@ -90,7 +91,7 @@ export const land = async (
   try {
     let next = await parts.next()
     writer = await openWriter(work, await askNumber())
-    begun = begunPages(work, context, writer)
+    begun = begunPages(work, context, writer, say)
     for (; next.done !== true; next = await begun.savedDuring(parts.next())) {
       // Pages that are paid for and here are landed first: the next request is what ends the walk.
       if (context.signal.aborted && !begun.isWorthKeeping())
@@ -115,7 +116,9 @@ export const land = async (
     writer = null
     return { locator, manifest, completeness, kept }
   } catch (error) {
-    if ((await begun?.isKeptAfter(error, isBetweenParts)) === true) writer = null
+    // Pages that are on their way are paid for, too.
+    await parts.return(nothingRead).catch(() => undefined)
+    if ((await begun?.isKeptAfter(error, isBetweenParts ? spared : null)) === true) writer = null
     throw error
   } finally {
     await writer?.abort()
@@ -134,9 +137,10 @@ const completenessOf = (proved: Completeness, { http: { dialect }, billed = () =
 
 /** Of one walk: what it has landed and paid for so far, saved once a second in case the process is killed. A report is bought as a whole: nothing is saved. */
 const begunPages = (
-  { claim, runtime: { clock, log } }: LandWork,
+  { claim, definition, runtime: { clock, log } }: LandWork,
   { begun, book, http: { dialect }, paidPages = () => 0 }: LandContext,
   writer: LandingWriter,
+  say: () => void,
 ) => {
   let pages = 0
   let saved = 0
@@ -146,7 +150,7 @@ const begunPages = (
   const completeness = { ...begunOnly, ...(dialect === undefined ? {} : { dialect }) }
   const logUnsaved = (error: unknown): void =>
     log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'paid pages could not be saved yet')
-  const isWorthKeeping = (): boolean => paidPages() > 0 && begun?.covers(pages) === true
+  const isWorthKeeping = (more = 0): boolean => paidPages() > 0 && begun?.covers(pages + more) === true
   const save = async (): Promise<void> => {
     savedAt = now()
     try {
@@ -164,12 +168,17 @@ const begunPages = (
     landed: (): void => {
       pages += 1
     },
-    /** What was paid for is kept: the walk goes on from there. What the ledger names already stays after any error. */
-    isKeptAfter: async (error: unknown, isBetweenParts: boolean): Promise<boolean> => {
-      const goesOn = isBetweenParts && isWorthKeeping() && goesOnLater.has(asEtlError(error).code)
+    /**
+     * What was paid for is kept: the walk goes on from there. What the ledger names already stays after any error.
+     * @param spared parts that came though one before them is missing; null: a part broke off while it was written
+     */
+    isKeptAfter: async (error: unknown, spared: readonly Payload[] | null): Promise<boolean> => {
+      const goesOn = spared !== null && isWorthKeeping(spared.length) && goesOnLater.has(asEtlError(error).code)
       if (!goesOn && saved === 0) return false
       // The walk's own error is what a person is told.
       try {
+        for (const part of goesOn ? spared : [])
+          for await (const _ of writer.part(masked(part, definition.limits.maxBodyBytes, say)).body);
         await writer.finish({ completeness })
       } catch (cause) {
         logUnsaved(cause)

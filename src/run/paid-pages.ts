@@ -220,36 +220,48 @@ export const begunWalk = ({ runtime, claim, definition, signal }: JobWork) => {
   }
   /** Pages are asked for in their order, and read one after the other. */
   const inTurn = createTurns()
+  /** The first that is still to be asked for. One before it may be missing: it was never paid for. */
+  let ahead: IteratorResult<Payload> | null = null
+  let given = 0
+  const letGo = (): void => {
+    ahead = null
+    parts = Promise.resolve(null)
+  }
   const next = async (part: number, dialect: string | null): Promise<HttpAnswer | null> => {
     parts ??= open(dialect)
     try {
-      const step = await (await parts)?.next()
-      if (step !== undefined && step.done !== true && step.value.part === part)
-        return { status: 200, contentType: 'application/json', bytes: Buffer.concat(await Array.fromAsync(step.value.body)) }
+      ahead ??= (await (await parts)?.next()) ?? null
+      if (ahead !== null && ahead.done !== true && ahead.value.part >= part) {
+        if (ahead.value.part > part) return null
+        const bytes = Buffer.concat(await Array.fromAsync(ahead.value.body))
+        ahead = null
+        given += 1
+        return { status: 200, contentType: 'application/json', bytes }
+      }
     } catch (error) {
       // What cannot be read back is asked for.
       if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
+      pages = given
     }
-    parts = Promise.resolve(null)
-    pages = Math.min(pages, part - 1)
+    letGo()
     return null
   }
   return {
     /** A page that was landed before; null: it is to be asked for. */
     page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => inTurn(() => next(part, dialect)),
-    /** Whether so many pages from the first are all that was landed before. */
+    /** Whether so many pages are all that was landed before. */
     covers: (count: number): boolean => count >= pages,
     /** What came so far is kept in place of what was kept before. */
     keep: async (kept: string): Promise<void> => {
       locator = kept
-      parts = Promise.resolve(null)
+      letGo()
       await setClaimed(kysely, claim, { begun_landing: kept })
     },
     /** The walk is over, or begins anew. */
     drop: async (): Promise<void> => {
       const isThere = locator !== null
       ;[locator, pages] = [null, 0]
-      parts = Promise.resolve(null)
+      letGo()
       if (isThere) await setClaimed(kysely, claim, { begun_landing: null })
     },
   }

@@ -1,5 +1,7 @@
 // What the service charges is learned from its bills and used alike by plan, ledger and budgets: against the sandbox that another hand wrote, and its own books.
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -249,6 +251,63 @@ test.each([
   expect(left).toEqual({ state: 'failed', error_code: 'CANCELLED', wanted_by: 'beyond', kept: true })
   service.configure({ replies: [] })
   await goesOn()
+})
+
+test.each([
+  ['a stop', 0],
+  ['a page that is no JSON', 100],
+])('pages that came behind one that did not are used after %s', async (how, again) => {
+  const reply = how === 'a stop' ? { status: 503, headers: { 'retry-after': '60' } } : { status: 200, body: '{"meta":' }
+  await start({
+    keywords: 5_000,
+    prices: { keywords: { by: 'rows-returned', credits: 0.1 } },
+    replies: [{ endpoint: 'keywords', match: ['offset=1000'], times: 1, ...reply }],
+  })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  const first = startCommand([...stalledWalk, '--json'], environment(), folder)
+  if (how === 'a stop') {
+    while (charged() < 400) await setTimeout(20)
+    await setTimeout(1_500)
+    first.child.kill('SIGINT')
+    expect((await first.result).code).toBe(130)
+    expect(charged()).toBe(400)
+    await goesOn()
+  } else {
+    const { code, stderr } = await first.result
+    expect(code, stderr).toBe(0)
+    // The one that could not be read may have cost something.
+    expect(charged()).toBeLessThanOrEqual(500 + again)
+  }
+})
+
+/** In front of the service: what it answers comes so much later. */
+const startLateRelay = async (lateMs: number) => {
+  const server = createServer((request, response) => {
+    const asked = fetch(new URL(request.url ?? '/', service.url), { headers: { accept: 'application/json' } })
+    void asked.then(async (answer) => {
+      const body = Buffer.from(await answer.arrayBuffer())
+      await setTimeout(lateMs)
+      response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? 'application/json' }).end(body)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}`, close: () => server.close() }
+}
+
+test('a stop hears out the pages that are on their way: they are paid for', async () => {
+  await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  const relay = await startLateRelay(700)
+  const running = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
+  while (charged() < 600) await setTimeout(10)
+  running.child.kill('SIGINT')
+  expect((await running.result).code).toBe(130)
+  relay.close()
+  const again = await millrace(stalledWalk)
+  expect(again.code, again.stderr).toBe(0)
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 20_000 })
+  expect(charged()).toBe(2_000)
 })
 
 /** Killed once the four pages that came are saved. */

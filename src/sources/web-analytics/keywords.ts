@@ -52,6 +52,7 @@ export const keywords: Source = {
       pageSize: limits.pageSize,
       maxPages: limits.maxPages,
       concurrency: limits.concurrency,
+      spare: context.spare,
       ...topOf(request.definition.params),
       fetch: async (offset, limit, part, arrived) => {
         const page = await fetchPage(request, context, offset, limit, part, arrived)
