@@ -63,6 +63,29 @@ test('a restored ledger books the bills of pages that it takes up', async () => 
   }
 })
 
+test.each(['keywords', 'traffic_and_engagement'])(
+  'a backup that is restored twice uses what was bought after the first time: %s',
+  async (pipeline) => {
+    const { original, restored, run, charged, close } = await openWorld({ keywords: 50 })
+    const august = ['backfill', pipeline, '--from', '2026-08', '--to', '2026-08', '--yes']
+    const again = await original.copy()
+    const rowsOf = async (database: CopiedDatabase): Promise<unknown> =>
+      (await database.pool.query(`select count(*)::int as rows from data.${pipeline}_v1`)).rows[0]
+    try {
+      await run(restored, 'migrate', '--as', 'restored')
+      await run(restored, ...august)
+      const before = charged()
+      await run(again, 'migrate', '--as', 'restored')
+      await run(again, ...august)
+      expect(charged(), 'nothing is bought again').toBe(before)
+      expect(await rowsOf(again)).toEqual(await rowsOf(restored))
+    } finally {
+      await again.drop()
+      await close()
+    }
+  },
+)
+
 test('a restored ledger takes no pages of a walk that was killed for an answer', async () => {
   const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
   const { service, original, restored, run, start, charged, close } = await openWorld({ keywords: 5_000, prices })
