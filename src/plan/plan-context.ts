@@ -127,7 +127,7 @@ const withRelease = async (db: Db, definition: Definition): Promise<Definition> 
     : { ...definition, window: { ...window, publication: { ...window.publication, released } } }
 }
 
-const isForced = ({ mode, force }: Scope): boolean => mode === 'range' && force === true
+export const isForced = ({ mode, force }: Scope): boolean => mode === 'range' && force === true
 
 const frameOf = ({ definition, source, pipeline, runId, scope }: PlanInput): JobFrame => ({
   runId,

@@ -15,7 +15,7 @@ import { closeWindows, windowStates } from '../ledger/windows.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
 import type { PlanWindow, Scope } from './frames.ts'
 import { approveWaiting, dissolveStale, guardPlan, pagePrice, reportPrice, settleApproval } from './guard-night.ts'
-import { type PlanContext, planContext, sourceOf, lookContext, recorder } from './plan-context.ts'
+import { isForced, type PlanContext, planContext, sourceOf, lookContext, recorder } from './plan-context.ts'
 import {
   askForReports,
   askForWalks,
@@ -167,7 +167,9 @@ const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, u
 }
 
 /** Reports that were held because of their count: where the definition says by now what that counts, or other reports have shown it, and the others downloaded again. */
-export const judgeAgain = async ({ definition, source, frame, windows, step }: PlanContext): Promise<void> => {
+export const judgeAgain = async ({ definition, source, scope, frame, windows, step }: PlanContext): Promise<void> => {
+  // Who forces asks for others in their place.
+  if (isForced(scope)) return
   const [first, last] = [windows[0], windows.at(-1)]
   if (source.kind !== 'report' || first === undefined || last === undefined) return
   const span = { from: first.from, to: addWindows(last.from, definition.window.every, 1) }

@@ -115,6 +115,23 @@ test('a first report in doubt is loaded by the next run once another report has 
   expect(sold()).toHaveLength(2)
 })
 
+test('half of a report that another one has taken the place of is not downloaded and held again by each run', async () => {
+  await open({ faults: [{ kind: 'half-report' }] })
+  expect((await backfill('2025-03')).code).toBe(1)
+  sandbox.configure({ faults: [] })
+  const forced = await command('backfill', 'traffic_and_engagement', '--from', '2025-03', '--to', '2025-03', '--force', '--json')
+  expect(forced.code, forced.stderr).toBe(0)
+  expect(await loaded('2025-03')).toBeGreaterThan(0)
+  const downloads = (): number => sandbox.books().requests.filter(({ path }) => path.includes('download')).length
+  const before = downloads()
+  for (const _ of ['one night', 'another']) {
+    const again = await command('backfill', 'traffic_and_engagement', '--from', '2025-03', '--to', '2025-03', '--json')
+    expect(again.code, again.stdout).toBe(0)
+  }
+  expect(downloads()).toBe(before)
+  expect(sold()).toHaveLength(2)
+})
+
 test('one that fits no setting is loaded by a person’s word, and later ones uncompared where the definition says so', async () => {
   await open({ faults: [{ kind: 'missing-row' }] })
   const first = await backfill('2025-03')
