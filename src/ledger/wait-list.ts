@@ -40,20 +40,32 @@ export const settleWaiting = (
       ${mayPass ? sql`, passed_units = ${passedUnits('s')}` : sql``}
     from ${sql.ref(settled)} s where w.job_id = s.job_id and w.outcome is null returning w.run_id`
 
+/** One version, and the name of all. */
+interface NamedPipeline {
+  readonly pipelineId: number
+  readonly pipeline: string
+}
+
 /** Bought and not ended: it can still be polled, or downloaded for free. */
 const liveStates = ['submitted', 'ready', 'downloaded']
 
 /**
- * The run waits for every orphan of the pipeline, whatever its version; one that failed with a live purchase is opened again. One whose row is locked
+ * The run waits for every orphan of the pipeline, also for those of other versions while there is something to download for them: to load it is for who has
+ * their definition. One that failed with a live purchase is opened again. One whose row is locked
  * is being worked on, and need not be taken up. Returns how many. In the planner's transaction.
  */
-export const joinOrphans = async (trx: Db, runId: number, pipeline: string, priority: number): Promise<number> => {
+export const joinOrphans = async (
+  trx: Db,
+  runId: number,
+  { pipelineId, pipeline }: NamedPipeline,
+  priority: number,
+): Promise<number> => {
   const rows = await query<Row<'etl.jobs', 'job_id'>>(trx)`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}
     ), locked as (
       select j.job_id, j.state, j.cells from etl.jobs j
-      where j.pipeline_id in (select pipeline_id from ours) and (${isOrphan('j')}
+      where j.pipeline_id in (select pipeline_id from ours) and (j.pipeline_id = ${pipelineId} or j.answer_id is null) and (${isOrphan('j')}
         or j.state = 'failed' and j.report_state = any(${liveStates}::text[]) and not ${isWaitedFor(sql`j.job_id`)})
       order by j.job_id for update skip locked
     ), reopened as (

@@ -142,8 +142,8 @@ const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
   await join(context)
   await closeAgain(context, counted)
   await context.locked(async (trx) => {
-    const { runId } = context.frame
-    await joinOrphans(trx, runId, context.definition.pipeline, firstPriority)
+    const { runId, pipelineId } = context.frame
+    await joinOrphans(trx, runId, { pipelineId, pipeline: context.definition.pipeline }, firstPriority)
     // A range, or some values, are no reason to wait for everything else that was allowed.
     if (context.scope.mode === 'due' && context.cells.only.size === 0) await joinApproved(trx, runId, context.definition.pipeline)
   })

@@ -333,30 +333,32 @@ describe('orphans', () => {
   const asked = async (set = {}, runs: readonly number[] = []): Promise<number> =>
     newJob(db, pipeline, { runs, set: { ...bought(`x${Math.random()}`, await nextAskNumber(db)), ...set } })
 
-  test('of the pipeline, of any version, are waited for by the run that takes them up', async () => {
+  test('of the pipeline, of other versions while there is something to download, are waited for by the run that takes them up', async () => {
     const dead = await newRun(db)
     const orphan = await asked({}, [dead])
     await sql`update etl.runs set state = 'interrupted' where run_id = ${dead}`.execute(k())
     const waited = await asked({}, [await newRun(db)])
     const former = await newPipeline(db, { pipeline: pipeline.pipeline, version: 2 })
     const older = await newJob(db, former, { set: bought(`older-${runId}`, await nextAskNumber(db)) })
+    const landed = await newJob(db, former, { set: bought(`landed-${runId}`, await nextAskNumber(db)) })
+    await newAnswer(db, landed)
     const foreign = await newJob(db, await newPipeline(db), { set: bought(`foreign-${runId}`, await nextAskNumber(db)) })
     const plan = await newJob(db, pipeline)
     const taken = await k()
       .transaction()
-      .execute((trx) => joinOrphans(trx, runId, pipeline.pipeline, 5))
+      .execute((trx) => joinOrphans(trx, runId, pipeline, 5))
     expect(taken).toBe(2)
     expect(await outcomeOf(db, runId, orphan)).toBeNull()
     expect(await outcomeOf(db, runId, older)).toBeNull()
-    for (const jobId of [waited, foreign, plan]) expect(await outcomeOf(db, runId, jobId)).toBeUndefined()
-    expect(await joinOrphans(k(), runId, pipeline.pipeline, 5)).toBe(0)
+    for (const jobId of [waited, landed, foreign, plan]) expect(await outcomeOf(db, runId, jobId)).toBeUndefined()
+    expect(await joinOrphans(k(), runId, pipeline, 5)).toBe(0)
   })
 
   test('that failed are opened again where their purchase lives, and only there', async () => {
     const live = await asked({ state: 'failed', report_state: 'ready', attempts: 5, error_code: 'SERVICE_ERROR' })
     const over = await asked({ state: 'failed', report_state: 'failed' })
     const held = await asked({ state: 'held', report_state: 'uncertain' })
-    expect(await joinOrphans(k(), runId, pipeline.pipeline, 5)).toBe(1)
+    expect(await joinOrphans(k(), runId, pipeline, 5)).toBe(1)
     expect(await jobRow(db, live)).toMatchObject({ state: 'open', attempts: 0 })
     expect(await jobRow(db, over)).toMatchObject({ state: 'failed' })
     expect(await jobRow(db, held)).toMatchObject({ state: 'held' })
