@@ -173,7 +173,8 @@ const certainCodes: ReadonlySet<string> = new Set(['BAD_REQUEST', 'NOT_PUBLISHED
 const aboutContent = new Set<number | null>([null, 400, 413, 422])
 
 /** Marks a certain refusal of the request as a whole: a part of it may be taken. */
-const refusedAsWhole = (error: unknown): unknown => {
+/** What the service certainly did not take for what it asks for: smaller reports find out which part it was. */
+export const refusedAsWhole = (error: unknown): unknown => {
   // A source that knows says it itself.
   if (!isEtlError(error) || error.follows !== null) return error
   if (!certainCodes.has(error.code) || !aboutContent.has(error.status)) return error

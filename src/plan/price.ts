@@ -1,4 +1,5 @@
 // What units cost: pages by the bills so far; reports by the service's own word for a few of them, free of charge, and the others as much by the unit.
+import { refusedAsWhole } from '../extract/report-submit.ts'
 import { metricsOf } from '../core/asks.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { Box, Definition } from '../core/types.ts'
@@ -104,7 +105,7 @@ export const priceReports = async (
     if (report === undefined) continue
     const quota = await source.estimate({ definition, box: report.box }, look).then(
       (estimate) => estimate.quota,
-      (error: unknown) => withoutPrice(look, definition, error, isStrict),
+      (error: unknown) => withoutPrice(look, definition, refusedAsWhole(error), { isStrict, isSingle: report.units === 1 }),
     )
     if (quota === null) break
     said.set(report, quota)
@@ -115,10 +116,15 @@ export const priceReports = async (
 }
 
 /** What the service would reject is said as it is; a service that is away, or answers nonsense, only leaves the price unknown. */
-const withoutPrice = ({ log, signal }: LookContext, { pipeline }: Definition, error: unknown, isStrict: boolean): null => {
+const withoutPrice = (
+  { log, signal }: LookContext,
+  { pipeline }: Definition,
+  error: unknown,
+  { isStrict, isSingle }: { readonly isStrict: boolean; readonly isSingle: boolean },
+): null => {
   signal.throwIfAborted()
-  // Asked for apart, as the run will, it is taken.
-  const isForLess = isEtlError(error) && error.follows?.next === 'split' && error.follows.about === 'size'
+  // Asked for apart, as the run will, it may be taken.
+  const isForLess = isEtlError(error) && error.follows?.next === 'split' && (!isSingle || error.follows.about === 'size')
   if (isStrict && !isForLess && isEtlError(error) && ['BAD_REQUEST', 'NO_CAPABILITY', 'KEY_REFUSED'].includes(error.code))
     throw error
   log.warn({ pipeline, error: messageOf(error) }, 'the service named no price')
