@@ -6,6 +6,7 @@ import type { Db } from '../db/tables.ts'
 import { type Maybe, numberOf, type Numbers, query } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { jobRow, lockJob, setClaimed } from './claim-fence.ts'
+import { countLost } from './requests.ts'
 import { type PurseOf, type Spent, type SpentNow, spentOf } from './spent.ts'
 
 /** Whose budgets they are. */
@@ -151,6 +152,19 @@ export const reservePages = (db: Db, claim: ClaimedJob, payer: Payer, more: numb
 /** Credits that stay set aside; 0: none. */
 export const setReserved = (db: Db, claim: ClaimedJob, credits: number): Promise<boolean> =>
   setClaimed(db, claim, { reserved_credits: credits === 0 ? null : String(credits) })
+
+/**
+ * What a process that was killed had set aside for pages on their way counts as paid: nobody saw their answers. Before this walk sets anything aside.
+ */
+export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): Promise<void> => {
+  const row = await jobRow(db, claim).select(['reserved_credits', 'pipeline_id']).executeTakeFirst()
+  if (row === undefined || row.reserved_credits === null) return
+  const credits = Number(row.reserved_credits)
+  await db.transaction().execute(async (trx) => {
+    const lost = { account, pipelineId: row.pipeline_id, jobId: claim.jobId, credits: Number.isFinite(credits) ? credits : null }
+    if (await setReserved(trx, claim, 0)) await countLost(trx, lost)
+  })
+}
 
 /** How long a report waits for those of newer months to be tried. */
 const giveWayMs = 1_000

@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { creditsFor } from '../core/learned-price.ts'
 import type { SentRequest } from '../core/sent-request.ts'
+import { databaseNowText } from '../db/database-clock.ts'
 import { executePrepared, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { learnPrice, priceKnown, type PriceSubject } from './prices.ts'
@@ -94,6 +95,15 @@ export const bookFound = async (
   const page = { startedAt: askedAt, account, pipelineId, runId: null, jobId: null, isUncertain: false }
   const records = Array.from({ length: pages }, (_, at) => ({ ...page, credits: at === 0 ? credits : 0 }))
   await executePrepared(db, countCredits(JSON.stringify(records)))
+}
+
+/** Pages that were on their way when their process was killed. @param lost `credits`: null where no price was known */
+export const countLost = async (
+  db: Db,
+  lost: { readonly account: string; readonly pipelineId: number; readonly jobId: number; readonly credits: number | null },
+): Promise<void> => {
+  const startedAt = await databaseNowText(db)
+  await executePrepared(db, countCredits(JSON.stringify([{ ...lost, startedAt, runId: null, isUncertain: true }])))
 }
 
 /** Adds the rows of days that are over up to one each. Two at once do nothing twice. */

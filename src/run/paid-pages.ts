@@ -6,7 +6,7 @@ import { type EtlError, isEtlError } from '../core/errors.ts'
 import { creditsFor, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
 import type { UnitHttpOptions, HttpAnswer } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
-import { hasBudget, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
+import { bookLost, hasBudget, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
 import { pagePrices } from '../plan/price.ts'
 import { beginAlone, isPaid } from './read-balance.ts'
@@ -123,6 +123,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
   /** One after the other: what a page needs is judged by what those before it have taken. */
   const inTurn = createTurns()
   let refused: EtlError | null = null
+  let lost: Promise<void> | null = null
   const take = async (credits: number | null): Promise<void> => {
     await reservePages(kysely, claim, payer, credits, reserved)
     reserved = credits === null ? Number.POSITIVE_INFINITY : reserved + credits
@@ -130,6 +131,8 @@ const purseOf = (work: JobWork, payer: Payer) => {
   const reserve = async (size: PurchaseSize, part: number): Promise<() => Promise<void>> => {
     // Pages are landed in order: after one that could not be paid for no later one is of use.
     if (refused !== null) throw refused
+    lost ??= bookLost(kysely, claim, payer)
+    await lost
     const { page, unit } = await pricesOfWork(work, size)
     isBlind = page === null
     try {

@@ -310,6 +310,26 @@ test('a stop hears out the pages that are on their way: they are paid for', asyn
   expect(charged()).toBe(2_000)
 })
 
+test('a budget counts the pages that were on their way to a process that was killed', async () => {
+  await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/^limits: \{/m, 'limits: { quota_per_month: 1500,'))
+  const relay = await startLateRelay(1_500)
+  const killed = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
+  while (charged() < 500) await setTimeout(10)
+  await setTimeout(200)
+  killed.child.kill('SIGKILL')
+  await killed.result
+  relay.close()
+  const spent = charged()
+  const again = await millrace(stalledWalk)
+  expect(again.code, again.stderr).toBe(1)
+  expect(charged()).toBeGreaterThan(spent)
+  expect(charged()).toBeLessThanOrEqual(1_500 + 100)
+  expect((await onRecord()).used).toBeGreaterThanOrEqual(charged())
+})
+
 /** Killed once the four pages that came are saved. */
 const killedWalk = async (): Promise<void> => {
   const killed = startCommand([...stalledWalk, '--json'], environment(), folder)
