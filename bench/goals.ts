@@ -37,7 +37,7 @@ export const goals = [
   goal('full-warehouse', 'rows a second into a full warehouse, compared with an empty one', 'share', 0.8, 0.6),
   goal('cost-rows', 'cost as rows grow (exponent)', 'exponent', 1.05, 1.05),
   goal('cost-units', 'cost as units grow (exponent)', 'exponent', 1.05, 1.05),
-  goal('night-reports', 'a night with nothing new over 7.2 million loaded units of reports', 'seconds', 5, 5),
+  goal('night-reports', 'a night that finds nothing new, with 7.2 million loaded units of reports', 'seconds', 5, 5),
   goal('night-walks', 'the same over as many walks', 'seconds', 5, 5),
   goal('night-memory', 'peak memory of such a night', 'megabytes', 250, 250),
   goal('night-requests', 'requests of such a night', 'count', 5, 5),

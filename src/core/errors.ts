@@ -37,7 +37,11 @@ export const errorCodes = {
   SERVICE_TIMEOUT: code('now', 'failed', 'The service answered too slowly.'),
   RATE_LIMITED: code('later', 'waiting', 'The service asks for fewer requests.'),
   KEY_REFUSED: code('never', 'failed', 'The service does not accept the key.'),
-  QUOTA_EXHAUSTED: code('later', 'held', 'The quota at the service is used up. (Your own budgets make units wait instead.)'),
+  QUOTA_EXHAUSTED: code(
+    'later',
+    'held',
+    'The quota at the service is used up. (Your own budgets make units wait, unless one unit costs more than the whole budget.)',
+  ),
   NEEDS_APPROVAL: code('never', 'held', 'The night would cost more than usual; `millrace approve` allows it.'),
   NO_CAPABILITY: code('never', 'failed', 'The key has no access to this value, date or dataset.'),
   NOT_PUBLISHED: code('later', 'waiting', 'The service has not published this month (or day) yet.'),

@@ -18,7 +18,7 @@ export const metrics = {
   rows: { help: 'Current rows of the loaded units.', labels: ['pipeline'] },
   last_load_timestamp_seconds: { help: 'When a unit was last loaded.', labels: ['pipeline'] },
   reports_open: {
-    help: 'Reports that are not downloaded yet: `known` were bought; of `uncertain` nobody knows.',
+    help: 'Reports that are not downloaded yet; `known`: certainly bought, `uncertain`: perhaps bought.',
     labels: ['state'],
   },
   quarantined_rows: { help: 'Rows in quarantine.', labels: ['pipeline'] },
