@@ -1,4 +1,4 @@
-// Draws docs/pictures/demo.svg: `npm run demo` in a terminal, as it moves. The run takes the time it took; then its lines come one after the other, to be read.
+// Draws docs/pictures/demo.svg: `npx millrace demo` in a terminal, as it moves. The run takes the time it took; then its lines come one after the other, to be read.
 // Run: node scripts/draw-demo.ts (needs `script` of util-linux for the terminal). Fails where the picture is larger than 300 kB.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -91,7 +91,7 @@ function moving(all: readonly Shown[], lines: readonly Shown[]): string {
     `@media (prefers-reduced-motion:reduce){.s,.s g{animation:none}.s{transform:translateY(-${still}px)}}`,
   ].join('')
   const prompt = createScreen(columns)
-  prompt.write('\u001b[32m$ npm run demo')
+  prompt.write('\u001b[32m$ npx millrace demo')
   const groups = all.map(({ svg, to }, at) => `<g class="l${at}${to === null ? '' : ' bar'}">${svg}</g>`)
   return pictureOf({ columns, rows, rules, body: `<g class="s">\n${[...prompt.drawn(), ...groups].join('\n')}\n</g>` })
 }

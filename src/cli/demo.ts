@@ -122,7 +122,7 @@ export const nextLines = (home: string, keep: boolean): readonly string[] => [
   ...(keep ? [] : ['npx millrace demo --keep                 keeps the status page and the database running']),
   `${home}npx millrace status   what is loaded, month by month`,
   `${home}npx millrace replay keywords --from … --to …   parse again from disk, without a call`,
-  'cp .env.example .env                     point it at the real service and your own database',
+  'npx millrace init ../my-warehouse         a folder for your own domains',
 ]
 
 /** What other commands need to find the demo's warehouse; nothing where the home is set already. */

@@ -51,7 +51,10 @@ export const migrate: Handler = async (invocation) => {
 }
 
 const printChanges = (output: Output, result: MigrateResult, dryRun: boolean): void => {
-  const { applied, statements, made, changed, removed, attributes } = result
+  const { applied, statements, changed, removed, attributes, published } = result
+  // The pipelines' own views come first: people look for these.
+  const place = (name: string): number => (published.includes(name) ? published.indexOf(name) : published.length)
+  const made = result.made.toSorted((left, right) => place(left) - place(right))
   for (const name of applied) {
     output.line(`${dryRun ? '-- would apply' : 'applied'} ${name}`)
     for (const statement of statements.get(name) ?? []) output.line(`${statement.trim()};\n`)
