@@ -30,7 +30,7 @@ export const metrics = {
   service_trouble: { help: '1 while the service is away or refuses requests; `code` says why.', labels: ['account', 'code'] },
   service_trouble_since_timestamp_seconds: { help: 'Since when.', labels: ['account'] },
   requests_per_second_allowed: {
-    help: 'The request rate that is allowed now. Absent where the service never refused a higher one (429).',
+    help: 'The request rate that is allowed now. Absent for an account that the service has never refused as too fast (429).',
     labels: ['account'],
   },
   alarms_open: { help: 'Alarms that are not over.', labels: ['kind', 'severity'] },
