@@ -32,7 +32,11 @@ export const printSummary = (
   more: Readonly<Record<string, unknown>> = {},
 ): void => {
   if (requestsSpared > 0) output.event({ event: 'spared', run_id: runId, requests: requestsSpared })
-  if (notPublished.units > 0) output.event({ event: 'not_published', run_id: runId, ...notPublished })
+  if (notPublished.units > 0)
+    output.event({
+      ...{ event: 'not_published', run_id: runId, units: notPublished.units, windows: notPublished.windows },
+      expected_on: notPublished.expectedOn,
+    })
   output.event({ ...summaryEvent(command, runId, summary, seconds), ...more })
   const { units, rows } = summary
   output.line()
@@ -59,7 +63,7 @@ export const printSummary = (
   if (skipped !== null) output.line(skipped)
   if (notPublished.units > 0)
     output.line(
-      `Not published yet by the service: ${showWindows(notPublished.windows)} (${counted(notPublished.units, 'unit')}). Nothing was asked for these; run it again once they are there.`,
+      `Not published yet by the service: ${showWindows(notPublished.windows)} (${counted(notPublished.units, 'unit')}). Nothing was asked for these; run it again once they are there${notPublished.expectedOn === null ? '' : `: the first is expected on ${notPublished.expectedOn}`}.`,
     )
   const next = nextWords(summary, notPublished.units)
   if (next !== null) output.line(next)

@@ -1,6 +1,6 @@
 // From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
 import type { Definition, IsoDate } from '../core/types.ts'
-import { addWindows, showWindow } from '../core/window.ts'
+import { addWindows, publicationDate, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { Refresh } from '../ledger/candidates.ts'
 import { joinApproved, trimApproved } from '../ledger/approved-jobs.ts'
@@ -55,24 +55,26 @@ export const planRun = async (
   signal: AbortSignal,
 ): Promise<PlannedRun> => {
   const idle = { done: 0, held: 0, notPublished: 0, requests: 0 }
-  const unpublished = new Set<string>()
+  const unpublished = new Map<string, IsoDate>()
   const readable = withReadFiles(runtime, definitions)
   for (const written of readable) {
     const definition = await withLists(runtime, written, runId)
     const context = await openPlan(runtime, runId, definition, scope, signal)
     const { counted, requests } = await planPipeline(runtime, context)
-    for (const window of context.windows) if (!window.isPublished) unpublished.add(showWindow(window))
+    for (const window of context.windows)
+      if (!window.isPublished) unpublished.set(showWindow(window), publicationDate(window, definition.window.publication))
     idle.done += counted.tally.done
     idle.held += counted.tally.held
     idle.notPublished += counted.tally.notPublished
     idle.requests += requests
   }
-  const unpublishedWindows = [...unpublished].sort()
+  const unpublishedWindows = [...unpublished.keys()].sort()
   const { kysely } = runtime.database
   return {
     ...(await waitedFor(kysely, runId)),
     ...idle,
     unpublishedWindows,
+    expectedOn: [...unpublished.values()].sort()[0] ?? null,
     listsNotObeyed: (await listsNotObeyed(kysely, runId)) + definitions.length - readable.length,
   }
 }

@@ -1,4 +1,5 @@
 // What planning needs of the process it works in. A run's runtime is one (src/run/runtime.ts).
+import type { IsoDate } from '../core/types.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Settings } from '../core/env.ts'
 import type { Log } from '../core/log.ts'
@@ -54,6 +55,8 @@ export interface PlanCounts {
   readonly notPublished: number
   /** The windows of those units as people read them, in order: `2026-11`, `2026-12`. */
   readonly unpublishedWindows?: readonly string[]
+  /** The day on which the service publishes the first of them, by the calendar; null: there are none. */
+  readonly expectedOn?: IsoDate | null
   /** Lists that are held for a person, whose query failed, or whose file cannot be taken in. */
   readonly listsNotObeyed?: number
 }

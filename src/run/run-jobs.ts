@@ -1,7 +1,7 @@
 // A run: planned, worked on until none of the jobs it waits for is open, summed up; what it restated is compared with the usual.
 import { isEtlError, messageOf, unansweredCodes } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
-import type { Definition } from '../core/types.ts'
+import type { Definition, IsoDate } from '../core/types.ts'
 import { toldPauseMs } from '../core/waiting.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import type { Db } from '../db/tables.ts'
@@ -64,7 +64,7 @@ export interface RunResult {
   /** Units left waiting because the service did not answer, or refused too many requests. */
   readonly unanswered: number
   /** Units that were asked for and were not there to be loaded: the service has not published their windows yet. Part of `waiting`. */
-  readonly notPublished: { readonly units: number; readonly windows: readonly string[] }
+  readonly notPublished: { readonly units: number; readonly windows: readonly string[]; readonly expectedOn: IsoDate | null }
   /** Lists from SQL that are held for a person, or whose query failed: the run went by the former ones. */
   readonly listsNotObeyed: number
   readonly state: 'done' | 'failed' | 'cancelled' | 'interrupted'
@@ -153,8 +153,8 @@ const endEarly = async (
 }
 
 /** What planning has said that is no unit's state. */
-const asideOf = ({ notPublished, unpublishedWindows = [], listsNotObeyed = 0 }: PlanCounts) => ({
-  notPublished: { units: notPublished, windows: unpublishedWindows },
+const asideOf = ({ notPublished, unpublishedWindows = [], expectedOn = null, listsNotObeyed = 0 }: PlanCounts) => ({
+  notPublished: { units: notPublished, windows: unpublishedWindows, expectedOn },
   listsNotObeyed,
 })
 

@@ -10,7 +10,7 @@ const result: RunResult = {
   seconds: 1,
   requestsSpared: 0,
   unanswered: 0,
-  notPublished: { units: 0, windows: [] },
+  notPublished: { units: 0, windows: [], expectedOn: null },
   listsNotObeyed: 0,
   state: 'done',
 }
