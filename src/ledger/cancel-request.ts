@@ -4,7 +4,7 @@ import type { Db } from '../db/tables.ts'
 import { type Numbers, prepared, query, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
-import { dissolving } from './register-jobs.ts'
+import { dissolving, isNobodys } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** From here on nothing is claimed or submitted for the run: an intent reads this mark in its own transaction. */
@@ -100,7 +100,9 @@ export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<
 }
 
 /**
- * Nothing was asked for it, nor is now; what is to be loaded again from an answer of another job asks for nothing either. What a person released or approved stays.
+ * Nothing was asked for it, nor is now, or a walk that nobody reads; what is to be loaded again from an answer of another job asks for nothing either. What a
+ * person released or approved stays.
  */
-const isPlan = sql<boolean>`j.state = 'open' and j.holder is null and not j.released and j.approval_id is null and (j.ask_number is null
+const isPlan = sql<boolean>`j.state = 'open' and ${isNobodys} and not j.released and j.approval_id is null and (j.ask_number is null
+  or j.kind = 'walk' and j.answer_id is null
   or j.report_state is null and j.answer_id is not null and not exists (select from etl.answers a where a.answer_id = j.answer_id and a.job_id = j.job_id))`

@@ -132,6 +132,13 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
       else 'join' end end`
 }
 
+/**
+ * A walk `j` that a person took back, of a unit that has an answer: its pages are for who forces it again, and no reason to ask. One without is asked for
+ * anyway, and goes on.
+ */
+export const isTakenBack = ({ force }: Policy, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
+  sql<boolean>`(${sql.lit(!force)} and j.state = 'failed' and j.error_code = 'CANCELLED' and (${isLoaded}))`
+
 /** The same where the window is not published: what was asked for is finished, nothing else is begun. */
 const unlessUnpublished = (decision: RawBuilder<unknown>, isPublished: boolean): RawBuilder<Decision> =>
   isPublished
@@ -203,7 +210,9 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
   const own = sql`case when u.held_answer_id is not null then ${passes} when u.answer_id is null then 'ask'
     ${policy.taken === undefined ? sql`` : sql`when ${isTakenAnew(policy.taken)} then 'done'`}
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} or ${hasOtherTop(scope)} then 'ask' else 'done' end`
-  const decision = unlessUnpublished(sql`coalesce(${jobDecision(policy)}, ${own})`, window.isPublished)
+  const taken = isTakenBack(policy, sql`u.answer_id is not null or u.held_answer_id is not null`)
+  const decided = sql`case when ${taken} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
+  const decision = unlessUnpublished(decided, window.isPublished)
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   const check = onlyChecked(window.refresh)
   return sql`

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import { type Counts, type Flags, type Maybe, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { type CellScope, jobDecision } from './candidates.ts'
+import { type CellScope, isTakenBack, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
 
 /** Which jobs a run may join instead of asking again. */
@@ -54,14 +54,15 @@ const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder
   const unpublished = published === null ? sql`true` : sql`p.last > ${published}::date`
   return sql`
     part as materialized (
-      select u.job_id, count(*) as units, array_agg(distinct u.slice_id) as slice_ids, min(u.window_from) as first, max(u.window_from) as last
+      select u.job_id, count(*) as units, array_agg(distinct u.slice_id) as slice_ids, min(u.window_from) as first, max(u.window_from) as last,
+        bool_or(u.answer_id is not null or u.held_answer_id is not null) as is_loaded
       from etl.units u join etl.slices s on s.slice_id = u.slice_id
       where ${units} and s.wanted_until is null and u.window_from between ${from}::date and ${last}::date ${sql.join(narrowed, sql` `)}
       group by u.job_id
     ), joined as materialized (
       select j.job_id, j.reason, j.window_from, j.window_to, j.cells, j.report_state, j.answer_id, j.approval_id is not null and j.ask_number is null as approved, p.units, p.slice_ids, p.first, p.last
       from part p join etl.jobs j using (job_id)
-      where ${jobDecision(scope.policy)} = 'join' and not (j.state = 'failed' and j.report_state is null and ${unpublished})
+      where ${jobDecision(scope.policy)} = 'join' and not ${isTakenBack(scope.policy, sql`p.is_loaded`)} and not (j.state = 'failed' and j.report_state is null and ${unpublished})
     )`
 }
 

@@ -51,6 +51,10 @@ export const leavingUnits = (which: RawBuilder<unknown> = sql`true`): RawBuilder
 const lettingGo = (from: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp() where job_id in (select job_id from ${from}) and outcome is null`
 
+/** Of job `j`: no process has it, or one that has died. */
+export const isNobodys = sql<boolean>`(j.holder is null or exists (select from etl.processes h
+  where h.process_id = j.holder and (h.ended_at is not null or h.lease_until < clock_timestamp())))`
+
 /**
  * Deletes the jobs, with units that were nothing but planned. Walks that have paid for pages stay, as failed and in nobody's name: who asks for the unit goes on
  * from them. Part of a statement that begins with `with`. @param picked job_id of jobs to lock and delete; they may not have been asked for yet
@@ -59,7 +63,7 @@ export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => 
     picked as materialized (${picked}),
     gone as materialized (select p.job_id from picked p join etl.jobs b using (job_id) where b.begun_landing is null),
     let_go as (${lettingGo(sql`picked`)}), ${leavingUnits()}, kept as (
-      update etl.jobs set state = 'failed', error_code = 'CANCELLED', error_message = ${takenBack}, not_before = null, updated_at = clock_timestamp(),
+      update etl.jobs set state = 'failed', error_code = 'CANCELLED', error_message = ${takenBack}, not_before = null, holder = null, ask_number = null, asked_at = null, updated_at = clock_timestamp(),
         wanted_by = case when wanted_by in ('range', 'force', 'approval') then 'beyond' else wanted_by end
       where job_id in (select job_id from picked) and begun_landing is not null
     )
@@ -81,14 +85,15 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
       : sql`exists (select from etl.slices s where s.slice_id = j.slice_ids[1] and s.wanted_until is not null)`
   const unsent = (state: RawBuilder<unknown>): RawBuilder<unknown> =>
     sql`select job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${state}
-      and j.ask_number is null and j.answer_id is null and j.approval_id is null and ${useless}`
+      and (j.ask_number is null or j.kind = 'walk') and j.answer_id is null and j.approval_id is null and ${useless}`
   const tooDear =
     kind === 'report' ? sql`j.state = 'held' and j.error_code = 'QUOTA_EXHAUSTED' and j.report_state is null` : sql`false`
   const picked = sql`
       select j.job_id from etl.jobs j
       where j.job_id in (${unsent(sql`j.state = 'open' and j.holder is null and j.not_before is null`)}
           union all ${unsent(sql`j.state = 'open' and j.holder is null and j.not_before is not null`)} union all ${unsent(tooDear)})
-        and j.state in ('open', 'held') and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null
+        and j.state in ('open', 'held') and j.holder is null and (j.ask_number is null or j.kind = 'walk') and j.answer_id is null
+        and j.approval_id is null
         and not ${isWaitedFor(sql`j.job_id`)}`
   const locked = sql`order by j.job_id limit ${most} for update skip locked`
   const failed = kind === 'report' ? await failForced(trx, sql`${picked} and ${isOwedByForce} ${locked}`) : 0

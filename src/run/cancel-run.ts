@@ -4,12 +4,15 @@ import { sqlStateOf } from '../db/database-error.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { withdrawRun } from '../ledger/approvals.ts'
 import { jobsInFlight, leaveRun, requestCancel } from '../ledger/cancel-request.ts'
+import { reapDead } from '../ledger/processes.ts'
 import { finishRun, type RunState, runState, unitsOf } from '../ledger/runs.ts'
 import type { Runtime } from './runtime.ts'
 
 /** From the command's start; statements that wait for somebody's lock then are cancelled. */
 const patienceMs = 2_500
 const checkEveryMs = 100
+
+type CancelRuntime = Pick<Runtime, 'database' | 'clock' | 'process'>
 
 export interface Cancelled {
   readonly state: RunState
@@ -20,23 +23,30 @@ export interface Cancelled {
 }
 
 /**
- * Resolves when no process holds a job on the run's behalf, at the latest after 5 seconds. Of a run that is over only what failed is taken back. Once the wish is on record
+ * Resolves when no process holds a job on the run's behalf, at the latest after 5 seconds. Of a run that is over what failed is taken back, and what was left where it was stopped or
+ * killed. Once the wish is on record
  * nothing is submitted any more; what somebody's lock keeps from being tidied up is left to the run's own process. Throws DATABASE where the wish itself
  * cannot be recorded.
  */
-export const cancelRun = async (runtime: Pick<Runtime, 'database' | 'clock'>, runId: number): Promise<Cancelled> => {
+export const cancelRun = async (runtime: CancelRuntime, runId: number): Promise<Cancelled> => {
   const late = AbortSignal.timeout(patienceMs)
   return stopsWith(late, () => cancelInTime(runtime, runId, late))
 }
 
 const cancelInTime = async (
-  { database: { kysely }, clock }: Pick<Runtime, 'database' | 'clock'>,
+  { database: { kysely }, clock, process }: CancelRuntime,
   runId: number,
   late: AbortSignal,
 ): Promise<Cancelled> => {
+  // What a killed process held is nobody's.
+  await reapDead(kysely, process)
   const before = await runState(kysely, runId)
   if (before === null) throw new EtlError('USAGE', `There is no run ${runId}; \`millrace status\` lists the runs.`)
-  if (before !== 'running') return { parked: 0, withdrawn: await withdrawRun(kysely, runId, 'cancel'), state: before }
+  if (before !== 'running') {
+    // What was left when it was stopped or killed goes on with other commands.
+    const parked = before === 'interrupted' ? await leaveRun(kysely, runId) : 0
+    return { parked, withdrawn: await withdrawRun(kysely, runId, 'cancel'), state: before }
+  }
   await requestCancel(kysely, runId).catch((error: unknown) => {
     throw late.aborted ? notCancelled(runId, error) : error
   })

@@ -150,12 +150,16 @@ const begunPages = (
   const completeness = { ...begunOnly, ...(dialect === undefined ? {} : { dialect }) }
   const logUnsaved = (error: unknown): void =>
     log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'paid pages could not be saved yet')
-  const isWorthKeeping = (more = 0): boolean => paidPages() > 0 && begun?.covers(pages + more) === true
+  const written = async (part: Payload): Promise<void> => {
+    for await (const _ of writer.part(masked(part, definition.limits.maxBodyBytes, say)).body);
+  }
+  const isWorthKeeping = (): boolean => paidPages() > 0 && begun !== undefined
   const save = async (): Promise<void> => {
     savedAt = now()
     try {
       await book?.()
-      if (!(await writer.save({ completeness }))) return
+      // Pages that are still to be taken from what was kept before would be lost.
+      if ((await begun?.hasMore()) === true || !(await writer.save({ completeness }))) return
       if (saved === 0) await begun?.keep(writer.locator)
       saved = pages
     } catch (error) {
@@ -173,12 +177,12 @@ const begunPages = (
      * @param spared parts that came though one before them is missing; null: a part broke off while it was written
      */
     isKeptAfter: async (error: unknown, spared: readonly Payload[] | null): Promise<boolean> => {
-      const goesOn = spared !== null && isWorthKeeping(spared.length) && goesOnLater.has(asEtlError(error).code)
+      const goesOn = spared !== null && isWorthKeeping() && goesOnLater.has(asEtlError(error).code)
       if (!goesOn && saved === 0) return false
       // The walk's own error is what a person is told.
       try {
-        for (const part of goesOn ? spared : [])
-          for await (const _ of writer.part(masked(part, definition.limits.maxBodyBytes, say)).body);
+        for (const part of goesOn ? spared : []) await written(part)
+        if (goesOn && begun !== undefined) for await (const part of begun.rest()) await written(part)
         await writer.finish({ completeness })
       } catch (cause) {
         logUnsaved(cause)

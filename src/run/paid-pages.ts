@@ -206,54 +206,64 @@ export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>
  * What a job's walk has landed before it was stopped or killed. Nothing of it is removed here: a copy of this warehouse may read, or have finished, what its
  * ledger names as begun. Retention removes what no job and no answer names.
  */
-export const begunWalk = ({ runtime, claim, definition, signal }: JobWork) => {
+export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
   const { kysely } = runtime.database
   let locator: string | null = null
-  let pages = 0
   let parts: Promise<AsyncIterator<Payload> | null> | null = null
   const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
     locator = claim.kind === 'walk' && claim.askNumber !== null ? await begunLanding(kysely, claim) : null
     if (locator === null) return null
-    const landing = await runtime.landing.open(locator, signal)
+    // Read to its end also when the walk is stopped: what is left of it is kept.
+    const landing = await runtime.landing.open(locator)
     // Other parameters, or another dialect, than these pages were asked for with: they answer another question, or in other words.
     const { question, completeness } = landing.manifest
     if (question?.asks !== asksOf(definition) || (completeness.dialect ?? null) !== dialect) return null
-    pages = landing.manifest.parts.length
     return landing.parts()[Symbol.asyncIterator]()
   }
   /** Pages are asked for in their order, and read one after the other. */
   const inTurn = createTurns()
-  /** The first that is still to be asked for. One before it may be missing: it was never paid for. */
-  let ahead: IteratorResult<Payload> | null = null
-  let given = 0
-  const letGo = (): void => {
-    ahead = null
-    parts = Promise.resolve(null)
-  }
-  const next = async (part: number, dialect: string | null): Promise<HttpAnswer | null> => {
-    parts ??= open(dialect)
+  /** The first that was not asked for yet; null: there is none, or none can be read. One before it may be missing: it was never paid for. */
+  const ahead = async (): Promise<Payload | null> => {
     try {
-      ahead ??= (await (await parts)?.next()) ?? null
-      if (ahead !== null && ahead.done !== true && ahead.value.part >= part) {
-        if (ahead.value.part > part) return null
-        const bytes = Buffer.concat(await Array.fromAsync(ahead.value.body))
-        ahead = null
-        given += 1
-        return { status: 200, contentType: 'application/json', bytes }
-      }
+      next ??= (await (await parts)?.next()) ?? null
     } catch (error) {
       // What cannot be read back is asked for.
       if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
-      pages = given
+      letGo()
     }
-    letGo()
-    return null
+    return next === null || next.done === true ? null : next.value
+  }
+  let next: IteratorResult<Payload> | null = null
+  const letGo = (): void => {
+    next = null
+    parts = Promise.resolve(null)
+  }
+  const pageOf = async (part: number, dialect: string | null): Promise<HttpAnswer | null> => {
+    parts ??= open(dialect)
+    try {
+      const first = await ahead()
+      if (first === null || first.part > part) return null
+      const bytes = Buffer.concat(await Array.fromAsync(first.body))
+      next = null
+      return first.part === part ? { status: 200, contentType: 'application/json', bytes } : null
+    } catch (error) {
+      if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
+      letGo()
+      return null
+    }
   }
   return {
     /** A page that was landed before; null: it is to be asked for. */
-    page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => inTurn(() => next(part, dialect)),
-    /** Whether so many pages are all that was landed before. */
-    covers: (count: number): boolean => count >= pages,
+    page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => inTurn(() => pageOf(part, dialect)),
+    /** Whether pages that were landed before were not asked for yet. */
+    hasMore: (): Promise<boolean> => inTurn(async () => parts !== null && (await ahead()) !== null),
+    /** Those pages. Each is read before the next. */
+    async *rest(): AsyncGenerator<Payload> {
+      for (let first = await ahead(); first !== null; first = await ahead()) {
+        next = null
+        yield first
+      }
+    },
     /** What came so far is kept in place of what was kept before. */
     keep: async (kept: string): Promise<void> => {
       locator = kept
@@ -263,7 +273,7 @@ export const begunWalk = ({ runtime, claim, definition, signal }: JobWork) => {
     /** The walk is over, or begins anew. */
     drop: async (): Promise<void> => {
       const isThere = locator !== null
-      ;[locator, pages] = [null, 0]
+      locator = null
       letGo()
       if (isThere) await setClaimed(kysely, claim, { begun_landing: null })
     },

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { keepPaced } from '../../src/ledger/approved-jobs.ts'
-import { setJob } from '../support/ledger-answers.ts'
+import { jobRow, setJob } from '../support/ledger-answers.ts'
 import { allLoaded, asked, cellsOf, died, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
 import {
   definitionFor,
@@ -209,6 +209,27 @@ describe('jobs there are', () => {
       expect(jobs.at(-1)).toMatchObject({ cells: ['2025-01 b.com'], reason: 'forced', forced: true })
     },
   )
+
+  test('of a walk that a person took back go on where their unit is asked for anyway, and are no reason to ask', async () => {
+    const planning = { source: walks, definition: definitionFor(walks, { domains: ['a.com'] }) }
+    await plan(db, planning, january)
+    const first = await onlyJob(db, planning)
+    const takenBack = { state: 'failed', error_code: 'CANCELLED', begun_landing: 'begun/pages', wanted_by: 'beyond' } as const
+    await setJobs(planning, takenBack)
+    // Nothing is loaded: the next that wants it goes on.
+    expect(await plan(db, planning, january)).toMatchObject({ units: 1 })
+    expect((await jobsOf(db, planning.definition)).map(({ jobId, state }) => [jobId, state])).toEqual([[first, 'open']])
+    await allLoaded(db, planning.definition)
+    const { runId } = await plan(db, planning, range('2025-01', '2025-01', { force: true }))
+    await died(db, runId)
+    const forced = (await jobsOf(db, planning.definition)).at(-1)?.jobId ?? 0
+    await setJob(db, forced, takenBack)
+    // Its rows are there: neither a night nor a range asks for it, but who forces.
+    expect(await plan(db, planning, january)).toMatchObject({ units: 0, done: 1 })
+    expect(await jobRow(db, forced)).toMatchObject({ state: 'failed', begun_landing: 'begun/pages' })
+    await plan(db, planning, range('2025-01', '2025-01', { force: true }))
+    expect(await jobRow(db, forced)).toMatchObject({ state: 'open', begun_landing: 'begun/pages' })
+  })
 
   test('asked for by force that were not tried before their command was stopped are dissolved', async () => {
     const planning = report('a.com')

@@ -280,9 +280,24 @@ test.each([
   }
 })
 
-/** In front of the service: what it answers comes so much later. */
-const startLateRelay = async (lateMs: number) => {
+test('a killed backfill that is cancelled is not gone on with by another command', async () => {
+  await stalled(1, { 'retry-after': '60' })
+  await killedWalk()
+  service.configure({ replies: [] })
+  const { id } = await one<{ id: string }>(`select max(run_id) as id from etl.runs`)
+  expect((await millrace(['cancel', id])).code).toBe(0)
+  const other = await millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes'))
+  expect(other.code, other.stderr).toBe(0)
+  expect(charged()).toBe(400 + 500)
+  const again = await millrace(stalledWalk)
+  expect(again.code, again.stderr).toBe(0)
+  expect(charged()).toBe(500 + 500)
+})
+
+/** In front of the service: what it answers comes so much later, and pages at the offsets do not reach it. */
+const startLateRelay = async (lateMs: number, ...held: number[]) => {
   const server = createServer((request, response) => {
+    if (held.some((offset) => new URL(request.url ?? '/', service.url).searchParams.get('offset') === String(offset))) return
     const asked = fetch(new URL(request.url ?? '/', service.url), { headers: { accept: 'application/json' } })
     void asked.then(async (answer) => {
       const body = Buffer.from(await answer.arrayBuffer())
@@ -294,6 +309,30 @@ const startLateRelay = async (lateMs: number) => {
   const { port } = server.address() as AddressInfo
   return { url: `http://127.0.0.1:${port}`, close: () => server.close() }
 }
+
+test('what fills one gap among kept pages is kept beside the others, also where fewer are asked for side by side', async () => {
+  await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  const stoppedAt = async (credits: number, ...held: number[]): Promise<void> => {
+    const relay = await startLateRelay(0, ...held)
+    const running = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
+    while (charged() < credits) await setTimeout(20)
+    await setTimeout(1_000)
+    running.child.kill('SIGINT')
+    const { code, stderr } = await running.result
+    expect([code, charged()], stderr).toEqual([130, credits])
+    relay.close()
+  }
+  // Eight are asked for or here at once: all but the second and the fifth come.
+  await stoppedAt(700, 1_000, 4_000)
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('concurrency: 4', 'concurrency: 1'))
+  await stoppedAt(800, 4_000)
+  const again = await millrace(stalledWalk)
+  expect(again.code, again.stderr).toBe(0)
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 20_000 })
+  expect(charged()).toBe(2_000)
+})
 
 test('a stop hears out the pages that are on their way: they are paid for', async () => {
   await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })

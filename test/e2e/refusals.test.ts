@@ -161,7 +161,9 @@ describe('what the keyword endpoint refuses', () => {
       folder,
     )
     expect(summaryOf(future).units.waiting).toBe(1)
-    expect(future.events).toContainEqual(expect.objectContaining({ event: 'not_published', units: 1, windows: ['2031-01'], expected_on: '2031-02-10' }))
+    expect(future.events).toContainEqual(
+      expect.objectContaining({ event: 'not_published', units: 1, windows: ['2031-01'], expected_on: '2031-02-10' }),
+    )
     expect(strict.requests).toHaveLength(before)
   })
 

@@ -181,12 +181,21 @@ describe('pages that are paid for', () => {
   /** What a process that comes after a kill would find, asked while the next page is waited for. */
   const seen: number[] = []
   const slow = (part: number, text: string): Payload => payload(part, text)
-  const begun = (covered: number, keep = async (name: string) => void names.push(name)) => ({
-    page: async () => null,
-    covers: (pages: number) => pages >= covered,
-    keep,
-    drop: async () => undefined,
-  })
+  const begun = (looksWithMore: number, keep = async (name: string) => void names.push(name), rest: readonly Payload[] = []) => {
+    let looks = 0
+    return {
+      page: async () => null,
+      hasMore: async () => {
+        looks += 1
+        return looks < looksWithMore
+      },
+      rest: async function* () {
+        yield* rest
+      },
+      keep,
+      drop: async () => undefined,
+    }
+  }
   const waits = async (): Promise<void> => {
     await new Promise((done) => setTimeout(done, 60))
     const [locator = ''] = names
@@ -301,7 +310,20 @@ describe('pages that are paid for', () => {
     expect([names, landing.there.size]).toEqual([[], 0])
   })
 
-  test('are saved only once they are more than those that were saved before', async () => {
+  test('are kept together with those that came behind a missing one, and those of before that were not asked for yet', async () => {
+    names.length = 0
+    const source = sourceOf([payload(1, 'one')])
+    const extract: Source['extract'] = async function* (unit, context) {
+      yield* source.extract(unit, context)
+      context.spare?.(payload(3, 'three'))
+      throw new EtlError('SERVICE_ERROR', 'the second did not come')
+    }
+    const paid = { paidPages: () => 1, begun: begun(9, undefined, [payload(7, 'seven')]) }
+    await expect(land([], { paid, source: { ...source, extract } })).rejects.toMatchObject({ code: 'SERVICE_ERROR' })
+    expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one', 'three', 'seven'])
+  })
+
+  test('are saved only once none of those that were saved before is still to be taken', async () => {
     await landSlowly({ paidPages: () => 1, begun: begun(2) })
     expect(seen).toEqual([0, 2, 3])
   })
