@@ -8,7 +8,7 @@ import type { AskReason } from './candidates.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
-import { dissolving, isNobodys, leavingUnits } from './register-jobs.ts'
+import { dissolving, isNobodys, isUnbought, leavingUnits } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** What is too dear without a person's word. */
@@ -270,7 +270,7 @@ const takeBack = (db: Db, pipelineId: number, which: RawBuilder<unknown>, by: st
   db.transaction().execute(async (trx) => {
     await lockPipeline(trx, pipelineId)
     const ours = sql`j.pipeline_id = ${pipelineId} and ${which} and not ${isWaitedFor(sql`j.job_id`)}`
-    const unsent = sql`j.state in ('open', 'failed') and (j.ask_number is null or j.kind = 'walk') and j.answer_id is null and ${isNobodys} and ${isPersons}`
+    const unsent = sql`j.state in ('open', 'failed') and ${isUnbought} and j.answer_id is null and ${isNobodys} and ${isPersons}`
     const rows = await query(trx)`
       with ${dissolving(sql`
         select j.job_id from etl.jobs j where ${ours} and (${unsent} or ${isStanding} or j.state = 'held' and j.guard = 'needs approval')

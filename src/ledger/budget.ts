@@ -1,4 +1,5 @@
 // Quota budgets: reserved before a report is submitted, settled by what the service says it used; what is over waits for the day or month to turn.
+import { docPage } from '../core/shipped.ts'
 import type { Budget, TagBudget } from '../core/budget-scope.ts'
 import { EtlError, type Follows, isEtlError } from '../core/errors.ts'
 import { lockByName } from '../db/named-lock.ts'
@@ -154,16 +155,35 @@ export const setReserved = (db: Db, claim: ClaimedJob, credits: number): Promise
   setClaimed(db, claim, { reserved_credits: credits === 0 ? null : String(credits) })
 
 /**
- * What a process that was killed had set aside for pages on their way counts as paid: nobody saw their answers. Before this walk sets anything aside.
+ * What a process that was killed had set aside for pages on their way counts as paid: nobody saw their answers. Before this walk sets anything aside. Throws
+ * QUOTA_EXHAUSTED for the rest of the day where their price is not known: killed again and again, it would buy one page after the other beyond any budget.
  */
-export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): Promise<void> => {
+export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer, isPriced: boolean): Promise<void> => {
   const row = await jobRow(db, claim).select(['reserved_credits', 'pipeline_id']).executeTakeFirst()
   if (row === undefined || row.reserved_credits === null) return
   const credits = Number(row.reserved_credits)
+  if (!Number.isFinite(credits) && !isPriced) {
+    const inMs = await leftOfDay(db, claim)
+    if (inMs !== null)
+      throw new EtlError(
+        'QUOTA_EXHAUSTED',
+        `${claim.box.key}: a page of unknown price was on its way when its process was killed; its bill was not seen. Nothing more is bought for the unit ` +
+          `today (UTC). If you know the price, set it (${docPage('credits.md')}, Prices) and run again.`,
+        { follows: { next: 'retry', inMs, isFinal: true } },
+      )
+  }
   await db.transaction().execute(async (trx) => {
     const lost = { account, pipelineId: row.pipeline_id, jobId: claim.jobId, credits: Number.isFinite(credits) ? credits : null }
     if (await setReserved(trx, claim, 0)) await countLost(trx, lost)
   })
+}
+
+/** Milliseconds to the next day (UTC) where the job was last worked on today; null: that was before. */
+const leftOfDay = async (db: Db, { jobId }: ClaimedJob): Promise<number | null> => {
+  const [row] = await query<Maybe<Numbers<'ms'>>>(db)`
+    select case when j.updated_at >= t.day then extract(epoch from t.day + interval '1 day' - clock_timestamp()) * 1000 end::float8 as ms
+    from etl.jobs j, (select date_trunc('day', clock_timestamp(), 'UTC') as day) t where j.job_id = ${jobId}::bigint`
+  return row?.ms ?? null
 }
 
 /** How long a report waits for those of newer months to be tried. */

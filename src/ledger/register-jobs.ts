@@ -51,6 +51,9 @@ export const leavingUnits = (which: RawBuilder<unknown> = sql`true`): RawBuilder
 const lettingGo = (from: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp() where job_id in (select job_id from ${from}) and outcome is null`
 
+/** Of job `j` without an answer: nothing was ordered for it. What came of a walk is kept beside it. */
+export const isUnbought = sql<boolean>`(j.ask_number is null or j.kind = ${sql.lit('walk')})`
+
 /** Of job `j`: no process has it, or one that has died. */
 export const isNobodys = sql<boolean>`(j.holder is null or exists (select from etl.processes h
   where h.process_id = j.holder and (h.ended_at is not null or h.lease_until < clock_timestamp())))`
@@ -85,14 +88,14 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
       : sql`exists (select from etl.slices s where s.slice_id = j.slice_ids[1] and s.wanted_until is not null)`
   const unsent = (state: RawBuilder<unknown>): RawBuilder<unknown> =>
     sql`select job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${state}
-      and (j.ask_number is null or j.kind = 'walk') and j.answer_id is null and j.approval_id is null and ${useless}`
+      and ${isUnbought} and j.answer_id is null and j.approval_id is null and ${useless}`
   const tooDear =
     kind === 'report' ? sql`j.state = 'held' and j.error_code = 'QUOTA_EXHAUSTED' and j.report_state is null` : sql`false`
   const picked = sql`
       select j.job_id from etl.jobs j
       where j.job_id in (${unsent(sql`j.state = 'open' and j.holder is null and j.not_before is null`)}
           union all ${unsent(sql`j.state = 'open' and j.holder is null and j.not_before is not null`)} union all ${unsent(tooDear)})
-        and j.state in ('open', 'held') and j.holder is null and (j.ask_number is null or j.kind = 'walk') and j.answer_id is null
+        and j.state in ('open', 'held') and j.holder is null and ${isUnbought} and j.answer_id is null
         and j.approval_id is null
         and not ${isWaitedFor(sql`j.job_id`)}`
   const locked = sql`order by j.job_id limit ${most} for update skip locked`

@@ -82,7 +82,7 @@ export const land = async (
   const { runtime, claim, definition, source } = work
   const spared: Payload[] = []
   const parts = source.extract({ definition, box: claim.box }, { ...context, spare: (part) => spared.push(part) })
-  const say = sayOnce(work, context)
+  const mask = maskOf(work, context)
   let writer: LandingWriter | null = null
   let begun: BegunPages | null = null
   let kept: Kept[] | null = []
@@ -91,14 +91,14 @@ export const land = async (
   try {
     let next = await parts.next()
     writer = await openWriter(work, await askNumber())
-    begun = begunPages(work, context, writer, say)
+    begun = begunPages(work, context, writer, mask)
     for (; next.done !== true; next = await begun.savedDuring(parts.next())) {
       // Pages that are paid for and here are landed first: the next request is what ends the walk.
       if (context.signal.aborted && !begun.isWorthKeeping())
         throw new EtlError('INTERRUPTED', `Stopped while reading ${claim.box.key}; run the same command again to resume.`)
       runtime.progress.counters.pages += 1
       isBetweenParts = false
-      const { body, ...part } = writer.part(masked(next.value, definition.limits.maxBodyBytes, say))
+      const { body, ...part } = writer.part(mask(next.value))
       const chunks: Uint8Array[] = []
       for await (const chunk of body) {
         room -= chunk.length
@@ -137,10 +137,10 @@ const completenessOf = (proved: Completeness, { http: { dialect }, billed = () =
 
 /** Of one walk: what it has landed and paid for so far, saved once a second in case the process is killed. A report is bought as a whole: nothing is saved. */
 const begunPages = (
-  { claim, definition, runtime: { clock, log } }: LandWork,
+  { claim, runtime: { clock, log } }: LandWork,
   { begun, book, http: { dialect }, paidPages = () => 0 }: LandContext,
   writer: LandingWriter,
-  say: () => void,
+  mask: (part: Payload) => Payload,
 ) => {
   let pages = 0
   let saved = 0
@@ -150,9 +150,6 @@ const begunPages = (
   const completeness = { ...begunOnly, ...(dialect === undefined ? {} : { dialect }) }
   const logUnsaved = (error: unknown): void =>
     log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'paid pages could not be saved yet')
-  const written = async (part: Payload): Promise<void> => {
-    for await (const _ of writer.part(masked(part, definition.limits.maxBodyBytes, say)).body);
-  }
   const isWorthKeeping = (): boolean => paidPages() > 0 && begun !== undefined
   const save = async (): Promise<void> => {
     savedAt = now()
@@ -172,17 +169,14 @@ const begunPages = (
     landed: (): void => {
       pages += 1
     },
-    /**
-     * What was paid for is kept: the walk goes on from there. What the ledger names already stays after any error.
-     * @param spared parts that came though one before them is missing; null: a part broke off while it was written
-     */
+    /** What was paid for is kept, and what the ledger names after any error. @param spared parts that came behind a missing one; null: one broke off half-written */
     isKeptAfter: async (error: unknown, spared: readonly Payload[] | null): Promise<boolean> => {
       const goesOn = spared !== null && isWorthKeeping() && goesOnLater.has(asEtlError(error).code)
       if (!goesOn && saved === 0) return false
       // The walk's own error is what a person is told.
       try {
-        for (const part of goesOn ? spared : []) await written(part)
-        if (goesOn && begun !== undefined) for await (const part of begun.rest()) await written(part)
+        for (const part of goesOn ? spared : []) await whole(mask(part), writer)
+        if (goesOn && begun !== undefined) for await (const part of begun.rest()) await whole(mask(part), writer)
         await writer.finish({ completeness })
       } catch (cause) {
         logUnsaved(cause)
@@ -213,6 +207,10 @@ const begunPages = (
 
 type BegunPages = ReturnType<typeof begunPages>
 
+const whole = async (part: Payload, writer: LandingWriter): Promise<void> => {
+  for await (const _ of writer.part(part).body);
+}
+
 const sayOnce = ({ claim }: LandWork, context: SourceContext): (() => void) => {
   let isSaid = false
   return () => {
@@ -223,6 +221,11 @@ const sayOnce = ({ claim }: LandWork, context: SourceContext): (() => void) => {
       )
     isSaid = true
   }
+}
+
+const maskOf = (work: LandWork, context: SourceContext): ((part: Payload) => Payload) => {
+  const say = sayOnce(work, context)
+  return (part) => masked(part, work.definition.limits.maxBodyBytes, say)
 }
 
 const openWriter = ({ runtime, claim, definition, signal }: LandWork, askNumber: string): Promise<LandingWriter> =>

@@ -131,9 +131,9 @@ const purseOf = (work: JobWork, payer: Payer) => {
   const reserve = async (size: PurchaseSize, part: number): Promise<() => Promise<void>> => {
     // Pages are landed in order: after one that could not be paid for no later one is of use.
     if (refused !== null) throw refused
-    lost ??= bookLost(kysely, claim, payer)
-    await lost
     const { page, unit } = await pricesOfWork(work, size)
+    lost ??= bookLost(kysely, claim, payer, page !== null)
+    await lost
     isBlind = page === null
     try {
       // A unit that does not fit into any day or month is bought page by page.
@@ -209,7 +209,6 @@ export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>
 export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
   const { kysely } = runtime.database
   let locator: string | null = null
-  let parts: Promise<AsyncIterator<Payload> | null> | null = null
   const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
     locator = claim.kind === 'walk' && claim.askNumber !== null ? await begunLanding(kysely, claim) : null
     if (locator === null) return null
@@ -222,60 +221,69 @@ export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
   }
   /** Pages are asked for in their order, and read one after the other. */
   const inTurn = createTurns()
-  /** The first that was not asked for yet; null: there is none, or none can be read. One before it may be missing: it was never paid for. */
-  const ahead = async (): Promise<Payload | null> => {
-    try {
-      next ??= (await (await parts)?.next()) ?? null
-    } catch (error) {
-      // What cannot be read back is asked for.
-      if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
-      letGo()
-    }
-    return next === null || next.done === true ? null : next.value
-  }
-  let next: IteratorResult<Payload> | null = null
-  const letGo = (): void => {
-    next = null
-    parts = Promise.resolve(null)
-  }
-  const pageOf = async (part: number, dialect: string | null): Promise<HttpAnswer | null> => {
-    parts ??= open(dialect)
-    try {
-      const first = await ahead()
-      if (first === null || first.part > part) return null
-      const bytes = Buffer.concat(await Array.fromAsync(first.body))
-      next = null
-      return first.part === part ? { status: 200, contentType: 'application/json', bytes } : null
-    } catch (error) {
-      if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
-      letGo()
-      return null
-    }
-  }
+  const kept = keptParts(open)
   return {
     /** A page that was landed before; null: it is to be asked for. */
-    page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => inTurn(() => pageOf(part, dialect)),
+    page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => inTurn(() => kept.page(part, dialect)),
     /** Whether pages that were landed before were not asked for yet. */
-    hasMore: (): Promise<boolean> => inTurn(async () => parts !== null && (await ahead()) !== null),
+    hasMore: (): Promise<boolean> => inTurn(async () => (await kept.first()) !== null),
     /** Those pages. Each is read before the next. */
-    async *rest(): AsyncGenerator<Payload> {
-      for (let first = await ahead(); first !== null; first = await ahead()) {
-        next = null
-        yield first
-      }
-    },
+    rest: kept.rest,
     /** What came so far is kept in place of what was kept before. */
-    keep: async (kept: string): Promise<void> => {
-      locator = kept
-      letGo()
-      await setClaimed(kysely, claim, { begun_landing: kept })
+    keep: async (landing: string): Promise<void> => {
+      locator = landing
+      kept.letGo()
+      await setClaimed(kysely, claim, { begun_landing: landing })
     },
     /** The walk is over, or begins anew. */
     drop: async (): Promise<void> => {
       const isThere = locator !== null
       locator = null
-      letGo()
+      kept.letGo()
       if (isThere) await setClaimed(kysely, claim, { begun_landing: null })
+    },
+  }
+}
+
+/** The parts of a landing, by increasing number, each read once. One in between may be missing: it was never paid for. @param open null: there are none */
+const keptParts = (open: (dialect: string | null) => Promise<AsyncIterator<Payload> | null>) => {
+  let parts: Promise<AsyncIterator<Payload> | null> | null = null
+  let next: IteratorResult<Payload> | null = null
+  const letGo = (): void => {
+    next = null
+    parts = Promise.resolve(null)
+  }
+  /** What cannot be read back is asked for. */
+  const unread = (error: unknown): null => {
+    if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
+    letGo()
+    return null
+  }
+  /** That was not asked for yet; null: there is none. */
+  const first = async (): Promise<Payload | null> => {
+    next ??= (await parts?.then((kept) => kept?.next() ?? null).catch(unread)) ?? null
+    return next === null || next.done === true ? null : next.value
+  }
+  const take = async (part: number): Promise<HttpAnswer | null> => {
+    const here = await first()
+    if (here === null || here.part > part) return null
+    const bytes = Buffer.concat(await Array.fromAsync(here.body))
+    next = null
+    return here.part === part ? { status: 200, contentType: 'application/json', bytes } : null
+  }
+  return {
+    first,
+    letGo,
+    page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => {
+      parts ??= open(dialect)
+      return take(part).catch(unread)
+    },
+    /** Those that were not asked for yet. Each is read before the next. */
+    async *rest(): AsyncGenerator<Payload> {
+      for (let here = await first(); here !== null; here = await first()) {
+        next = null
+        yield here
+      }
     },
   }
 }

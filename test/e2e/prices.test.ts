@@ -369,6 +369,26 @@ test('a budget counts the pages that were on their way to a process that was kil
   expect((await onRecord()).used).toBeGreaterThanOrEqual(charged())
 })
 
+test('killed again and again before any bill is seen, a walk buys one page of a day, and says why', async () => {
+  await start({ keywords: 20_000, bill: 'balance', prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/^limits: \{/m, 'limits: { quota_per_day: 350,'))
+  const relay = await startLateRelay(60_000)
+  const killed = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
+  while (charged() < 100) await setTimeout(10)
+  await setTimeout(200)
+  killed.child.kill('SIGKILL')
+  await killed.result
+  relay.close()
+  for (const _ of ['second', 'third']) {
+    const again = await millrace(stalledWalk)
+    expect(again.code, again.stderr).toBe(1)
+    expect(again.stderr + again.stdout).toContain('its bill was not seen')
+  }
+  expect(charged()).toBe(100)
+})
+
 /** Killed once the four pages that came are saved. */
 const killedWalk = async (): Promise<void> => {
   const killed = startCommand([...stalledWalk, '--json'], environment(), folder)
