@@ -130,6 +130,7 @@ export const cancel: Handler = async (invocation) => {
     output.summary('cancel', { run_id: runId, state, units_parked: parked, withdrawn })
     if (state === 'cancelled')
       output.line(`Run ${runId} is cancelled; ${counted(parked, 'unit')} put back. Nothing more is submitted for it.`)
+    else if (state === 'interrupted') output.line(`Run ${runId} was interrupted before. No other command continues what it left.`)
     else output.line(`Run ${runId} had ended (${state}): there was nothing to stop.`)
     if (withdrawn > 0) output.line(`${counted(withdrawn, 'failed purchase')} taken back: no night tries them again.`)
     if (state === 'cancelled') output.line('Run the same command again to resume.')

@@ -94,12 +94,16 @@ type Known = Pick<Selectable<ProcessesTable>, 'process_id' | 'host' | 'boot' | '
   readonly is_over: boolean
 }
 
+/** Of a row of etl.processes by its alias: it has not renewed its lease, and had the time to. */
+export const isLeaseOver = (alias: string): RawBuilder<boolean> =>
+  sql<boolean>`greatest(${sql.ref(`${alias}.lease_until`)}, pg_postmaster_start_time() + ${sql.lit(graceMs)} * interval '1 millisecond') < clock_timestamp()`
+
 /** The living, and those that ended and still have jobs or runs in their name. */
 const othersWithSomething = (db: Db, processId: number): Promise<Known[]> =>
   prepared<Known>(db)`
     select process_id, host, boot, system_process_id, begun, lease_until, ended_at is not null as has_ended,
-      greatest(lease_until, pg_postmaster_start_time() + ${graceMs} * interval '1 millisecond') < clock_timestamp() as is_over
-    from etl.processes where process_id <> ${processId} and process_id in (
+      ${isLeaseOver('h')} as is_over
+    from etl.processes h where process_id <> ${processId} and process_id in (
       select process_id from etl.processes where ended_at is null
       union select process_id from etl.runs where state = 'running'
       union select holder from etl.jobs where holder is not null)

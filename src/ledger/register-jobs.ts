@@ -1,4 +1,5 @@
 // Jobs made, joined and dissolved by planning. Every statement here runs under the pipeline's lock and keeps the order pipeline, job, wait list, units.
+import { isLeaseOver } from './processes.ts'
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
@@ -56,7 +57,7 @@ export const isUnbought = sql<boolean>`(j.ask_number is null or j.kind = ${sql.l
 
 /** Of job `j`: no process has it, or one that has died. */
 export const isNobodys = sql<boolean>`(j.holder is null or exists (select from etl.processes h
-  where h.process_id = j.holder and (h.ended_at is not null or h.lease_until < clock_timestamp())))`
+  where h.process_id = j.holder and (h.ended_at is not null or ${isLeaseOver('h')})))`
 
 /**
  * Deletes the jobs, with units that were nothing but planned. Walks that have paid for pages stay, as failed and in nobody's name: who asks for the unit goes on

@@ -51,8 +51,8 @@ const liveStates = ['submitted', 'ready', 'downloaded']
 
 /**
  * The run waits for every orphan of the pipeline, also for those of other versions while there is something to download for them: to load it is for who has
- * their definition. One that failed with a live purchase is opened again. One whose row is locked
- * is being worked on, and need not be taken up. Returns how many. In the planner's transaction.
+ * their definition. One that failed with a live purchase is opened again. One whose row is locked is being worked on, and need not be taken up. Returns how
+ * many. In the planner's transaction.
  */
 export const joinOrphans = async (
   trx: Db,

@@ -23,10 +23,9 @@ export interface Cancelled {
 }
 
 /**
- * Resolves when no process holds a job on the run's behalf, at the latest after 5 seconds. Of a run that is over what failed is taken back, and what was left where it was stopped or
- * killed. Once the wish is on record
- * nothing is submitted any more; what somebody's lock keeps from being tidied up is left to the run's own process. Throws DATABASE where the wish itself
- * cannot be recorded.
+ * Resolves when no process holds a job on the run's behalf, at the latest after 5 seconds. Of a run that is over what failed is taken back, and what was
+ * left where it was stopped or killed. Once the wish is on record nothing is submitted any more; what somebody's lock keeps from being tidied up is left to
+ * the run's own process. Throws DATABASE where the wish itself cannot be recorded.
  */
 export const cancelRun = async (runtime: CancelRuntime, runId: number): Promise<Cancelled> => {
   const late = AbortSignal.timeout(patienceMs)
@@ -39,11 +38,13 @@ const cancelInTime = async (
   late: AbortSignal,
 ): Promise<Cancelled> => {
   // What a killed process held is nobody's.
-  await reapDead(kysely, process)
+  await reapDead(kysely, process).catch((error: unknown) => {
+    throw late.aborted ? notCancelled(runId, error) : error
+  })
   const before = await runState(kysely, runId)
   if (before === null) throw new EtlError('USAGE', `There is no run ${runId}; \`millrace status\` lists the runs.`)
   if (before !== 'running') {
-    // What was left when it was stopped or killed goes on with other commands.
+    // Else other commands go on with what was left when it was stopped or killed.
     const parked = before === 'interrupted' ? await leaveRun(kysely, runId) : 0
     return { parked, withdrawn: await withdrawRun(kysely, runId, 'cancel'), state: before }
   }

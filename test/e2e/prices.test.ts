@@ -349,18 +349,23 @@ test('a stop hears out the pages that are on their way: they are paid for', asyn
   expect(charged()).toBe(2_000)
 })
 
+/** Killed while pages that the service has charged are on their way. */
+const killedOnItsWay = async (lateMs: number, credits: number): Promise<void> => {
+  const relay = await startLateRelay(lateMs)
+  const killed = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
+  while (charged() < credits) await setTimeout(10)
+  await setTimeout(200)
+  killed.child.kill('SIGKILL')
+  await killed.result
+  relay.close()
+}
+
 test('a budget counts the pages that were on their way to a process that was killed', async () => {
   await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
   writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
   const file = join(folder, 'pipelines', 'keywords.yaml')
   writeFileSync(file, readFileSync(file, 'utf8').replace(/^limits: \{/m, 'limits: { quota_per_month: 1500,'))
-  const relay = await startLateRelay(1_500)
-  const killed = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
-  while (charged() < 500) await setTimeout(10)
-  await setTimeout(200)
-  killed.child.kill('SIGKILL')
-  await killed.result
-  relay.close()
+  await killedOnItsWay(1_500, 500)
   const spent = charged()
   const again = await millrace(stalledWalk)
   expect(again.code, again.stderr).toBe(1)
@@ -374,13 +379,7 @@ test('killed again and again before any bill is seen, a walk buys one page of a 
   writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
   const file = join(folder, 'pipelines', 'keywords.yaml')
   writeFileSync(file, readFileSync(file, 'utf8').replace(/^limits: \{/m, 'limits: { quota_per_day: 350,'))
-  const relay = await startLateRelay(60_000)
-  const killed = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
-  while (charged() < 100) await setTimeout(10)
-  await setTimeout(200)
-  killed.child.kill('SIGKILL')
-  await killed.result
-  relay.close()
+  await killedOnItsWay(60_000, 100)
   for (const _ of ['second', 'third']) {
     const again = await millrace(stalledWalk)
     expect(again.code, again.stderr).toBe(1)
