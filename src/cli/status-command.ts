@@ -104,7 +104,7 @@ const printPipelines = (output: Output, { pipelines }: Status, { at }: Times): v
     waiting: ({ units }) => units.waiting ?? 0,
     held: ({ units: { held = 0 } }) => (held === 0 ? 0 : paint(stateTone('held'), formatNumber(held))),
     failed: ({ units: { failed = 0 } }) => (failed === 0 ? 0 : paint(stateTone('failed'), formatNumber(failed))),
-    other: ({ units: { planned = 0, running = 0, landed = 0 } }) => planned + running + landed,
+    pending: ({ units: { planned = 0, running = 0, landed = 0 } }) => planned + running + landed,
     rows: ({ rows }) => rows,
     newest: ({ newest_window }) => newest_window?.slice(0, 7) ?? null,
     'last load': ({ last_loaded_at }) => at(last_loaded_at),

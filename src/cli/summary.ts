@@ -65,7 +65,7 @@ export const printSummary = (
     output.line(
       `Not published yet by the service: ${showWindows(notPublished.windows)} (${counted(notPublished.units, 'unit')}). Nothing was asked for these; run it again once they are there${notPublished.expectedOn === null ? '' : `: the first is expected on ${notPublished.expectedOn}`}.`,
     )
-  const next = nextWords(summary, notPublished.units)
+  const next = state === 'interrupted' ? resumeWords : nextWords(summary, notPublished.units)
   if (next !== null) output.line(next)
 }
 
@@ -93,8 +93,10 @@ const unitWords = (units: RunSummary['units'], command: string): string => {
   return `${counted(units.planned, 'unit')} planned, ${parts.join(', ') || 'none finished'}`
 }
 
+const resumeWords = 'Counted until it stopped. Next: run the same command again to resume.'
+
 const nextWords = ({ units, rows }: RunSummary, notPublished: number): string | null => {
-  if (units.failed + units.held > 0) return 'Next: `millrace status` names each failed and held unit, and how to fix it.'
+  if (units.failed + units.held > 0) return 'Next: `millrace status` says what failed or is held, and what to do.'
   if (units.waiting > notPublished)
     return 'Next: run it again later. Waiting units could not be loaded yet (report not finished, month not published, rate or budget used up); `millrace status` names the reason.'
   if (rows.quarantined > 0) return 'Next: `millrace quarantine list` shows the rejected rows.'

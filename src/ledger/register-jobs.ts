@@ -61,7 +61,7 @@ export const isNobodys = sql<boolean>`(j.holder is null or exists (select from e
 
 /**
  * Deletes the jobs, with units that were nothing but planned. Walks that have paid for pages stay, as failed and in nobody's name: who asks for the unit goes on
- * from them. Part of a statement that begins with `with`. @param picked job_id of jobs to lock and delete; they may not have been asked for yet
+ * from them. The rest of a statement that begins with `with`; its rows are the jobs, deleted or kept. @param picked job_id of jobs to lock and delete; they may not have been asked for yet
  */
 export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => sql`
     picked as materialized (${picked}),
@@ -69,9 +69,9 @@ export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => 
     let_go as (${lettingGo(sql`picked`)}), ${leavingUnits()}, kept as (
       update etl.jobs set state = 'failed', error_code = 'CANCELLED', error_message = ${takenBack}, not_before = null, holder = null, ask_number = null, asked_at = null, updated_at = clock_timestamp(),
         wanted_by = case when wanted_by in ('range', 'force', 'approval') then 'beyond' else wanted_by end
-      where job_id in (select job_id from picked) and begun_landing is not null
-    )
-    delete from etl.jobs where job_id in (select job_id from gone) returning job_id`
+      where job_id in (select job_id from picked) and begun_landing is not null returning job_id
+    ), deleted as (delete from etl.jobs where job_id in (select job_id from gone) returning job_id)
+    select job_id from deleted union all select job_id from kept`
 
 const takenBack =
   'It was cancelled while its pages were read. Those that were paid for are kept: the next command that asks for this unit uses them.'

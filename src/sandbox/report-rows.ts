@@ -35,8 +35,9 @@ export function* reportRows(query: ReportQuery, world: ReportWorld): Generator<R
       if (left === 0) return
       left -= 1
       const traffic = trafficOf(table.vtable === null ? { ...cell, place: `category ${cell.place}` } : cell, world)
+      const share = (): number => shareOf(traffic, cell, dimension?.values?.length ?? null, world)
       const extra = keyColumns.map((isOwn) => (isOwn ? dimensionValue(dimension, cell.part) : null))
-      const values = specs.map((spec) => (spec === undefined ? null : metricValue(spec, traffic, cell, world)))
+      const values = specs.map((spec) => (spec === undefined ? null : metricValue(spec, traffic, cell, world, share)))
       yield [cell.domain, cell.place, cell.date, ...extra, ...values]
     }
   }
@@ -130,11 +131,24 @@ const trafficOf = (cell: Cell, world: ReportWorld) => {
   return { desktop: visits * desktop, mobile: visits * (1 - desktop), hash }
 }
 
+/** Of `parts` values of a table, the part of the visits that one has; null: of so many that all of them add up to no more than 1. */
+const shareOf = ({ desktop, mobile, hash }: Traffic, cell: Cell, parts: number | null, world: ReportWorld): number => {
+  if (parts === null) return (0.5 + 0.5 * unit(combine(hash, 4))) / ((cell.part + 1) * (cell.part + 2))
+  const all = Array.from({ length: parts }, (_, part) => trafficOf({ ...cell, part }, world))
+  return (desktop + mobile) / all.reduce((total, one) => total + one.desktop + one.mobile, 0)
+}
+
 /** Two decimals as the service's counts have them, four for rates. */
 const decimals = (value: number, digits: number): string => String(Number(value.toFixed(digits)))
 
 /** The metric's text in a row, or null where there is no value. All values of a row agree with each other. */
-const metricValue = ({ kind }: MetricSpec, traffic: Traffic, { place }: Cell, { hostile, seed }: ReportWorld): string | null => {
+const metricValue = (
+  { kind }: MetricSpec,
+  traffic: Traffic,
+  { place }: Cell,
+  { hostile, seed }: ReportWorld,
+  share: () => number,
+): string | null => {
   const { desktop, mobile, hash } = traffic
   const chance = combine(hash, 7)
   if (kind === 'visits') return hostile ? hostileVisits(desktop + mobile, chance) : decimals(desktop + mobile, 2)
@@ -146,6 +160,7 @@ const metricValue = ({ kind }: MetricSpec, traffic: Traffic, { place }: Cell, { 
   if (kind === 'pages') return chance % 40 === 1 ? null : decimals((desktop + mobile) * ratio(hash), 2)
   if (kind === 'ratio') return decimals(ratio(hash), 4)
   if (kind === 'seconds') return decimals(30 + 400 * unit(combine(hash, 3)), 2)
+  if (kind === 'share') return decimals(share(), 4)
   if (kind === 'rate') return decimals(0.2 + 0.5 * unit(combine(hash, 4)), 4)
   const views = Math.round((desktop + mobile) * 0.4)
   const units = Math.round(views * (0.005 + 0.04 * unit(combine(hash, 1))))

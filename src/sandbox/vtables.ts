@@ -3,7 +3,17 @@
 export const granularities = ['daily', 'weekly', 'monthly'] as const
 export type Granularity = (typeof granularities)[number]
 
-type TrafficKind = 'visits' | 'desktop' | 'mobile' | 'desktop-unique' | 'mobile-unique' | 'pages' | 'rate' | 'seconds' | 'ratio'
+type TrafficKind =
+  | 'visits'
+  | 'desktop'
+  | 'mobile'
+  | 'desktop-unique'
+  | 'mobile-unique'
+  | 'pages'
+  | 'rate'
+  | 'share'
+  | 'seconds'
+  | 'ratio'
 type SalesKind = 'views' | 'units' | 'revenue' | 'conversion'
 
 /** How a value is made: visits to the domain times a share, or a number of its own kind. */
@@ -51,12 +61,12 @@ const list: readonly Vtable[] = [
       about: 'Channel that brought the visits',
       values: ['Direct', 'Organic Search', 'Paid Search', 'Referrals', 'Social', 'Email', 'Display Ads'],
     },
-    metrics: [metric('channel_visits', 'visits'), metric('channel_share', 'rate'), metric('channel_pages_per_visit', 'ratio')],
+    metrics: [metric('channel_visits', 'visits'), metric('channel_share', 'share'), metric('channel_pages_per_visit', 'ratio')],
   },
   {
     name: 'referrals',
     dimension: { column: 'referrer', about: 'Site that sent the visits', values: null },
-    metrics: [metric('referral_visits', 'visits'), metric('referral_share', 'rate')],
+    metrics: [metric('referral_visits', 'visits'), metric('referral_share', 'share')],
   },
 ]
 

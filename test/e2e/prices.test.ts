@@ -237,12 +237,14 @@ test.each([
   await setTimeout(2_500)
   if (how === 'cancel') {
     const { id } = await one<{ id: string }>(`select max(run_id) as id from etl.runs`)
-    expect((await millrace(['cancel', id])).code).toBe(0)
+    const { code, stdout } = await millrace(['cancel', id])
+    expect([code, stdout]).toEqual([0, expect.stringContaining('"units_parked":1')])
     expect((await running.result).code).toBe(1)
   } else {
     running.child.kill('SIGINT')
     await running.result
-    expect((await millrace(['approve', '--withdraw', 'keywords'])).code).toBe(0)
+    const { code, stdout } = await millrace(['approve', '--withdraw', 'keywords'])
+    expect([code, stdout]).toEqual([0, expect.stringContaining('"withdrawn":1')])
   }
   // Nobody buys the rest in the name of who took it back.
   const left = await one(

@@ -194,6 +194,22 @@ describe('content faults', () => {
   })
 })
 
+describe('shares of the parts of a month', () => {
+  const sharesOf = (vtable: string, metrics: readonly string[]): number[] =>
+    lines(query({ vtable, metrics, domains: ['a.example'], places: ['US'], dates: ['2026-01-01'] }), world())
+      .slice(1)
+      .map((line) => Number(line.split(',').at(-1)))
+
+  test.each([
+    ['traffic_sources', ['channel_visits', 'channel_share'], 0.8],
+    ['referrals', ['referral_visits', 'referral_share'], 0.5],
+  ])('of %s add up to one, less rows that are not there', (vtable, metrics, least) => {
+    const total = sharesOf(vtable, metrics).reduce((sum, share) => sum + share, 0)
+    expect(total).toBeGreaterThan(least)
+    expect(total).toBeLessThanOrEqual(1.001)
+  })
+})
+
 describe('a report of any size', () => {
   const big = world({ reportRows: 50_000 })
   const referrals = query({
