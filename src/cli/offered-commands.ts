@@ -266,7 +266,7 @@ const printBooks = (output: Output, { meters, spending }: QuotaOf): void => {
       output.line(`Account ${account}: the service's own books were read once (${at}); the next run compares.`)
     else if (difference === 0)
       output.line(
-        `Account ${account}: the service's own books agree to the credit (${counted(readings, 'reading')}, the last at ${at} UTC).`,
+        `Account ${account}: the service's own books show the same credits (${counted(readings, 'reading')}, the last at ${at} UTC).`,
       )
     else
       output.line(
