@@ -8,6 +8,7 @@ import type { AskReason } from './candidates.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
+import { reapDead } from './processes.ts'
 import { dissolving, isNobodys, isUnbought, leavingUnits } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
@@ -238,6 +239,8 @@ export type Approved = Awaited<ReturnType<typeof approveIn>>[number]
  * anew by the next one. Returns how many jobs. @param pipelines names; empty: every one
  */
 export const withdraw = async (db: Db, pipelines: readonly string[], by: string): Promise<number> => {
+  // What a killed process held is nobody's, and its run waits for nothing. No process has the number 0.
+  await reapDead(db, { processId: 0 })
   const ours = await db
     .selectFrom('etl.pipelines')
     .select('pipeline_id')

@@ -80,7 +80,7 @@ export const endProcess = async (db: Db, { processId }: OwnProcess): Promise<voi
  * @param byLease whether a lease that is over is taken for a death. Not by who has just been away from the database, or could not renew its own: others
  * had the same trouble
  */
-export const reapDead = async (db: Db, own: OwnProcess, byLease = true): Promise<void> => {
+export const reapDead = async (db: Db, own: Pick<OwnProcess, 'processId'>, byLease = true): Promise<void> => {
   await settleTimes(db)
   const here = { host: hostname(), boot: bootMark() }
   for (const one of await othersWithSomething(db, own.processId)) {

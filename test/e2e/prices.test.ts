@@ -282,12 +282,13 @@ test.each([
   }
 })
 
-test('a killed backfill that is cancelled is not gone on with by another command', async () => {
+test.each(['cancelled', 'withdrawn'])('a killed backfill that is %s is not gone on with by another command', async (how) => {
   await stalled(1, { 'retry-after': '60' })
   await killedWalk()
   service.configure({ replies: [] })
   const { id } = await one<{ id: string }>(`select max(run_id) as id from etl.runs`)
-  expect((await millrace(['cancel', id])).code).toBe(0)
+  const words = how === 'cancelled' ? ['cancel', id] : ['approve', '--withdraw', 'keywords']
+  expect((await millrace(words)).code).toBe(0)
   const other = await millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes'))
   expect(other.code, other.stderr).toBe(0)
   expect(charged()).toBe(400 + 500)
