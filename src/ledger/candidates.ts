@@ -139,6 +139,16 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
 export const isTakenBack = ({ force }: Policy, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`(${sql.lit(!force)} and j.state = 'failed' and j.error_code = 'CANCELLED' and (${isLoaded}))`
 
+/**
+ * A walk `j` that a person took back, where a night asks and the unit `u` of slice `s` is beyond the usual: it is for who names the unit again. What a night
+ * buys anyway goes on.
+ */
+export const isLeftToPersons = ({ asker, pipelineId, usual }: CellScope, from: RawBuilder<unknown>): RawBuilder<boolean> =>
+  asker === 'night' && usual !== null
+    ? sql<boolean>`(j.state = 'failed' and j.error_code = 'CANCELLED' and j.wanted_by = 'beyond' and u.answer_id is null
+        and ${newReason(pipelineId, usual, from)} in ${beyondReasons})`
+    : sql<boolean>`false`
+
 /** The same where the window is not published: what was asked for is finished, nothing else is begun. */
 const unlessUnpublished = (decision: RawBuilder<unknown>, isPublished: boolean): RawBuilder<Decision> =>
   isPublished
@@ -170,12 +180,11 @@ const onlyChecked = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): FullChe
   all || sliceIds.length > 0 || restatedAt !== null ? null : fullCheck
 
 /** Of a cell that was never asked for. */
-const newReason = (pipelineId: number, rule: UsualRule | null, from: IsoDate): RawBuilder<unknown> => {
+const newReason = (pipelineId: number, rule: UsualRule | null, from: RawBuilder<unknown>): RawBuilder<unknown> => {
   if (rule === null) return sql.lit('new')
   if (rule.isNewVersion) return sql.lit('changed definition')
-  const held =
-    from < rule.recentFrom ? sql`case when s.night_from <= ${from}::date then 'new' else 'older month' end` : sql.lit('new')
-  return sql`case when ${isHeldSlice(pipelineId, rule)} then ${held} else 'new value' end`
+  return sql`case when not ${isHeldSlice(pipelineId, rule)} then 'new value'
+    when ${from} >= ${rule.recentFrom}::date or s.night_from <= ${from} then 'new' else 'older month' end`
 }
 
 /** Who first wanted what the job `j` did not bring; a person's word lasts. Else who asks now. */
@@ -192,7 +201,7 @@ const reasonOf = (scope: CellScope, { from, refresh }: WindowAsk, decision: RawB
   // A job of --force without an answer is forced again: then rows are compared also where the bytes are the loaded ones.
   const begun = sql`case when ${sql.lit(force)} or j.forced and j.answer_id is null and ${decision} = 'ask' then 'forced' else 'unfinished' end`
   return sql<AskReason>`case when j.state in ('open', 'held', 'failed') then ${begun}
-    when u.answer_id is null then case when ${decision} = 'ask' then ${newReason(pipelineId, usual, from)} else 'new' end
+    when u.answer_id is null then case when ${decision} = 'ask' then ${newReason(pipelineId, usual, sql`${from}::date`)} else 'new' end
     when ${sql.lit(!force)} and ${hasOtherTop(scope)} then 'changed definition' else ${sql.lit(loaded)} end`
 }
 
@@ -211,7 +220,8 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
     ${policy.taken === undefined ? sql`` : sql`when ${isTakenAnew(policy.taken)} then 'done'`}
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} or ${hasOtherTop(scope)} then 'ask' else 'done' end`
   const taken = isTakenBack(policy, sql`u.answer_id is not null or u.held_answer_id is not null`)
-  const decided = sql`case when ${taken} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
+  const left = isLeftToPersons(scope, sql`${window.from}::date`)
+  const decided = sql`case when ${left} then 'held' when ${taken} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
   const decision = unlessUnpublished(decided, window.isPublished)
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   const check = onlyChecked(window.refresh)

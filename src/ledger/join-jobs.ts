@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import { type Counts, type Flags, type Maybe, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { type CellScope, isTakenBack, jobDecision } from './candidates.ts'
+import { type CellScope, isLeftToPersons, isTakenBack, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
 
 /** Which jobs a run may join instead of asking again. */
@@ -63,6 +63,7 @@ const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder
       select j.job_id, j.reason, j.window_from, j.window_to, j.cells, j.report_state, j.answer_id, j.approval_id is not null and j.ask_number is null as approved, p.units, p.slice_ids, p.first, p.last
       from part p join etl.jobs j using (job_id)
       where ${jobDecision(scope.policy)} = 'join' and not ${isTakenBack(scope.policy, sql`p.is_loaded`)} and not (j.state = 'failed' and j.report_state is null and ${unpublished})
+        and not exists (select from etl.units u join etl.slices s using (slice_id) where u.job_id = j.job_id and ${isLeftToPersons(scope, sql`u.window_from`)})
     )`
 }
 

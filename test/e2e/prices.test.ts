@@ -297,6 +297,43 @@ test.each(['cancelled', 'withdrawn'])('a killed backfill that is %s is not gone 
   expect(charged()).toBe(500 + 500)
 })
 
+test('a killed backfill of an older month that is cancelled is not bought on by a night', async () => {
+  await stalled(1, { 'retry-after': '60' })
+  service.configure({ replies: [] })
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  const guard = '\nguard: { credits_per_night: 50 }\n'
+  writeFileSync(file, `${readFileSync(file, 'utf8').replace(/from: 20\d\d-\d\d/, 'from: 2026-06')}${guard}`)
+  // So that the value is one that nights know.
+  expect((await millrace(keywords(...month('2026-09'), '--only', 'country=us', '--yes'))).code).toBe(0)
+  await millrace(['run', 'keywords'])
+  service.configure({
+    replies: [{ endpoint: 'keywords', match: ['offset=4000'], times: 1, status: 503, headers: { 'retry-after': '60' } }],
+  })
+  const before = charged()
+  const killed = startCommand(
+    [...keywords(...month('2026-06'), '--only', 'country=us', '--yes'), '--json'],
+    environment(),
+    folder,
+  )
+  while (charged() < before + 400) await setTimeout(20)
+  await setTimeout(2_500)
+  killed.child.kill('SIGKILL')
+  await killed.result
+  service.configure({ replies: [] })
+  const { id } = await one<{ id: string }>(`select max(run_id) as id from etl.runs`)
+  expect((await millrace(['cancel', id])).code).toBe(0)
+  const stood = await one(`select state, error_code, wanted_by from etl.jobs where window_from = '2026-06-01' and begun_landing is not null`)
+  expect(stood).toEqual({ state: 'failed', error_code: 'CANCELLED', wanted_by: 'beyond' })
+  const paid = () =>
+    one(`select count(*)::int as loaded from etl.units where window_from = '2026-06-01' and answer_id is not null`)
+  await millrace(['run', 'keywords'])
+  expect(await paid()).toEqual({ loaded: 0 })
+  const had = charged()
+  const again = await millrace(keywords(...month('2026-06'), '--only', 'country=us', '--yes'))
+  expect(again.code, again.stderr).toBe(0)
+  expect([await paid(), charged() - had]).toEqual([{ loaded: 1 }, 100])
+})
+
 /** In front of the service: what it answers comes so much later, and pages at the offsets do not reach it. */
 const startLateRelay = async (lateMs: number, ...held: number[]) => {
   const server = createServer((request, response) => {
