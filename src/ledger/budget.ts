@@ -7,7 +7,7 @@ import type { Db } from '../db/tables.ts'
 import { type Maybe, numberOf, type Numbers, query } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { jobRow, lockJob, setClaimed } from './claim-fence.ts'
-import { countLost } from './requests.ts'
+import { countLost } from './request-credits.ts'
 import { type PurseOf, type Spent, type SpentNow, spentOf } from './spent.ts'
 
 /** Whose budgets they are. */

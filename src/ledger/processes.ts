@@ -4,8 +4,10 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
-import { prepared, query, type Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, prepared, query, type Row } from '../db/typed-row.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
+import { isLeaseOver } from './lease-over.ts'
+import { countLost } from './request-credits.ts'
 
 /** This process as the others see it. */
 export interface OwnProcess {
@@ -16,8 +18,6 @@ export interface OwnProcess {
 
 /** Who has not renewed for so long is dead. A living process renews every 4 seconds. */
 const leaseMs = 20_000
-/** After the database was away everyone's lease may be over: no process is thought dead before all had time to come back. */
-const graceMs = 8_000
 
 const leaseEnd = inMs(leaseMs)
 
@@ -94,10 +94,6 @@ type Known = Pick<Selectable<ProcessesTable>, 'process_id' | 'host' | 'boot' | '
   readonly is_over: boolean
 }
 
-/** Of a row of etl.processes by its alias: it has not renewed its lease, and had the time to. */
-export const isLeaseOver = (alias: string): RawBuilder<boolean> =>
-  sql<boolean>`greatest(${sql.ref(`${alias}.lease_until`)}, pg_postmaster_start_time() + ${sql.lit(graceMs)} * interval '1 millisecond') < clock_timestamp()`
-
 /** The living, and those that ended and still have jobs or runs in their name. */
 const othersWithSomething = (db: Db, processId: number): Promise<Known[]> =>
   prepared<Known>(db)`
@@ -135,18 +131,28 @@ const declareDead = async (db: Db, { process_id, lease_until }: Known): Promise<
  * transaction perhaps, is freed the next time. A run that is not running waits for nothing, whatever its list says.
  */
 const bury = async (db: Db, processId: number): Promise<void> => {
-  await query(db)`
-    with freed as (
-      select j.job_id from etl.jobs j join etl.processes p on p.process_id = j.holder
-      where j.holder = ${processId} and p.ended_at is not null order by j.job_id for update of j skip locked
-    )
-    update etl.jobs set holder = null, updated_at = clock_timestamp() where job_id in (select job_id from freed)`
+  await db.transaction().execute((trx) => freeJobs(trx, processId))
   await query(db)`
     with dead as (
       select process_id, ended_at from etl.processes where process_id = ${processId} and ended_at is not null for share
     )
     update etl.runs r set state = 'interrupted', finished_at = dead.ended_at from dead
     where r.process_id = dead.process_id and r.state = 'running'`
+}
+
+/** What it had set aside for pages on their way counts as paid at once: the jobs may be taken back, and nobody saw the answers. An unknown price stays with its job. */
+const freeJobs = async (trx: Db, processId: number): Promise<void> => {
+  const rows = await query<Row<'etl.jobs', 'job_id' | 'pipeline_id' | 'account'> & Maybe<Numbers<'lost'>>>(trx)`
+    with freed as (
+      select j.job_id, j.reserved_credits from etl.jobs j join etl.processes p on p.process_id = j.holder
+      where j.holder = ${processId} and p.ended_at is not null order by j.job_id for update of j skip locked
+    )
+    update etl.jobs j set holder = null, updated_at = clock_timestamp(), reserved_credits = case when f.reserved_credits = 'Infinity' then f.reserved_credits end
+    from freed f where j.job_id = f.job_id
+    returning j.job_id, j.pipeline_id, j.account, case when f.reserved_credits < 'Infinity' then f.reserved_credits end::float8 as lost`
+  for (const { job_id, pipeline_id, account, lost } of rows)
+    if (lost !== null && account !== null)
+      await countLost(trx, { account, pipelineId: pipeline_id, jobId: Number(job_id), credits: lost })
 }
 
 const isOver = sql<boolean>`coalesce(etl.locks.held_until, '-infinity') <= clock_timestamp()`

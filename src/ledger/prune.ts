@@ -4,7 +4,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { type Counts, type Flags, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { liesIn, type NamedLanding } from './answers.ts'
-import { addUpCredits } from './requests.ts'
+import { addUpCredits } from './request-credits.ts'
 
 /** Rows that went, by table; of jobs done walks and replays. */
 export type Pruned = Numbers<'jobs' | 'run_jobs' | 'requests' | 'processes'>

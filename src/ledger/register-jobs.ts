@@ -1,5 +1,5 @@
 // Jobs made, joined and dissolved by planning. Every statement here runs under the pipeline's lock and keeps the order pipeline, job, wait list, units.
-import { isLeaseOver } from './processes.ts'
+import { isLeaseOver } from './lease-over.ts'
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'

@@ -2,9 +2,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import { creditsFor } from '../core/learned-price.ts'
 import type { SentRequest } from '../core/sent-request.ts'
-import { databaseNowText } from '../db/database-clock.ts'
-import { executePrepared, query } from '../db/typed-row.ts'
+import { executePrepared } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
+import { countCredits } from './request-credits.ts'
 import { learnPrice, priceKnown, type PriceSubject } from './prices.ts'
 
 /** One request and its answer, without secrets. */
@@ -58,61 +58,4 @@ const withPrices = async (db: Db, records: readonly RequestRecord[]): Promise<Re
     }
   }
   return priced
-}
-
-/** Rows of one day that backends add to, each to its own: two that write at the same time do not wait for each other. */
-const slots = 1024
-
-/** The new row is added to the one there is. */
-const addedUp = sql`on conflict (day, account, pipeline_id, tag_set_id, is_night, slot) do update
-      set requests = c.requests + excluded.requests, credits = c.credits + excluded.credits, uncertain = c.uncertain + excluded.uncertain,
-        unpriced = c.unpriced + excluded.unpriced`
-
-/** In one order, in which the sums are locked. @param paid JSON of a list of records that cost something */
-const countCredits = (paid: string): RawBuilder<unknown> => sql`
-    insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced)
-    select left(x."startedAt", 10)::date, x.account, x."pipelineId", p.tag_set_id,
-      coalesce((select j.wanted_by = 'night' from etl.jobs j where j.job_id = x."jobId"),
-        (select r.command in ('run', 'schedule') from etl.runs r where r.run_id = x."runId"), false), pg_backend_pid() % ${sql.lit(slots)},
-      count(*), coalesce(sum(x.credits), 0), coalesce(sum(x.credits) filter (where x."isUncertain"), 0), count(*) filter (where x.credits is null)
-    from jsonb_to_recordset(${paid}::jsonb) as x("startedAt" text, account text, "pipelineId" integer, "runId" bigint, "jobId" bigint, credits numeric,
-        "isUncertain" boolean) join etl.pipelines p on p.pipeline_id = x."pipelineId"
-    group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
-    ${addedUp}`
-
-/** Pages that a ledger now restored had paid for. @param askedAt when, as ISO text */
-export const bookFound = async (
-  db: Db,
-  found: {
-    readonly askedAt: string
-    readonly account: string
-    readonly pipelineId: number
-    readonly pages: number
-    readonly credits: number
-  },
-): Promise<void> => {
-  const { askedAt, account, pipelineId, pages, credits } = found
-  const page = { startedAt: askedAt, account, pipelineId, runId: null, jobId: null, isUncertain: false }
-  const records = Array.from({ length: pages }, (_, at) => ({ ...page, credits: at === 0 ? credits : 0 }))
-  await executePrepared(db, countCredits(JSON.stringify(records)))
-}
-
-/** Pages that were on their way when their process was killed. @param lost `credits`: null where no price was known */
-export const countLost = async (
-  db: Db,
-  lost: { readonly account: string; readonly pipelineId: number; readonly jobId: number; readonly credits: number | null },
-): Promise<void> => {
-  const startedAt = await databaseNowText(db)
-  await executePrepared(db, countCredits(JSON.stringify([{ ...lost, startedAt, runId: null, isUncertain: true }])))
-}
-
-/** Adds the rows of days that are over up to one each. Two at once do nothing twice. */
-export const addUpCredits = async (db: Db): Promise<void> => {
-  await query(db)`
-    with gone as (
-      delete from etl.request_credits where slot >= 0 and day < (clock_timestamp() at time zone 'UTC')::date - 1 returning *
-    )
-    insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced)
-    select day, account, pipeline_id, tag_set_id, is_night, -1, sum(requests), sum(credits), sum(uncertain), sum(unpriced) from gone group by 1, 2, 3, 4, 5
-    ${addedUp}`
 }

@@ -35,7 +35,7 @@ import type { Db } from '../db/tables.ts'
 import { askNumberOfAny, boxFolder, type Manifest, pipelineFolder } from '../extract/landing-files.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { walkPipelines } from '../ledger/pipelines.ts'
-import { bookFound } from '../ledger/requests.ts'
+import { bookFound } from '../ledger/request-credits.ts'
 import { drawAbove } from '../ledger/receipts.ts'
 import { type Adopted, adoptWork, type FoundAnswer, knownPipeline, pipelineOf } from '../ledger/adopt-work.ts'
 

@@ -322,7 +322,9 @@ test('a killed backfill of an older month that is cancelled is not bought on by 
   service.configure({ replies: [] })
   const { id } = await one<{ id: string }>(`select max(run_id) as id from etl.runs`)
   expect((await millrace(['cancel', id])).code).toBe(0)
-  const stood = await one(`select state, error_code, wanted_by from etl.jobs where window_from = '2026-06-01' and begun_landing is not null`)
+  const stood = await one(
+    `select state, error_code, wanted_by from etl.jobs where window_from = '2026-06-01' and begun_landing is not null`,
+  )
   expect(stood).toEqual({ state: 'failed', error_code: 'CANCELLED', wanted_by: 'beyond' })
   const paid = () =>
     one(`select count(*)::int as loaded from etl.units where window_from = '2026-06-01' and answer_id is not null`)
@@ -400,19 +402,27 @@ const killedOnItsWay = async (lateMs: number, credits: number): Promise<void> =>
   relay.close()
 }
 
-test('a budget counts the pages that were on their way to a process that was killed', async () => {
-  await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace(/^limits: \{/m, 'limits: { quota_per_month: 1500,'))
-  await killedOnItsWay(1_500, 500)
-  const spent = charged()
-  const again = await millrace(stalledWalk)
-  expect(again.code, again.stderr).toBe(1)
-  expect(charged()).toBeGreaterThan(spent)
-  expect(charged()).toBeLessThanOrEqual(1_500 + 100)
-  expect((await onRecord()).used).toBeGreaterThanOrEqual(charged())
-})
+test.each(['killed', 'killed, and taken back'])(
+  'a budget counts the pages that were on their way to a process that was %s',
+  async (how) => {
+    await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+    writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+    const file = join(folder, 'pipelines', 'keywords.yaml')
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/^limits: \{/m, 'limits: { quota_per_month: 1500,'))
+    await killedOnItsWay(1_500, 500)
+    const spent = charged()
+    if (how !== 'killed') {
+      const { id } = await one<{ id: string }>(`select max(run_id) as id from etl.runs`)
+      expect((await millrace(['cancel', id])).code).toBe(0)
+      expect((await onRecord()).used).toBeGreaterThanOrEqual(spent)
+    }
+    const again = await millrace(stalledWalk)
+    expect(again.code, again.stderr).toBe(1)
+    expect(charged()).toBeGreaterThan(spent)
+    expect(charged()).toBeLessThanOrEqual(1_500 + 100)
+    expect((await onRecord()).used).toBeGreaterThanOrEqual(charged())
+  },
+)
 
 test('killed again and again before any bill is seen, a walk buys one page of a day, and says why', async () => {
   await start({ keywords: 20_000, bill: 'balance', prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
