@@ -40,7 +40,7 @@ export const errorCodes = {
   QUOTA_EXHAUSTED: code(
     'later',
     'held',
-    'The quota at the service is used up. (Your own budgets make units wait; one that costs more than a whole budget is held.)',
+    'The quota at the service is used up. (Your own budgets make units wait; a unit that costs more than a whole budget is held.)',
   ),
   NEEDS_APPROVAL: code('never', 'held', 'The night would cost more than usual; `millrace approve` allows it.'),
   NO_CAPABILITY: code('never', 'failed', 'The key has no access to this value, date or dataset.'),

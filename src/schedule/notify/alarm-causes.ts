@@ -69,7 +69,7 @@ const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
       grouping: 'late',
       message: `${pipeline} was due at ${timeIn(oldest, schedule.timeZone)} (${schedule.timeZone}) and has not run${soFar(missed.length)}; is \`millrace schedule\` running?`,
       changed: 'No scheduler started it at its time, although the definition names a schedule.',
-      nextStep: 'Start `millrace schedule` again, or run `millrace run` once; what is due is made up for.',
+      nextStep: 'Start `millrace schedule` again, or run `millrace run` once; this also loads what was missed.',
       details: { due_at: due, missed: missed.length },
     })
   }
