@@ -68,7 +68,7 @@ const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
     months: ({ from, to }) => (from === to ? from : `${from}..${to}`),
     ...fields('units', 'reports'),
     credits: ({ credits }) => credits ?? 'not known',
-    'nightly limit': ({ allowed }) => allowed,
+    'limit then': ({ allowed }) => allowed,
   })
 
 const totals = (all: readonly { readonly units: number; readonly reports: number; readonly credits: number | null }[]) => ({

@@ -51,7 +51,7 @@ import { formulaSql } from '../semantic/formula.ts'
 /** Exit code 2 where anything is wrong. */
 export const checkCommand: Handler = async (invocation) => {
   const { output, options } = invocation
-  const { notes, checked } = await check(invocation)
+  const { notes, checked, services } = await check(invocation)
   const findings = notes.all.filter(({ result }) => result === 'error' || result === 'warning')
   const lines = notes.all.filter((one) => !findings.includes(one))
   for (const { area, result, message } of lines) {
@@ -66,20 +66,22 @@ export const checkCommand: Handler = async (invocation) => {
   const countOf = (wanted: string): number => notes.all.filter(({ result }) => result === wanted).length
   const [errors, proved] = [countOf('error'), countOf('proved')]
   const [warnings, notAsked] = [findings.length - errors, lines.length - proved]
-  output.summary('check', { errors, warnings, proved, not_asked: notAsked, checked })
+  output.summary('check', { errors, warnings, proved, not_asked: notAsked, checked, services })
   const right = `${proved} passed, ${notAsked} not checked`
   const where = options['all'] === true ? '' : ': `millrace check --all` lists them'
-  output.line(`${counted(errors, 'error')}, ${counted(warnings, 'warning')}; ${right}${where}.`)
+  const whom = services.length === 0 ? '' : ` Asked: ${services.join(', ')}.`
+  output.line(`${counted(errors, 'error')}, ${counted(warnings, 'warning')}; ${right}${where}.${whom}`)
   return errors > 0 ? 2 : 0
 }
 
-/** Nothing is changed anywhere; an area that cannot be checked is an error and does not stop the others. `checked`: those that could. */
+/** Nothing is changed anywhere; an area that cannot be checked is an error and does not stop the others. `checked`: those that could; `services`: addresses. */
 const check = async (invocation: Invocation) => {
   const folder = pipelinesFolder(invocation)
   const { signal } = invocation
   const offline = invocation.options['offline'] === true
   const notes = createNotes()
   const checked = new Set<string>()
+  const services = new Set<string>()
   const attempt = async <T>(area: Area, work: () => Promise<T>): Promise<T | null> => {
     try {
       const result = await work()
@@ -103,7 +105,7 @@ const check = async (invocation: Invocation) => {
   const dashboards = await attempt('semantic', () => readDashboards(dashboardFolders(folder)))
   notes.problems('semantic', dashboards?.problems ?? [])
   const settings = await attempt('configuration', async () => settingsOf(invocation))
-  const result = () => ({ notes, checked: [...checked] })
+  const result = () => ({ notes, checked: [...checked], services: [...services] })
   if (settings === null) return result()
   await attempt('alarms', () => checkAlarms(folder, settings, definitions, notes))
   // A warning for each: the value may be somebody else's.
@@ -125,8 +127,10 @@ const check = async (invocation: Invocation) => {
     if (database !== null) await attempt('identity', () => checkIdentity(database, settings, { offline, signal }, notes))
     if (apis !== null) await attempt('identity', () => checkOrigins(database, apis, definitions, notes))
     if (offline) notes.notAsked('service', 'keys, paths and datasets: --offline was given.')
-    else if (apis !== null && asking.length > 0)
+    else if (apis !== null && asking.length > 0) {
+      for (const { of } of asking) services.add(connectionOf(apis, of)?.baseUrl.origin ?? of.source)
       await attempt('service', () => checkServices(invocation, apis, asking, database, notes))
+    }
   } finally {
     await database?.close()
   }

@@ -29,6 +29,8 @@ interface RuntimeCall {
   /** Whether the command lands or reads answers. */
   readonly usesLanding: boolean
   readonly settings?: Settings
+  /** Whether only a person ends it: what its runs do is told by lines, not by a bar. */
+  readonly isLasting?: boolean
 }
 
 /** Opens the runtime, runs `work`, and closes everything whatever happens. */
@@ -38,7 +40,9 @@ export const withRuntime = async <T>(
   work: (runtime: OpenRuntime, progress: ProgressView) => Promise<T>,
 ): Promise<T> => {
   const settings = call.settings ?? settingsOf(invocation)
-  const progress = showProgress(invocation.output)
+  const { output } = invocation
+  const hasBar = call.isLasting !== true && (call.callsService || call.usesLanding)
+  const progress = showProgress(output, hasBar)
   try {
     const runtime = await openRuntime({
       settings,
@@ -47,7 +51,7 @@ export const withRuntime = async <T>(
       callsService: call.callsService,
       usesLanding: call.usesLanding,
       progress,
-      log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
+      log: createLog(settings.raw['MILLRACE_LOG_LEVEL'], output.log),
       consent: { resubmitUncertain: invocation.options['resubmitUncertain'] === true, approvedBy: null },
     })
     try {

@@ -23,7 +23,7 @@ const shownTicks = 5
 
 /** Ends when it is stopped; runs in progress put their jobs back. */
 export const schedule: Handler = async (invocation) =>
-  withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
+  withRuntime(invocation, { callsService: true, usesLanding: true, isLasting: true, pipelines: [] }, async (runtime) => {
     const scheduled = scheduledOf(runtime.definitions)
     if (scheduled.length === 0)
       throw new EtlError(
@@ -51,7 +51,7 @@ export const schedule: Handler = async (invocation) =>
 
 /** Ends when it is stopped; its jobs go to others. Also where no scheduler lives people are told, and what a person allowed is bought. */
 export const worker: Handler = async (invocation) =>
-  withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
+  withRuntime(invocation, { callsService: true, usesLanding: true, isLasting: true, pipelines: [] }, async (runtime) => {
     invocation.output.note(`worker ${runtime.process.name} helps every run; Ctrl-C ends it`)
     return withStatusPage(invocation, runtime, {}, async () => {
       const helper = await startHelper(runtime, invocation.signal)
@@ -81,7 +81,8 @@ export const withStatusPage = async (
   output.event({ event: 'status_page', url: page.url })
   output.line(`The status page is at ${page.url}${page.gaveWay ? ` (port ${pagePort} is taken)` : ''}. Ctrl-C ends it.`)
   const { psql } = runtime.database
-  if (options.showsDatabase === true && psql !== null) output.line(`The database runs as long as this does: ${psql}`)
+  if (options.showsDatabase === true && psql !== null)
+    output.line(`The database runs as long as this does; from another terminal in this folder:\n  ${psql}`)
   try {
     await work()
     return interruptedCode

@@ -14,7 +14,7 @@ import { stopsWith } from '../db/stoppable.ts'
 import { placeOf } from '../definition/problem.ts'
 import { type CommandSpec, sharedOptions } from './command-spec.ts'
 import { commands } from './commands.ts'
-import { columnsOf, createOutput, nearPaths, type Output, paint, wrapText } from './output.ts'
+import { clearBar, columnsOf, createOutput, nearPaths, type Output, paint, restoreScreen, wrapText } from './output.ts'
 
 /** Codes that mean nothing was called and the caller must change something first. */
 const usageCodes: ReadonlySet<ErrorCode> = new Set([
@@ -198,6 +198,7 @@ const endsWithinMs = 15_000
 
 /** By the signal itself: `process.exit` waits for threads, and one that is stuck in a sync of the disk never comes back. */
 const endAtOnce = (): void => {
+  restoreScreen()
   process.removeAllListeners('SIGINT')
   process.kill(process.pid, 'SIGINT')
   // The first process of a container outlives its own signal.
@@ -224,12 +225,14 @@ const interruption = (): Interruption => {
       return
     }
     firstAt = performance.now()
+    clearBar()
     process.stderr.write('millrace: stopping; press Ctrl-C again to stop at once\n')
     controller.abort(new Error('interrupted'))
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
   const onLate = (): void => {
+    clearBar()
     process.stderr.write(
       `millrace: not over ${endsWithinMs / 1_000} s after the signal to stop; ended at once. Run it again to resume.\n`,
     )

@@ -4,6 +4,7 @@ import { sep } from 'node:path'
 import { stripVTControlCharacters, styleText } from 'node:util'
 import stringWidth from 'string-width'
 import { formatNumber } from '../core/counted.ts'
+import { isRecord, jsonOrNull } from '../core/json.ts'
 import { redact } from '../core/redact.ts'
 
 /** Where a command says things: results on standard output, progress on standard error. */
@@ -22,6 +23,34 @@ type Cell = string | number | null
 
 const shown = (cell: Cell): string => (typeof cell === 'number' ? formatNumber(cell) : (cell ?? '-'))
 
+let hasBar = false
+
+/** What is written while a progress bar is on the screen takes its line; the bar draws itself anew below. */
+export const barIsDrawn = (isDrawn: boolean): void => {
+  hasBar = isDrawn
+}
+
+/** Before anything else is written to a terminal. */
+export const clearBar = (): void => {
+  if (hasBar) process.stderr.write('\r\u001b[2K')
+}
+
+/** Where a process ends in the midst of a bar: the cursor and the wrapping of lines, which a bar takes away. */
+export const restoreScreen = (): void => {
+  if (hasBar) process.stderr.write('\r\u001b[2K\u001b[?7h\u001b[?25h')
+}
+
+/** `warn: status page (error: …)`. @param text one line that the log wrote */
+const logWords = (text: string): string => {
+  const line = jsonOrNull(text)
+  if (!isRecord(line)) return text.trimEnd()
+  const { level, time: _, msg, ...more } = line
+  const about = Object.entries(more).map(
+    ([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`,
+  )
+  return `${String(level)}: ${String(msg)}${about.length === 0 ? '' : ` (${about.join(', ')})`}`
+}
+
 /** @param json one JSON object a line instead of text */
 export const createOutput = (json: boolean) => {
   let summedUp = false
@@ -29,7 +58,9 @@ export const createOutput = (json: boolean) => {
   const line = (text = ''): void => {
     // What has lines of its own is a script or SQL, in which every break means something.
     const columns = text.includes('\n') ? null : columnsOf(process.stdout)
-    if (!json) process.stdout.write(`${redact(wrapText(nearPaths(text), columns))}\n`)
+    if (json) return
+    clearBar()
+    process.stdout.write(`${redact(wrapText(nearPaths(text), columns))}\n`)
   }
   /** One JSON object on standard output; only with `--json`. */
   const event = (value: Readonly<Record<string, unknown>>): void => {
@@ -47,7 +78,15 @@ export const createOutput = (json: boolean) => {
     isSummedUp: () => summedUp,
     summary: (command: string, value: Readonly<Record<string, unknown>>) => event({ event: 'summary', command, ...value }),
     /** A remark on standard error, in both modes. */
-    note: (text: string) => void process.stderr.write(`${redact(wrapText(nearPaths(text), columnsOf(process.stderr)))}\n`),
+    note: (text: string): void => {
+      clearBar()
+      process.stderr.write(`${redact(wrapText(nearPaths(text), columnsOf(process.stderr)))}\n`)
+    },
+    /** A line of the log: JSON for machines, its words for a person at a terminal. */
+    log: (text: string): void => {
+      clearBar()
+      process.stderr.write(json || !process.stderr.isTTY ? text : `${wrapText(logWords(text), columnsOf(process.stderr))}\n`)
+    },
     /** A table below an empty line; nothing where there are no rows. */
     optionalTable: <Row>(rows: readonly Row[], columns: Columns<Row>): void => {
       if (rows.length === 0) return

@@ -1,5 +1,5 @@
 // The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
-import { counted, formatNumber, sum } from '../core/counted.ts'
+import { aboutCredits, counted, formatNumber, sum } from '../core/counted.ts'
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 import type { Offer } from '../plan/older-months.ts'
 import { clipText, formatSeconds, type Output, showWindows } from './output.ts'
@@ -123,6 +123,7 @@ export const closingLines = (preview: Preview): string[] => {
   const now = jobs.filter(({ held }) => !held)
   return [
     `Now: ${totalWords(now)}, about ${formatSeconds(sum(pipelines, 'seconds'))}.`,
+    ...lookLines(pipelines),
     ...heldLines(jobs, pipelines),
     ...paceLines(pipelines),
     ...monthLines(preview),
@@ -168,11 +169,23 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
       ? [...lines.slice(0, 2).map(({ text }) => text), `* and ${lines.length - 2} more pipelines.`]
       : lines.map(({ text }) => text)
   const names = lines.map(({ pipeline }) => pipeline).join(' ')
-  // Before a run has found it there is nothing that `approve` could allow.
-  const later = pipelines.some(({ waiting }) => waiting.units > 0) ? '' : ' (once a run has found it)'
-  const command = `* Needs approval: millrace approve${names.length > 40 ? '' : ` ${names}`}`
-  return [...shown, command.length + later.length > width ? command : `${command}${later}`]
+  // Before a run has held it there is nothing that `approve` could allow.
+  const isHere = pipelines.some(({ waiting }) => waiting.units > 0)
+  const command = `${isHere ? '* Needs approval' : '* The next run holds it. Then'}: millrace approve${names.length > 40 ? '' : ` ${names}`}`
+  return [...shown, command]
 }
+
+/** Two at most. */
+const lookLines = (pipelines: readonly PreviewPipeline[]): string[] =>
+  pipelines
+    .flatMap(({ pipeline, ifChanged }) =>
+      ifChanged === null
+        ? []
+        : [
+            `${pipeline}: if a unit of the look-back has changed, all of its month: at most ${counted(ifChanged.units, 'unit')}, ${aboutCredits(ifChanged.credits)}.`,
+          ],
+    )
+    .slice(0, 2)
 
 const paceLines = (pipelines: readonly PreviewPipeline[]): string[] =>
   pipelines.flatMap(({ pipeline, doneOn, backlog }) => {
@@ -199,7 +212,7 @@ const monthLines = ({ jobs, pipelines }: Preview): string[] => {
         `Month (${account}): ${formatNumber(Math.round(spent))}${of} credits spent, ${formatNumber(after)} after this${left}.`,
       ),
       ...(group.length > 1 ? budgetLines(group, mine) : []),
-      ...(known.length === 0 ? [] : [`Forecast for ${group[0]?.month.last ?? ''}: about ${forecast} credits.`]),
+      ...(known.length === 0 ? [] : [`Forecast for ${group[0]?.month.last ?? ''}, with this plan: about ${forecast} credits.`]),
     ]
   })
 }
@@ -218,9 +231,10 @@ const budgetLines = (group: readonly PreviewPipeline[], jobs: readonly PreviewJo
 const pageLines = ({ jobs, pipelines }: Preview): string[] =>
   pipelines
     .flatMap(({ pipeline, price }) => {
-      const ranges = jobs.flatMap((job) => (job.pipeline === pipeline && job.range !== null ? [job.range] : []))
-      if (ranges.length === 0) return []
-      const [low, high] = [sum(ranges, 'low'), sum(ranges, 'high')].map((one) => formatNumber(Math.round(one)))
+      const mine = jobs.filter((job) => job.pipeline === pipeline && !job.held)
+      if (mine.every(({ range }) => range === null)) return []
+      const ends = [sum(mine, ({ range, quota }) => range?.low ?? quota), sum(mine, ({ range, quota }) => range?.high ?? quota)]
+      const [low, high] = ends.map((one) => formatNumber(Math.round(one)))
       return [`${pipeline}: ${low} to ${high} credits${price === null ? '; the first bill settles it' : ' by the bills so far'}.`]
     })
     .slice(0, 2)

@@ -5,7 +5,7 @@ import { unansweredCodes } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { showWaits } from '../core/waiting.ts'
 import { type Counters, createProgress, type Progress, type RunEvent } from '../run/progress.ts'
-import { columnsOf, formatSeconds, type Output, paint, stateTone, textWidth, wrapText } from './output.ts'
+import { barIsDrawn, clearBar, columnsOf, formatSeconds, type Output, paint, stateTone, textWidth, wrapText } from './output.ts'
 
 /** Between plain lines where nothing but the counters changed. */
 const plainEveryMs = 10_000
@@ -18,12 +18,12 @@ export interface ProgressView extends Progress {
 }
 
 /** Progress that draws itself; every event also goes to `--json` output. */
-export const showProgress = (output: Output): ProgressView => {
+export const showProgress = (output: Output, hasBar: boolean): ProgressView => {
   const progress = createProgress((event) => {
     output.event(event)
     view.event(event)
   })
-  const view = createView(createProgressLine(progress), process.stderr.isTTY && !output.json ? newBar() : null)
+  const view = createView(createProgressLine(progress), hasBar && process.stderr.isTTY && !output.json ? newBar() : null)
   const before = showWaits((message) => progress.emit({ event: 'notice', code: 'WAITING', message }))
   let stopped = false
   const stop = (): void => {
@@ -89,7 +89,8 @@ const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent,
   const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const).filter((name) => units[name] > 0)
   const nothing = state === 'done' ? 'nothing is due' : 'nothing was asked for'
   const words = units.planned === 0 ? nothing : parts.map((name) => `${units[name]} ${name}`).join(', ')
-  return `${pipeline}: tick of ${due_at}, run ${run_id} ${state}: ${words}`
+  const how = state === 'failed' && units.failed === 0 ? 'ended' : state
+  return `${pipeline}: tick of ${due_at}, run ${run_id} ${how}: ${words}`
 }
 
 const barsize = 20
@@ -119,17 +120,19 @@ const createView = (line: ProgressLine, bar: cliProgress.SingleBar | null) => {
   }
   const write = (text: string): void => {
     if (bar === null) return void process.stderr.write(`${redact(text)}\n`)
-    // The bar's own line is overwritten, the note stays above it.
-    process.stderr.write(`\r\u001b[2K${redact(wrapText(text, columnsOf(process.stderr)))}\n`)
+    clearBar()
+    process.stderr.write(`${redact(wrapText(text, columnsOf(process.stderr)))}\n`)
     draw()
   }
   const show = (): void => {
     bar?.start(1, 0, { text: 'planning' })
+    barIsDrawn(bar !== null)
     timer = setInterval(draw, bar === null ? plainEveryMs : 100).unref()
   }
   const hide = (): void => {
     clearInterval(timer)
     bar?.stop()
+    barIsDrawn(false)
   }
   show()
   return {
@@ -180,7 +183,7 @@ export const createProgressLine = ({ counters }: Progress, now: () => number = (
         // From the share of units done; unknown until the first is.
         `time left ${done === 0 || planned === 0 ? '?' : formatSeconds((seconds / done) * (planned - done))}`,
         `${formatNumber(rows)} rows (${formatNumber(rate)}/s)`,
-        ...(since('pages') > 0 ? [counted(since('pages'), 'page')] : []),
+        ...(since('pages') > 0 ? [counted(since('pages'), 'answer')] : []),
       ]
       while (parts.length > 1 && textWidth(parts.join(', ')) > columns) parts.pop()
       return parts.join(', ')

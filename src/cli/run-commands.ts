@@ -132,6 +132,8 @@ const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'ru
     preview.jobs.some(({ held }) => held) || preview.pipelines.some(({ waiting, isDear }) => waiting.units > 0 || isDear)
   if (!asks) return runtime
   for (const line of closingLines(preview)) output.note(line)
+  for (const { pipeline, isDear } of preview.pipelines)
+    if (isDear) output.note(`${pipeline}: this costs more than nights may, or its price is not known; hence the question.`)
   const question = scope.mode === 'range' ? 'Buy it? [y/N] ' : 'Buy what needs approval, too? [y/N] '
   if (await isYes(question, signal)) return approvedBy(`${command} at the terminal`)
   return scope.mode === 'range' ? null : runtime
@@ -188,6 +190,6 @@ const sayEnded = (
     )
   for (const { pipeline, units, reports, credits, allowed } of waiting)
     output.line(
-      `${pipeline}: ${counted(units, 'unit')} (${reports === 0 ? '' : `${counted(reports, 'report')}, `}${aboutCredits(credits)}) need approval${allowed === null ? '' : `; the nightly limit is ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
+      `${pipeline}: ${counted(units, 'unit')} (${reports === 0 ? '' : `${counted(reports, 'report')}, `}${aboutCredits(credits)}) need approval${allowed === null ? '' : `; the nightly limit was ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
     )
 }

@@ -6,6 +6,7 @@ import type { Database } from '../db/connect.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { damagedReceipts, identityWarning } from '../run/identity.ts'
 import { wrongDefinitions } from '../run/open-runtime.ts'
+import { shownState } from '../web/reads/read-runs.ts'
 import { readStatus, type Status } from '../web/reads/read-status.ts'
 import type { CoverageMonth } from '../web/reads/read-windows.ts'
 import { printWords } from './approve-command.ts'
@@ -114,7 +115,7 @@ const printPipelines = (output: Output, { pipelines }: Status, { at }: Times): v
 const printTroubled = (output: Output, { troubled }: Status): void => {
   if (troubled.length === 0) return
   output.line()
-  output.line('Units that are not loaded:')
+  output.line('Units that could not be loaded, or not checked again:')
   for (const [at, unit] of troubled.entries()) {
     output.line(`  ${paint(stateTone(unit.state), unit.state)} #${unit.unit_id} ${unit.unit} [${unit.code ?? '-'}]`)
     // What one report says of its units stands below the last of them.
@@ -152,7 +153,7 @@ const printRuns = (output: Output, { runs }: Status, times: Times): void => {
   output.table(runs, {
     run: ({ run_id }) => String(run_id),
     command: ({ command }) => command,
-    state: ({ state }) => paint(stateTone(state), state),
+    state: (run) => paint(stateTone(shownState(run)), shownState(run)),
     started: ({ started_at }) => times.at(started_at),
     finished: ({ finished_at }) => times.at(finished_at),
   })

@@ -28,7 +28,17 @@ export const stoppedEvent = (command: string): Record<string, unknown> =>
 export const printSummary = (
   output: Output,
   command: string,
-  { runId, summary, seconds, requestsSpared, notPublished, listsNotObeyed, state, missing = 0 }: RunResult & { missing?: number },
+  {
+    runId,
+    summary,
+    seconds,
+    requestsSpared,
+    unanswered,
+    notPublished,
+    listsNotObeyed,
+    state,
+    missing = 0,
+  }: RunResult & { missing?: number },
   more: Readonly<Record<string, unknown>> = {},
 ): void => {
   if (requestsSpared > 0) output.event({ event: 'spared', run_id: runId, requests: requestsSpared })
@@ -59,7 +69,7 @@ export const printSummary = (
     `Service: ${counted(summary.requests, 'request')}, ${counted(summary.reports_submitted, 'report')} submitted, ` +
       `${counted(summary.quota_used, 'credit')} used, ${formatBytes(summary.bytes)}.`,
   )
-  const skipped = skippedWords(command, summary, requestsSpared)
+  const skipped = skippedWords(command, summary, requestsSpared, unanswered)
   if (skipped !== null) output.line(skipped)
   if (notPublished.units > 0)
     output.line(
@@ -70,8 +80,11 @@ export const printSummary = (
 }
 
 /** A backfill counts what is loaded already as unchanged without asking; a nightly run has asked. */
-const skippedWords = (command: string, { units }: RunSummary, requestsSpared: number): string | null => {
+const skippedWords = (command: string, { units }: RunSummary, requestsSpared: number, unanswered: number): string | null => {
   if (units.unchanged === 0 || (command !== 'run' && requestsSpared === 0)) return null
+  // A look that got no answer is asked for again as a job of its own; of the rest of its month nothing is known.
+  if (unanswered > 0)
+    return `Skipped: ${counted(units.unchanged, 'loaded unit')}, unchanged as far as the service could be asked; the next run asks again.`
   const saved = requestsSpared === 0 ? '' : `, which saved ${counted(requestsSpared, 'request')}`
   return `Skipped, unchanged at the source: ${counted(units.unchanged, 'unit')}${saved}.`
 }

@@ -87,7 +87,7 @@ const rowOf = ({ pipelineId, kind, runId, digest, allowed, reasons, units, credi
   window_from: null,
   window_to: null,
   credits: Math.round(credits),
-  allowed: allowed === null ? null : Math.round(allowed),
+  allowed: allowed === null || !Number.isFinite(allowed) ? null : Math.round(allowed),
 })
 
 /** What waited for it is released or dissolved by the caller, in the same transaction. */

@@ -68,7 +68,7 @@ const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
     kind: 'approval',
     pipeline,
     message:
-      `${pipeline}: ${counted(Number(units), 'unit')} (${reports === 0 ? '' : `${counted(Number(reports), 'report')}, `}${unpriced === true ? 'price not known' : `about ${counted(Number(credits), 'credit')}`}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `; the nightly limit is ${allowed}`}. ` +
+      `${pipeline}: ${counted(Number(units), 'unit')} (${reports === 0 ? '' : `${counted(Number(reports), 'report')}, `}${unpriced === true ? 'price not known' : `about ${counted(Number(credits), 'credit')}`}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `; the nightly limit was ${allowed}`}. ` +
       `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
     changed: 'They are beyond what nights cost of late. The usual part of the night runs.',
     nextStep: `\`millrace approve ${pipeline}\` buys them; until then nothing more is spent on them.`,

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
-import { type Counts, type Maybe, query, type Row } from '../db/typed-row.ts'
+import { type Counts, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 
@@ -216,6 +216,15 @@ export const sampleUnits = async (
   const places = Array.from({ length: most }, (_, index) => low + Math.floor((((index + turn) % most) / most) * (high - low + 1)))
   const units = await loadedFrom(db, pipelineId, windowFrom, places, 1)
   return { units: units.length > 0 ? units : first.slice(0, most), isWhole: false }
+}
+
+/** Of how many units `sampleUnits` takes some. */
+export const countSettled = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number> => {
+  const rows = await query<Numbers<'units'>>(db)`
+    select count(*)::float8 as units from etl.units u join etl.slices s on s.slice_id = u.slice_id
+    where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.answer_id is not null
+      and u.job_id is null and u.held_answer_id is null and s.wanted_until is null`
+  return rows[0]?.units ?? 0
 }
 
 type SampledRow = Row<'etl.slices', 'slice_id' | 'values'> &

@@ -208,7 +208,10 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
     /** null: it has no guard, or buys no reports. */
     verdict,
     /** A range that costs more than a night may: at a terminal a person is asked. */
-    isDear: walk === null && found.guard.mode === 'range' && isDearRange(found.guard, credits, perUnit ?? 1),
+    isDear:
+      walk === null &&
+      found.guard.mode === 'range' &&
+      isDearRange(found.guard, perUnit === null ? sum(now, 'units') : credits, perUnit ?? 1),
     /** For a person's word, since an earlier night or an earlier command. */
     waiting: {
       units: sum(waiting, ({ units }) => units),
@@ -218,6 +221,11 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
     },
     /** What was approved and not bought yet. */
     backlog,
+    /** What the look-back loads where the units it asks about have changed; null: it asks about all of them. */
+    ifChanged:
+      found.behindSamples === 0
+        ? null
+        : { units: found.behindSamples, credits: priced(walk?.unit ?? null, found.behindSamples).quota },
     /** What its pages cost, in words; null: it has none, they are free, or unknown. */
     price: walk?.words ?? null,
     /** Credits spent or reserved this month (UTC). */

@@ -21,7 +21,7 @@ export interface NightPrice extends Pick<PastNights, 'pipeline' | 'account'> {
 }
 
 export interface NightVerdict {
-  /** Credits the pipeline may cost within 24 hours. */
+  /** Credits the pipeline may cost within 24 hours; infinite: nothing bounds it, or the price is not known and units are compared with units. */
   readonly allowed: number
   /** What waits for a person's word. `all`: the definition names a figure that even the usual exceeds. */
   readonly holds: 'nothing' | 'unusual' | 'all'
@@ -84,9 +84,9 @@ export const verdictOn = (facts: GuardFacts, units: readonly UnitsToBuy[], price
   const perUnit = price ?? 1
   const credits = (...by: readonly WantedBy[]): number =>
     units.reduce((total, one) => total + (by.length === 0 || by.includes(one.wantedBy) ? perUnit * one.units : 0), 0)
-  return facts.mode === 'range'
-    ? judgeRange(facts.rule, credits(), facts.named)
-    : nightVerdict(facts, facts.rule, credits('night'), credits('beyond'), perUnit)
+  if (facts.mode === 'range') return judgeRange(facts.rule, credits(), facts.named)
+  const verdict = nightVerdict(facts, facts.rule, credits('night'), credits('beyond'), perUnit)
+  return price === null ? { ...verdict, allowed: Number.POSITIVE_INFINITY } : verdict
 }
 
 const nightVerdict = (facts: GuardFacts, rule: GuardRule, usual: number, unusual: number, perUnit: number): NightVerdict => {
@@ -95,6 +95,6 @@ const nightVerdict = (facts: GuardFacts, rule: GuardRule, usual: number, unusual
   return judgeNight({ ...price, waiting: waiting?.credits ?? 0, report: report ?? perUnit * fullReport })
 }
 
-/** Whether the range a person named costs more than a night may: worth a question where a person is there to answer. */
+/** Whether the range a person named costs more than a night may: worth a question where a person is there to answer. Units count where the price is not known. */
 export const isDearRange = (facts: GuardFacts, credits: number, perUnit: number): boolean =>
   facts.rule !== null && nightVerdict(facts, facts.rule, 0, credits, perUnit).holds !== 'nothing'

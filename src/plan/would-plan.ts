@@ -12,7 +12,7 @@ import { pastTimes } from '../ledger/prices.ts'
 import { joinableJobs } from '../ledger/join-jobs.ts'
 import { registerPipeline } from '../ledger/pipelines.ts'
 import { changesSince } from '../ledger/plan-changes.ts'
-import { windowStates, windowsNotYet } from '../ledger/windows.ts'
+import { countSettled, windowStates, windowsNotYet } from '../ledger/windows.ts'
 import type { Scope } from './frames.ts'
 import { boxWith, buysAll } from './guard-night.ts'
 import { guardFacts } from './guard.ts'
@@ -92,9 +92,13 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
   await dissolve(opened)
   // The service is not asked: units of the look-back are counted as those that would be sampled.
   const sampled = new Map<string, number>()
+  let behindSamples = 0
   const needs = await findNeeds(trx, opened, async (context) => {
-    for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack))
-      sampled.set(window.from, (await sampleOf(trx, context, window)).units.length)
+    for (const { from, ...window } of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
+      const { units, isWhole } = await sampleOf(trx, context, { from, ...window })
+      sampled.set(from, units.length)
+      if (!isWhole) behindSamples += await countSettled(trx, context.frame.pipelineId, from)
+    }
     return new Map()
   })
   const { context, counted } = needs
@@ -108,6 +112,8 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
     jobs,
     /** Units that are asked about by sample, one request each. */
     sampled,
+    /** Loaded units of windows of which a sample is asked about: where it has changed, all of them are asked for. */
+    behindSamples,
     /** Units in scope that need nothing, by why; windows that are not published yet, newest first. */
     idle: { ...counted.tally, unpublishedWindows: unpublished.map(showWindow) },
     past: await pricedUnits(trx, runtime, context),

@@ -28,6 +28,7 @@ import { quotaPage } from './pages/quota-page.ts'
 import { runPage, runsPage } from './pages/runs-page.ts'
 import { schedulePage } from './pages/schedule-page.ts'
 import { unitPage, unitsPage } from './pages/unit-page.ts'
+import { lastRuns } from './reads/read-runs.ts'
 import type { HookReceiver } from '../core/hooks-setting.ts'
 
 const mostBodyBytes = 16 * 1024
@@ -208,7 +209,10 @@ const mountPages = (app: Hono, web: WebContext): void => {
 }
 
 const mountPlan = (app: Hono, web: WebContext, foresight: Foresight): void => {
-  app.get('/plan', async (context) => context.html(await planPage(web, await foresight.look())))
+  app.get('/plan', async (context) => {
+    const [last] = await lastRuns(web.kysely, 1)
+    return context.html(await planPage(web, await foresight.look(Date.parse(last?.finished_at ?? '') || 0)))
+  })
   app.post('/plan', (context) => {
     foresight.renew()
     return context.redirect('/plan', 303)

@@ -81,9 +81,10 @@ export const createForesight = (
     if (!known.busy && !stop.signal.aborted) work = begin()
   }
   return {
-    /** Begins where nothing is known or what is known is old, and waits a moment for it. */
-    look: async (): Promise<Foreseen> => {
-      const [nowMs, isOld] = [clock.now(), known.plan === null || clock.now() - known.atMs > goodForMs]
+    /** Begins where nothing is known or what is known is old, and waits a moment for it. @param changedMs when a run last ended */
+    look: async (changedMs: number): Promise<Foreseen> => {
+      const nowMs = clock.now()
+      const isOld = known.plan === null || nowMs - known.atMs > goodForMs || changedMs > known.atMs
       if (isOld && nowMs - triedMs > retryMs) renew()
       if (known.busy) await Promise.race([work, setTimeout(patienceMs, undefined, { ref: false })])
       return known

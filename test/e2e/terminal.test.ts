@@ -47,6 +47,27 @@ describe('colours', () => {
   })
 })
 
+describe('what lasts, in a terminal', () => {
+  test.runIf(has('script'))('shows no bar, and a line for psql that can be copied', async () => {
+    const home = mkdtempSync(join(tmpdir(), 'millrace-lasting-'))
+    try {
+      expect((await runCommand(['migrate'], { MILLRACE_HOME: home, MILLRACE_WEB_PORT: '0' }, folder)).code).toBe(0)
+      const command = 'timeout -s INT 12 millrace status --serve || true'
+      const shown = execFileSync('script', ['-qec', command, '/dev/null'], {
+        cwd: folder,
+        env: environment({ TERM: 'xterm', MILLRACE_HOME: home, MILLRACE_WEB_PORT: '0' }),
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'ignore'],
+      })
+      expect(shown).toMatch(/^The status page is at http:\S+\. Ctrl-C ends it\.\r\n/)
+      expect(shown).toMatch(/^ {2}PGPASSWORD=\$\(cat '\S+'\) psql -h \S+ -p \d+ -U \S+ \w+\r$/m)
+      expect(shown).not.toMatch(/planning|\u001b\[\?/)
+    } finally {
+      rmSync(home, { recursive: true, force: true })
+    }
+  })
+})
+
 describe('completion', () => {
   test.runIf(has('bash'))('works in bash', () => {
     const words = (line: string): string[] =>

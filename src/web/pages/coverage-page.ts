@@ -161,6 +161,6 @@ export const searchPage = async (context: WebContext, text: string): Promise<Htm
 const cellOf = (month: string, units: readonly CoverageUnit[]) => {
   const unit = worstOf(month, units)
   return unit === undefined
-    ? { month, state: 'later' as const, more: ', or never planned', href: null }
+    ? { month, state: 'later' as const, more: ', or no run has planned it yet', href: null }
     : { month, state: unit.state, more: '', href: `/units/${unit.unit_id}` }
 }

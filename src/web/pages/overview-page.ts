@@ -18,12 +18,12 @@ import { accountStates, type AccountTrouble } from '../reads/read-pace.ts'
 import { countQuarantined } from '../reads/read-quarantine.ts'
 import { quotaDays } from '../reads/read-quota.ts'
 import { countOpenReports } from '../reads/read-reports.ts'
-import { lastEvents, lastRuns } from '../reads/read-runs.ts'
+import { lastEvents, lastRuns, shownState } from '../reads/read-runs.ts'
 import { newestOf, pipelineCounts, type PipelineCounts, readWindows } from '../reads/read-windows.ts'
 import { troubledLines } from '../reads/unit-lines.ts'
 import { repairCredits } from '../reads/repair-credits.ts'
 import { approvalTables } from './plan-page.ts'
-import { runningRun, shownState } from './runs-page.ts'
+import { runningRun } from './runs-page.ts'
 
 const shownTroubles = 20
 const nightsShown = 30
@@ -88,7 +88,7 @@ ${verdict(
 )}
 ${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
 ${approvalTables(waiting, approved)}
-${table('What to do', [...held, ...failed], waiting.length === 0 ? 'No action needed.' : 'No other action needed.', {
+${table('What to do', [...held, ...failed], 'No unit has failed or is held.', {
   State: ({ state }) => badge(state),
   Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
   Why: ({ error_message, error_code }) => error_message ?? error_code ?? '',

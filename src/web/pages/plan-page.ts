@@ -77,8 +77,6 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
       const tick = ticks.get(pipeline)
       return tick === undefined ? 'no schedule' : moment(new Date(tick).toISOString())
     },
-    'Loaded already': ({ pipeline }) => idle(pipeline, ({ done }) => done),
-    Held: ({ pipeline }) => idle(pipeline, ({ held }) => held),
     'Not published yet': ({ pipeline }) => idle(pipeline, ({ notPublished }) => notPublished),
     'Credits this month': ({ pipeline, limits }) =>
       monthWords(
@@ -110,7 +108,7 @@ ${optionalTable('Needs approval', waiting, {
   Pipeline: ({ pipeline }) => pipeline,
   Why: ({ reasons }) => Object.keys(reasons).join(', '),
   ...fields('units', 'reports'),
-  'Nightly limit': ({ allowed }) => (allowed === null ? '-' : count(allowed)),
+  'Nightly limit then': ({ allowed }) => (allowed === null ? '-' : count(allowed)),
   'To approve': ({ pipeline, approval_id }) =>
     html`${actionButton('Approve', `/approvals/${approval_id}/approve`, creditsOfAll(waiting, pipeline))} ${command(`npx millrace approve ${pipeline}`)}`,
 })}

@@ -6,7 +6,7 @@ import { count, moment, span } from '../format.ts'
 import { actionButton, badge, type Html, nextStepOf, page, table, unitLink, fields } from '../layout.ts'
 import { boxKey } from '../reads/boxes.ts'
 import { repairCredits } from '../reads/repair-credits.ts'
-import { lastRuns, oneRun, type RunJobLine, type RunLine, runJobs, runUnits } from '../reads/read-runs.ts'
+import { lastRuns, oneRun, type RunJobLine, type RunLine, runJobs, runUnits, shownState } from '../reads/read-runs.ts'
 
 const shown = 50
 const jobsShown = 200
@@ -38,10 +38,6 @@ ${table('Runs', runs, 'No run yet.', {
 ${runs.length === shown && oldest !== undefined ? html`<p><a href="/runs?before=${oldest}">Earlier runs</a></p>` : ''}`
   return page({ title: 'Runs', place: '/runs', warehouse: context.warehouse, body })
 }
-
-/** A run of which nothing failed, but something waits for a person: its exit code is 1 as well. */
-export const shownState = ({ state, failed, held }: RunLine): string =>
-  state === 'failed' && failed === 0 && held > 0 ? 'held' : state
 
 const took = (run: RunLine, nowMs: number): string =>
   span(((run.finished_at === null ? nowMs : Date.parse(run.finished_at)) - Date.parse(run.started_at)) / 1000)

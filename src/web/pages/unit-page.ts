@@ -108,7 +108,7 @@ const chaptersOf = ({ unit, answers, jobs, reports, loads, requests }: Read) =>
   [
     ...jobs.map((job) => ({ at: job.created_at, what: 'planned', text: plannedWords(job), runId: job.run_id, credits: '' })),
     ...reports.map((report) => ({ at: report.asked_at, what: 'bought', text: boughtWords(report), runId: null, credits: creditWords(report) })), // biome-ignore format: one look
-    ...requests.map((request) => ({ at: request.started_at, what: stepOf(request), text: requestWords(request), runId: null, credits: '' })), // biome-ignore format: one look
+    ...requests.map((request) => ({ at: request.started_at, what: stepOf(request), text: requestWords(request), runId: null, credits: request.credits === null ? '' : count(request.credits) })), // biome-ignore format: one look
     ...answers.map((answer) => ({ at: landedAt(answer, requests), what: 'landed', text: landedWords(answer, unit), runId: null, credits: '' })), // biome-ignore format: one look
     ...loads.map((load) => ({
       at: load.loaded_at,
@@ -123,7 +123,7 @@ const plannedWords = ({ job_id, kind, reason, cells, former_job_id, state }: Job
   `job #${job_id} (${kind}, ${state}): ${reason}, ${counted(cells, 'unit')}${former_job_id === null ? '' : `, instead of job #${former_job_id}`}`
 
 const boughtWords = (report: ReportLine): Html =>
-  html`report <code>${report.report_id ?? 'id not known'}</code> (${report.state}) for ${counted(report.cells, 'unit')}, account ${report.account}, ${counted(report.polls, 'poll')}${report.next_poll_at === null ? '' : html`, next poll ${moment(report.next_poll_at)}`}${report.error_message === null ? '' : `: ${report.error_message}`}`
+  html`report <code>${report.report_id ?? 'id not known'}</code> (${report.state}) for ${counted(report.cells, 'unit')}, account ${report.account}${report.next_poll_at === null ? '' : html`, next poll ${moment(report.next_poll_at)}`}${report.error_message === null ? '' : `: ${report.error_message}`}`
 
 const creditWords = ({ used_quota, estimated_quota }: ReportLine): string =>
   used_quota === null ? `about ${count(estimated_quota)}` : count(used_quota)
@@ -181,7 +181,8 @@ ${table('Units', units, 'No matching units.', {
   Tries: ({ attempts }) => attempts,
   Loaded: ({ loaded_at }) => moment(loaded_at),
   Error: ({ error_code }) => error_code ?? '',
-})}`
+})}
+${units.some(({ state, rows }) => state === 'loaded' && rows === null) ? html`<p class="soft">Where Rows is –, one report brought several units; the unit's own page counts its rows.</p>` : ''}`
   return page({ title: 'Units', place: '/units', warehouse: context.warehouse, body })
 }
 

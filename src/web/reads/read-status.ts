@@ -11,7 +11,7 @@ import { quotaDays, quotaMonths } from './read-quota.ts'
 import { openReports, type ReportLine } from './read-reports.ts'
 import { coverageMonths, pipelineCounts, readWindows, type Windows } from './read-windows.ts'
 import { troubledLines, type UnitLine, unitLines } from './unit-lines.ts'
-import { wholeAs } from './whole-columns.ts'
+import { wholeAs, wholes } from './whole-columns.ts'
 
 export type Status = Awaited<ReturnType<typeof readStatus>>
 
@@ -75,7 +75,9 @@ const troubled = async (db: Db, { states }: Windows, pipelines: readonly string[
 const lastRuns = (db: Db) =>
   db
     .selectFrom('etl.runs as r')
+    .innerJoin('etl.run_list as l', 'l.run_id', 'r.run_id')
     .select([wholeAs('r', 'run_id'), 'r.command', 'r.state', 'r.started_at', 'r.finished_at', 'r.summary'])
+    .select(wholes('l', 'held', 'failed'))
     .orderBy('r.run_id', 'desc')
     .limit(mostRuns)
     .execute()

@@ -125,7 +125,7 @@ export const jobRequests = (db: Db, jobIds: readonly number[]) =>
   db
     .selectFrom('etl.requests as r')
     .select([wholeOrNullAs('r', 'job_id'), 'r.method', 'r.endpoint', 'r.part', 'r.attempt', 'r.status', 'r.error_code'])
-    .select([wholeAs('r', 'bytes'), 'r.started_at', 'r.milliseconds'])
+    .select([wholeAs('r', 'bytes'), wholeOrNullAs('r', 'credits'), 'r.started_at', 'r.milliseconds'])
     .where(amongIds('r.job_id', jobIds))
     .orderBy('r.request_id', 'desc')
     .limit(mostRequests)

@@ -17,7 +17,7 @@ test('the time left is what the units still to do take at the pace of those done
   expect(line.text()).toContain('time left ?')
   now = 10_000
   Object.assign(progress.counters, { unitsDone: 10, rowsRead: 5_000, pages: 20 })
-  expect(line.text()).toBe('10/40 units, time left 30.0 s, 5,000 rows (500/s), 20 pages')
+  expect(line.text()).toBe('10/40 units, time left 30.0 s, 5,000 rows (500/s), 20 answers')
 })
 
 test('a scheduler’s second run is counted by itself, and one that overlaps the first together with it', () => {
