@@ -401,6 +401,7 @@ const words = [
     credits numeric not null,
     uncertain numeric not null,
     unpriced bigint not null,
+    lost bigint not null default 0,
     primary key (day, account, pipeline_id, tag_set_id, is_night, slot)
   ) with (fillfactor = 50)`,
 
@@ -1441,6 +1442,7 @@ const relations: Readonly<Record<string, About>> = {
       uncertain:
         'Of the credits, those of requests whose answer did not come whole: the service may not have charged them. Unit: credits.',
       unpriced: 'Of the requests, those whose price nobody knows: their credits are not counted. Unit: requests.',
+      lost: 'Of these, those whose process was killed before their bill was seen. Unit: requests.',
     },
   ],
   prices: [

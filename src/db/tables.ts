@@ -444,6 +444,7 @@ export interface RequestCreditsTable {
   /** What they cost. Unit: credits. */ credits: BigintText
   /** Of the credits, those of requests whose answer did not come whole: the service may not have charged them. Unit: credits. */ uncertain: BigintText
   /** Of the requests, those whose price nobody knows: their credits are not counted. Unit: requests. */ unpriced: BigintText
+  /** Of these, those whose process was killed before their bill was seen. Unit: requests. */ lost: DefaultBigint
 }
 
 /** One row an HTTP request sent to the service: each attempt of a page, submission, poll or download. */

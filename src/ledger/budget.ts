@@ -25,6 +25,8 @@ export interface Payer {
 export interface Reservation extends Payer {
   /** Credits it is thought to cost; null where unknown: then all that is left is reserved, until its bill is known. */
   readonly estimated: number | null
+  /** A page of which nobody knows a price: where the bill of one was never seen, killed again and again it would be bought beyond any budget. */
+  readonly isBlind?: boolean
   readonly unitKey: string
   /** Beyond the usual, by a person's word: it leaves the nights what they are used to, and other pipelines their share. */
   readonly isExtra: boolean
@@ -69,9 +71,10 @@ const lockOf = ({ account, pipeline, tag }: Purse): string => {
 
 const refuseBeyond = (
   { account, pipeline, tag, budget }: Purse,
-  { estimated, unitKey, isExtra }: Reservation,
+  { estimated, unitKey, isExtra, isBlind }: Reservation,
   spent: SpentNow,
 ): number => {
+  if (isBlind === true && spent.lost > 0) throw billLost(unitKey, spent)
   let least = Number.POSITIVE_INFINITY
   for (const [period, limit, setting] of [
     ['month', budget.perMonth, budget.setting?.perMonth],
@@ -108,6 +111,14 @@ const billAwaited = (unitKey: string): EtlError =>
     },
   )
 
+const billLost = (unitKey: string, { dayLeftMs }: SpentNow): EtlError =>
+  new EtlError(
+    'QUOTA_EXHAUSTED',
+    `${unitKey}: a page of unknown price was on its way when its process was killed; its bill was not seen. No more such page is bought under ` +
+      `the same budget today (UTC). If you know the price, set it (${docPage('credits.md')}, Prices) and run again.`,
+    { follows: { next: 'retry', inMs: dayLeftMs, isFinal: true } },
+  )
+
 /** Nothing is left for what has no known price. */
 const unknownFollows = (limit: number, turnsInMs: number): Follows =>
   limit <= 0 ? { next: 'split', about: 'size' } : { next: 'retry', inMs: turnsInMs, isFinal: true }
@@ -141,12 +152,20 @@ export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promi
   await reserveBudget(db, { ...payer, estimated, unitKey: claim.box.key, isExtra: await isBeyondUsual(db, claim) }, false)
 }
 
-/** Reads the payer's budgets and sets the price aside for pages of a walk; null: all that is left. Throws QUOTA_EXHAUSTED, or REPORT_PENDING while another's bill is awaited. */
-export const reservePages = (db: Db, claim: ClaimedJob, payer: Payer, more: number | null, reserved: number): Promise<void> =>
+/**
+ * Reads the payer's budgets and sets the price aside for pages of a walk; null: all that is left. Throws QUOTA_EXHAUSTED, or REPORT_PENDING while another's
+ * bill is awaited.
+ */
+export const reservePages = (
+  db: Db,
+  claim: ClaimedJob,
+  payer: Payer,
+  { more, reserved, isBlind }: { readonly more: number | null; readonly reserved: number; readonly isBlind: boolean },
+): Promise<void> =>
   db.transaction().execute(async (trx) => {
     await lockJob(trx, claim)
     const isExtra = await isBeyondUsual(trx, claim)
-    await reserveBudget(trx, { ...payer, estimated: more, unitKey: claim.box.key, isExtra })
+    await reserveBudget(trx, { ...payer, estimated: more, unitKey: claim.box.key, isExtra, isBlind })
     await setReserved(trx, claim, more === null ? Number.POSITIVE_INFINITY : reserved + more)
   })
 
@@ -154,36 +173,14 @@ export const reservePages = (db: Db, claim: ClaimedJob, payer: Payer, more: numb
 export const setReserved = (db: Db, claim: ClaimedJob, credits: number): Promise<boolean> =>
   setClaimed(db, claim, { reserved_credits: credits === 0 ? null : String(credits) })
 
-/**
- * What a process that was killed had set aside for pages on their way counts as paid: nobody saw their answers. Before this walk sets anything aside. Throws
- * QUOTA_EXHAUSTED for the rest of the day where their price is not known: killed again and again, it would buy one page after the other beyond any budget.
- */
-export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer, isPriced: boolean): Promise<void> => {
+/** What an earlier try of this walk had set aside and nobody gave back counts as paid. Before it sets anything aside itself. */
+export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): Promise<void> => {
   const row = await jobRow(db, claim).select(['reserved_credits', 'pipeline_id']).executeTakeFirst()
   if (row === undefined || row.reserved_credits === null) return
-  const credits = Number(row.reserved_credits)
-  if (!Number.isFinite(credits) && !isPriced) {
-    const inMs = await leftOfDay(db, claim)
-    if (inMs !== null)
-      throw new EtlError(
-        'QUOTA_EXHAUSTED',
-        `${claim.box.key}: a page of unknown price was on its way when its process was killed; its bill was not seen. Nothing more is bought for the unit ` +
-          `today (UTC). If you know the price, set it (${docPage('credits.md')}, Prices) and run again.`,
-        { follows: { next: 'retry', inMs, isFinal: true } },
-      )
-  }
+  const lost = { account, pipelineId: row.pipeline_id, jobId: claim.jobId, reserved: Number(row.reserved_credits) }
   await db.transaction().execute(async (trx) => {
-    const lost = { account, pipelineId: row.pipeline_id, jobId: claim.jobId, credits: Number.isFinite(credits) ? credits : null }
     if (await setReserved(trx, claim, 0)) await countLost(trx, lost)
   })
-}
-
-/** Milliseconds to the next day (UTC) where the job was last worked on today; null: that was before. */
-const leftOfDay = async (db: Db, { jobId }: ClaimedJob): Promise<number | null> => {
-  const [row] = await query<Maybe<Numbers<'ms'>>>(db)`
-    select case when j.updated_at >= t.day then extract(epoch from t.day + interval '1 day' - clock_timestamp()) * 1000 end::float8 as ms
-    from etl.jobs j, (select date_trunc('day', clock_timestamp(), 'UTC') as day) t where j.job_id = ${jobId}::bigint`
-  return row?.ms ?? null
 }
 
 /** How long a report waits for those of newer months to be tried. */

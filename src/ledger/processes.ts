@@ -142,17 +142,17 @@ const bury = async (db: Db, processId: number): Promise<void> => {
 
 /** What it had set aside for pages on their way counts as paid at once: the jobs may be taken back, and nobody saw the answers. An unknown price stays with its job. */
 const freeJobs = async (trx: Db, processId: number): Promise<void> => {
-  const rows = await query<Row<'etl.jobs', 'job_id' | 'pipeline_id' | 'account'> & Maybe<Numbers<'lost'>>>(trx)`
+  const rows = await query<Row<'etl.jobs', 'job_id' | 'pipeline_id' | 'account'> & Maybe<Numbers<'reserved'>>>(trx)`
     with freed as (
       select j.job_id, j.reserved_credits from etl.jobs j join etl.processes p on p.process_id = j.holder
       where j.holder = ${processId} and p.ended_at is not null order by j.job_id for update of j skip locked
     )
-    update etl.jobs j set holder = null, updated_at = clock_timestamp(), reserved_credits = case when f.reserved_credits = 'Infinity' then f.reserved_credits end
+    update etl.jobs j set holder = null, updated_at = clock_timestamp(), reserved_credits = null
     from freed f where j.job_id = f.job_id
-    returning j.job_id, j.pipeline_id, j.account, case when f.reserved_credits < 'Infinity' then f.reserved_credits end::float8 as lost`
-  for (const { job_id, pipeline_id, account, lost } of rows)
-    if (lost !== null && account !== null)
-      await countLost(trx, { account, pipelineId: pipeline_id, jobId: Number(job_id), credits: lost })
+    returning j.job_id, j.pipeline_id, j.account, f.reserved_credits::float8 as reserved`
+  for (const { job_id, pipeline_id, account, reserved } of rows)
+    if (reserved !== null && account !== null)
+      await countLost(trx, { account, pipelineId: pipeline_id, jobId: Number(job_id), reserved })
 }
 
 const isOver = sql<boolean>`coalesce(etl.locks.held_until, '-infinity') <= clock_timestamp()`

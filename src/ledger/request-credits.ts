@@ -10,17 +10,18 @@ const slots = 1024
 /** The new row is added to the one there is. */
 const addedUp = sql`on conflict (day, account, pipeline_id, tag_set_id, is_night, slot) do update
       set requests = c.requests + excluded.requests, credits = c.credits + excluded.credits, uncertain = c.uncertain + excluded.uncertain,
-        unpriced = c.unpriced + excluded.unpriced`
+        unpriced = c.unpriced + excluded.unpriced, lost = c.lost + excluded.lost`
 
 /** In one order, in which the sums are locked. @param paid JSON of a list of records that cost something */
 export const countCredits = (paid: string): RawBuilder<unknown> => sql`
-    insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced)
+    insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced, lost)
     select left(x."startedAt", 10)::date, x.account, x."pipelineId", p.tag_set_id,
       coalesce((select j.wanted_by = 'night' from etl.jobs j where j.job_id = x."jobId"),
         (select r.command in ('run', 'schedule') from etl.runs r where r.run_id = x."runId"), false), pg_backend_pid() % ${sql.lit(slots)},
-      count(*), coalesce(sum(x.credits), 0), coalesce(sum(x.credits) filter (where x."isUncertain"), 0), count(*) filter (where x.credits is null)
+      count(*), coalesce(sum(x.credits), 0), coalesce(sum(x.credits) filter (where x."isUncertain"), 0), count(*) filter (where x.credits is null),
+      count(*) filter (where x.credits is null and x."isLost")
     from jsonb_to_recordset(${paid}::jsonb) as x("startedAt" text, account text, "pipelineId" integer, "runId" bigint, "jobId" bigint, credits numeric,
-        "isUncertain" boolean) join etl.pipelines p on p.pipeline_id = x."pipelineId"
+        "isUncertain" boolean, "isLost" boolean) join etl.pipelines p on p.pipeline_id = x."pipelineId"
     group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
     ${addedUp}`
 
@@ -41,13 +42,20 @@ export const bookFound = async (
   await executePrepared(db, countCredits(JSON.stringify(records)))
 }
 
-/** Pages that were on their way when their process was killed. @param lost `credits`: null where no price was known */
+/** Pages that were on their way when their process was killed: nobody saw their answers, and they count as paid. @param lost `reserved`: credits set aside; infinite where no price was known */
 export const countLost = async (
   db: Db,
-  lost: { readonly account: string; readonly pipelineId: number; readonly jobId: number; readonly credits: number | null },
+  {
+    reserved,
+    ...of
+  }: { readonly account: string; readonly pipelineId: number; readonly jobId: number; readonly reserved: number },
 ): Promise<void> => {
+  const credits = Number.isFinite(reserved) ? reserved : null
   const startedAt = await databaseNowText(db)
-  await executePrepared(db, countCredits(JSON.stringify([{ ...lost, startedAt, runId: null, isUncertain: true }])))
+  await executePrepared(
+    db,
+    countCredits(JSON.stringify([{ ...of, credits, startedAt, runId: null, isUncertain: true, isLost: true }])),
+  )
 }
 
 /** Adds the rows of days that are over up to one each. Two at once do nothing twice. */
@@ -56,7 +64,7 @@ export const addUpCredits = async (db: Db): Promise<void> => {
     with gone as (
       delete from etl.request_credits where slot >= 0 and day < (clock_timestamp() at time zone 'UTC')::date - 1 returning *
     )
-    insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced)
-    select day, account, pipeline_id, tag_set_id, is_night, -1, sum(requests), sum(credits), sum(uncertain), sum(unpriced) from gone group by 1, 2, 3, 4, 5
+    insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced, lost)
+    select day, account, pipeline_id, tag_set_id, is_night, -1, sum(requests), sum(credits), sum(uncertain), sum(unpriced), sum(lost) from gone group by 1, 2, 3, 4, 5
     ${addedUp}`
 }

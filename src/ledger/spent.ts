@@ -24,6 +24,8 @@ export interface Spent {
   readonly extraDay: number
   /** Purchases under way of unknown price. */
   readonly unpriced: number
+  /** Pages of this day whose process was killed before their bill was seen, and whose price was not known. */
+  readonly lost: number
   /** Pipelines that wait for a turn of this budget, the asking one included. */
   readonly sharers: number
 }
@@ -54,14 +56,14 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
         j.wanted_by = 'night' as is_night,
         case when j.used_quota is not null then j.used_quota
           when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 0) else 0 end as credits,
-        j.used_quota is null and j.estimated_quota is null and j.report_state in ('intent', 'submitted') as is_unpriced
+        j.used_quota is null and j.estimated_quota is null and j.report_state in ('intent', 'submitted') as is_unpriced, 0::bigint as lost
       from turn t join etl.jobs j on j.asked_at >= t.last_month join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where ${isOfPurse('j')} and (${pipeline}::text is null or p.pipeline = ${pipeline}) and j.report_state is not null
         and (${tags}::jsonb is null or coalesce(j.tag_set_id, p.tag_set_id) in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
         and ${isSameApi('p', ours)}
       union all
       select c.day >= (t.month at time zone 'UTC')::date, c.day >= (t.day at time zone 'UTC')::date, p.pipeline, not c.is_night, c.is_night,
-        c.credits + c.unpriced * coalesce(sum(c.credits) over same / nullif(sum(c.requests - c.unpriced) over same, 0), 0), false
+        c.credits + c.unpriced * coalesce(sum(c.credits) over same / nullif(sum(c.requests - c.unpriced) over same, 0), 0), false, c.lost
       from turn t join etl.request_credits c on c.day >= (t.last_month at time zone 'UTC')::date join etl.pipelines p on p.pipeline_id = c.pipeline_id
       where ${isOfPurse('c')} and (${pipeline}::text is null or p.pipeline = ${pipeline})
         and (${tags}::jsonb is null or c.tag_set_id in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
@@ -69,7 +71,7 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
       window same as (partition by c.pipeline_id)
       union all
       select true, true, p.pipeline, j.wanted_by in ('range', 'force', 'approval'), j.wanted_by = 'night',
-        case when j.reserved_credits < 'Infinity' then j.reserved_credits else 0 end, j.reserved_credits = 'Infinity'
+        case when j.reserved_credits < 'Infinity' then j.reserved_credits else 0 end, j.reserved_credits = 'Infinity', 0
       from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where j.holder is not null and j.reserved_credits is not null and ${isOfPurse('j')} and (${pipeline}::text is null or p.pipeline = ${pipeline})
         and (${tags}::jsonb is null or p.tag_set_id in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
@@ -85,13 +87,24 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
       greatest(0, coalesce(sum(credits) filter (where is_night and not is_now), 0) - coalesce(sum(credits) filter (where is_night and is_now), 0))::float8 as kept,
       coalesce(sum(credits) filter (where is_extra and is_now and pipeline = ${ours}), 0)::float8 as "extraMonth",
       coalesce(sum(credits) filter (where is_extra and is_today and pipeline = ${ours}), 0)::float8 as "extraDay",
-      count(*) filter (where is_unpriced)::integer as unpriced,
+      count(*) filter (where is_unpriced)::integer as unpriced, coalesce(sum(lost) filter (where is_today), 0)::float8 as lost,
       1 + (select others from waiting) as sharers,
       (select extract(epoch from day + interval '1 day' - now) * 1000 from turn)::float8 as "dayLeftMs",
       (select extract(epoch from ((month at time zone 'UTC') + interval '1 month') at time zone 'UTC' - now) * 1000 from turn)::float8 as "monthLeftMs"
     from bought`
   return (
-    rows[0] ?? { month: 0, day: 0, kept: 0, extraMonth: 0, extraDay: 0, unpriced: 0, sharers: 1, dayLeftMs: 0, monthLeftMs: 0 }
+    rows[0] ?? {
+      month: 0,
+      day: 0,
+      kept: 0,
+      extraMonth: 0,
+      extraDay: 0,
+      unpriced: 0,
+      lost: 0,
+      sharers: 1,
+      dayLeftMs: 0,
+      monthLeftMs: 0,
+    }
   )
 }
 

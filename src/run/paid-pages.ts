@@ -125,14 +125,14 @@ const purseOf = (work: JobWork, payer: Payer) => {
   let refused: EtlError | null = null
   let lost: Promise<void> | null = null
   const take = async (credits: number | null): Promise<void> => {
-    await reservePages(kysely, claim, payer, credits, reserved)
+    await reservePages(kysely, claim, payer, { more: credits, reserved, isBlind })
     reserved = credits === null ? Number.POSITIVE_INFINITY : reserved + credits
   }
   const reserve = async (size: PurchaseSize, part: number): Promise<() => Promise<void>> => {
     // Pages are landed in order: after one that could not be paid for no later one is of use.
     if (refused !== null) throw refused
     const { page, unit } = await pricesOfWork(work, size)
-    lost ??= bookLost(kysely, claim, payer, page !== null)
+    lost ??= bookLost(kysely, claim, payer)
     await lost
     isBlind = page === null
     try {

@@ -436,6 +436,26 @@ test('killed again and again before any bill is seen, a walk buys one page of a 
     expect(again.stderr + again.stdout).toContain('its bill was not seen')
   }
   expect(charged()).toBe(100)
+  // The day is over: one more may show the price, however often the unit was tried since.
+  await db.database.pool.query(`update etl.request_credits set day = day - 1`)
+  await millrace(stalledWalk)
+  expect(charged()).toBeGreaterThan(100)
+})
+
+test('a page whose bill was never seen closes its budget for the day, for other units and after cancel, too', async () => {
+  await start({ keywords: 20_000, bill: 'balance', prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/^limits: \{/m, 'limits: { quota_per_day: 150,'))
+  await killedOnItsWay(60_000, 100)
+  expect((await millrace(['cancel', (await one<{ id: string }>(`select max(run_id) as id from etl.runs`)).id])).code).toBe(0)
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'b.com\n')
+  for (const range of ['2026-08', '2026-07']) {
+    const again = await millrace([...keywords(...month(range), '--only', 'country=us', '--yes')])
+    expect(again.code, again.stderr).toBe(1)
+    expect(again.stderr + again.stdout).toContain('its bill was not seen')
+  }
+  expect(charged()).toBe(100)
 })
 
 /** Killed once the four pages that came are saved. */
