@@ -182,7 +182,7 @@ const lookLines = (pipelines: readonly PreviewPipeline[]): string[] =>
       ifChanged === null
         ? []
         : [
-            `${pipeline}: if a unit of the look-back has changed, all of its month: at most ${counted(ifChanged.units, 'unit')}, ${aboutCredits(ifChanged.credits)}.`,
+            `${pipeline}: if the look-back finds changes, up to ${counted(ifChanged.units, 'unit')} more, ${aboutCredits(ifChanged.credits)}.`,
           ],
     )
     .slice(0, 2)
@@ -235,7 +235,9 @@ const pageLines = ({ jobs, pipelines }: Preview): string[] =>
       if (mine.every(({ range }) => range === null)) return []
       const ends = [sum(mine, ({ range, quota }) => range?.low ?? quota), sum(mine, ({ range, quota }) => range?.high ?? quota)]
       const [low, high] = ends.map((one) => formatNumber(Math.round(one)))
-      return [`${pipeline}: ${low} to ${high} credits${price === null ? '; the first bill settles it' : ' by the bills so far'}.`]
+      return [
+        `${pipeline}: now ${low} to ${high} credits${price === null ? '; the first bill settles it' : ', by the bills so far'}.`,
+      ]
     })
     .slice(0, 2)
 
