@@ -1297,7 +1297,8 @@ const relations: Readonly<Record<string, About>> = {
         'intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired; NULL where nothing was bought.',
       tag_set_id: `${tagSet} NULL before it was asked for.`,
       reserved_credits: 'Set aside for pages that are under way; NULL: nothing is. Unit: credits.',
-      begun_landing: 'Where the paid pages of a walk lie that was stopped: it goes on from there. NULL: there are none.',
+      begun_landing:
+        'Where the paid pages of a walk lie that was stopped: it goes on from there. Several are separated by blanks. NULL: there are none.',
       receipt_at: 'When the receipt of the purchase was written beside the landings; NULL: not yet.',
       created_at: 'When it was planned.',
       updated_at: 'When this row last changed.',

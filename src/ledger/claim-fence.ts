@@ -113,9 +113,9 @@ export const askAnew = async (db: Db, claim: Claim): Promise<string> => {
   return row.ask_number
 }
 
-/** Landing of the first pages of a walk that was stopped; null: there is none. */
-export const begunLanding = async (db: Db, claim: Claim): Promise<string | null> =>
-  (await jobRow(db, claim).select('begun_landing').executeTakeFirst())?.begun_landing ?? null
+/** Landings of the pages of a walk that was stopped, the newest first; none: there are none. */
+export const begunLandings = async (db: Db, claim: Claim): Promise<readonly string[]> =>
+  (await jobRow(db, claim).select('begun_landing').executeTakeFirst())?.begun_landing?.split(' ') ?? []
 
 /** Why a job stopped, as it is kept with the job. */
 export interface Reason {

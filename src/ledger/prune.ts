@@ -95,7 +95,7 @@ export const landingsNeeded = async (db: Db, landings: readonly NamedLanding[]):
     select l.landing from unnest(${locators}::text[], ${askNumbers}::bigint[]) as l (landing, ask_number)
     where l.ask_number in (select ask_number from etl.jobs where state = 'open' and ask_number is not null)
       -- Paid pages of a walk that goes on later.
-      or l.landing in (select begun_landing from etl.jobs where state in ('open', 'held', 'failed') and begun_landing is not null)
+      or l.landing in (select unnest(string_to_array(begun_landing, ' ')) from etl.jobs where state in ('open', 'held', 'failed') and begun_landing is not null)
       or exists (select 1 from etl.answers a where ${liesIn} and (
         exists (select 1 from etl.jobs j where j.answer_id = a.answer_id and j.state in ('open', 'held', 'failed'))
         or exists (select 1 from etl.units u where u.held_answer_id = a.answer_id)

@@ -156,8 +156,9 @@ const begunPages = (
     try {
       await book?.()
       // Pages that are still to be taken from what was kept before would be lost.
-      if ((await begun?.hasMore()) === true || !(await writer.save({ completeness }))) return
-      if (saved === 0) await begun?.keep(writer.locator)
+      const isAmid = (await begun?.hasMore()) === true
+      if (!(await writer.save({ completeness }))) return
+      if (saved === 0) await begun?.keep(writer.locator, isAmid)
       saved = pages
     } catch (error) {
       // A database that is away for a moment must not cost the walk what it has paid for: the next second tries again.

@@ -13,7 +13,7 @@ import { beginAlone, isPaid } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import type { Payload } from '../core/types.ts'
 import type { Completeness } from '../core/completeness.ts'
-import { begunLanding, setClaimed } from '../ledger/claim-fence.ts'
+import { begunLandings, setClaimed } from '../ledger/claim-fence.ts'
 import { assertMayBuy } from '../ledger/warehouse.ts'
 
 export interface PaidPages {
@@ -208,16 +208,27 @@ export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>
  */
 export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
   const { kysely } = runtime.database
-  let locator: string | null = null
-  const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
-    locator = claim.kind === 'walk' && claim.askNumber !== null ? await begunLanding(kysely, claim) : null
-    if (locator === null) return null
+  let locators: readonly string[] = []
+  const openOne = async (locator: string, dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
     // Read to its end also when the walk is stopped: what is left of it is kept.
     const landing = await runtime.landing.open(locator)
     // Other parameters, or another dialect, than these pages were asked for with: they answer another question, or in other words.
     const { question, completeness } = landing.manifest
     if (question?.asks !== asksOf(definition) || (completeness.dialect ?? null) !== dialect) return null
     return landing.parts()[Symbol.asyncIterator]()
+  }
+  const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
+    locators = claim.kind === 'walk' && claim.askNumber !== null ? await begunLandings(kysely, claim) : []
+    const opened: AsyncIterator<Payload>[] = []
+    for (const locator of locators) {
+      const parts = await openOne(locator, dialect).catch(unreadable)
+      if (parts !== null) opened.push(parts)
+    }
+    return opened.length === 0 ? null : mergedParts(opened)
+  }
+  const name = async (all: readonly string[]): Promise<void> => {
+    locators = all
+    await setClaimed(kysely, claim, { begun_landing: all.length === 0 ? null : all.join(' ') })
   }
   /** Pages are asked for in their order, and read one after the other. */
   const inTurn = createTurns()
@@ -229,19 +240,39 @@ export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
     hasMore: (): Promise<boolean> => inTurn(async () => (await kept.first()) !== null),
     /** Those pages. Each is read before the next. */
     rest: kept.rest,
-    /** What came so far is kept in place of what was kept before. */
-    keep: async (landing: string): Promise<void> => {
-      locator = landing
-      kept.letGo()
-      await setClaimed(kysely, claim, { begun_landing: landing })
+    /** What came so far is kept in place of what was kept before, or beside it. @param isAmid not all of that is among what came */
+    keep: async (landing: string, isAmid = false): Promise<void> => {
+      if (!isAmid) kept.letGo()
+      await name(isAmid ? [landing, ...locators] : [landing])
     },
     /** The walk is over, or begins anew. */
     drop: async (): Promise<void> => {
-      const isThere = locator !== null
-      locator = null
       kept.letGo()
-      if (isThere) await setClaimed(kysely, claim, { begun_landing: null })
+      if (locators.length > 0) await name([])
     },
+  }
+}
+
+/** What cannot be read back is asked for. */
+const unreadable = (error: unknown): null => {
+  if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
+  return null
+}
+
+/** Parts of several landings of one walk by increasing number, one of each: each landing has its own in that order. Each is read before the next. */
+async function* mergedParts(landings: readonly AsyncIterator<Payload>[]): AsyncGenerator<Payload> {
+  const heads = await Promise.all(landings.map((parts) => parts.next()))
+  for (;;) {
+    const here = heads.flatMap(({ done, value }, at) => (done === true ? [] : [{ at, part: value as Payload }]))
+    const next = Math.min(...here.map(({ part: { part } }) => part))
+    if (here.length === 0) return
+    let isGiven = false
+    for (const { at, part } of here.filter(({ part: { part } }) => part === next)) {
+      if (isGiven) for await (const _ of part.body);
+      else yield part
+      isGiven = true
+      heads[at] = (await landings[at]?.next()) ?? { done: true, value: undefined }
+    }
   }
 }
 
@@ -253,11 +284,10 @@ const keptParts = (open: (dialect: string | null) => Promise<AsyncIterator<Paylo
     next = null
     parts = Promise.resolve(null)
   }
-  /** What cannot be read back is asked for. */
   const unread = (error: unknown): null => {
-    if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
+    const none = unreadable(error)
     letGo()
-    return null
+    return none
   }
   /** That was not asked for yet; null: there is none. */
   const first = async (): Promise<Payload | null> => {

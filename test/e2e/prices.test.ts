@@ -376,6 +376,33 @@ test('what fills one gap among kept pages is kept beside the others, also where 
   expect(charged()).toBe(2_000)
 })
 
+test('what fills one gap among kept pages survives kills while the next one is open', async () => {
+  await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  const endedBy = async (signal: 'SIGINT' | 'SIGKILL', credits: number, ...held: number[]): Promise<void> => {
+    const relay = await startLateRelay(0, ...held)
+    const running = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
+    while (charged() < credits) await setTimeout(20)
+    await setTimeout(signal === 'SIGINT' ? 1_000 : 4_000)
+    running.child.kill(signal)
+    await running.result
+    expect(charged()).toBe(credits)
+    relay.close()
+  }
+  await endedBy('SIGINT', 700, 1_000, 4_000)
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('concurrency: 4', 'concurrency: 1'))
+  await endedBy('SIGKILL', 800, 4_000)
+  await endedBy('SIGKILL', 800, 4_000)
+  // What is named as begun is no file that retention may remove.
+  await millrace(['run', 'traffic_and_engagement'], { MILLRACE_LANDING_DAYS: '0' })
+  const before = charged()
+  const again = await millrace(stalledWalk)
+  expect(again.code, again.stderr).toBe(0)
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 20_000 })
+  expect(charged() - before).toBe(1_200)
+})
+
 test('a stop hears out the pages that are on their way: they are paid for', async () => {
   await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
   writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')

@@ -181,7 +181,11 @@ describe('pages that are paid for', () => {
   /** What a process that comes after a kill would find, asked while the next page is waited for. */
   const seen: number[] = []
   const slow = (part: number, text: string): Payload => payload(part, text)
-  const begun = (looksWithMore: number, keep = async (name: string) => void names.push(name), rest: readonly Payload[] = []) => {
+  const begun = (
+    looksWithMore: number,
+    keep: (name: string, isAmid?: boolean) => Promise<void> = async (name) => void names.push(name),
+    rest: readonly Payload[] = [],
+  ) => {
     let looks = 0
     return {
       page: async () => null,
@@ -323,9 +327,19 @@ describe('pages that are paid for', () => {
     expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one', 'three', 'seven'])
   })
 
-  test('are saved only once none of those that were saved before is still to be taken', async () => {
-    await landSlowly({ paidPages: () => 1, begun: begun(2) })
-    expect(seen).toEqual([0, 2, 3])
+  test('are saved beside those that were saved before where some of these are still to be taken', async () => {
+    const besides: (boolean | undefined)[] = []
+    const keep = async (name: string, isAmid?: boolean) => {
+      names.push(name)
+      besides.push(isAmid)
+    }
+    for (const [looksWithMore, isBeside] of [
+      [2, true],
+      [0, false],
+    ] as const) {
+      await landSlowly({ paidPages: () => 1, begun: begun(looksWithMore, keep) })
+      expect([seen, besides.pop()]).toEqual([[1, 2, 3], isBeside])
+    }
   })
 
   test('are not saved where nothing is paid for, or nothing can be read before it is whole', async () => {
