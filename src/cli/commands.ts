@@ -302,7 +302,7 @@ export const commands: readonly CommandSpec[] = [
     description: 'The service itself, locally, with synthetic data and switchable faults.',
     moreOptions: async () => (await import('../sandbox/sandbox-options.ts')).sandboxFlags,
     examples: ['millrace sandbox --port 8080', 'millrace sandbox --restate 2026-01'],
-    load: async () => (await import('./sandbox.ts')).sandbox,
+    load: async () => (await import('./demo.ts')).sandboxCommand,
   },
   {
     usage: 'demo',

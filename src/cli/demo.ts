@@ -1,11 +1,11 @@
-// `millrace demo`: the whole path on this machine, with synthetic data: sandbox, embedded PostgreSQL, three months, rows.
+// `millrace demo`: the whole path on this machine, with synthetic data: sandbox, embedded PostgreSQL, three months, rows; and `millrace sandbox`, the service alone.
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { sql } from 'kysely'
 import { formatNumber } from '../core/counted.ts'
 import { readSettings, type Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
-import { shipped } from '../core/shipped.ts'
+import { docPage, shipped } from '../core/shipped.ts'
 import type { Definition, Window } from '../core/types.ts'
 import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts'
 import { roleExists } from '../db/catalog.ts'
@@ -17,7 +17,9 @@ import { foreignRuns } from '../ledger/runs.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { type RunResult, runJobs } from '../run/run-jobs.ts'
-import { type Sandbox, startSandbox } from '../sandbox/sandbox-server.ts'
+import { jsonOptions, sandboxOptionsFrom } from '../sandbox/sandbox-options.ts'
+import { type Sandbox, startSandbox, usageOf } from '../sandbox/sandbox-server.ts'
+import { startVendorSandbox } from '../sandbox/vendor/vendor-server.ts'
 import { environmentFor, type OwnService } from '../sources/web-analytics/settings.ts'
 import { pipelinesFolder, untilInterrupted, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -179,4 +181,30 @@ const sampleRows = async (kysely: Db, definition: Definition, limit: number) => 
   )
   const count = await sql<Numbers<'total'>>`select count(*)::float8 as total from ${view}`.execute(kysely)
   return { columns, rows, total: count.rows[0]?.total ?? 0 }
+}
+
+/** `millrace sandbox`: the service itself on this machine, until Ctrl-C. */
+export const sandboxCommand: Handler = async ({ options, output, signal }) => {
+  const line = (text: string): void => output.line(text)
+  const sandbox = options['like'] === 'vendor' ? await startVendor(options, line) : await startOwn(options, line)
+  output.event({ event: 'listening', url: sandbox.url, api_key: sandbox.apiKey })
+  if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+  await sandbox.close()
+  output.summary('sandbox', {})
+  return 0
+}
+
+type Options = Readonly<Record<string, unknown>>
+
+const startOwn = async (options: Options, line: (text: string) => void): Promise<Sandbox> => {
+  const sandbox = await startSandbox(sandboxOptionsFrom(options))
+  for (const text of usageOf(sandbox)) line(text)
+  return sandbox
+}
+
+const startVendor = async ({ port = 8080, options }: Options, line: (text: string) => void) => {
+  const sandbox = await startVendorSandbox({ ...jsonOptions(options), port: Number(port) })
+  line(`The service as its documentation has it, at ${sandbox.url} (this machine only). Key: ${sandbox.apiKey}`)
+  line(`Charges and reports: ${sandbox.url}/_vendor/books. Options: ${docPage('sandbox-reference.md')}. Ctrl-C ends it.`)
+  return sandbox
 }

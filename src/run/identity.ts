@@ -28,7 +28,7 @@ import {
 import { databaseNowText } from '../db/database-clock.ts'
 import { type Evidence, isNewerElsewhere, readEvidence } from './evidence.ts'
 import { answerIn } from './open-answer.ts'
-import { isBegunOnly } from './paid-pages.ts'
+import { isBegunOnly } from './begun-walk.ts'
 import type { Progress } from './progress.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'

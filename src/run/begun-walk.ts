@@ -1,0 +1,137 @@
+// Paid pages of a walk that was stopped or killed: what its job names as begun is read by the walk that goes on, in place of asking for it again.
+import { asksOf } from '../core/asks.ts'
+import { createTurns } from '../core/clock.ts'
+import type { Completeness } from '../core/completeness.ts'
+import { isEtlError } from '../core/errors.ts'
+import type { Payload } from '../core/types.ts'
+import type { HttpAnswer } from '../extract/http-types.ts'
+import { begunLandings, setClaimed } from '../ledger/claim-fence.ts'
+import type { JobWork } from './job-work.ts'
+
+/** Of no answer: more records are missing than any could have. */
+export const begunOnly: Completeness = {
+  fingerprint: { lastUpdated: null, count: null },
+  expectedRows: Number.MAX_SAFE_INTEGER,
+  dataPoints: null,
+}
+
+export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>): boolean =>
+  expectedRows === begunOnly.expectedRows
+
+/**
+ * What a job's walk has landed before it was stopped or killed. Nothing of it is removed here: a copy of this warehouse may read, or have finished, what its
+ * ledger names as begun. Retention removes what no job and no answer names.
+ */
+export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
+  const { kysely } = runtime.database
+  let locators: readonly string[] = []
+  const openOne = async (locator: string, dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
+    // Read to its end also when the walk is stopped: what is left of it is kept.
+    const landing = await runtime.landing.open(locator)
+    // Other parameters, or another dialect, than these pages were asked for with: they answer another question, or in other words.
+    const { question, completeness } = landing.manifest
+    if (question?.asks !== asksOf(definition) || (completeness.dialect ?? null) !== dialect) return null
+    return landing.parts()[Symbol.asyncIterator]()
+  }
+  const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
+    locators = claim.kind === 'walk' && claim.askNumber !== null ? await begunLandings(kysely, claim) : []
+    const opened: AsyncIterator<Payload>[] = []
+    for (const locator of locators) {
+      const parts = await openOne(locator, dialect).catch(unreadable)
+      if (parts !== null) opened.push(parts)
+    }
+    return opened.length === 0 ? null : mergedParts(opened)
+  }
+  const name = async (all: readonly string[]): Promise<void> => {
+    locators = all
+    await setClaimed(kysely, claim, { begun_landing: all.length === 0 ? null : all.join(' ') })
+  }
+  /** Pages are asked for in their order, and read one after the other. */
+  const inTurn = createTurns()
+  const kept = keptParts(open)
+  return {
+    /** A page that was landed before; null: it is to be asked for. */
+    page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => inTurn(() => kept.page(part, dialect)),
+    /** Whether pages that were landed before were not asked for yet. */
+    hasMore: (): Promise<boolean> => inTurn(async () => (await kept.first()) !== null),
+    /** Those pages. Each is read before the next. */
+    rest: kept.rest,
+    /** What came so far is kept in place of what was kept before, or beside it. @param isAmid not all of that is among what came */
+    keep: async (landing: string, isAmid = false): Promise<void> => {
+      if (!isAmid) kept.letGo()
+      await name(isAmid ? [landing, ...locators] : [landing])
+    },
+    /** The walk is over, or begins anew. */
+    drop: async (): Promise<void> => {
+      kept.letGo()
+      if (locators.length > 0) await name([])
+    },
+  }
+}
+
+/** What cannot be read back is asked for. */
+const unreadable = (error: unknown): null => {
+  if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
+  return null
+}
+
+/** Parts of several landings of one walk by increasing number, one of each: each landing has its own in that order. Each is read before the next. */
+async function* mergedParts(landings: readonly AsyncIterator<Payload>[]): AsyncGenerator<Payload> {
+  const heads = await Promise.all(landings.map((parts) => parts.next()))
+  for (;;) {
+    const here = heads.flatMap(({ done, value }, at) => (done === true ? [] : [{ at, part: value as Payload }]))
+    const next = Math.min(...here.map(({ part: { part } }) => part))
+    if (here.length === 0) return
+    let isGiven = false
+    for (const { at, part } of here.filter(({ part: { part } }) => part === next)) {
+      if (isGiven) for await (const _ of part.body);
+      else yield part
+      isGiven = true
+      heads[at] = (await landings[at]?.next()) ?? { done: true, value: undefined }
+    }
+  }
+}
+
+/** The parts of a landing, by increasing number, each read once. One in between may be missing: it was never paid for. @param open null: there are none */
+const keptParts = (open: (dialect: string | null) => Promise<AsyncIterator<Payload> | null>) => {
+  let parts: Promise<AsyncIterator<Payload> | null> | null = null
+  let next: IteratorResult<Payload> | null = null
+  const letGo = (): void => {
+    next = null
+    parts = Promise.resolve(null)
+  }
+  const unread = (error: unknown): null => {
+    const none = unreadable(error)
+    letGo()
+    return none
+  }
+  /** That was not asked for yet; null: there is none. */
+  const first = async (): Promise<Payload | null> => {
+    next ??= (await parts?.then((kept) => kept?.next() ?? null).catch(unread)) ?? null
+    return next === null || next.done === true ? null : next.value
+  }
+  const take = async (part: number): Promise<HttpAnswer | null> => {
+    const here = await first()
+    if (here === null || here.part > part) return null
+    const bytes = Buffer.concat(await Array.fromAsync(here.body))
+    next = null
+    return here.part === part ? { status: 200, contentType: 'application/json', bytes } : null
+  }
+  return {
+    first,
+    letGo,
+    page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => {
+      parts ??= open(dialect)
+      return take(part).catch(unread)
+    },
+    /** Those that were not asked for yet. Each is read before the next. */
+    async *rest(): AsyncGenerator<Payload> {
+      for (let here = await first(); here !== null; here = await first()) {
+        next = null
+        yield here
+      }
+    },
+  }
+}
+
+export type BegunWalk = ReturnType<typeof begunWalk>
