@@ -18,7 +18,7 @@ import { planRun, type Scope } from '../plan/plan-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { type RunResult, runJobs } from '../run/run-jobs.ts'
 import { jsonOptions, sandboxOptionsFrom } from '../sandbox/sandbox-options.ts'
-import { type Sandbox, startSandbox, usageOf } from '../sandbox/sandbox-server.ts'
+import { listeningEvent, type Sandbox, startSandbox, usageOf } from '../sandbox/sandbox-server.ts'
 import { startVendorSandbox } from '../sandbox/vendor/vendor-server.ts'
 import { environmentFor, type OwnService } from '../sources/web-analytics/settings.ts'
 import { pipelinesFolder, untilInterrupted, withRuntime } from './command-runtime.ts'
@@ -187,7 +187,7 @@ const sampleRows = async (kysely: Db, definition: Definition, limit: number) => 
 export const sandboxCommand: Handler = async ({ options, output, signal }) => {
   const line = (text: string): void => output.line(text)
   const sandbox = options['like'] === 'vendor' ? await startVendor(options, line) : await startOwn(options, line)
-  output.event({ event: 'listening', url: sandbox.url, api_key: sandbox.apiKey })
+  output.event(listeningEvent(sandbox))
   if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
   await sandbox.close()
   output.summary('sandbox', {})

@@ -63,6 +63,11 @@ export const startSandbox = async (options: SandboxOptions = {}) => {
   }
 }
 
+/** What its command tells machines once it listens. */
+export const listeningEvent = ({ url, apiKey }: { readonly url: string; readonly apiKey: string }) => ({
+  ...{ event: 'listening', url, api_key: apiKey },
+})
+
 /** How to use it, line by line. */
 export const usageOf = ({ url, apiKey, downloadUrl }: Sandbox): readonly string[] => [
   `The service, with synthetic data, at ${url} (this machine only). Key: ${apiKey}`,
