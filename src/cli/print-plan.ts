@@ -206,7 +206,7 @@ const monthLines = ({ jobs, pipelines }: Preview): string[] => {
     const known = group.filter(({ forecast }) => forecast !== null)
     // What other pipelines of the account have spent is spent at the end of the month, too.
     const others = Math.max(0, spent - sum(group, 'spent'))
-    const forecast = formatNumber(Math.round(sum(known, 'forecast') + others))
+    const forecast = formatNumber(Math.round(sum(group, (one) => one.forecast ?? one.spent) + others))
     return [
       clipped(
         `Month (${account}): ${formatNumber(Math.round(spent))}${of} credits spent, ${formatNumber(after)} after this${left}.`,

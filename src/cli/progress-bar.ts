@@ -9,6 +9,8 @@ import { barIsDrawn, clearBar, columnsOf, formatSeconds, type Output, paint, sta
 
 /** Between plain lines where nothing but the counters changed. */
 const plainEveryMs = 10_000
+/** Where no unit was done since the last line. */
+const stillEveryMs = 60_000
 
 /** What a run tells of itself, as a bar on a terminal and as lines elsewhere. */
 export interface ProgressView extends Progress {
@@ -108,14 +110,21 @@ const createView = (line: ProgressLine, bar: cliProgress.SingleBar | null) => {
   const notes = createNotes()
   let timer: NodeJS.Timeout | undefined
   let printed = ''
+  let printedAt = 0
   const draw = (): void => {
     const { done, planned } = line.share()
     bar?.setTotal(Math.max(1, planned))
     bar?.update(done, { text: planned === 0 ? 'planning' : line.text((columnsOf(process.stderr) ?? 80) - beside) })
     const state = `${done}/${planned}`
-    // What stands still is said once: a scheduler is silent between its nights.
-    if (bar !== null || planned === 0 || (done === planned && state === printed)) return
+    // What stands still is said once a minute, at its end once: a scheduler is silent between its nights.
+    if (
+      bar !== null ||
+      planned === 0 ||
+      (state === printed && (done === planned || performance.now() - printedAt < stillEveryMs))
+    )
+      return
     printed = state
+    printedAt = performance.now()
     write(line.text())
   }
   const write = (text: string): void => {

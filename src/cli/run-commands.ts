@@ -3,7 +3,7 @@
 import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
 import { createInterface } from 'node:readline/promises'
 import { stopsWith } from '../db/stoppable.ts'
-import { previewRun } from '../plan/dry-run.ts'
+import { type PreviewPipeline, previewRun } from '../plan/dry-run.ts'
 import { checkScope } from '../plan/frames.ts'
 import { paceRun } from '../plan/pace-backfill.ts'
 import { costsCredits, sourceOf } from '../plan/plan-context.ts'
@@ -129,15 +129,20 @@ const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'ru
   if (guarded.length === 0 || output.json || !process.stdin.isTTY || !process.stderr.isTTY) return runtime
   const preview = await previewRun(runtime, guarded, scope, signal)
   const asks =
-    preview.jobs.some(({ held }) => held) || preview.pipelines.some(({ waiting, isDear }) => waiting.units > 0 || isDear)
+    preview.jobs.some(({ held }) => held) || preview.pipelines.some(({ waiting, dear }) => waiting.units > 0 || dear !== null)
   if (!asks) return runtime
   for (const line of closingLines(preview)) output.note(line)
-  for (const { pipeline, isDear } of preview.pipelines)
-    if (isDear) output.note(`${pipeline}: this costs more than nights may, or its price is not known; hence the question.`)
+  for (const { pipeline, dear } of preview.pipelines) if (dear !== null) output.note(`${pipeline}: ${dearWords(dear)}`)
   const question = scope.mode === 'range' ? 'Buy it? [y/N] ' : 'Buy what needs approval, too? [y/N] '
   if (await isYes(question, signal)) return approvedBy(`${command} at the terminal`)
   return scope.mode === 'range' ? null : runtime
 }
+
+/** Why it is asked. */
+const dearWords = ({ credits, allowed }: NonNullable<PreviewPipeline['dear']>): string =>
+  credits === null
+    ? 'its price is not known, and it is more than nights buy.'
+    : `${aboutCredits(credits)}, more than the nightly limit${allowed === null ? '' : ` of ${formatNumber(allowed)}`}.`
 
 /** Ctrl-D is no. */
 const isYes = async (question: string, signal: AbortSignal): Promise<boolean> => {

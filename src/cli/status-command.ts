@@ -96,7 +96,7 @@ const print = (output: Output, status: Status, display: string, times: Times): v
   printRuns(output, status, times)
 }
 
-const waitingNote = 'Waiting: not possible yet; each unit below names its reason. The next run resumes them.'
+const waitingNote = 'Waiting: not possible yet, or interrupted. The next run resumes these units.'
 
 const printPipelines = (output: Output, { pipelines }: Status, { at }: Times): void =>
   output.table(pipelines, {
@@ -117,7 +117,9 @@ const printTroubled = (output: Output, { troubled }: Status): void => {
   output.line()
   output.line('Units that could not be loaded, or not checked again:')
   for (const [at, unit] of troubled.entries()) {
-    output.line(`  ${paint(stateTone(unit.state), unit.state)} #${unit.unit_id} ${unit.unit} [${unit.code ?? '-'}]`)
+    output.line(
+      `  ${paint(stateTone(unit.state), unit.state)} #${unit.unit_id} ${unit.unit}${unit.code === null ? '' : ` [${unit.code}]`}`,
+    )
     // What one report says of its units stands below the last of them.
     if (unit.message !== null && unit.message !== troubled[at + 1]?.message) output.line(`    ${unit.message}`)
   }

@@ -51,13 +51,14 @@ export const printSummary = (
   const { units, rows } = summary
   output.line()
   const isLess = (state === 'failed' && units.failed === 0) || (state === 'done' && missing > 0)
-  const gone = missing > 0 ? `${counted(missing, 'answer')} gone` : 'units held'
   const less =
-    units.held === 0 && listsNotObeyed > 0
-      ? `${counted(listsNotObeyed, 'list')} not obeyed`
-      : units.held > 0
-        ? 'units held'
-        : gone
+    units.held > 0
+      ? 'units held'
+      : listsNotObeyed > 0
+        ? `${counted(listsNotObeyed, 'list')} not obeyed`
+        : missing > 0
+          ? `${counted(missing, 'answer')} gone`
+          : 'units waiting'
   const how = isLess ? paint('yellow', `ended with ${less}`) : paint(stateTone(state), stateWords[state])
   output.line(`Run ${runId} ${how} in ${formatSeconds(seconds)}: ${unitWords(units, command)}.`)
   output.line(
@@ -69,7 +70,7 @@ export const printSummary = (
     `Service: ${counted(summary.requests, 'request')}, ${counted(summary.reports_submitted, 'report')} submitted, ` +
       `${counted(summary.quota_used, 'credit')} used, ${formatBytes(summary.bytes)}.`,
   )
-  const skipped = skippedWords(command, summary, requestsSpared, unanswered)
+  const skipped = skippedWords(command, summary, requestsSpared, unanswered > 0 || state === 'interrupted')
   if (skipped !== null) output.line(skipped)
   if (notPublished.units > 0)
     output.line(
@@ -80,10 +81,10 @@ export const printSummary = (
 }
 
 /** A backfill counts what is loaded already as unchanged without asking; a nightly run has asked. */
-const skippedWords = (command: string, { units }: RunSummary, requestsSpared: number, unanswered: number): string | null => {
+const skippedWords = (command: string, { units }: RunSummary, requestsSpared: number, isPartial: boolean): string | null => {
   if (units.unchanged === 0 || (command !== 'run' && requestsSpared === 0)) return null
   // A look that got no answer is asked for again as a job of its own; of the rest of its month nothing is known.
-  if (unanswered > 0)
+  if (isPartial)
     return `Skipped: ${counted(units.unchanged, 'loaded unit')}, unchanged as far as the service could be asked; the next run asks again.`
   const saved = requestsSpared === 0 ? '' : `, which saved ${counted(requestsSpared, 'request')}`
   return `Skipped, unchanged at the source: ${counted(units.unchanged, 'unit')}${saved}.`
@@ -111,7 +112,7 @@ const resumeWords = 'Counted until it stopped. Next: run the same command again 
 const nextWords = ({ units, rows }: RunSummary, notPublished: number): string | null => {
   if (units.failed + units.held > 0) return 'Next: `millrace status` says what failed or is held, and what to do.'
   if (units.waiting > notPublished)
-    return 'Next: run it again later. Waiting units could not be loaded yet (report not finished, month not published, rate or budget used up); `millrace status` names the reason.'
+    return 'Next: run it again later. Waiting units could not be loaded yet (report not finished, month not published, rate or budget used up, service away); `millrace status` names the reason.'
   if (rows.quarantined > 0) return 'Next: `millrace quarantine list` shows the rejected rows.'
   return null
 }

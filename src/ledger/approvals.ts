@@ -1,4 +1,5 @@
 // What waits for a person's word before it is bought: recorded, counted, planned anew; the word given, and taken back.
+import { counted } from '../core/counted.ts'
 import { type ExpressionBuilder, type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
@@ -225,7 +226,7 @@ export const approveIn = async (trx: Db, pipelineId: number, by: string) => {
       update etl.jobs set state = 'open', guard = 'usual', wanted_by = 'approval', attempts = 0, not_before = null, error_code = null, error_message = null,
         updated_at = clock_timestamp() where job_id in (select job_id from held)`
     await decide(trx, String(approvalId), 'approved', by)
-    const message = `${units} units (${reports === 0 ? '' : `${reports} reports, `}about ${credits} credits) of ${pipeline} were approved by a person (${by}).`
+    const message = `${counted(units, 'unit')} (${reports === 0 ? '' : `${counted(reports, 'report')}, `}about ${counted(credits, 'credit')}) of ${pipeline} approved by a person (${by}).`
     await note(trx, { kind: 'approved', pipelineId, message })
   }
   return approved

@@ -2,19 +2,19 @@
 import { asksOf } from '../core/asks.ts'
 import { sum } from '../core/counted.ts'
 import { unitsToCome } from '../core/forecast.ts'
-import { creditsFor, type CreditRange, priceWords, times } from '../core/learned-price.ts'
+import { add, type CreditRange, priceWords, times } from '../core/learned-price.ts'
 import type { Definition } from '../core/types.ts'
 import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/window.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
 import { type PastTimes, rowsAsked } from '../ledger/prices.ts'
 import type { Scope } from './frames.ts'
-import { type NightVerdict, isDearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
+import { type NightVerdict, dearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
 import { offerOlder } from './older-months.ts'
 import { doneWithin } from './pace-backfill.ts'
 import { sourceOf } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { pagePrices, type Prices, priceReports, type ReportToPrice } from './price.ts'
+import { isLookCheaper, lookPrice, pagePrices, type Prices, priceReports, type ReportToPrice } from './price.ts'
 import { withLists, withReadFiles } from './query-lists.ts'
 import { type Found, type FoundJob, wouldPlan } from './would-plan.ts'
 
@@ -74,7 +74,7 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     said += prices.said.size
     const walk = await walkPrice(runtime, definition)
     const price = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? null
-    const verdict = verdictOn(found.guard, unitsOf(found.jobs), price)
+    const verdict = verdictOn(withLookCredits(found, walk), unitsOf(found.jobs), price)
     const { top } = sourceOf(runtime, definition).limitsOf?.(definition.params) ?? {}
     const of = { definition, found, prices, verdict, walk, asked: rowsAsked(found.past, definition.limits.pageSize, top) }
     const mine = withLooks(of)
@@ -88,6 +88,13 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     /** Reports whose price the service named, of those to be bought. */
     priced: said,
   }
+}
+
+/** Looks are regular purchases: the run that plans has made them before it judges the rest. */
+const withLookCredits = ({ guard, sampled }: Found, walk: Awaited<ReturnType<typeof walkPrice>>): Found['guard'] => {
+  const credits = (walk?.look?.likely ?? 0) * [...sampled.values()].reduce((total, units) => total + units, 0)
+  const withMore = <Past extends { readonly usual: number }>(past: Past): Past => ({ ...past, usual: past.usual + credits })
+  return { ...guard, pipeline: withMore(guard.pipeline), account: withMore(guard.account) }
 }
 
 /** Those that ask the same of the same dimensions may serve each other. */
@@ -108,9 +115,13 @@ const walkPrice = async (runtime: PlanRuntime, definition: Definition) => {
   if (source.kind === 'report') return null
   if (source.billing === undefined) return { unit: nothing, look: nothing, words: null }
   const { known, unit } = await pagePrices(runtime.database.kysely, runtime, { definition, source })
-  /** Of a look at one record. */
-  const look = creditsFor(known, { rowsAsked: 1, rows: 1, metrics: 1, values: 1 })
-  return { unit, look, words: priceWords(known) }
+  return { unit, look: lookPrice(known), words: priceWords(known) }
+}
+
+/** Of a unit that is looked at before it is asked for again, where that may spare something. */
+const refreshPrice = (walk: Awaited<ReturnType<typeof walkPrice>>): CreditRange | null => {
+  if (walk === null || walk.unit === null || walk.look === null) return walk?.unit ?? null
+  return isLookCheaper(walk.look, walk.unit) ? add(walk.look, walk.unit) : walk.unit
 }
 
 interface Previewed {
@@ -188,6 +199,10 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
   const allowance = runtime.allowance(definition)
   const now = jobs.filter(({ held }) => !held)
   const credits = sum(now, ({ quota }) => quota)
+  const unpriced = sum(
+    now.filter(({ quota }) => quota === null),
+    'units',
+  )
   const perUnit = prices.perUnit ?? (walk === null ? past.quota : (walk.unit?.likely ?? null))
   const values = definition.dimensions.reduce((total, { values: list }) => total * list.length, 1)
   // Pages of a month that is loaded are asked for again only where it changed.
@@ -207,11 +222,8 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
     changes,
     /** null: it has no guard, or buys no reports. */
     verdict,
-    /** A range that costs more than a night may: at a terminal a person is asked. */
-    isDear:
-      walk === null &&
-      found.guard.mode === 'range' &&
-      isDearRange(found.guard, perUnit === null ? sum(now, 'units') : credits, perUnit ?? 1),
+    /** Of a range: that it costs more than a night may, at a terminal, is a question. */
+    dear: walk === null && found.guard.mode === 'range' ? dearRange(found.guard, { credits, unpriced, perUnit }) : null,
     /** For a person's word, since an earlier night or an earlier command. */
     waiting: {
       units: sum(waiting, ({ units }) => units),
@@ -225,7 +237,7 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
     ifChanged:
       found.behindSamples === 0
         ? null
-        : { units: found.behindSamples, credits: priced(walk?.unit ?? null, found.behindSamples).quota },
+        : { units: found.behindSamples, credits: priced(refreshPrice(walk), found.behindSamples).quota },
     /** What its pages cost, in words; null: it has none, they are free, or unknown. */
     price: walk?.words ?? null,
     /** Credits spent or reserved this month (UTC). */

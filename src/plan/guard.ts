@@ -95,6 +95,20 @@ const nightVerdict = (facts: GuardFacts, rule: GuardRule, usual: number, unusual
   return judgeNight({ ...price, waiting: waiting?.credits ?? 0, report: report ?? perUnit * fullReport })
 }
 
-/** Whether the range a person named costs more than a night may: worth a question where a person is there to answer. Units count where the price is not known. */
-export const isDearRange = (facts: GuardFacts, credits: number, perUnit: number): boolean =>
-  facts.rule !== null && nightVerdict(facts, facts.rule, 0, credits, perUnit).holds !== 'nothing'
+/**
+ * Of a range a person named that costs more than a night may, which is worth a question where a person is there to answer; null: it does not.
+ * @param unpriced units to buy whose price is not known: they are compared with the units of nights
+ */
+export const dearRange = (
+  facts: GuardFacts,
+  { credits, unpriced, perUnit }: { readonly credits: number; readonly unpriced: number; readonly perUnit: number | null },
+): { readonly credits: number | null; readonly allowed: number | null } | null => {
+  const isKnown = unpriced === 0 || perUnit !== null
+  const cost = credits + unpriced * (perUnit ?? 1)
+  if (facts.rule === null || cost === 0) return null
+  const { holds, allowed } = nightVerdict(facts, facts.rule, 0, cost, perUnit ?? 1)
+  if (holds === 'nothing') return null
+  return isKnown
+    ? { credits: cost, allowed: Number.isFinite(allowed) ? Math.max(0, Math.round(allowed)) : null }
+    : { credits: null, allowed: null }
+}

@@ -23,6 +23,14 @@ export const pagePrices = async (
   return { known, unit: walkCredits(known, rows, pageSize) }
 }
 
+/** What a look at one record costs; null: unknown. */
+export const lookPrice = (known: PriceKnown): CreditRange | null =>
+  creditsFor(known, { rowsAsked: 1, rows: 1, metrics: 1, values: 1 })
+
+/** Whether a look may spare anything: where it costs as much as the unit, that is asked for at once. */
+export const isLookCheaper = (look: CreditRange | null, unit: CreditRange | null): boolean =>
+  look?.likely == null || unit?.likely == null || look.likely === 0 || look.likely < unit.likely
+
 /** What a pipeline's units were like; their credits are by a setting until there is a bill. */
 export const pricedUnits = async (
   db: Db,

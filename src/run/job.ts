@@ -2,6 +2,7 @@
 import { asksOf, metricsOf } from '../core/asks.ts'
 import { type Completeness, isSameFingerprint } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
+import { isLookCheaper, lookPrice, pagePrices } from '../plan/price.ts'
 import type { Fingerprint, Payload } from '../core/types.ts'
 import type { Landing } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
@@ -47,11 +48,17 @@ const standsUnchanged = async (work: JobWork, context: SourceContext): Promise<b
   const { claim, source, definition } = work
   if (source.probe === undefined || claim.loaded === null || claim.forced || claim.reason === 'changed definition') return false
   const { fingerprint } = claim.loaded
-  if (fingerprint.lastUpdated === null) return false
+  if (fingerprint.lastUpdated === null || !(await isWorthALook(work))) return false
   const now = await source.probe({ definition, box: claim.box }, context)
   if (now === null || !isSameFingerprint(now, fingerprint)) return false
   await settleUnchanged(work, { ...now, count: now.count ?? fingerprint.count })
   return true
+}
+
+const isWorthALook = async ({ runtime, definition, source }: JobWork): Promise<boolean> => {
+  if (source.billing === undefined) return true
+  const { known, unit } = await pagePrices(runtime.database.kysely, runtime, { definition, source })
+  return isLookCheaper(lookPrice(known), unit)
 }
 
 const settleUnchanged = async (work: JobWork, fingerprint: Fingerprint): Promise<void> => {

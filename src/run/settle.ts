@@ -117,7 +117,7 @@ export const nextStep = (error: EtlError, decision: Settlement, { attempts }: Pi
   if (decision.kind === 'fail') return ` The next run tries again${attempts > 1 ? `, after ${attempts} tries in this one` : ''}.`
   if (decision.kind !== 'park') return ''
   if (decision.final) return ' The next run tries again.'
-  return ` It is tried again in ${Math.max(1, Math.round(decision.notBeforeMs / 1000))} s.`
+  return ` The same run tries again after ${Math.max(1, Math.round(decision.notBeforeMs / 1000))} s.`
 }
 
 /** The landed bytes are no good: the next try must fetch them again instead of reading them. */

@@ -72,7 +72,9 @@ export const failedTestTable = (caption: string, rows: readonly FailedTestLine[]
 
 export const testsPage = async (context: WebContext): Promise<Html> => {
   const [tests, failed] = await Promise.all([testLines(context.kysely), failedTests(context.kysely, shown)])
-  const none = 'No definition has tests. `tests:` in a definition says what its rows must be.'
+  const none = context.definitions.some(({ tests }) => tests.length > 0)
+    ? 'No run has used the tests of the definitions yet.'
+    : 'No definition has tests. `tests:` in a definition says what its rows must be.'
   const body = html`${table('Tests of the definitions', tests, none, {
     ...fields('pipeline', 'test'),
     'Expects that': ({ expects }) => expects,

@@ -14,9 +14,11 @@ const runLines = (db: Db) =>
 
 export type RunLine = Awaited<ReturnType<ReturnType<typeof runLines>['execute']>>[number]
 
-/** A run of which nothing failed, but something waits for a person: its exit code is 1 as well. */
-export const shownState = ({ state, failed, held }: Pick<RunLine, 'state' | 'failed' | 'held'>): string =>
-  state === 'failed' && failed === 0 && held > 0 ? 'held' : state
+/** A run of which nothing failed, but something waits for a person or the service: its exit code is 1 as well. */
+export const shownState = ({ state, ...units }: Pick<RunLine, 'state' | 'failed' | 'held' | 'waiting'>): string => {
+  if (state !== 'failed' || units.failed > 0) return state
+  return units.held > 0 ? 'held' : units.waiting > 0 ? 'waiting' : state
+}
 
 /** The newest first. @param beforeRunId null: from the newest on */
 export const lastRuns = (db: Db, limit: number, beforeRunId: number | null = null): Promise<RunLine[]> =>

@@ -77,7 +77,7 @@ const lastRuns = (db: Db) =>
     .selectFrom('etl.runs as r')
     .innerJoin('etl.run_list as l', 'l.run_id', 'r.run_id')
     .select([wholeAs('r', 'run_id'), 'r.command', 'r.state', 'r.started_at', 'r.finished_at', 'r.summary'])
-    .select(wholes('l', 'held', 'failed'))
+    .select(wholes('l', 'held', 'failed', 'waiting'))
     .orderBy('r.run_id', 'desc')
     .limit(mostRuns)
     .execute()
