@@ -82,13 +82,17 @@ const refuseRealWarehouse = async (runtime: OpenRuntime): Promise<void> => {
   )
 }
 
+/** First day of the newest month that the sandbox has published. */
+const newestMonth = (runtime: OpenRuntime, { window: { publication } }: Definition): string => {
+  const today = dateIn(runtime.clock.now(), publication.timeZone)
+  return addWindows(alignDown(today, 'month'), 'month', Number(today.slice(8)) >= publication.publishedOn ? -1 : -2)
+}
+
 const loadDemo = async (runtime: OpenRuntime, signal: AbortSignal): Promise<RunResult> => {
-  const rangeOf = ({ window: { publication, every } }: Definition): Window => {
-    const today = dateIn(runtime.clock.now(), publication.timeZone)
-    const published = Number(today.slice(8)) >= publication.publishedOn ? -1 : -2
-    const last = addWindows(alignDown(today, 'month'), 'month', published)
+  const rangeOf = (definition: Definition): Window => {
+    const last = newestMonth(runtime, definition)
     const first = addWindows(last, 'month', 1 - months)
-    return inclusiveRange(first.slice(0, 7), last.slice(0, 7), every)
+    return inclusiveRange(first.slice(0, 7), last.slice(0, 7), definition.window.every)
   }
   const { definitions } = runtime
   const scope: Scope = { mode: 'range', rangeOf, order: 'oldest-first' }
@@ -116,14 +120,16 @@ const show = async (output: Output, runtime: OpenRuntime, result: RunResult, kee
   output.line(`For a BI tool, read only${keep ? '' : ' (stopped now; `demo --keep` leaves it running)'}: ${address}`)
   output.line()
   output.line('Next:')
-  for (const line of nextLines(inHome(runtime.settings), keep)) output.line(`  ${line}`)
+  const [first] = runtime.definitions
+  const month = first === undefined ? '' : newestMonth(runtime, first).slice(0, 7)
+  for (const line of nextLines(inHome(runtime.settings), keep, first?.pipeline ?? '', month)) output.line(`  ${line}`)
 }
 
 /** @param home what a command needs to find the demo's warehouse @param keep whether page and database run on already */
-export const nextLines = (home: string, keep: boolean): readonly string[] => [
+export const nextLines = (home: string, keep: boolean, pipeline: string, month: string): readonly string[] => [
   ...(keep ? [] : ['npx millrace demo --keep                 keeps the status page and the database running']),
   `${home}npx millrace status   what is loaded, month by month`,
-  `${home}npx millrace replay keywords --from … --to …   parse again from disk, without a call`,
+  `${home}npx millrace replay ${pipeline} --from ${month} --to ${month}   parse again from disk, without a call`,
   'npx millrace init ../my-warehouse         a folder for your own domains',
 ]
 

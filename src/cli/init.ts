@@ -31,7 +31,9 @@ export const init: Handler = async ({ args, options, folder, output }) => {
   for (const { from, to } of files) {
     await makeFolders(dirname(to))
     const text = await readFile(from, 'utf8')
-    if (from.startsWith(shipped('pipelines'))) await writeFile(to, withLists(from, text))
+    // Definitions name the pages of the docs where they came from; here they come with the package.
+    if (from.startsWith(shipped('pipelines')))
+      await writeFile(to, withLists(from, text.replaceAll(/(?<=^#.* )docs\//gm, 'node_modules/millrace/docs/')))
     else await writeFile(to, text.replaceAll('{{name}}', name).replaceAll('{{version}}', origin))
   }
   const written = files.map(({ to }) => relative(folder, to)).sort()

@@ -174,7 +174,8 @@ const perform = async (
 
 /** The last line of a command that was stopped before it could sum up what it did, or that lasts until then. */
 const sumUpStopped = async ({ usage }: CommandSpec, [action]: readonly string[], output: Output): Promise<void> => {
-  if (!output.json || output.isSummedUp()) return
+  if (output.isSummedUp()) return
+  if (!output.json) return output.note('millrace: stopped.')
   const { stoppedEvent } = await import('./summary.ts')
   const [name = ''] = usage.split(' ')
   output.event(stoppedEvent(usage.includes('|') ? `${name} ${action}` : name))

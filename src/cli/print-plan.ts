@@ -150,6 +150,9 @@ const creditWords = (jobs: readonly PreviewJob[]): string => {
   return jobs.some(({ quota }) => (quota ?? 0) > 0) ? `${credits} and what has no price yet` : 'price not known'
 }
 
+/** Lines of pipelines with purchases that wait. */
+const mostHeld = 4
+
 const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipeline[]): string[] => {
   const lines = pipelines.flatMap(({ pipeline, verdict, waiting }) => {
     const held = jobs.filter((job) => job.held && job.pipeline === pipeline)
@@ -164,14 +167,15 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
     return [{ pipeline, text: clipped(`${text}${text.length + allowed.length < width ? allowed : ''}.`) }]
   })
   if (lines.length === 0) return []
+  const texts = lines.map(({ text }) => text)
   const shown =
-    lines.length > 3
-      ? [...lines.slice(0, 2).map(({ text }) => text), `* and ${lines.length - 2} more pipelines.`]
-      : lines.map(({ text }) => text)
+    lines.length > mostHeld
+      ? [...texts.slice(0, mostHeld - 1), `* and ${lines.length - mostHeld + 1} more pipelines; --json has all.`]
+      : texts
   const names = lines.map(({ pipeline }) => pipeline).join(' ')
   // Before a run has held it there is nothing that `approve` could allow.
   const isHere = pipelines.some(({ waiting }) => waiting.units > 0)
-  const command = `${isHere ? '* Needs approval' : '* The next run holds it. Then'}: millrace approve${names.length > 40 ? '' : ` ${names}`}`
+  const command = `* Needs approval${isHere ? '' : '; once a run holds it'}: millrace approve${names.length > 40 ? '' : ` ${names}`}`
   return [...shown, command]
 }
 
@@ -199,6 +203,7 @@ const monthLines = ({ jobs, pipelines }: Preview): string[] => {
   return byAccount.slice(0, 2).flatMap(([account, group]) => {
     const spent = group[0]?.accountSpent ?? 0
     const mine = jobs.filter((job) => !job.held && group.some(({ pipeline }) => pipeline === job.pipeline))
+    const unknown = mine.some(({ quota }) => quota === null) ? ' and what has no price yet' : ''
     const after = Math.round(spent + sum(mine, 'quota'))
     const budget = group[0]?.accountBudget ?? (group.length === 1 ? (group[0]?.budget ?? null) : null)
     const of = budget === null ? '' : ` of ${formatNumber(budget)}`
@@ -209,10 +214,12 @@ const monthLines = ({ jobs, pipelines }: Preview): string[] => {
     const forecast = formatNumber(Math.round(sum(group, (one) => one.forecast ?? one.spent) + others))
     return [
       clipped(
-        `Month (${account}): ${formatNumber(Math.round(spent))}${of} credits spent, ${formatNumber(after)} after this${left}.`,
+        `Month (${account}): ${formatNumber(Math.round(spent))}${of} credits spent, ${formatNumber(after)}${unknown} after this${left}.`,
       ),
       ...(group.length > 1 ? budgetLines(group, mine) : []),
-      ...(known.length === 0 ? [] : [`Forecast for ${group[0]?.month.last ?? ''}, with this plan: about ${forecast} credits.`]),
+      ...(known.length === 0
+        ? []
+        : [`Forecast for ${group[0]?.month.last ?? ''}, with this plan: about ${forecast} credits${unknown}.`]),
     ]
   })
 }

@@ -107,7 +107,10 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
   const found = frame.kind === 'walk' ? walksOf(needs) : await reportsOf(trx, needs)
   const notYet = await windowsNotYet(trx, frame.pipelineId, definition.window.publication.released?.availableTo ?? null)
   const jobs = found.map((job): FoundJob => ({ ...job, isNotYet: notYet.has(job.window.from) && !job.isBought }))
-  const both = [await waitingApproval(trx, frame.pipelineId, 'night'), await waitingApproval(trx, frame.pipelineId, 'backfill')]
+  // What waits of nights is no matter of a range.
+  const kinds = context.scope.mode === 'range' ? (['backfill'] as const) : (['night', 'backfill'] as const)
+  const both: Awaited<ReturnType<typeof waitingApproval>>[] = []
+  for (const kind of kinds) both.push(await waitingApproval(trx, frame.pipelineId, kind))
   const facts = {
     jobs,
     /** Units that are asked about by sample, one request each. */

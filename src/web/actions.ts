@@ -7,7 +7,7 @@ import { approve as approveAll } from '../ledger/approvals.ts'
 import { releaseByPerson, retryByPerson } from '../ledger/release.ts'
 import { actor, type WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
-import { creditsOfAll, waitingWords } from './reads/read-approvals.ts'
+import { creditsOfAll, successorOf, waitingWords } from './reads/read-approvals.ts'
 import { oneRun } from './reads/read-runs.ts'
 import { repairCredits } from './reads/repair-credits.ts'
 import { unitDetail } from './reads/unit-detail.ts'
@@ -29,6 +29,8 @@ interface Question {
 interface Action {
   /** What is asked before; null: there is no such unit or run. */
   question(web: WebContext, id: number): Promise<Question | null>
+  /** Under which number the same is asked for now; null: under none. */
+  successor?(web: WebContext, id: number): Promise<number | null>
   /** What became of it, and whether anything did. */
   act(web: WebContext, id: number): Promise<readonly [text: string, isDone: boolean]>
 }
@@ -89,6 +91,7 @@ const approve: Action = {
       button: `Buy them ${forCredits(creditsOfAll(waiting, pipeline))}`,
     }
   },
+  successor: ({ kysely }, id) => successorOf(kysely, id),
   act: async ({ kysely }, id) => {
     const pipeline = (await waitingWords(kysely)).find(({ approval_id }) => approval_id === id)?.pipeline
     const units = pipeline === undefined ? 0 : sum(await approveAll(kysely, [pipeline], actor), 'units')
@@ -133,7 +136,7 @@ const replay: Action = {
 }
 
 export const mountActions = (app: Hono, web: WebContext): void => {
-  for (const [place, name, { question, act }] of [
+  for (const [place, name, { question, successor, act }] of [
     ['approvals', 'approve', approve],
     ['units', 'release', release],
     ['units', 'retry', retry],
@@ -143,17 +146,22 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     const show = (title: string, body: Html): Html => page({ title, place: '', warehouse: web.warehouse, live: false, body })
     const path = `/${place}/:id{[0-9]+}/${name}`
     const home = (id: number): string => (place === 'approvals' ? '/plan' : `/${place}/${id}`)
+    const elsewhere = async (context: Context, id: number): Promise<Response> => {
+      const next = (await successor?.(web, id)) ?? null
+      return next === null ? context.notFound() : context.redirect(`/${place}/${next}/${name}`, 303)
+    }
     app.get(path, async (context) => {
       const id = numberIn(context)
       const asked = await question(web, id)
-      if (asked === null) return context.notFound()
+      if (asked === null) return elsewhere(context, id)
       const { title, text, button } = asked
       const body = html`<p>${text}</p><form method="post"><p><button class="danger" type="submit">${button}</button> <a class="button" href="${home(id)}">Leave it</a></p></form>`
       return context.html(show(title, body))
     })
     app.post(path, async (context) => {
       const id = numberIn(context)
-      if ((await question(web, id)) === null) return context.notFound()
+      // What is asked for by now may cost more than the page said: it is asked again.
+      if ((await question(web, id)) === null) return elsewhere(context, id)
       const [text, isDone] = await act(web, id)
       const body = html`<p role="status">${text}</p><p><a href="${home(id)}">Back</a></p>`
       return context.html(show({ approvals: 'Approval', runs: 'Run', units: 'Unit' }[place], body), isDone ? 200 : 409)

@@ -89,7 +89,7 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
   mountActions(app, context)
   app.notFound((request) => request.html(notice(context, 'Not found', 'There is nothing at this address.'), 404))
   app.onError((error, request) => {
-    if (error instanceof HTTPException) return error.getResponse()
+    if (error instanceof HTTPException) return error.status === 403 ? request.text(fromElsewhere, 403) : error.getResponse()
     // Class 22: a value that no column could hold. Nothing is wrong with the ledger.
     if (sqlStateOf(error).startsWith('22'))
       return request.html(notice(context, 'Not found', 'There is nothing at this address.'), 404)
@@ -98,6 +98,9 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
   })
   return { app, close: foresight.close }
 }
+
+const fromElsewhere =
+  'Forbidden: a form counts where it was sent from this page alone. A script uses the command that the page shows beside the button.\n'
 
 /**
  * For probes: no figure, no name, hence open to all. 200 while the ledger answers and may be written and, beside `schedule`, time is kept; 503 otherwise.

@@ -76,9 +76,29 @@ describe('the pages', () => {
     const url = await serve()
     expect(await text(`${url}/approvals/1/approve`)).toContain('Buy them for about 12 credits')
     const act = () => fetch(`${url}/approvals/1/approve`, { method: 'POST', headers: { origin: url, 'content-type': 'application/x-www-form-urlencoded' } }) // biome-ignore format: one look
+    // A script that is not told from another page is told what to use.
+    const foreign = await fetch(`${url}/approvals/1/approve`, { method: 'POST', headers: { 'content-type': 'application/x-www-form-urlencoded' } }) // biome-ignore format: one look
+    expect([foreign.status, await foreign.text()]).toEqual([403, expect.stringContaining('A script uses the command')])
     expect((await act()).status).toBe(200)
     expect((await pool.query('select state, decided_by from etl.approvals')).rows).toEqual([{ state: 'approved', decided_by: 'status page' }]) // biome-ignore format: one look
     expect((await act()).status).toBe(404)
+  })
+
+  test('an approval that a later run asks for under another number is found from the former one, and asks again', async () => {
+    await fillLedger(db, 'loaded')
+    const { pool } = db.database
+    for (const [state, credits] of [
+      ['dissolved', 12],
+      ['waiting', 20],
+    ] as const)
+      await pool.query(`insert into etl.approvals (pipeline_id, kind, state, reasons, window_from, window_to, units, reports, credits, allowed)
+        values (1, 'night', '${state}', '{"new value": 2}', '2026-08-01', '2026-09-01', 2, 1, ${credits}, 6)`)
+    const url = await serve()
+    const asked = await fetch(`${url}/approvals/1/approve`)
+    expect([asked.url, await asked.text()]).toEqual([`${url}/approvals/2/approve`, expect.stringContaining('Buy them for about 20 credits')]) // biome-ignore format: one look
+    const acted = await fetch(`${url}/approvals/1/approve`, { method: 'POST', redirect: 'manual', headers: { origin: url, 'content-type': 'application/x-www-form-urlencoded' } }) // biome-ignore format: one look
+    expect([acted.status, acted.headers.get('location')]).toEqual([303, '/approvals/2/approve'])
+    expect((await pool.query(`select 1 from etl.approvals where state = 'approved'`)).rowCount).toBe(0)
   })
 
   test('the overview says up to which month a pipeline is complete, what was restated and what the nights brought', async () => {

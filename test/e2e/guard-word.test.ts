@@ -96,7 +96,7 @@ test.skipIf(!hasTerminals)(
   async () => {
     expect((await millrace('migrate')).code).toBe(0)
     const no = await atTerminal('n', 'run', traffic)
-    expect(no.screen).toMatch(/Needs approval: millrace approve/)
+    expect(no.screen).toMatch(/Needs approval; once a run holds it: millrace approve/)
     expect(no.screen).toMatch(/Buy what needs approval, too\? \[y\/N\]/)
     expect(no.code).toBe(1)
     const usual = spent()
@@ -134,6 +134,35 @@ test.skipIf(!hasTerminals)('at a terminal a dear range is asked about, and no bu
   expect((await millrace('backfill', traffic, '--from', '2025-11', '--to', '2026-09', '--yes')).code).toBe(0)
   expect(spent()).toBeGreaterThan(0)
 })
+
+test.skipIf(!hasTerminals)(
+  'at a terminal a dear range says why it is asked about; what nights wait for, and what is bought, is no question',
+  async () => {
+    expect((await millrace('migrate')).code).toBe(0)
+    // Older months wait for approval since a night.
+    expect((await millrace('run', traffic)).code).toBe(1)
+    const range = ['backfill', traffic, '--from', '2025-11', '--to', '2026-05']
+    const no = await atTerminal('n', ...range)
+    expect(no.screen).toMatch(/traffic_and_engagement: about \d+ credits, more than the nightly limit of \d+\./)
+    expect(no.screen).not.toMatch(/Needs approval/)
+    sandbox.configure({ faults: [{ kind: 'report-retry' }] })
+    const bought = sandbox.books().submissions.length
+    const running = startCommand([...range, '--yes'], environment(), folder)
+    await expect.poll(() => sandbox.books().submissions.length, { timeout: 60_000 }).toBeGreaterThan(bought)
+    await expect
+      .poll(async () => (await db.database.pool.query(`select 1 from etl.jobs where report_state = 'submitted'`)).rowCount, {
+        timeout: 60_000,
+      })
+      .toBeGreaterThan(0)
+    running.child.kill('SIGINT')
+    expect((await running.result).code).toBe(130)
+    sandbox.configure({ faults: [] })
+    const submitted = sandbox.books().submissions.length
+    const resumed = await atTerminal('n', ...range)
+    expect([resumed.code, resumed.screen]).toEqual([0, expect.not.stringMatching(/y\/N/)])
+    expect(sandbox.books().submissions.length).toBe(submitted)
+  },
+)
 
 test('a worker that is alone buys what a person approved', async () => {
   expect((await millrace('migrate')).code).toBe(0)

@@ -130,8 +130,8 @@ test('init --countries fills the lists of every pipeline that runs for countries
 })
 
 test('a demo that is kept does not say that it can be kept', () => {
-  expect(nextLines('', false).join('\n')).toMatch('demo --keep')
-  expect(nextLines('', true).join('\n')).not.toMatch('demo --keep')
+  expect(nextLines('', false, 'keywords', '2026-10').join('\n')).toMatch('demo --keep')
+  expect(nextLines('', true, 'keywords', '2026-10').join('\n')).not.toMatch('demo --keep')
 })
 
 test('the demo has a home of its own, unless another one is named', () => {

@@ -29,6 +29,16 @@ export const waitingWords = async (db: Db, pipelines: readonly string[] = []): P
   return rows
 }
 
+/** Every run judges anew what waits, under a new number: what waits now in place of the one of that number; null: nothing does, or that one was decided. */
+export const successorOf = async (db: Db, approvalId: number): Promise<number | null> => {
+  const { rows } = await sql<Numbers<'approval_id'>>`
+    select n.approval_id::float8 as approval_id from etl.approvals a join etl.approvals n on n.pipeline_id = a.pipeline_id and n.kind = a.kind
+    where a.approval_id = ${String(approvalId)}::bigint and a.state = 'dissolved' and n.state = 'waiting' and n.units > 0`.execute(
+    db,
+  )
+  return rows[0]?.approval_id ?? null
+}
+
 /** Of everything that waits of the pipeline: a word allows all of it. null: the price of some is not known. */
 export const creditsOfAll = (waiting: readonly WaitingWord[], pipeline: string): number | null => {
   const own = waiting.filter((one) => one.pipeline === pipeline)
