@@ -32,7 +32,7 @@ export const goals = [
   goal('rate', 'keywords: share of the allowed 10 requests per second that is used, without any 429', 'share', 0.97, 0.95),
   goal('tiny', 'very small units: time per unit, without its requests', 'milliseconds', 6, 9),
   goal('memory', 'peak memory of the process while it loads the report', 'megabytes', 130, 170),
-  goal('memory-growth', 'peak memory with ten times the rows, relative to the usual rows', 'growth', 1.1, 1.1),
+  goal('memory-growth', 'peak memory with ten times the rows, relative to that with the usual number', 'growth', 1.1, 1.1),
   goal('status', 'start of `millrace status`', 'seconds', 0.35, 0.5),
   goal('full-warehouse', 'rows a second into a full warehouse, compared with an empty one', 'share', 0.8, 0.6),
   goal('cost-rows', 'cost as rows grow (exponent)', 'exponent', 1.05, 1.05),

@@ -337,6 +337,22 @@ describe('what a person decides', () => {
     expect((await millrace('replay')).code).toBe(2)
   })
 
+  test('a restated month of pages costs the announced looks and one page a unit, where a look costs as much as the page', async () => {
+    await millrace('migrate')
+    const rows = async (statement: string) => (await db.database.pool.query(statement)).rows
+    expect((await millrace('backfill', 'keywords', '--from', '2026-09', '--to', '2026-10', '--json')).code).toBe(0)
+    sandbox.restate('2026-09')
+    const planned = await millrace('plan', 'keywords')
+    const [, looks = '', units = '', credits = ''] =
+      /look-back .* (\d+) +- +\d+ +\d+\n[^]*finds changes, up to (\d+) units more, about (\d+) credits/.exec(planned.stdout) ?? []
+    const [{ n: restated } = { n: 0 }] = await rows(`select count(*)::int as n from etl.units where window_from = '2026-09-01'`)
+    expect([Number(units), Number(credits)], planned.stdout).toEqual([2 * restated, 2 * restated])
+    const before = sandbox.books().quotaUsed
+    const ran = summaryOf(await millrace('run', 'keywords', '--only', 'country=us,gb', '--json'))
+    expect(ran.units.loaded).toBeGreaterThanOrEqual(restated)
+    expect(sandbox.books().quotaUsed - before).toBe(Number(looks) + restated)
+  })
+
   test('a month replayed from the page of a worker is a run like that of the command: all rows read, nothing asked or written', async () => {
     await millrace('migrate')
     const only = ['--only', 'domain=example.com;country=us']

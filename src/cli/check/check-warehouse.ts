@@ -73,7 +73,7 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
   const found = await compareAfter(database, folders, checking.definitions)
   if (typeof found === 'string') notes.notAsked('table', `tables of the definitions: ${found}.`)
   else tell(checking, found, 'its migration makes the columns, types and key of the definition (tried and taken back).')
-  notes.notAsked('mart', 'queries of the marts: they need the migrated warehouse.')
+  notes.notAsked('mart', 'queries of the marts: they need `millrace migrate` first.')
 }
 
 const tell = ({ definitions, notes }: Checking, differences: readonly Difference[], words: string): void => {
