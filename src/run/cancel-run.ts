@@ -37,21 +37,22 @@ const cancelInTime = async (
   runId: number,
   late: AbortSignal,
 ): Promise<Cancelled> => {
-  // What a killed process held is nobody's.
-  await reapDead(kysely, process).catch((error: unknown) => {
-    throw late.aborted ? notCancelled(runId, error) : error
-  })
-  const before = await runState(kysely, runId)
-  if (before === null) throw new EtlError('USAGE', `There is no run ${runId}; \`millrace status\` lists the runs.`)
-  if (before !== 'running') {
-    // Else other commands go on with what was left when it was stopped or killed.
-    const parked = before === 'interrupted' ? await leaveRun(kysely, runId) : 0
-    return { parked, withdrawn: await withdrawRun(kysely, runId, 'cancel'), state: before }
-  }
-  await requestCancel(kysely, runId).catch((error: unknown) => {
-    throw late.aborted ? notCancelled(runId, error) : error
-  })
+  const state = await runState(kysely, runId)
+  if (state === null) throw new EtlError('USAGE', `There is no run ${runId}; \`millrace status\` lists the runs.`)
+  // First of all: it needs the run's row alone, whatever else is locked.
+  if (state === 'running')
+    await requestCancel(kysely, runId).catch((error: unknown) => {
+      throw late.aborted ? notCancelled(runId, error) : error
+    })
   try {
+    // What a killed process held is nobody's.
+    await reapDead(kysely, process)
+    const before = await runState(kysely, runId)
+    if (before !== null && before !== 'running') {
+      // Else other commands go on with what was left when it was stopped or killed.
+      const parked = before === 'interrupted' ? await leaveRun(kysely, runId) : 0
+      return { parked, withdrawn: await withdrawRun(kysely, runId, 'cancel'), state: before }
+    }
     await leaveRun(kysely, runId)
     while (!late.aborted && (await jobsInFlight(kysely, runId)) > 0) await clock.sleep(checkEveryMs)
     // Rows that were being settled at the first time, and plans that were held then.
@@ -61,6 +62,7 @@ const cancelInTime = async (
     return { parked: await unitsOf(kysely, runId, 'let go'), withdrawn, state: 'cancelled' }
   } catch (error) {
     if (!late.aborted || sqlStateOf(error) !== '57014') throw error
+    if (state !== 'running') throw notCancelled(runId, error)
     return { parked: 0, withdrawn: 0, state: 'cancelled' }
   }
 }

@@ -213,7 +213,7 @@ test.runIf(mayMount())('a disk that is full: named; with room again nothing is b
 })
 
 test('landings that are lost: rows stay; a restored backup replays; without one, --force asks again', async () => {
-  row('landings are lost')
+  row('[landings](storage.md) are lost')
   await open()
   expect((await millrace(backfill())).code).toBe(0)
   const landing = join(world.folder, 'home', 'landing')
