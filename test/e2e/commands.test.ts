@@ -344,7 +344,8 @@ describe('what a person decides', () => {
     sandbox.restate('2026-09')
     const planned = await millrace('plan', 'keywords')
     const [, looks = '', units = '', credits = ''] =
-      /look-back .* (\d+) +- +\d+ +\d+\n[\s\S]*finds changes, up to (\d+) units more, about (\d+) credits/.exec(planned.stdout) ?? []
+      /look-back .* (\d+) +- +\d+ +\d+\n[\s\S]*finds changes, up to (\d+) units more, about (\d+) credits/.exec(planned.stdout) ??
+      []
     const [{ n: restated } = { n: 0 }] = await rows(`select count(*)::int as n from etl.units where window_from = '2026-09-01'`)
     expect([Number(units), Number(credits)], planned.stdout).toEqual([2 * restated, 2 * restated])
     const before = sandbox.books().quotaUsed
