@@ -30,9 +30,10 @@ export const schedule: Handler = async (invocation) =>
         'DEFINITION',
         'No pipeline has a schedule; add `schedule: { cron: "30 2 * * *", time_zone: Europe/Berlin }`.',
       )
+    const sinceMs = runtime.clock.now()
     for (const { definition, schedule: rule } of scheduled) {
       const { cron, timeZone } = rule
-      const ticks = nextTicks(rule, shownTicks, runtime.clock.now())
+      const ticks = nextTicks(rule, shownTicks, sinceMs)
       const next = ticks.map((ms) => new Date(ms).toISOString())
       invocation.output.event({ event: 'ticks', pipeline: definition.pipeline, time_zone: timeZone, next })
       const shown = ticks.map((ms) => timeIn(ms, timeZone)).join(', ')
@@ -43,7 +44,7 @@ export const schedule: Handler = async (invocation) =>
     const hooks = hookReceiver(runtime, () => scheduler?.releases ?? null)
     const options = { showsDatabase: true, hooks, overdue: async () => scheduler?.overdue() ?? [] }
     return withStatusPage(invocation, runtime, options, async () => {
-      scheduler = await startScheduler(runtime, invocation.signal)
+      scheduler = await startScheduler(runtime, invocation.signal, sinceMs)
       await untilInterrupted(invocation)
       await scheduler.stop()
     })

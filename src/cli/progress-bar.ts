@@ -3,6 +3,7 @@ import cliProgress from 'cli-progress'
 import { counted, formatNumber } from '../core/counted.ts'
 import { unansweredCodes } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
+import { timeIn } from '../core/window.ts'
 import { showWaits } from '../core/waiting.ts'
 import { type Counters, createProgress, type Progress, type RunEvent } from '../run/progress.ts'
 import { barIsDrawn, clearBar, columnsOf, formatSeconds, type Output, paint, stateTone, textWidth, wrapText } from './output.ts'
@@ -35,11 +36,10 @@ export const showProgress = (output: Output, hasBar: boolean): ProgressView => {
   }
   const aside = async <T>(ask: () => Promise<T>): Promise<T> => {
     view.hide()
-    try {
-      return await ask()
-    } finally {
-      view.show()
-    }
+    // Where it ends the command there is nothing to show any more.
+    const answer = await ask()
+    view.show()
+    return answer
   }
   return { ...progress, aside, stop }
 }
@@ -87,12 +87,12 @@ const createNotes = () => {
   }
 }
 
-const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent, { event: 'tick' }>): string => {
+const endedLine = ({ pipeline, due_at, time_zone, run_id, state, units }: Extract<RunEvent, { event: 'tick' }>): string => {
   const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const).filter((name) => units[name] > 0)
   const nothing = state === 'done' ? 'nothing is due' : 'nothing was asked for'
   const words = units.planned === 0 ? nothing : parts.map((name) => `${units[name]} ${name}`).join(', ')
   const how = state === 'failed' && units.failed === 0 ? 'ended' : state
-  return `${pipeline}: tick of ${due_at}, run ${run_id} ${how}: ${words}`
+  return `${pipeline}: tick of ${timeIn(Date.parse(due_at), time_zone)}, run ${run_id} ${how}: ${words}`
 }
 
 const barsize = 20

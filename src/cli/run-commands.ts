@@ -141,8 +141,8 @@ const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'ru
 /** Why it is asked. */
 const dearWords = ({ credits, allowed }: NonNullable<PreviewPipeline['dear']>): string =>
   credits === null
-    ? 'its price is not known, and it is more than nights buy.'
-    : `${aboutCredits(credits)}, more than the nightly limit${allowed === null ? '' : ` of ${formatNumber(allowed)}`}.`
+    ? 'its price is not known, and it is more than nights bought so far: a backfill asks first.'
+    : `${aboutCredits(credits)}; above ${formatNumber(allowed ?? 0)}, by what nights bought so far, a backfill asks first.`
 
 /** Ctrl-D is no. */
 const isYes = async (question: string, signal: AbortSignal): Promise<boolean> => {

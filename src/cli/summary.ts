@@ -76,7 +76,11 @@ export const printSummary = (
     output.line(
       `Not published yet by the service: ${showWindows(notPublished.windows)} (${counted(notPublished.units, 'unit')}). Nothing was asked for these; run it again once they are there${notPublished.expectedOn === null ? '' : `: the first is expected on ${notPublished.expectedOn}`}.`,
     )
-  const next = state === 'interrupted' ? resumeWords : nextWords(summary, notPublished.units)
+  const isOpen = summary.reports_submitted > 0 && summary.units.loaded < units.planned
+  const next =
+    state === 'interrupted'
+      ? `${isOpen ? 'Without reports that are not finished. ' : ''}${resumeWords}`
+      : nextWords(summary, notPublished.units)
   if (next !== null) output.line(next)
 }
 

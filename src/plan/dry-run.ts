@@ -74,7 +74,7 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     said += prices.said.size
     const walk = await walkPrice(runtime, definition)
     const price = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? null
-    const verdict = verdictOn(withLookCredits(found, walk), unitsOf(found.jobs), price)
+    const verdict = verdictOn(found.guard, unitsOf(found.jobs), price)
     const { top } = sourceOf(runtime, definition).limitsOf?.(definition.params) ?? {}
     const of = { definition, found, prices, verdict, walk, asked: rowsAsked(found.past, definition.limits.pageSize, top) }
     const mine = withLooks(of)
@@ -88,13 +88,6 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     /** Reports whose price the service named, of those to be bought. */
     priced: said,
   }
-}
-
-/** Looks are regular purchases: the run that plans has made them before it judges the rest. */
-const withLookCredits = ({ guard, sampled }: Found, walk: Awaited<ReturnType<typeof walkPrice>>): Found['guard'] => {
-  const credits = (walk?.look?.likely ?? 0) * [...sampled.values()].reduce((total, units) => total + units, 0)
-  const withMore = <Past extends { readonly usual: number }>(past: Past): Past => ({ ...past, usual: past.usual + credits })
-  return { ...guard, pipeline: withMore(guard.pipeline), account: withMore(guard.account) }
 }
 
 /** Those that ask the same of the same dimensions may serve each other. */

@@ -33,6 +33,7 @@ export type RunEvent =
       readonly event: 'tick'
       readonly pipeline: string
       readonly due_at: string
+      readonly time_zone: string
       readonly run_id: number
       readonly state: string
       readonly units: RunSummary['units']

@@ -17,9 +17,13 @@ const helpAgainMs = 5_000
 /** A schedule that runs. */
 export type Scheduler = Awaited<ReturnType<typeof startScheduler>>
 
-/** Catches up missed ticks as each pipeline's `catch_up` says, then keeps time until stopped. Beside that it helps every run there is. */
-export const startScheduler = async (runtime: Runtime, signal: AbortSignal) => {
-  const { ticker, stop: stopHelping } = await startHelper(runtime, signal, (made) => made.catchUp())
+/**
+ * Catches up missed ticks as each pipeline's `catch_up` says, then keeps time until stopped. Beside that it helps every run there is.
+ * @param sinceMs from when on ticks are its own: those it was announced with
+ */
+export const startScheduler = async (runtime: Runtime, signal: AbortSignal, sinceMs: number) => {
+  const { ticker, stop: stopHelping } = await startHelper(runtime, signal, { first: (made) => made.catchUp(), sinceMs })
+  ticker.sweep()
   // node-cron leaves out a time that daylight saving skips, and all that a sleeping machine missed; what it took already is not taken twice.
   const sweep = setInterval(ticker.sweep, minuteMs)
   const watch = createReleaseWatch(runtime, signal, ticker.released)
@@ -45,15 +49,16 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal) => {
 
 /**
  * Works for every run, and on what was asked for without a waiting run; each minute people are told what is wrong, also between the nights, and what a person
- * allowed is bought. A database that stays away ends neither it nor the process. @param first what is done before the first minute
+ * allowed is bought. A database that stays away ends neither it nor the process. @param how `first`: what is done before the first minute
  */
 export const startHelper = async (
   runtime: Runtime,
   signal: AbortSignal,
-  first: (ticker: ReturnType<typeof createTicker>) => Promise<void> = async () => undefined,
+  how: { readonly first?: (ticker: ReturnType<typeof createTicker>) => Promise<void>; readonly sinceMs?: number } = {},
 ) => {
+  const { first = async () => undefined, sinceMs } = how
   // One loop does the work of all ticks, so that however many fall together, no more is worked on at once.
-  const ticker = createTicker(runtime, signal, { concurrency: 0 })
+  const ticker = createTicker(runtime, signal, { concurrency: 0, ...(sinceMs === undefined ? {} : { sinceMs }) })
   const ending = new AbortController()
   const stopped = AbortSignal.any([signal, ending.signal])
   const options = { runId: null, concurrency: concurrencyOf(runtime.definitions), signal: stopped, done: async () => false }

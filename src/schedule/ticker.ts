@@ -23,15 +23,20 @@ const timerSlackMs = 5_000
 /**
  * The schedule without timers, which keeps time from now on: its holder says when time has passed.
  * @param signal aborted: no more ticks are taken, runs in progress put their jobs back
+ * @param sinceMs ticks from then on are its own. Default: now
  * @param concurrency jobs worked on at once for each run; 0: somebody else in this process does. Default: what the definition allows.
  */
-export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrency }: { readonly concurrency?: number } = {}) => {
+export const createTicker = (
+  runtime: Runtime,
+  signal: AbortSignal,
+  { concurrency, sinceMs }: { readonly concurrency?: number; readonly sinceMs?: number } = {},
+) => {
   const scheduled = scheduledOf(runtime.definitions)
   // Settings that are wrong end the command before the first night, not in it.
   const ping = createPing(runtime.settings, runtime.log)
   checkAlarming(runtime)
   const keeper = keeperOf(runtime, signal, ping, concurrency)
-  const begunMs = runtime.clock.now()
+  const begunMs = sinceMs ?? runtime.clock.now()
   let lookedMs = begunMs
 
   return {
@@ -204,7 +209,9 @@ const loadOne = async ({ runtime, signal, concurrency }: Keeper, known: Definiti
   })
   const { runId, state, summary } = result
   await paceRun(runtime, [definition], runId, null)
-  if (dueAt !== null)
-    runtime.progress.emit({ event: 'tick', pipeline, due_at: dueAt, run_id: runId, state, units: summary.units })
+  if (dueAt !== null) {
+    const zone = definition.schedule?.timeZone ?? 'UTC'
+    runtime.progress.emit({ event: 'tick', pipeline, due_at: dueAt, time_zone: zone, run_id: runId, state, units: summary.units })
+  }
   return result
 }

@@ -67,7 +67,7 @@ describe('the pages', () => {
     const overview = await text(await serve())
     expect(overview).toContain('<p class="verdict warn">2 waiting for approval. Last run:')
     expect(overview).toContain('npx millrace approve keywords')
-    expect(overview).toContain('No unit has failed or is held.')
+    expect(overview).toContain('No other unit needs action.')
     // The rest of the month is as it was: N of M, no warning and nothing late.
     expect(overview).toContain('2026-08: loaded, restated since, 2 of 2 units')
     expect(overview).not.toMatch(/<li class="(held|failed)( year)?"/)

@@ -187,6 +187,22 @@ test('a timer that is early, since it runs by a machine’s clock that is ahead,
   expect(await taken()).toHaveLength(1)
 })
 
+test('a tick that was announced and comes while the scheduler still starts is taken', async () => {
+  const { signal } = new AbortController()
+  const sinceMs = Date.parse('2026-06-02T10:29:59Z')
+  nowMs = Date.parse('2026-06-02T10:30:01Z')
+  const taken = async (): Promise<number> => (await db.database.pool.query('select 1 from etl.ticks')).rows.length
+  for (const [options, ticks] of [
+    [{}, 0],
+    [{ sinceMs }, 1],
+  ] as const) {
+    const ticker = createTicker(runtime, signal, options)
+    ticker.sweep()
+    await ticker.settled()
+    expect(await taken()).toBe(ticks)
+  }
+})
+
 describe('lists that change while a schedule runs', () => {
   const file = (name: string): string => join(folder, 'pipelines', name)
   const nextTick = async (ticker: ReturnType<typeof createTicker>): Promise<string[]> => {

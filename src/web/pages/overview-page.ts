@@ -88,7 +88,7 @@ ${verdict(
 )}
 ${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
 ${approvalTables(waiting, approved)}
-${table('What to do', [...held, ...failed], 'No unit has failed or is held.', {
+${table('What to do', [...held, ...failed], waiting.length === 0 ? 'No unit needs action.' : 'No other unit needs action.', {
   State: ({ state }) => badge(state),
   Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
   Why: ({ error_message, error_code }) => error_message ?? error_code ?? '',
