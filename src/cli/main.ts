@@ -154,11 +154,11 @@ const perform = async (
     setFlagsFromString('--heap-growing-percent=40')
     const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal, commands }
     const code = await stopsWith(signal, () => handle(invocation))
-    if (signal.aborted) await sumUpStopped(spec, args, output)
+    if (signal.aborted) await sumUpStopped(spec, args, output, isSignalled())
     return isSignalled() ? 130 : code
   } catch (thrown) {
     if (signal.aborted) {
-      await sumUpStopped(spec, args, output)
+      await sumUpStopped(spec, args, output, isSignalled())
       return 130
     }
     const error = isDatabaseError(thrown) ? databaseError(thrown, 'ended the command') : diskError(thrown)
@@ -172,10 +172,15 @@ const perform = async (
   }
 }
 
-/** The last line of a command that was stopped before it could sum up what it did, or that lasts until then. */
-const sumUpStopped = async ({ usage }: CommandSpec, [action]: readonly string[], output: Output): Promise<void> => {
+/** The last line of a command that was stopped before it could sum up what it did, or that lasts until then. @param isAsked a person did; else the output has no reader */
+const sumUpStopped = async (
+  { usage }: CommandSpec,
+  [action]: readonly string[],
+  output: Output,
+  isAsked: boolean,
+): Promise<void> => {
   if (output.isSummedUp()) return
-  if (!output.json) return output.note('millrace: stopped.')
+  if (!output.json) return isAsked ? output.note('millrace: stopped.') : undefined
   const { stoppedEvent } = await import('./summary.ts')
   const [name = ''] = usage.split(' ')
   output.event(stoppedEvent(usage.includes('|') ? `${name} ${action}` : name))

@@ -141,8 +141,8 @@ const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'ru
 /** Why it is asked. */
 const dearWords = ({ credits, allowed }: NonNullable<PreviewPipeline['dear']>): string =>
   credits === null
-    ? 'its price is not known, and it is more than nights bought so far: a backfill asks first.'
-    : `${aboutCredits(credits)}; above ${formatNumber(allowed ?? 0)}, by what nights bought so far, a backfill asks first.`
+    ? 'its price is not known. A backfill asks first where it buys more units than nights did so far.'
+    : `${aboutCredits(credits)}. A backfill above ${counted(allowed ?? 0, 'credit')} asks first (the limit comes from what nights bought so far).`
 
 /** Ctrl-D is no. */
 const isYes = async (question: string, signal: AbortSignal): Promise<boolean> => {

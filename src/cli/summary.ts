@@ -77,10 +77,7 @@ export const printSummary = (
       `Not published yet by the service: ${showWindows(notPublished.windows)} (${counted(notPublished.units, 'unit')}). Nothing was asked for these; run it again once they are there${notPublished.expectedOn === null ? '' : `: the first is expected on ${notPublished.expectedOn}`}.`,
     )
   const isOpen = summary.reports_submitted > 0 && summary.units.loaded < units.planned
-  const next =
-    state === 'interrupted'
-      ? `${isOpen ? 'Without reports that are not finished. ' : ''}${resumeWords}`
-      : nextWords(summary, notPublished.units)
+  const next = state === 'interrupted' ? resumeWords(isOpen) : nextWords(summary, notPublished.units)
   if (next !== null) output.line(next)
 }
 
@@ -111,7 +108,8 @@ const unitWords = (units: RunSummary['units'], command: string): string => {
   return `${counted(units.planned, 'unit')} planned, ${parts.join(', ') || 'none finished'}`
 }
 
-const resumeWords = 'Counted until it stopped. Next: run the same command again to resume.'
+const resumeWords = (hasOpenReports: boolean): string =>
+  `Counted until it stopped${hasOpenReports ? ', without reports that are not finished' : ''}. Next: run the same command again to resume.`
 
 const nextWords = ({ units, rows }: RunSummary, notPublished: number): string | null => {
   if (units.failed + units.held > 0) return 'Next: `millrace status` says what failed or is held, and what to do.'

@@ -140,7 +140,7 @@ const bury = async (db: Db, processId: number): Promise<void> => {
     where r.process_id = dead.process_id and r.state = 'running'`
 }
 
-/** What it had set aside for pages on their way counts as paid at once: the jobs may be taken back, and nobody saw the answers. An unknown price stays with its job. */
+/** What it had set aside for pages on their way counts as paid at once: the jobs may be taken back, and nobody saw the answers. */
 const freeJobs = async (trx: Db, processId: number): Promise<void> => {
   const rows = await query<Row<'etl.jobs', 'job_id' | 'pipeline_id' | 'account'> & Maybe<Numbers<'reserved'>>>(trx)`
     with freed as (

@@ -79,9 +79,9 @@ const unreadable = (error: unknown): null => {
 async function* mergedParts(landings: readonly AsyncIterator<Payload>[]): AsyncGenerator<Payload> {
   const heads = await Promise.all(landings.map((parts) => parts.next()))
   for (;;) {
-    const here = heads.flatMap(({ done, value }, at) => (done === true ? [] : [{ at, part: value as Payload }]))
-    const next = Math.min(...here.map(({ part: { part } }) => part))
+    const here = heads.flatMap((head, at) => (head.done === true ? [] : [{ at, part: head.value }]))
     if (here.length === 0) return
+    const next = Math.min(...here.map(({ part: { part } }) => part))
     let isGiven = false
     for (const { at, part } of here.filter(({ part: { part } }) => part === next)) {
       if (isGiven) for await (const _ of part.body);

@@ -100,7 +100,7 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
 }
 
 const fromElsewhere =
-  'Forbidden: a form counts where it was sent from this page alone. A script uses the command that the page shows beside the button.\n'
+  'Forbidden: a form must be sent from this page itself. A script uses the command that the page shows beside the button.\n'
 
 /**
  * For probes: no figure, no name, hence open to all. 200 while the ledger answers and may be written and, beside `schedule`, time is kept; 503 otherwise.

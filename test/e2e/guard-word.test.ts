@@ -143,7 +143,7 @@ test.skipIf(!hasTerminals)(
     expect((await millrace('run', traffic)).code).toBe(1)
     const range = ['backfill', traffic, '--from', '2025-11', '--to', '2026-05']
     const no = await atTerminal('n', ...range)
-    expect(no.screen).toMatch(/traffic_and_engagement: about \d+ credits; above \d+, by\s+what\s+nights\s+bought\s+so\s+far,/)
+    expect(no.screen).toMatch(/traffic_and_engagement: about \d+ credits\. A\s+backfill\s+above\s+\d+\s+credits\s+asks\s+first/)
     expect(no.screen).not.toMatch(/Needs approval/)
     sandbox.configure({ faults: [{ kind: 'report-retry' }] })
     const bought = sandbox.books().submissions.length
