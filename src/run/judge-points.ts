@@ -20,7 +20,7 @@ import { datasetOf, knownReadings, narrowReadings } from '../ledger/data-points.
 import { sumOf } from '../load/difference.ts'
 import { noneRepeated, type Repeated } from '../load/duplicates.ts'
 import { stagedKey } from '../load/table-columns.ts'
-import type { Loading, Read } from './job-work.ts'
+import type { Loading, LoadResult, Read } from './job-work.ts'
 
 /** By what an answer's count of data points is compared. */
 export interface PointsRule {
@@ -53,9 +53,35 @@ export const readPointsRule = async ({ work, answer: { answerId, completeness } 
 /** Whether values have to be counted to compare. */
 export const countsValues = ({ open }: PointsRule): boolean => open.some((reading) => reading.startsWith('non_empty'))
 
-/** There is one meaning left, and by it the report is whole if no key comes twice. */
-export const agreesPlainly = ({ announced, open, metrics }: PointsRule, read: Read): boolean =>
-  open.length === 1 && agreeing(announced, arrivedOf(metrics, read, open), open).length === 1
+/** Those of the open meanings by which the report is whole if no key comes twice; null: only who has looked for repeated keys can tell. */
+const plainReadings = (loading: Loading, { announced, open, metrics, rule }: PointsRule, read: Read) => {
+  const arrived = arrivedOf(metrics, read, open)
+  const agree = agreeing(announced, arrived, open)
+  const isClear = agree.length > 0 && (rule !== 'learn' || !isDoubtful({ loading, read, announced }, arrived, open, agree))
+  return isClear ? agree : null
+}
+
+/** Whether the report is whole if no key comes twice. */
+export const agreesPlainly = (loading: Loading, points: PointsRule, read: Read): boolean =>
+  plainReadings(loading, points, read) !== null
+
+/**
+ * Puts on record what the report shows, once it is loaded and no key of it came twice. False: another report, judged meanwhile, has ruled all of it out,
+ * or keys may have come twice in units that were left out.
+ */
+export const learnPlainly = async (
+  loading: Loading,
+  points: PointsRule,
+  read: Read,
+  { unitsHeld, unitsSkipped }: LoadResult,
+): Promise<boolean> => {
+  if (points.rule !== 'learn' || points.open.length === 1) return true
+  if (unitsHeld + unitsSkipped > 0) return false
+  const { work, answer } = loading
+  const plain = plainReadings(loading, points, read) ?? []
+  const shown = dataPointReadings.filter((reading) => plain.includes(reading))
+  return narrowReadings(work.runtime.database.kysely, datasetOf(work.definition, work.source), shown, answer.answerId)
+}
 
 interface Judging extends PointsRule {
   readonly loading: Loading
@@ -144,10 +170,10 @@ const arrivedOf = (metrics: number, { parsed, mark, repeated }: Read, open: read
 
 /** Only what was asked for can tell half a report from a whole one that is counted otherwise. */
 const isDoubtful = (
-  { loading, read, announced }: Judging,
+  { loading, read, announced }: { readonly loading: Loading; readonly read: Read; readonly announced: number },
   arrived: Arrived,
-  open: readonly DataPointReading[],
-  agree: readonly DataPointReading[],
+  open: readonly AnyReading[],
+  agree: readonly AnyReading[],
 ): boolean => {
   if (!open.includes('rows') || agree.includes('rows') || announced <= arrived.rows.most) return false
   return mayLackRows(announced, arrived, coverageOf(loading, read))

@@ -82,7 +82,7 @@ export const judgeWhole = async (loading: Loading, points: PointsRule | null, re
     const { expectedRows } = completeness
     if (expectedRows !== null && parsed.read > expectedRows) return 'careful'
     judgeCount(work, parsed.read, completeness)
-    return points === null || agreesPlainly(points, read) ? 'good' : 'careful'
+    return points === null || agreesPlainly(loading, points, read) ? 'good' : 'careful'
   }
   judgeCount(work, parsed.read - sumOf(repeated.duplicates), completeness)
   const { conflicts } = repeated

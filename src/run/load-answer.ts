@@ -21,7 +21,7 @@ import {
 import { copiedColumns, tableName } from '../load/table-columns.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
 import { entryOf, isVerdict, judgeWhole, refuse } from './judge.ts'
-import { countsValues, type PointsRule, readPointsRule } from './judge-points.ts'
+import { countsValues, learnPlainly, type PointsRule, readPointsRule } from './judge-points.ts'
 import type { JobWork, LandedAnswer, Loading, LoadResult, Way } from './job-work.ts'
 import { type Arrived, settleLoad } from './load-units.ts'
 import { planRows, rowsOf } from './rows-of-job.ts'
@@ -171,6 +171,7 @@ const load = async (session: Session, turn: Turn, months: MadeMonths['months'] |
     settleLoad(session, arrived),
   )
   if (typeof settled === 'string') return { over: settled }
+  if (points !== null && repeated === null && !(await learnPlainly(loading, points, read, settled))) return { over: 'careful' }
   if (beside !== null) await closeBeside(session, beside)
   return { loaded: settled }
 }

@@ -2,6 +2,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { isEtlError } from '../../src/core/errors.ts'
+import { silentLog } from '../../src/core/log.ts'
 import { dataPointReadings } from '../../src/web/reads/read-quota.ts'
 import { settleJob } from '../../src/run/settle.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
@@ -62,6 +63,31 @@ describe('what a data point is', () => {
     for (const [other, wrong] of Object.entries(counts))
       if (other !== reading) expect(await refused(whole('2026-02'), wrong, box('2026-02'))).toMatch(/^INCOMPLETE/)
     expect(await rowsLoaded()).toBe(4)
+  })
+
+  test.each(Object.entries(counts))('is learnt from a first report counted by its %s in one go', async (reading, count) => {
+    const over: unknown[] = []
+    const log = { ...silentLog, debug: (...said: unknown[]) => over.push(said) }
+    kit = { ...kit, runtime: { ...kit.runtime, log } }
+    const full = domains.map((domain) => row(domain))
+    const [lines, announced] = reading === 'non_empty_cells' ? [whole(), count] : [full, count]
+    await loaded(lines, announced)
+    await loaded(
+      lines.map((line) => line.replace('2026-01', '2026-02')),
+      announced,
+      box('2026-02'),
+    )
+    expect(over).toEqual([])
+    expect((await known())[0]).toContain(reading)
+  })
+
+  test('is learnt from distinct rows where the first report repeats some', async () => {
+    // Beside loaded rows: what is repeated shows once all of it is there. Six times four rows are as many as four rows have cells.
+    const full = domains.map((domain) => row(domain))
+    await loaded(whole(), null)
+    const repeated = Array.from({ length: 6 }, () => full).flat()
+    expect(await loaded(repeated, 24)).toMatchObject({ updated: 1, duplicates: 20 })
+    expect(await known()).toEqual([`${dataset}: cells,non_empty_cells`])
   })
 
   test('stays open while a report agrees in several ways, and what a good one rules out is not accepted again', async () => {
