@@ -3,19 +3,28 @@ import { mkdir, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { diskError } from './disk-error.ts'
 
-const isFolder = (path: string): Promise<boolean> =>
-  stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  )
+/** Nothing where it is a folder. */
+const unlessFolder = async (path: string, error: unknown): Promise<void> => {
+  const found = await stat(path).catch(() => null)
+  if (found?.isDirectory() !== true) throw diskError(error, path)
+}
+
+const isMissing = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT'
 
 /** Throws DISK. @returns the first that was made; undefined: all were there */
 export const makeFolders = async (folder: string, mode = 0o777): Promise<string | undefined> => {
-  const missing: string[] = []
-  for (let at = resolve(folder); !(await isFolder(at)); at = dirname(at)) missing.unshift(at)
-  for (const path of missing)
-    await mkdir(path, { mode }).catch(async (error: unknown) => {
-      if (!(await isFolder(path))) throw diskError(error, path)
-    })
-  return missing[0]
+  const path = resolve(folder)
+  const above = dirname(path)
+  try {
+    await mkdir(path, { mode })
+    return path
+  } catch (error) {
+    if (!isMissing(error) || above === path) {
+      await unlessFolder(path, error)
+      return undefined
+    }
+  }
+  const first = await makeFolders(above, mode)
+  await mkdir(path, { mode }).catch((error: unknown) => unlessFolder(path, error))
+  return first ?? path
 }

@@ -113,10 +113,6 @@ export const askAnew = async (db: Db, claim: Claim): Promise<string> => {
   return row.ask_number
 }
 
-/** Landings of the pages of a walk that was stopped, the newest first; none: there are none. */
-export const begunLandings = async (db: Db, claim: Claim): Promise<readonly string[]> =>
-  (await jobRow(db, claim).select('begun_landing').executeTakeFirst())?.begun_landing?.split(' ') ?? []
-
 /** Why a job stopped, as it is kept with the job. */
 export interface Reason {
   readonly code: string

@@ -45,6 +45,10 @@ export interface ClaimedJob extends Claim {
   readonly askNumber: string | null
   /** Its answer came short before and is downloaded once more: the one there is stays until another has come. */
   readonly fetchesAgain: boolean
+  /** Landings of the pages of a walk that was stopped, the newest first. */
+  readonly begun: readonly string[]
+  /** Why nothing may be bought in the name of this warehouse; null: it may. */
+  readonly mayNotBuy: string | null
   /** Landed and not loaded, or not wholly. */
   readonly answer: { readonly answerId: number; readonly landing: string } | null
   /** What its one unit has its rows from now; of several units it is left to who needs it. */
@@ -150,8 +154,8 @@ const orphanJobs = ({ claimable }: ClaimOptions, count: number): RawBuilder<unkn
 type PlacedJob = ClaimedJob & { readonly place: Place }
 
 /** What is a field of the claimed job has its name. */
-type ClaimedRow = Omit<PlacedJob, 'box' | 'answer' | 'loaded'> &
-  Row<'etl.jobs', 'window_from' | 'window_to'> &
+type ClaimedRow = Omit<PlacedJob, 'box' | 'begun' | 'answer' | 'loaded'> &
+  Row<'etl.jobs', 'window_from' | 'window_to' | 'begun_landing'> &
   Row<'etl.pipelines', 'dimensions'> &
   Maybe<Numbers<'answer_id' | 'loaded_answer_id'> & Row<'etl.answers', 'landing' | 'sha256'>> &
   Row<'etl.answers', 'source_last_updated' | 'source_count' | 'data_version'> & {
@@ -175,13 +179,14 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
         updated_at = clock_timestamp()
       from picked p left join lateral (${servedAnswer}) h on true where j.job_id = p.job_id
       returning j.job_id, j.fence, j.holder, j.kind, j.reason, j.pipeline_id, j.window_from, j.window_to, j.slice_ids, j.cells, j.attempts,
-        j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, j.report_state, j.error_message, p.run_id, p.orphan, p.priority
+        j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, j.report_state, j.error_message, j.begun_landing, p.run_id, p.orphan, p.priority
     )
     select c.job_id::float8 as "jobId", c.fence, c.holder, c.kind, c.reason, c.pipeline_id as "pipelineId", p.pipeline, p.version, p.window_every as "windowEvery",
       c.window_from, c.window_to, p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, c.slice_ids as "sliceIds", c.cells,
       c.run_id::float8 as "runId", c.orphan, c.attempts, c.forced, c.released, c.ask_number as "askNumber", c.account, c.endpoint,
       case when c.report_state = 'ready' then c.error_message end as "formerError",
-      c.answer_id is not null and not c.released and c.report_state is not distinct from 'ready' as "fetchesAgain", c.answer_id::float8 as answer_id, a.landing,
+      c.answer_id is not null and not c.released and c.report_state is not distinct from 'ready' as "fetchesAgain", c.answer_id::float8 as answer_id, a.landing, c.begun_landing,
+      (select coalesce(w.standing_reason, '') from etl.warehouse w where w.standing <> 'own') as "mayNotBuy",
       l.answer_id::float8 as loaded_answer_id, l.sha256, l.source_last_updated, l.source_count, l.data_version,
       json_build_object('priority', c.priority, 'jobId', c.job_id::text) as place
     from claimed c join etl.pipelines p on p.pipeline_id = c.pipeline_id
@@ -197,6 +202,7 @@ const claimedJob = ({
   window_to: to,
   dimensions,
   slices,
+  begun_landing,
   answer_id,
   landing,
   ...row
@@ -205,6 +211,7 @@ const claimedJob = ({
   return {
     ...job,
     box: boxOf({ ...job, window: { from, to }, dimensions, slices: slices ?? [] }),
+    begun: begun_landing?.split(' ') ?? [],
     answer: answer_id === null || landing === null ? null : { answerId: answer_id, landing },
     loaded:
       loaded_answer_id === null || sha256 === null

@@ -34,9 +34,9 @@ const insertRequests = (records: string): RawBuilder<unknown> => sql`
 export const recordRequests = async (db: Db, records: readonly RequestRecord[]): Promise<void> => {
   if (records.length === 0) return
   const priced = await withPrices(db, records)
-  await executePrepared(db, insertRequests(JSON.stringify(priced.map(({ subject: _, ...record }) => record))))
+  const inserted = insertRequests(JSON.stringify(priced.map(({ subject: _, ...record }) => record)))
   const paid = priced.filter(({ credits, paidFor }) => (credits === null ? paidFor !== null : credits > 0))
-  if (paid.length > 0) await executePrepared(db, countCredits(JSON.stringify(paid)))
+  await executePrepared(db, paid.length === 0 ? inserted : sql`with paid as (${countCredits(JSON.stringify(paid))}) ${inserted}`)
 }
 
 /** Bills teach the price, in their order; what came without one costs what is known by then, and stays unknown where nothing is. */

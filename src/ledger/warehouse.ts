@@ -162,18 +162,19 @@ export const becomeClone = (db: Db, here: string): Promise<void> =>
     await note(trx, { kind: 'clone', message })
   })
 
-/**
- * In the transaction of a report's purchase (holds the standing until it ends), and before the first paid page of a walk. Throws WAREHOUSE_COPY where this database may be a copy of one that goes on.
- */
+/** In the transaction of a report's purchase: holds the standing until it ends. Throws WAREHOUSE_COPY where this database may be a copy of one that goes on. */
 export const assertMayBuy = async (trx: Db, unitKey: string): Promise<void> => {
   const { standing, standing_reason } = await trx
     .selectFrom('etl.warehouse')
     .select(['standing', 'standing_reason'])
     .forShare()
     .executeTakeFirstOrThrow()
-  if (standing === 'own') return
-  throw new EtlError('WAREHOUSE_COPY', `${unitKey}: nothing is bought. ${standing_reason ?? ''} ${howToDecide}`)
+  if (standing !== 'own') throw buysNothing(unitKey, standing_reason ?? '')
 }
+
+/** WAREHOUSE_COPY. @param reason why this database may be a copy of one that goes on */
+export const buysNothing = (unitKey: string, reason: string): EtlError =>
+  new EtlError('WAREHOUSE_COPY', `${unitKey}: nothing is bought. ${reason} ${howToDecide}`)
 
 /** What a person does about it. */
 export const howToDecide =

@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
+import { executePrepared } from '../db/typed-row.ts'
 
 /** Whose values are new. */
 export interface NewValues {
@@ -10,6 +11,8 @@ export interface NewValues {
   readonly slice: ReadonlyMap<string, readonly string[]>
   /** The rows that were inserted, or more of the same units. */
   readonly rows: RawBuilder<unknown>
+  /** Whether they are a tiny unit's, of which many more may follow: the statement is kept. */
+  readonly isTiny?: boolean
 }
 
 /**
@@ -21,7 +24,9 @@ export const addDimensions = async (trx: Db, definition: Definition, values: New
     const insert = table.isAskedFor ? insertAskedFor(definition, table, values) : insertFromRows(table, values)
     return sql`${sql.raw(`d${index}`)} as (${insert})`
   })
-  if (inserts.length > 0) await sql`with ${sql.join(inserts)} select 1`.execute(trx)
+  if (inserts.length === 0) return
+  const statement = sql`with ${sql.join(inserts)} select 1`
+  await (values.isTiny === true ? executePrepared(trx, statement) : statement.execute(trx))
 }
 
 /** Further columns that the source can fill. */

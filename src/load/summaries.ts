@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
-import type { Lists, Texts } from '../db/typed-row.ts'
+import { type Lists, prepared, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { amongValues, dataTable, type UnitScope } from './table-columns.ts'
 
@@ -70,8 +70,8 @@ const publishedAmong = (definition: Definition, marts: readonly Mart[]): RawBuil
 }
 
 const foundAmong = async (db: Db, definition: Definition, marts: readonly Mart[]): Promise<readonly string[]> => {
-  const { rows } = await sql<Lists<Texts<'found'>>>`select ${publishedAmong(definition, marts)} as found`.execute(db)
-  return rows[0]?.found ?? []
+  const [row] = await prepared<Lists<Texts<'found'>>>(db)`select ${publishedAmong(definition, marts)} as found`
+  return row?.found ?? []
 }
 
 const differing = (definition: Definition, marts: readonly Mart[], found: readonly string[]): readonly Mart[] =>

@@ -5,7 +5,7 @@ import type { Completeness } from '../core/completeness.ts'
 import { isEtlError } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import type { HttpAnswer } from '../extract/http-types.ts'
-import { begunLandings, setClaimed } from '../ledger/claim-fence.ts'
+import { setClaimed } from '../ledger/claim-fence.ts'
 import type { JobWork } from './job-work.ts'
 
 /** Of no answer: more records are missing than any could have. */
@@ -34,7 +34,7 @@ export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
     return landing.parts()[Symbol.asyncIterator]()
   }
   const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
-    locators = claim.kind === 'walk' && claim.askNumber !== null ? await begunLandings(kysely, claim) : []
+    locators = claim.begun
     const opened: AsyncIterator<Payload>[] = []
     for (const locator of locators) {
       const parts = await openOne(locator, dialect).catch(unreadable)

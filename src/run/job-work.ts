@@ -82,6 +82,9 @@ export const withoutDefinition = ({ box }: ClaimedJob): EtlError =>
     `${box.key}: its answer is landed and waits for the definition of ${box.pipeline} version ${box.version}. Put it back under pipelines/ and run again, or leave it.`,
   )
 
+/** So few bytes are compared in a table that the session keeps, and loaded by statements that it keeps. */
+export const tinyBytes = 256 * 1024
+
 /** An answer that is whole in its landing and on record. */
 export interface LandedAnswer {
   readonly answerId: number

@@ -22,7 +22,7 @@ import { copiedColumns, tableName } from '../load/table-columns.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
 import { entryOf, isVerdict, judgeWhole, refuse } from './judge.ts'
 import { countsValues, learnPlainly, type PointsRule, readPointsRule } from './judge-points.ts'
-import type { JobWork, LandedAnswer, Loading, LoadResult, Way } from './job-work.ts'
+import { type JobWork, type LandedAnswer, type Loading, type LoadResult, tinyBytes, type Way } from './job-work.ts'
 import { type Arrived, settleLoad } from './load-units.ts'
 import { planRows, rowsOf } from './rows-of-job.ts'
 
@@ -35,8 +35,6 @@ const mostTurns = 6
 /** Pipelines whose last load had repeated keys begin with the search for them. */
 const repeating = new WeakSet<object>()
 
-/** So little is compared in a table that the session keeps. Bytes. */
-const tinyBytes = 256 * 1024
 /** From here on the planner should know how many rows there are. Bytes. */
 const largeBytes = 1_000_000
 

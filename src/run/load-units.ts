@@ -26,7 +26,7 @@ import { refreshSummaries } from '../load/summaries.ts'
 import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
 import { type Held, heldOf, holdBack, holdRuleOf, isCut, keepCut, mostRowsOf, type Tally } from './hold-units.ts'
 import { entryOf } from './judge.ts'
-import type { Loading, LoadResult, Read, Way } from './job-work.ts'
+import { type Loading, type LoadResult, type Read, tinyBytes, type Way } from './job-work.ts'
 import { conflictRecords } from './rows-of-job.ts'
 import { testUnits } from './test-units.ts'
 import { fieldsOf } from './vanished-columns.ts'
@@ -197,7 +197,8 @@ const record = async (
   const { loaded, scope } = shared
   if (sumOf(written.inserted) > 0) {
     const rows = rowsOfAnswer(arrived, scope)
-    await addDimensions(session.kysely, definition, { slice: valuesOf(Object.keys(claim.box.slice), units, loaded), rows })
+    const slice = valuesOf(Object.keys(claim.box.slice), units, loaded)
+    await addDimensions(session.kysely, definition, { slice, rows, isTiny: arrived.beside === null && answer.bytes <= tinyBytes })
   }
   if (sumOf(written.inserted) + sumOf(written.updated) + sumOf(written.ended) > 0)
     await refreshSummaries(session.kysely, definition, claim.box, runtime.marts)

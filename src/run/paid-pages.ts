@@ -11,7 +11,7 @@ import { pagePrices } from '../plan/price.ts'
 import type { BegunWalk } from './begun-walk.ts'
 import { beginAlone, isPaid } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
-import { assertMayBuy } from '../ledger/warehouse.ts'
+import { buysNothing } from '../ledger/warehouse.ts'
 
 export interface PaidPages {
   readonly paying: NonNullable<UnitHttpOptions['paying']>
@@ -34,14 +34,13 @@ export const paidPages = (
   const purse = hasBudget(payer) ? purseOf(work, payer) : null
   const ends = new Set<() => void>()
   const bills: (number | null)[] = []
-  let mayBuy: Promise<void> | null = null
   return {
     paying: async (request, send) => {
       // Looks at one record are of no walk.
       const here = request.paidFor.rowsAsked === 1 ? null : await begun.page(request.part ?? 1, context().http.dialect ?? null)
       if (here !== null) return here
-      mayBuy ??= assertMayBuy(work.runtime.database.kysely, work.claim.box.key)
-      await mayBuy
+      const { mayNotBuy, box } = work.claim
+      if (mayNotBuy !== null) throw buysNothing(box.key, mayNotBuy)
       let alone = await beginAlone(work, context(), subject, request.paidFor, purse !== null)
       const end = (): void => {
         if (ends.delete(end)) alone?.end()

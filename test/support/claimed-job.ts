@@ -22,6 +22,8 @@ export const claimedJob = (given: Partial<ClaimedJob> = {}): ClaimedJob => ({
   formerError: null,
   forced: false,
   released: false,
+  begun: [],
+  mayNotBuy: null,
   askNumber: '81',
   fetchesAgain: false,
   answer: null,
