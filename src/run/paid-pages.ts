@@ -34,6 +34,7 @@ export const paidPages = (
   const purse = hasBudget(payer) ? purseOf(work, payer) : null
   const ends = new Set<() => void>()
   const bills: (number | null)[] = []
+  let endWalk = (): void => undefined
   return {
     paying: async (request, send) => {
       // Looks at one record are of no walk.
@@ -46,11 +47,13 @@ export const paidPages = (
         if (ends.delete(end)) alone?.end()
       }
       ends.add(end)
+      endWalk = alone?.endWalk ?? endWalk
       const letOthers = async (): Promise<void> => {
         if (ends.delete(end)) alone?.leave()
         await request.letOthers?.()
         alone = await beginAlone(work, context(), subject, request.paidFor, purse !== null)
         ends.add(end)
+        endWalk = alone?.endWalk ?? endWalk
         await alone?.look()
       }
       try {
@@ -89,6 +92,7 @@ export const paidPages = (
     paidPages: () => bills.length,
     end: async () => {
       for (const end of ends) end()
+      endWalk()
       await purse?.end()
     },
   }

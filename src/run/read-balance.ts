@@ -70,8 +70,12 @@ const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSi
 interface Learning {
   /** The price is settled, or there is no way to see it. */
   isOver: boolean
-  /** The page that is under way; null: none is. */
-  page: Promise<void> | null
+  /** A page is under way alone. */
+  isAtIt: boolean
+  /** Job of the walk whose pages are asked for alone, one after the other: the last of them is of another size than the first. null: whoever comes. */
+  walk: number | null
+  /** Whose turn it is not yet. */
+  readonly waiting: (() => void)[]
   /** Pages that were asked for alone. */
   alone: number
   /** Somebody was told of an unreadable bill. */
@@ -88,7 +92,7 @@ const learningOf = (database: object, { account, dataset }: PriceSubject): Learn
   const all = known.get(database) ?? new Map<string, Learning>()
   known.set(database, all)
   const key = `${account} ${dataset}`
-  const learning = all.get(key) ?? { isOver: false, page: null, alone: 0, isUnreadableSaid: false }
+  const learning = all.get(key) ?? { isOver: false, isAtIt: false, walk: null, waiting: [], alone: 0, isUnreadableSaid: false }
   all.set(key, learning)
   return learning
 }
@@ -106,7 +110,7 @@ const forgetLonePages = (database: object): void => {
   known.delete(database)
 }
 
-/** A page whose bill may settle the price. Waits until no other page of this process is at it; null: the price is settled, or there is no way to see it. @param isBudgeted others wait for its bill */
+/** A page whose bill may settle the price. Waits until no other page, and no other walk, of this process is at it; null: the price is settled, or there is no way to see it. @param isBudgeted others wait for its bill */
 export const beginAlone = async (
   work: JobWork,
   context: SourceContext,
@@ -116,16 +120,22 @@ export const beginAlone = async (
 ) => {
   const { runtime, claim } = work
   const learning = learningOf(runtime.database, subject)
-  while (!learning.isOver && learning.page !== null) await learning.page
+  const isOthers = (): boolean => learning.isAtIt || (learning.walk !== null && learning.walk !== claim.jobId)
+  while (!learning.isOver && isOthers()) await new Promise<void>((resolve) => learning.waiting.push(resolve))
   if (learning.isOver) return null
-  let release = (): void => undefined
-  learning.page = new Promise((resolve) => {
-    release = resolve
-  })
+  learning.isAtIt = true
+  learning.walk = claim.jobId
+  const wake = (): void => {
+    for (const go of learning.waiting.splice(0)) go()
+  }
   const end = (): void => {
     if (learning.alone >= mostAlone) learning.isOver = true
-    learning.page = null
-    release()
+    learning.isAtIt = false
+    wake()
+  }
+  const endWalk = (): void => {
+    if (learning.walk === claim.jobId) learning.walk = null
+    wake()
   }
   try {
     const { kysely } = runtime.database
@@ -156,10 +166,14 @@ export const beginAlone = async (
       leave: (): void => {
         if (isLooking) learning.alone -= 1
         end()
+        endWalk()
       },
+      /** Other walks may go on; to be called once no more of this one's pages are asked for. */
+      endWalk,
     }
   } catch (error) {
     end()
+    endWalk()
     runtime.log.info({ job_id: claim.jobId, error: messageOf(error) }, 'the price is not known')
     throw error
   }
