@@ -110,6 +110,29 @@ const forgetLonePages = (database: object): void => {
   known.delete(database)
 }
 
+/** One page at a time is asked for alone, and all of one walk before another's. null: none needs to be any more. */
+const takeTurn = async (learning: Learning, jobId: number) => {
+  const isOthers = (): boolean => learning.isAtIt || (learning.walk !== null && learning.walk !== jobId)
+  while (!learning.isOver && isOthers()) await new Promise<void>((resolve) => learning.waiting.push(resolve))
+  if (learning.isOver) return null
+  learning.isAtIt = true
+  learning.walk = jobId
+  const wake = (): void => {
+    for (const go of learning.waiting.splice(0)) go()
+  }
+  return {
+    end: (): void => {
+      if (learning.alone >= mostAlone) learning.isOver = true
+      learning.isAtIt = false
+      wake()
+    },
+    endWalk: (): void => {
+      if (learning.walk === jobId) learning.walk = null
+      wake()
+    },
+  }
+}
+
 /** A page whose bill may settle the price. Waits until no other page, and no other walk, of this process is at it; null: the price is settled, or there is no way to see it. @param isBudgeted others wait for its bill */
 export const beginAlone = async (
   work: JobWork,
@@ -120,23 +143,9 @@ export const beginAlone = async (
 ) => {
   const { runtime, claim } = work
   const learning = learningOf(runtime.database, subject)
-  const isOthers = (): boolean => learning.isAtIt || (learning.walk !== null && learning.walk !== claim.jobId)
-  while (!learning.isOver && isOthers()) await new Promise<void>((resolve) => learning.waiting.push(resolve))
-  if (learning.isOver) return null
-  learning.isAtIt = true
-  learning.walk = claim.jobId
-  const wake = (): void => {
-    for (const go of learning.waiting.splice(0)) go()
-  }
-  const end = (): void => {
-    if (learning.alone >= mostAlone) learning.isOver = true
-    learning.isAtIt = false
-    wake()
-  }
-  const endWalk = (): void => {
-    if (learning.walk === claim.jobId) learning.walk = null
-    wake()
-  }
+  const turn = await takeTurn(learning, claim.jobId)
+  if (turn === null) return null
+  const { end, endWalk } = turn
   try {
     const { kysely } = runtime.database
     // A price that is set may be wrong, too.
