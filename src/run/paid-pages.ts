@@ -9,7 +9,7 @@ import { bookLost, hasBudget, type Payer, reservePages, setReserved } from '../l
 import type { PriceSubject } from '../ledger/prices.ts'
 import { pagePrices } from '../plan/price.ts'
 import type { BegunWalk } from './begun-walk.ts'
-import { beginAlone, isPaid } from './read-balance.ts'
+import { beginAlone, endWalk, isPaid } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import { buysNothing } from '../ledger/warehouse.ts'
 
@@ -34,7 +34,6 @@ export const paidPages = (
   const purse = hasBudget(payer) ? purseOf(work, payer) : null
   const ends = new Set<() => void>()
   const bills: (number | null)[] = []
-  let endWalk = (): void => undefined
   return {
     paying: async (request, send) => {
       // Looks at one record are of no walk.
@@ -47,13 +46,11 @@ export const paidPages = (
         if (ends.delete(end)) alone?.end()
       }
       ends.add(end)
-      endWalk = alone?.endWalk ?? endWalk
       const letOthers = async (): Promise<void> => {
         if (ends.delete(end)) alone?.leave()
         await request.letOthers?.()
         alone = await beginAlone(work, context(), subject, request.paidFor, purse !== null)
         ends.add(end)
-        endWalk = alone?.endWalk ?? endWalk
         await alone?.look()
       }
       try {
@@ -92,7 +89,7 @@ export const paidPages = (
     paidPages: () => bills.length,
     end: async () => {
       for (const end of ends) end()
-      endWalk()
+      endWalk(work, subject)
       await purse?.end()
     },
   }

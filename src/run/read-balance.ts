@@ -107,7 +107,8 @@ export const isFirstUnreadable = (database: object, subject: PriceSubject): bool
 
 /** Another price was seen: the next pages are asked for alone again. */
 const forgetLonePages = (database: object): void => {
-  known.delete(database)
+  for (const learning of known.get(database)?.values() ?? [])
+    Object.assign(learning, { isOver: false, alone: 0, isUnreadableSaid: false })
 }
 
 /** One page at a time is asked for alone, and all of one walk before another's. null: none needs to be any more. */
@@ -117,20 +118,22 @@ const takeTurn = async (learning: Learning, jobId: number) => {
   if (learning.isOver) return null
   learning.isAtIt = true
   learning.walk = jobId
-  const wake = (): void => {
-    for (const go of learning.waiting.splice(0)) go()
+  return (): void => {
+    if (learning.alone >= mostAlone) learning.isOver = true
+    learning.isAtIt = false
+    wake(learning)
   }
-  return {
-    end: (): void => {
-      if (learning.alone >= mostAlone) learning.isOver = true
-      learning.isAtIt = false
-      wake()
-    },
-    endWalk: (): void => {
-      if (learning.walk === jobId) learning.walk = null
-      wake()
-    },
-  }
+}
+
+const wake = ({ waiting }: Learning): void => {
+  for (const go of waiting.splice(0)) go()
+}
+
+/** Once no more pages of the walk are asked for: other walks may be asked for alone. */
+export const endWalk = ({ runtime, claim }: JobWork, subject: PriceSubject): void => {
+  const learning = learningOf(runtime.database, subject)
+  if (learning.walk === claim.jobId) learning.walk = null
+  wake(learning)
 }
 
 /** A page whose bill may settle the price. Waits until no other page, and no other walk, of this process is at it; null: the price is settled, or there is no way to see it. @param isBudgeted others wait for its bill */
@@ -143,9 +146,8 @@ export const beginAlone = async (
 ) => {
   const { runtime, claim } = work
   const learning = learningOf(runtime.database, subject)
-  const turn = await takeTurn(learning, claim.jobId)
-  if (turn === null) return null
-  const { end, endWalk } = turn
+  const end = await takeTurn(learning, claim.jobId)
+  if (end === null) return null
   try {
     const { kysely } = runtime.database
     // A price that is set may be wrong, too.
@@ -175,14 +177,12 @@ export const beginAlone = async (
       leave: (): void => {
         if (isLooking) learning.alone -= 1
         end()
-        endWalk()
+        endWalk(work, subject)
       },
-      /** Other walks may go on; to be called once no more of this one's pages are asked for. */
-      endWalk,
     }
   } catch (error) {
     end()
-    endWalk()
+    endWalk(work, subject)
     runtime.log.info({ job_id: claim.jobId, error: messageOf(error) }, 'the price is not known')
     throw error
   }
