@@ -1,7 +1,6 @@
-// Answers of tens of thousands of rows: exactly what conflicts is kept out, and each window finds its own rows.
+// Answers of tens of thousands of rows: exactly what conflicts is kept out.
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
-import { addWindows } from '../../src/core/window.ts'
 import { boxOf } from '../support/definitions.ts'
 import {
   lenientTraffic,
@@ -44,16 +43,5 @@ describe('large answers', () => {
       line('2026-01', domains[at] ?? '', String(at + 1)),
     ])
     expect(kept.map(({ raw }) => raw).sort()).toEqual(expected.sort())
-  })
-
-  test('over many windows find the rows of each by an index', async () => {
-    const domains = Array.from({ length: 600 }, (_, at) => `d${at}.com`)
-    const months = Array.from({ length: 36 }, (_, at) => addWindows('2021-01-01', 'month', at).slice(0, 7))
-    const box = boxOf(definition, '2021-01', { domain: domains, country: 'us' }, '2023-12')
-    const lines = months.flatMap((month, at) => domains.map((domain, place) => line(month, domain, String(at * 1_000 + place))))
-    const work = await workOn(kit, box)
-    expect(await loadBody(kit, work, { body: csv(...lines) })).toMatchObject({ inserted: 21_600, unitsLoaded: 21_600 })
-    const second = await workOn(kit, box)
-    expect(await loadBody(kit, second, { body: csv(...lines) })).toMatchObject({ unchanged: 21_600, unitsLoaded: 21_600 })
   })
 })

@@ -88,27 +88,6 @@ describe('a row put in by hand', () => {
     ])
   })
 
-  test('with another unit’s number is given its own, or ends, and is that unit’s no more', async () => {
-    await load(box(['a.com', 'b.com']), [line(month, 'a.com', '1'), line(month, 'b.com', '2')])
-    const [a = 0, b = 0] = await numbers()
-    await query(`update ${table} set _unit_id = $1 where domain = 'a.com'`, [b])
-    await byHand(`${month}-15`, 'a.com', 7, b)
-    expect(await load(box('a.com'), [line(month, 'a.com', '1')])).toMatchObject({ updated: 1, ended: 1 })
-    expect(await rowsOf()).toEqual(['01 a.com 1 r2', '01 b.com 2 r1'])
-    expect(
-      await query(`select 1 from ${table} where _unit_id <> case domain when 'a.com' then $1::bigint else $2 end`, [a, b]),
-    ).toEqual([])
-  })
-
-  test('with the number of a unit that keeps its rows stops no other unit of the answer', async () => {
-    const both = box(['a.com', 'b.com'])
-    await load(both, [line(month, 'a.com', '1'), line(month, 'b.com', '2')])
-    const [, b = 0] = await numbers()
-    await query(`update ${table} set _unit_id = $1 where domain = 'a.com'`, [b])
-    expect(await load(both, [line(month, 'a.com', '5')])).toMatchObject({ unitsLoaded: 1, unitsHeld: 1, updated: 1 })
-    expect(await rowsOf()).toEqual(['01 a.com 5 r2', '01 b.com 2 r1'])
-  })
-
   test('outside of what an answer is for stays, whatever number it bears', async () => {
     await load(box('y.com'), [line(month, 'y.com', '1')])
     const work = await workOn(kit, box(['a.com', 'b.com']))

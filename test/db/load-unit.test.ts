@@ -7,7 +7,7 @@ import { entryOf, refuse } from '../../src/run/judge.ts'
 import { createParseReport } from '../../src/parse/parse-report.ts'
 import type { JobWork } from '../../src/run/job-work.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
-import { jobRow, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
+import { jobRow, setJob, unitRows } from '../support/ledger-answers.ts'
 import { claimed, type LoadKit, loadBody, openLoading, trafficCsv as csv, trafficLine, workOn } from '../support/loading.ts'
 import { testDatabase } from '../support/postgres.ts'
 
@@ -132,75 +132,7 @@ describe('rows that conflict', () => {
   })
 })
 
-describe('a unit that would lose its rows', () => {
-  test('is held with the reason, its job is done, and the answer loads as it is when a person says so', async () => {
-    await load(days('1', '2', '3', '4'))
-    const { work, result } = await load(days('9'))
-    expect(result).toMatchObject({ read: 0, unitsLoaded: 0, unitsHeld: 1 })
-    expect(await now()).toHaveLength(4)
-    const answerId = String((await jobRow(db, work.claim.jobId)).answer_id)
-    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ held_answer_id: answerId, held_code: 'SHRUNK', job_id: null }])
-    expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'done' })
-    expect(await query('select error_message from etl.unit_list')).toEqual([
-      { error_message: expect.stringMatching(/the new answer has 1 rows, 4 are loaded.*release \d+/) },
-    ])
-    const again = { answer_id: answerId, ask_number: work.claim.askNumber, forced: true }
-    await loadBody(kit, await workOn(kit, box, { set: again }), {})
-    expect(await now()).toHaveLength(4)
-    const release = await workOn(kit, box, { set: { ...again, released: true } })
-    expect(await loadBody(kit, release, {})).toMatchObject({ updated: 1, ended: 3, unitsLoaded: 1 })
-    expect(await now()).toEqual(['1: 9 r2'])
-    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ held_answer_id: null, held_code: null }])
-  })
-
-  test('loses none to copies that hide how few there are', async () => {
-    await load(days('1', '2', '3', '4'))
-    expect((await load([day(1, '1'), day(1, '1'), day(1, '1'), day(1, '1')])).result).toMatchObject({ unitsHeld: 1 })
-    expect(await now()).toHaveLength(4)
-  })
-
-  test('is not held for rows whose records were rejected, and ends none where a record cannot be told', async () => {
-    await load(days('1', '2', '3', '4', '5'))
-    expect((await load([...days('1', '2', '3'), day(4, 'x'), day(5, 'x')])).result).toMatchObject({
-      unchanged: 3,
-      ended: 0,
-      quarantined: 2,
-    })
-    expect((await load([...days('1', '2', '3'), day(4, '4', 'b.com')])).result).toMatchObject({
-      unchanged: 3,
-      ended: 0,
-      quarantined: 1,
-    })
-    expect(await now()).toHaveLength(5)
-  })
-})
-
 describe('an older answer', () => {
-  test('loaded after a newer one changes nothing, and its job is done', async () => {
-    const old = await workOn(kit, box)
-    const { work } = await load(days('5'))
-    expect(await loadBody(kit, old, { body: csv(...days('1')) })).toMatchObject({ read: 0, unitsSkipped: 1 })
-    expect(await now()).toEqual(['1: 5 r1'])
-    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ ask_number: work.claim.askNumber, job_id: null }])
-    expect(await outcomeOf(db, kit.runId, old.claim.jobId)).toBe('loaded')
-  })
-
-  test('leaves a newer one that waits for a person waiting', async () => {
-    await load(days('1', '2', '3', '4'))
-    const old = await workOn(kit, box)
-    const { work } = await load([])
-    const answerId = (await jobRow(db, work.claim.jobId)).answer_id
-    await loadBody(kit, old, { body: csv(...days('1', '2', '3', '5')) })
-    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ ask_number: old.claim.askNumber, held_answer_id: answerId }])
-    const older = {
-      answer_id: Number((await jobRow(db, old.claim.jobId)).answer_id),
-      ask_number: old.claim.askNumber,
-      forced: true,
-    }
-    await loadBody(kit, await workOn(kit, box, { set: older }), { body: csv(...days('1')) })
-    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ held_answer_id: answerId, held_code: 'SHRUNK' }])
-  })
-
   test('asked for again by a unit that a newer job waits for leaves that job asking', async () => {
     const first = await workOn(kit, box)
     const second = await workOn(kit, box)

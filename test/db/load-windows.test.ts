@@ -40,13 +40,6 @@ const now = async (): Promise<string[]> =>
     }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || country || ' ' || coalesce(all_traffic_visits::text, '-')
       || ' r' || _revision as text from data.traffic_and_engagement_v1 order by 1`)
   ).map(({ text }) => text)
-const past = async (): Promise<string[]> =>
-  (
-    await query<{
-      text: string
-    }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || coalesce(all_traffic_visits::text, '-') || ' r' || _revision as text
-      from data.traffic_and_engagement_v1_history order by 1`)
-  ).map(({ text }) => text)
 const loads = () =>
   query(`select window_from, units, rows_read::int as read, rows_inserted::int as inserted, rows_updated::int as updated, rows_ended::int as ended,
     rows_unchanged::int as unchanged, rows_quarantined::int as quarantined, rows_duplicates::int as duplicates from etl.loads order by load_id`)
@@ -87,49 +80,15 @@ describe('a packed answer', () => {
       await query(`select count(*)::int as n from data.traffic_and_engagement_v1 t join etl.unit_list u on u.unit_id = t._unit_id
         and u.window_from = t.date and u.slice->>'domain' = t.domain and u.slice->>'country' = t.country`),
     ).toEqual([{ n: 4 }])
-    expect(await loads()).toEqual([
-      {
-        window_from: '2026-01-01',
-        units: 2,
-        read: 2,
-        inserted: 2,
-        updated: 0,
-        ended: 0,
-        unchanged: 0,
-        quarantined: 0,
-        duplicates: 0,
-      },
-      {
-        window_from: '2026-02-01',
-        units: 2,
-        read: 2,
-        inserted: 2,
-        updated: 0,
-        ended: 0,
-        unchanged: 0,
-        quarantined: 0,
-        duplicates: 0,
-      },
-    ])
+    const none = { updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 }
+    expect(await loads()).toEqual(
+      ['2026-01-01', '2026-02-01'].map((window_from) => ({ window_from, units: 2, read: 2, inserted: 2, ...none })),
+    )
     expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'done', holder: null })
     expect(await outcomeOf(db, kit.runId, work.claim.jobId)).toBe('loaded')
     expect(work.requests).toEqual([])
     expect(await query('select verdict from etl.answers')).toEqual([{ verdict: 'good' }])
     expect((await query('select domain from bi.dim_domain order by 1')).map(({ domain }) => domain)).toEqual(['a.com', 'b.com'])
-  })
-
-  test('asked for earlier changes nothing where a newer one is loaded, unit by unit', async () => {
-    const old = await workOn(kit, both())
-    await load(boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' }), line('2026-01', 'a.com', '9'))
-    const result = await loadBody(kit, old, { body: csv(...four) })
-    expect(result).toMatchObject({ read: 3, inserted: 3, unitsLoaded: 3, unitsSkipped: 1 })
-    expect(await now()).toEqual([
-      '2026-01 a.com us 9 r1',
-      '2026-01 b.com us 2 r1',
-      '2026-02 a.com us 3 r1',
-      '2026-02 b.com us 4 r1',
-    ])
-    expect((await unitRows(db, kit.pipeline)).filter(({ job_id }) => job_id !== null)).toEqual([])
   })
 
   test('leaves a unit that shrank, or has no row any more, as it is until a person releases it', async () => {
@@ -203,49 +162,6 @@ describe('a packed answer', () => {
     expect((await runSummary(db.database.kysely, kit.runId)).rows).toMatchObject({ read: 4, inserted: 3, quarantined: 1 })
   })
 
-  test('ends no row of any unit where a record is nobody’s, and counts it with the first window', async () => {
-    const daily: Definition = {
-      ...definition,
-      params: { ...definition.params, granularity: 'daily' },
-      period: { every: 'day', isInKey: true },
-    }
-    const days = { ...kit, definition: daily }
-    const day = (date: string, visits: string, domain = 'a.com') => line('2026-01', domain, visits).replace('2026-01-01', date)
-    const first = await workOn(days, both())
-    await loadBody(days, first, { body: csv(day('2026-01-01', '1'), day('2026-01-02', '2'), day('2026-01-01', '3', 'b.com')) })
-    const second = await workOn(days, both())
-    const stray = day('2026-01-05', '7', 'elsewhere.com')
-    const result = await loadBody(days, second, { body: csv(day('2026-01-01', '1'), stray, day('2026-01-01', '4', 'b.com')) })
-    expect(result).toMatchObject({ read: 3, updated: 1, unchanged: 1, ended: 0, quarantined: 1, unitsLoaded: 4 })
-    expect((await loads()).slice(-2)).toMatchObject([
-      { read: 3, quarantined: 1 },
-      { read: 0, quarantined: 0 },
-    ])
-    expect(await quarantined()).toEqual([{ unit: '-', line: 3, state: 'open' }])
-    const third = await workOn(days, both())
-    await loadBody(days, third, { body: csv(day('2026-01-01', '1'), day('2026-01-01', '4', 'b.com')) })
-    expect(await quarantined()).toEqual([{ unit: '-', line: 3, state: 'superseded' }])
-    expect(await past()).toHaveLength(2)
-  })
-
-  test('that repeats keys counts the copies with their unit, and keeps out what conflicts', async () => {
-    const { result } = await load(
-      both(),
-      ...four,
-      line('2026-02', 'a.com', '3'),
-      line('2026-01', 'b.com', '7'),
-      line('2026-01', 'b.com', '2'),
-    )
-    expect(result).toMatchObject({ read: 4, inserted: 3, duplicates: 1, quarantined: 0, unitsLoaded: 3, unitsHeld: 1 })
-    expect(await quarantined()).toEqual(
-      [3, 7, 8].map((at) => ({ unit: 'traffic_and_engagement/v1/2026-01/country=us;domain=b.com', line: at, state: 'open' })),
-    )
-    expect((await loads()).map(({ read, duplicates }) => [read, duplicates])).toEqual([
-      [1, 0],
-      [3, 1],
-    ])
-  })
-
   test('of too many rejects, or with rows nobody asked for, changes no data, and says so with the answer', async () => {
     await load(both(), ...four)
     const before = [await now(), await loads()]
@@ -260,13 +176,6 @@ describe('a packed answer', () => {
     expect(await quarantined()).toHaveLength(3)
     expect(bad.requests).toHaveLength(1)
     expect(await jobRow(db, bad.claim.jobId)).toMatchObject({ state: 'open' })
-  })
-
-  test('of one slice over many windows, and of units without values of their own, is shared out by the period alone', async () => {
-    const box = boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' }, '2026-03')
-    await load(box, line('2026-01', 'a.com', '1'), line('2026-03', 'a.com', '3'))
-    expect(await now()).toEqual(['2026-01 a.com us 1 r1', '2026-03 a.com us 3 r1'])
-    expect((await unitRows(db, kit.pipeline)).map(({ answer_id }) => answer_id !== null)).toEqual([true, true, true])
   })
 })
 
@@ -283,20 +192,6 @@ describe('a process that has lost its job', () => {
 })
 
 describe('an answer loaded again', () => {
-  test('in part leaves the rest of its units alone, whatever its other rows', async () => {
-    const { work } = await load(both(), ...four)
-    const answerId = await answerOf(work)
-    await query(`update data.traffic_and_engagement_v1 set all_traffic_visits = 0`)
-    const part = await again(work, answerId, boxOf(definition, '2026-02', { domain: 'a.com', country: 'us' }))
-    expect(await loadBody(kit, part, {})).toMatchObject({ read: 1, updated: 1, unitsLoaded: 1 })
-    expect(await now()).toEqual([
-      '2026-01 a.com us 0 r1',
-      '2026-01 b.com us 0 r1',
-      '2026-02 a.com us 3 r2',
-      '2026-02 b.com us 0 r1',
-    ])
-  })
-
   test('gives rows a moment that names its load alone, however the clock goes', async () => {
     const { work } = await load(both(), ...four)
     await query(`update etl.load_rows set loaded_at = loaded_at + interval '1 day'`)

@@ -11,10 +11,6 @@ import type { TestDatabase } from './postgres.ts'
 export const trafficRow = (domain: string, visits: string, date = '2026-01-01', country = 'us'): string =>
   [date, domain, country, visits, '1', '2', '3', '4', '\\N'].join('\t')
 
-/** The same rows as another country's. */
-export const inCountry = (country: string, rows: readonly string[]): string[] =>
-  rows.map((row) => row.replace('\tus\t', `\t${country}\t`))
-
 export interface MergeOptions {
   /** Units that would lose too many rows are held. Default: a person has allowed the answer. */
   readonly mayHold?: boolean
