@@ -154,19 +154,24 @@ export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promi
 
 /**
  * Reads the payer's budgets and sets the price aside for pages of a walk; null: all that is left. Throws QUOTA_EXHAUSTED, or REPORT_PENDING while another's
- * bill is awaited.
+ * bill is awaited. @param takesAll whether all that is left is set aside where the price fits: in the same moment, or another page could be bought between
  */
 export const reservePages = (
   db: Db,
   claim: ClaimedJob,
   payer: Payer,
-  { more, reserved, isBlind }: { readonly more: number | null; readonly reserved: number; readonly isBlind: boolean },
+  {
+    more,
+    takesAll,
+    reserved,
+    isBlind,
+  }: { readonly more: number | null; readonly takesAll: boolean; readonly reserved: number; readonly isBlind: boolean },
 ): Promise<void> =>
   db.transaction().execute(async (trx) => {
     await lockJob(trx, claim)
     const isExtra = await isBeyondUsual(trx, claim)
     await reserveBudget(trx, { ...payer, estimated: more, unitKey: claim.box.key, isExtra, isBlind })
-    await setReserved(trx, claim, more === null ? Number.POSITIVE_INFINITY : reserved + more)
+    await setReserved(trx, claim, more === null || takesAll ? Number.POSITIVE_INFINITY : reserved + more)
   })
 
 /** Credits that stay set aside; 0: none. */

@@ -121,9 +121,9 @@ const purseOf = (work: JobWork, payer: Payer) => {
   const inTurn = createTurns()
   let refused: EtlError | null = null
   let lost: Promise<void> | null = null
-  const take = async (credits: number | null): Promise<void> => {
-    await reservePages(kysely, claim, payer, { more: credits, reserved, isBlind })
-    reserved = credits === null ? Number.POSITIVE_INFINITY : reserved + credits
+  const take = async (credits: number | null, takesAll = false): Promise<void> => {
+    await reservePages(kysely, claim, payer, { more: credits, takesAll, reserved, isBlind })
+    reserved = credits === null || takesAll ? Number.POSITIVE_INFINITY : reserved + credits
   }
   const reserve = async (size: PurchaseSize, part: number): Promise<() => Promise<void>> => {
     // Pages are landed in order: after one that could not be paid for no later one is of use.
@@ -149,9 +149,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
       return page?.high ?? null
     } catch (error) {
       if (page === null || page.likely >= page.high || !isEtlError(error) || error.code !== 'QUOTA_EXHAUSTED') throw error
-      await take(page.likely)
-      await giveBack(page.likely)
-      await take(null)
+      await take(page.likely, true)
       return null
     }
   }
