@@ -194,7 +194,10 @@ describe('answers at the same time', () => {
     const meanwhile = async () => {
       arrived += 1
       await until(
-        async () => arrived === 2 && (await query('select 1 from pg_stat_progress_copy where tuples_processed > 0')).length === 2,
+        async () =>
+          arrived === 2 &&
+          (await query('select 1 from pg_stat_progress_copy where datname = current_database() and tuples_processed > 0'))
+            .length === 2,
       )
     }
     await Promise.all([
