@@ -23,7 +23,13 @@ const source = sourceOf({ kind: 'walk' })
 const work = async ({ kysely }: Database, own: OwnProcess, runId: number, load: readonly number[]): Promise<number> => {
   const cursor = createCursor()
   for (let settled = 0; ; ) {
-    const claims = await claimJobs(kysely, { process: own, runId, claimable: { load, fetch: [] }, count: atOnce, cursor })
+    const claims = await claimJobs(kysely, {
+      process: own,
+      runId,
+      claimable: { load, fetch: [], walk: [] },
+      count: atOnce,
+      cursor,
+    })
     if (claims.length === 0) return settled
     for (const claim of claims) await kysely.transaction().execute((trx) => finishJob(trx, claim, 'loaded'))
     settled += claims.length

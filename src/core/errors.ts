@@ -19,7 +19,7 @@ export const errorCodes = {
   NO_DEFINITION: code(
     'later',
     'waiting',
-    'The YAML file of the pipeline is missing in this folder; the unit waits until it is there.',
+    'No YAML file here has the pipeline as it was when this was requested; the unit waits for it.',
   ),
   SCHEMA_BEHIND: code('never', 'failed', 'The warehouse lacks migrations this program needs.'),
   SCHEMA_AHEAD: code('never', 'failed', 'The warehouse was migrated by a newer program.'),

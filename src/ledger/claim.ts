@@ -26,6 +26,8 @@ export interface ClaimedJob extends Claim {
   readonly pipelineId: number
   readonly pipeline: string
   readonly version: number
+  /** Those of the key that it was planned with. */
+  readonly parameters: unknown
   readonly windowEvery: WindowSize
   readonly box: Box
   readonly sliceIds: readonly number[]
@@ -181,7 +183,7 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
       returning j.job_id, j.fence, j.holder, j.kind, j.reason, j.pipeline_id, j.window_from, j.window_to, j.slice_ids, j.cells, j.attempts,
         j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, j.report_state, j.error_message, j.begun_landing, p.run_id, p.orphan, p.priority
     )
-    select c.job_id::float8 as "jobId", c.fence, c.holder, c.kind, c.reason, c.pipeline_id as "pipelineId", p.pipeline, p.version, p.window_every as "windowEvery",
+    select c.job_id::float8 as "jobId", c.fence, c.holder, c.kind, c.reason, c.pipeline_id as "pipelineId", p.pipeline, p.version, p.parameters, p.window_every as "windowEvery",
       c.window_from, c.window_to, p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, c.slice_ids as "sliceIds", c.cells,
       c.run_id::float8 as "runId", c.orphan, c.attempts, c.forced, c.released, c.ask_number as "askNumber", c.account, c.endpoint,
       case when c.report_state = 'ready' then c.error_message end as "formerError",

@@ -1,6 +1,6 @@
 // Pipelines in the ledger: who they are, what they want, and what fetching needs of their definition. A pipeline's row is its planner's lock.
 import { type Insertable, type RawBuilder, sql } from 'kysely'
-import { metricsOf } from '../core/asks.ts'
+import { asksOf, metricsOf } from '../core/asks.ts'
 import { expectationOf } from '../core/data-test.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
@@ -242,11 +242,19 @@ export const claimableOf = async (
   sources: ReadonlyMap<string, unknown>,
 ): Promise<Claimable> => {
   const ids = (rows: readonly { pipeline_id: number }[]): number[] => rows.map((row) => row.pipeline_id)
-  const pipelines = db.selectFrom('etl.pipelines').select('pipeline_id').orderBy('pipeline_id')
-  const fetch = await pipelines.where((eb) => eb('source', '=', eb.fn.any(eb.val([...sources.keys()])))).execute()
+  const pipelines = db.selectFrom('etl.pipelines').select(['pipeline_id', 'source']).orderBy('pipeline_id')
+  const fetch = await pipelines
+    .select((eb) => eb.ref('definition').$castTo<Partial<FetchingNeeds>>().as('needs'))
+    .where((eb) => eb('source', '=', eb.fn.any(eb.val([...sources.keys()]))))
+    .execute()
   const load =
     definitions.length === 0 ? [] : await pipelines.where((eb) => eb.or(definitions.map((one) => isSamePipeline(one)))).execute()
-  return { load: ids(load), fetch: ids(fetch) }
+  const asked = new Set(definitions.map(asksOf))
+  const walk = fetch.filter(
+    ({ source, needs: { params, window } }) =>
+      params !== undefined && window !== undefined && asked.has(asksOf({ source, params, window })),
+  )
+  return { load: ids(load), fetch: ids(fetch), walk: ids(walk) }
 }
 
 /** Pipelines that have bought no report: their answers, if any, were read page by page. */

@@ -50,9 +50,9 @@ interface NamedPipeline {
 const liveStates = ['submitted', 'ready', 'downloaded']
 
 /**
- * The run waits for every orphan of the pipeline, also for those of other versions while there is something to download for them: to load it is for who has
- * their definition. One that failed with a live purchase is opened again. One whose row is locked is being worked on, and need not be taken up. Returns how
- * many. In the planner's transaction.
+ * The run waits for every orphan of the pipeline, also for reports of other versions or key parameters while there is something to download for them: to load
+ * them is for who has their definition. Walks are bought page by page: only those that ask what this pipeline asks go on. A job that failed with a live purchase is
+ * opened again. One whose row is locked is being worked on, and need not be taken up. Returns how many. In the planner's transaction.
  */
 export const joinOrphans = async (
   trx: Db,
@@ -61,12 +61,14 @@ export const joinOrphans = async (
   priority: number,
 ): Promise<number> => {
   const rows = await query<Row<'etl.jobs', 'job_id'>>(trx)`
-    with ours as (
-      select pipeline_id from etl.pipelines where pipeline = ${pipeline}
+    with ours as materialized (
+      select o.pipeline_id, (o.source, o.window_every, o.definition -> 'params') = (x.source, x.window_every, x.definition -> 'params') as asks_the_same
+      from etl.pipelines o join etl.pipelines x on x.pipeline_id = ${pipelineId} where o.pipeline = ${pipeline}
     ), locked as (
       select j.job_id, j.state, j.cells from etl.jobs j
-      where j.pipeline_id in (select pipeline_id from ours) and (j.pipeline_id = ${pipelineId} or j.answer_id is null) and (${isOrphan('j')}
-        or j.state = 'failed' and j.report_state = any(${liveStates}::text[]) and not ${isWaitedFor(sql`j.job_id`)})
+      where j.pipeline_id in (select pipeline_id from ours) and (j.pipeline_id = ${pipelineId} or j.answer_id is null
+          and (j.kind = 'report' or j.pipeline_id in (select pipeline_id from ours where asks_the_same)))
+        and (${isOrphan('j')} or j.state = 'failed' and j.report_state = any(${liveStates}::text[]) and not ${isWaitedFor(sql`j.job_id`)})
       order by j.job_id for update skip locked
     ), reopened as (
       update etl.jobs set state = 'open', attempts = 0, not_before = null, updated_at = clock_timestamp()
@@ -100,14 +102,16 @@ export const passedUnits = (settled: string): RawBuilder<unknown> => {
 export interface Claimable {
   /** Numbers of the pipelines whose definition is here. */
   readonly load: readonly number[]
-  /** Numbers of those whose source is here: of them, what was asked for and has no answer yet. */
+  /** Numbers of those whose source is here: of them, reports that were asked for and have no answer yet. */
   readonly fetch: readonly number[]
+  /** Numbers of those that ask what a definition here asks: of them the same of walks, whose pages are paid for one by one. */
+  readonly walk: readonly number[]
 }
 
 /** Without a definition a job is taken as far as its answer. For rows of etl.jobs named `j`. */
-export const mayTake = ({ load, fetch }: Claimable): RawBuilder<boolean> =>
-  sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[])
-    or j.pipeline_id = any(${[...fetch]}::integer[]) and j.ask_number is not null and j.answer_id is null)`
+export const mayTake = ({ load, fetch, walk }: Claimable): RawBuilder<boolean> =>
+  sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[]) or j.ask_number is not null and j.answer_id is null
+    and (j.kind = 'report' and j.pipeline_id = any(${[...fetch]}::integer[]) or j.pipeline_id = any(${[...walk]}::integer[])))`
 
 /**
  * Once, when a run has its list: what an earlier run put off, for hours perhaps, is tried at once, with all its attempts; and what it waited for until

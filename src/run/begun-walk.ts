@@ -5,6 +5,7 @@ import type { Completeness } from '../core/completeness.ts'
 import { isEtlError } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import type { HttpAnswer } from '../extract/http-types.ts'
+import type { Manifest } from '../extract/landing.ts'
 import { setClaimed } from '../ledger/claim-fence.ts'
 import type { JobWork } from './job-work.ts'
 
@@ -25,26 +26,25 @@ export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>
 export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
   const { kysely } = runtime.database
   let locators: readonly string[] = []
-  const openOne = async (locator: string, dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
-    // Read to its end also when the walk is stopped: what is left of it is kept.
-    const landing = await runtime.landing.open(locator)
-    // Other parameters, or another dialect, than these pages were asked for with: they answer another question, or in other words.
-    const { question, completeness } = landing.manifest
-    if (question?.asks !== asksOf(definition) || (completeness.dialect ?? null) !== dialect) return null
-    return landing.parts()[Symbol.asyncIterator]()
-  }
+  /** Of pages that were asked for with other parameters, or in another dialect: who asks so again goes on from them. */
+  let others: readonly string[] = []
   const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
-    locators = claim.begun
-    const opened: AsyncIterator<Payload>[] = []
-    for (const locator of locators) {
-      const parts = await openOne(locator, dialect).catch(unreadable)
-      if (parts !== null) opened.push(parts)
+    const asked = { asks: asksOf(definition), dialect }
+    const opened: (readonly [string, AsyncIterator<Payload>])[] = []
+    for (const locator of claim.begun) {
+      // Read to its end also when the walk is stopped: what is left of it is kept.
+      const landing = await runtime.landing.open(locator).catch(unreadable)
+      if (landing === null) continue
+      if (isAskedSo(landing.manifest, asked)) opened.push([locator, landing.parts()[Symbol.asyncIterator]()])
+      else others = [...others, locator]
     }
-    return opened.length === 0 ? null : mergedParts(opened)
+    locators = opened.map(([locator]) => locator)
+    return opened.length === 0 ? null : mergedParts(opened.map(([, parts]) => parts))
   }
   const name = async (all: readonly string[]): Promise<void> => {
     locators = all
-    await setClaimed(kysely, claim, { begun_landing: all.length === 0 ? null : all.join(' ') })
+    const named = [...all, ...others]
+    await setClaimed(kysely, claim, { begun_landing: named.length === 0 ? null : named.join(' ') })
   }
   /** Pages are asked for in their order, and read one after the other. */
   const inTurn = createTurns()
@@ -61,13 +61,25 @@ export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
       if (!isAmid) kept.letGo()
       await name(isAmid ? [landing, ...locators] : [landing])
     },
-    /** The walk is over, or begins anew. */
-    drop: async (): Promise<void> => {
+    /** The walk begins anew. */
+    restart: async (): Promise<void> => {
       kept.letGo()
       if (locators.length > 0) await name([])
     },
+    /** The walk is over. */
+    drop: async (): Promise<void> => {
+      kept.letGo()
+      const named = locators.length + others.length
+      others = []
+      if (named > 0) await name([])
+    },
   }
 }
+
+const isAskedSo = (
+  { question, completeness }: Manifest,
+  { asks, dialect }: { readonly asks: string; readonly dialect: string | null },
+): boolean => question?.asks === asks && (completeness.dialect ?? null) === dialect
 
 /** What cannot be read back is asked for. */
 const unreadable = (error: unknown): null => {

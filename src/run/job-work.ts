@@ -79,7 +79,7 @@ const withLoaded = async ({ database }: Runtime, claim: ClaimedJob): Promise<Cla
 export const withoutDefinition = ({ box }: ClaimedJob): EtlError =>
   new EtlError(
     'NO_DEFINITION',
-    `${box.key}: its answer is landed and waits for the definition of ${box.pipeline} version ${box.version}. Put it back under pipelines/ and run again, or leave it.`,
+    `${box.key}: its answer is landed and waits for the definition of ${box.pipeline} version ${box.version} as it was when this was asked for. Put it back under pipelines/ and run again, or leave it.`,
   )
 
 /** So few bytes are compared in a table that the session keeps, and loaded by statements that it keeps. */

@@ -95,7 +95,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       if (again.message === before) throw unusable(again)
       if (walk >= definition.limits.walks) throw error
       before = again.message
-      await context.begun.drop()
+      await context.begun.restart()
       runtime.log.info(
         { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key, walk, reason: again.message },
         'reading its pages again',

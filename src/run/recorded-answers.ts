@@ -18,7 +18,7 @@ import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
 import { createAnswerParser } from '../parse/parse.ts'
 import { openAnswer } from './open-answer.ts'
 import { constantText } from './rows-of-job.ts'
-import type { Runtime } from './runtime.ts'
+import { definitionOf, type Runtime } from './runtime.ts'
 
 const cell = z.string().nullable()
 
@@ -190,12 +190,14 @@ export const recordAnswer = async (
   cutting: Cutting,
 ): Promise<{ readonly definition: Definition; readonly recorded: Recorded }> => {
   const { kysely } = runtime.database
-  const [row] = await query<Row<'etl.answers', 'landing' | 'answer_id'> & Row<'etl.pipelines', 'pipeline' | 'version'>>(kysely)`
-    select a.answer_id, a.landing, p.pipeline, p.version from etl.units u join etl.pipelines p on p.pipeline_id = u.pipeline_id
+  const [row] = await query<
+    Row<'etl.answers', 'landing' | 'answer_id'> & Row<'etl.pipelines', 'pipeline' | 'version' | 'parameters'>
+  >(kysely)`
+    select a.answer_id, a.landing, p.pipeline, p.version, p.parameters from etl.units u join etl.pipelines p on p.pipeline_id = u.pipeline_id
       join etl.answers a on a.answer_id = coalesce(u.held_answer_id, u.answer_id) where u.unit_id = ${String(unitId)}::bigint`
-  const definition = runtime.definitions.find((one) => one.pipeline === row?.pipeline && one.version === row.version)
-  const source = definition === undefined ? undefined : runtime.sources.get(definition.source)
-  if (row === undefined || definition === undefined || source === undefined)
+  const definition = row === undefined ? null : definitionOf(runtime, row)
+  const source = definition === null ? undefined : runtime.sources.get(definition.source)
+  if (row === undefined || definition === null || source === undefined)
     throw new EtlError(
       'USAGE',
       `There is no answer of a unit ${unitId} with a definition here; \`millrace status\` and the page name units.`,

@@ -1,4 +1,5 @@
 // Everything the work on jobs needs, opened once per process.
+import { isDeepStrictEqual } from 'node:util'
 import type { AlarmRoutes } from '../core/alarm-routes.ts'
 import type { Hooks } from '../core/hooks-setting.ts'
 import type { AccountOf } from '../core/source-spec.ts'
@@ -6,6 +7,8 @@ import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import type { ReleaseApi } from '../extract/api.ts'
 import type { LandingStore } from '../extract/landing.ts'
+import type { ClaimedJob } from '../ledger/claim.ts'
+import { keyParameters } from '../ledger/pipelines.ts'
 import type { Claimable } from '../ledger/wait-list.ts'
 import type { Warehouse } from '../ledger/warehouse.ts'
 import type { KnownMarts } from '../load/summaries.ts'
@@ -38,9 +41,11 @@ export interface Runtime extends PlanRuntime {
   readonly progress: Progress
 }
 
-/** The definition of that version, or null when it is not here. */
+/** The definition of that version and of those key parameters, or null when it is not here: with others an answer would be loaded as what it is not. */
 export const definitionOf = (
   runtime: Pick<Runtime, 'definitions'>,
-  { pipeline, version }: { readonly pipeline: string; readonly version: number },
+  { pipeline, version, parameters }: Pick<ClaimedJob, 'pipeline' | 'version' | 'parameters'>,
 ): Definition | null =>
-  runtime.definitions.find((definition) => definition.pipeline === pipeline && definition.version === version) ?? null
+  runtime.definitions.find(
+    (one) => one.pipeline === pipeline && one.version === version && isDeepStrictEqual(keyParameters(one), parameters),
+  ) ?? null

@@ -181,7 +181,7 @@ describe('a process takes only', () => {
     await newWalks(db, elsewhere, runId, 3)
     expect(ids(await take(db, one, runId, [pipeline]))).toEqual([here])
     const kysely = db.database.kysely
-    expect(await claimJobs(kysely, { process: one, runId, claimable: { load: [], fetch: [] }, count: 5 })).toEqual([])
+    expect(await claimJobs(kysely, { process: one, runId, claimable: { load: [], fetch: [], walk: [] }, count: 5 })).toEqual([])
   })
 
   test('with nothing but the source: what was asked for and has no answer yet', async () => {
@@ -189,8 +189,19 @@ describe('a process takes only', () => {
     const open = await newJob(db, pipeline, { runs: [runId], set: bought(`r-${runId}`, await nextAskNumber(db)) })
     const landed = await newJob(db, pipeline, { runs: [runId], set: bought(`l-${runId}`, await nextAskNumber(db)) })
     await newAnswer(db, landed)
-    const claimable = { load: [], fetch: [pipeline.pipelineId] }
+    const claimable = { load: [], fetch: [pipeline.pipelineId], walk: [] }
     expect(ids(await claimJobs(db.database.kysely, { process: one, runId, claimable, count: 9 }))).toEqual([open])
+  })
+
+  test('with the source alone no walk goes on: its pages are bought one by one, for who asks the same', async () => {
+    const [walk] = await newWalks(db, pipeline, runId, 1)
+    await db.database.pool.query('update etl.jobs set ask_number = $1 where job_id = $2', [await nextAskNumber(db), walk])
+    const taking = (walks: number[]) => {
+      const claimable = { load: [], fetch: [pipeline.pipelineId], walk: walks }
+      return claimJobs(db.database.kysely, { process: one, runId, claimable, count: 9 })
+    }
+    expect(await taking([])).toEqual([])
+    expect(ids(await taking([pipeline.pipelineId]))).toEqual([walk])
   })
 })
 
@@ -219,7 +230,13 @@ describe('the cursor', () => {
     const cursor = createCursor(() => now)
     const jobs = await newWalks(db, pipeline, runId, 6)
     const next = (count: number) =>
-      claimJobs(db.database.kysely, { process: one, runId, claimable: { load: [pipeline.pipelineId], fetch: [] }, count, cursor })
+      claimJobs(db.database.kysely, {
+        process: one,
+        runId,
+        claimable: { load: [pipeline.pipelineId], fetch: [], walk: [] },
+        count,
+        cursor,
+      })
     const [first] = await next(3)
     if (first === undefined) throw new Error('nothing taken')
     await returnJob(db.database.kysely, first)
@@ -253,7 +270,7 @@ describe('the cursor', () => {
       claimJobs(db.database.kysely, {
         process: one,
         runId,
-        claimable: { load: [pipeline.pipelineId], fetch: [] },
+        claimable: { load: [pipeline.pipelineId], fetch: [], walk: [] },
         count: 1,
         cursor,
       })
@@ -282,7 +299,13 @@ describe('a helper of every run', () => {
     const cursor = createCursor()
     const runs: number[] = []
     for (let claim = 0; claim < 6; claim += 1) {
-      const options = { process: one, runId: null, claimable: { load: [pipeline.pipelineId], fetch: [] }, count: 1, cursor }
+      const options = {
+        process: one,
+        runId: null,
+        claimable: { load: [pipeline.pipelineId], fetch: [], walk: [] },
+        count: 1,
+        cursor,
+      }
       runs.push(...(await claimJobs(db.database.kysely, options)).map((taken) => taken.runId))
     }
     expect(runs.filter((id) => id === small)).toHaveLength(3)
@@ -328,7 +351,7 @@ test('a thousand walks are claimed and settled in a few milliseconds each', asyn
   const started = performance.now()
   let settled = 0
   const cursor = createCursor()
-  const options = { process: one, runId, claimable: { load: [pipeline.pipelineId], fetch: [] }, count: 24, cursor }
+  const options = { process: one, runId, claimable: { load: [pipeline.pipelineId], fetch: [], walk: [] }, count: 24, cursor }
   for (
     let some = await claimJobs(db.database.kysely, options);
     some.length > 0;

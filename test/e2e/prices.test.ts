@@ -485,10 +485,10 @@ test('a page whose bill was never seen closes its budget for the day, for other 
   expect(charged()).toBe(100)
 })
 
-/** Killed once the four pages that came are saved. */
-const killedWalk = async (): Promise<void> => {
+/** Killed once the four pages that came are saved. @param credits charged by then */
+const killedWalk = async (credits = 400): Promise<void> => {
   const killed = startCommand([...stalledWalk, '--json'], environment(), folder)
-  while (charged() < 400) await setTimeout(20)
+  while (charged() < credits) await setTimeout(20)
   await setTimeout(2_500)
   killed.child.kill('SIGKILL')
   await killed.result
@@ -532,7 +532,21 @@ test('a walk that was killed, and then asks with other parameters, uses none of 
   expect(again.code, again.stderr).toBe(0)
   expect(await one(`select count(*)::int as n from etl.jobs where state = 'held'`)).toEqual({ n: 0 })
   const { n } = await one<{ n: number }>(`select count(*)::int as n from data.keywords_v1`)
-  expect([n, charged() >= 900]).toEqual([5_000, true])
+  expect([n, charged()]).toEqual([5_000, 400 + 500])
+})
+
+test('the first N keywords, asked for and given up while a walk was half-read, cost it none of the pages it has paid for', async () => {
+  await stalled(2, { 'retry-after': '60' })
+  await killedWalk()
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  const yaml = readFileSync(file, 'utf8')
+  writeFileSync(file, yaml.replace(/params: \{ /, 'params: { top: 4500, '))
+  await killedWalk(800)
+  writeFileSync(file, yaml)
+  const again = await millrace(stalledWalk)
+  expect(again.code, again.stderr).toBe(0)
+  expect(charged()).toBe(800 + 100)
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
 })
 
 test('pages that a killed process has saved are not mixed with those of another answer, and the killed process spoils nothing', async () => {

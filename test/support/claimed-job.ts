@@ -12,6 +12,7 @@ export const claimedJob = (given: Partial<ClaimedJob> = {}): ClaimedJob => ({
   pipelineId: 1,
   pipeline: 'keywords',
   version: 1,
+  parameters: {},
   windowEvery: 'month',
   box: boxOfCountries(['us', 'gb']),
   sliceIds: [1, 2],

@@ -197,6 +197,7 @@ describe('pages that are paid for', () => {
         yield* rest
       },
       keep,
+      restart: async () => undefined,
       drop: async () => undefined,
     }
   }

@@ -1,0 +1,103 @@
+// A parameter that is part of the key is changed while an answer is on its way, and changed back: each answer goes where it was asked for, and nothing is bought twice.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { pipelinesOfRepository, startCommand } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-key-parameters-'))
+  mkdirSync(join(folder, 'pipelines'))
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'example.com\n')
+  for (const name of ['traffic_and_engagement', 'keywords']) write(name, shipped(name))
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 5_000 })
+})
+afterAll(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const shipped = (name: string): string =>
+  readFileSync(join(pipelinesOfRepository, `${name}.yaml`), 'utf8')
+    .replace(/country: \[.*\]/, 'country: [us]')
+    .replace('page_size: 1000', 'page_size: 500')
+const write = (name: string, text: string): void => writeFileSync(join(folder, 'pipelines', `${name}.yaml`), text)
+
+const environment = () => ({
+  WEB_ANALYTICS_BASE_URL: sandbox.url,
+  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
+  WEB_ANALYTICS_PRICES: 'keywords=1/request',
+  DATABASE_URL: db.url,
+  MILLRACE_HOME: join(folder, 'home'),
+})
+const backfill = (name: string): string[] => ['backfill', name, '--from', '2026-08', '--to', '2026-08', '--yes', '--json']
+const one = async <T extends object>(statement: string): Promise<T> =>
+  (await db.database.pool.query<T>(statement)).rows[0] ?? expect.fail(statement)
+
+/** Stopped for good once the statement finds something. */
+const killedOnce = async (name: string, found: string): Promise<void> => {
+  const killed = startCommand(backfill(name), environment(), folder)
+  while ((await one<{ n: number }>(found)).n === 0 && killed.child.exitCode === null) await sleep(20)
+  killed.child.kill('SIGKILL')
+  expect((await killed.result).signal).toBe('SIGKILL')
+}
+
+test.each([
+  {
+    name: 'traffic_and_engagement',
+    column: 'include_subdomains',
+    measure: 'all_traffic_visits',
+    words: ['include_subdomains: true', 'include_subdomains: false'],
+    slow: { reportDurationMs: 1_000_000 },
+    begun: `select count(*)::int as n from etl.reports where state = 'submitted'`,
+    bought: `select count(*)::int as n from etl.reports`,
+  },
+  {
+    name: 'keywords',
+    column: 'traffic_source',
+    measure: 'clicks',
+    words: ['traffic_source: All', 'traffic_source: Paid'],
+    slow: { latencyMs: 400 },
+    begun: `select count(*)::int as n from etl.jobs where begun_landing is not null`,
+    // 10 pages of one, 2 of the other.
+    bought: `select count(distinct (parameters ->> 'traffic_source', part))::int as n from etl.requests where status = 200 and endpoint like '%keywords'`,
+  },
+])(
+  '$name: an answer is loaded by the parameters it was asked with',
+  async ({ name, column, measure, words, slow, begun, bought }) => {
+    const [before = '', after = ''] = words
+    expect((await runWarm(['migrate'], environment(), folder)).code).toBe(0)
+    sandbox.configure(slow)
+    await killedOnce(name, begun)
+    sandbox.configure({ reportDurationMs: 0, latencyMs: 0 })
+    write(name, shipped(name).replace(before, after))
+    const other = await runWarm(backfill(name), environment(), folder)
+    expect(other.stdout, other.stderr).toContain('"loaded":1')
+    // A report that was bought waits for its parameters, and that is said once; of a walk nothing more is bought.
+    expect([other.code, other.stdout.includes('NO_DEFINITION')]).toEqual(name === 'keywords' ? [0, false] : [1, true])
+    expect((await runWarm(backfill(name), environment(), folder)).code).toBe(0)
+    write(name, shipped(name))
+    const back = await runWarm(backfill(name), environment(), folder)
+    expect([back.code, back.stdout], back.stderr).toEqual([0, expect.stringContaining('"loaded":1')])
+
+    const { rows } = await db.database.pool.query<{ asked: string; holds: string; rows: number; sum: number }>(
+      `select p.parameters ->> '${column}' as asked, t.${column}::text as holds, count(*)::int as rows, sum(t.${measure})::float8 as sum
+     from data.${name}_v1 t join etl.units u on u.unit_id = t._unit_id join etl.pipelines p using (pipeline_id) group by 1, 2 order by 1`,
+    )
+    expect(rows.map(({ asked, holds }) => asked === holds)).toEqual([true, true])
+    expect(rows[0]?.sum).not.toBe(rows[1]?.sum)
+    const paid = await one<{ n: number }>(bought)
+    expect(paid.n).toBe(name === 'keywords' ? Number(rows[0]?.rows) / 500 + Math.ceil(Number(rows[1]?.rows) / 500) : 2)
+  },
+)
