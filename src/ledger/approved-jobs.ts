@@ -1,9 +1,9 @@
 // Jobs that have a person's word and were not asked for yet: taken up by every run, kept over the turns of a budget, cut when their values leave the lists.
 import { type RawBuilder, sql } from 'kysely'
-import type { IsoDate } from '../core/types.ts'
+import type { Definition, IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Lists, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
-import { lockPipeline } from './pipelines.ts'
+import { isSamePipeline, lockPipeline } from './pipelines.ts'
 import { dissolving, leavingUnits, priorityOf } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
@@ -11,12 +11,12 @@ import { isWaitedFor } from './wait-list.ts'
 export const isStanding: RawBuilder<boolean> = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state = 'open'
   and j.ask_number is null and j.holder is null`
 
-/** The run waits for everything of the pipeline that a person approved, whatever its windows and version. Returns how many. In the planner's transaction. */
-export const joinApproved = async (trx: Db, runId: number, pipeline: string): Promise<number> => {
+/** The run waits for everything of the pipeline that a person approved, whatever its windows. Returns how many. In the planner's transaction. */
+export const joinApproved = async (trx: Db, runId: number, pipelineId: number): Promise<number> => {
   const rows = await query(trx)`
     with locked as (
       select j.job_id, j.cells, j.window_from, j.window_to from etl.jobs j
-      where j.pipeline_id in (select pipeline_id from etl.pipelines where pipeline = ${pipeline}) and ${isStanding}
+      where j.pipeline_id = ${pipelineId} and ${isStanding}
       order by j.job_id for update skip locked
     )
     insert into etl.run_jobs (run_id, job_id, priority, units)
@@ -25,12 +25,16 @@ export const joinApproved = async (trx: Db, runId: number, pipeline: string): Pr
   return rows.length
 }
 
-/** Pipelines of `names` with something approved that can be bought now and that no living run waits for. */
-export const approvedReady = async (db: Db, names: readonly string[]): Promise<string[]> => {
-  if (names.length === 0) return []
+/** As they are defined here: nobody buys by a version, or by key parameters, that is no more. */
+const definedBy = (definitions: readonly Definition[]): RawBuilder<unknown> =>
+  sql`(select pipeline_id from etl.pipelines where ${sql.join(definitions.map(isSamePipeline), sql` or `)})`
+
+/** Pipelines of them with something approved that can be bought now and that no living run waits for. */
+export const approvedReady = async (db: Db, definitions: readonly Definition[]): Promise<string[]> => {
+  if (definitions.length === 0) return []
   const rows = await query<Row<'etl.pipelines', 'pipeline'>>(db)`
     select distinct p.pipeline from etl.jobs j join etl.pipelines p using (pipeline_id)
-    where ${isStanding} and p.pipeline = any(${[...names]}::text[]) and coalesce(j.not_before <= clock_timestamp(), true)
+    where ${isStanding} and j.pipeline_id in ${definedBy(definitions)} and coalesce(j.not_before <= clock_timestamp(), true)
       and not ${isWaitedFor(sql`j.job_id`)} order by 1`
   return rows.map((row) => row.pipeline)
 }
@@ -94,19 +98,18 @@ const pacedJobs = (
 /** Approved and not bought yet, of what the service has published: credits of those that have a price, units of those without one. */
 export type Backlog = Numbers<'reports' | 'units' | 'credits' | 'unpriced'>
 
-/** What of the pipeline has a person's word and was not bought yet, over its versions. */
-export const backlogOf = async (db: Db, pipeline: string): Promise<Backlog> => {
+/** What of the pipeline has a person's word and was not bought yet. */
+export const backlogOf = async (db: Db, definition: Definition): Promise<Backlog> => {
   const rows = await query<Backlog>(db)`
     select (count(*) filter (where j.kind = 'report'))::integer as reports, coalesce(sum(j.cells), 0)::float8 as units,
       coalesce(sum(j.estimated_quota), 0)::float8 as credits, coalesce(sum(j.cells) filter (where j.estimated_quota is null), 0)::float8 as unpriced
-    from etl.jobs j join etl.pipelines p using (pipeline_id)
-    where p.pipeline = ${pipeline} and ${isStanding} and j.error_code is distinct from 'NOT_PUBLISHED'`
+    from etl.jobs j where j.pipeline_id in ${definedBy([definition])} and ${isStanding} and j.error_code is distinct from 'NOT_PUBLISHED'`
   return rows[0] ?? { reports: 0, units: 0, credits: 0, unpriced: 0 }
 }
 
 /** Writes down when the last of it can be bought. @param doneOn null: not known */
-export const noteDoneOn = async (db: Db, pipeline: string, doneOn: IsoDate | null): Promise<void> => {
-  await query(db)`update etl.approvals a set done_on = ${doneOn}::date from etl.pipelines p
-    where p.pipeline_id = a.pipeline_id and p.pipeline = ${pipeline} and a.state = 'approved' and a.done_on is distinct from ${doneOn}::date
+export const noteDoneOn = async (db: Db, definition: Definition, doneOn: IsoDate | null): Promise<void> => {
+  await query(db)`update etl.approvals a set done_on = ${doneOn}::date
+    where a.pipeline_id in ${definedBy([definition])} and a.state = 'approved' and a.done_on is distinct from ${doneOn}::date
       and exists (select from etl.jobs j where j.approval_id = a.approval_id and ${isStanding})`
 }

@@ -5,7 +5,7 @@ import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
-import { approvedReady, backlogOf, keepPaced, noteDoneOn } from '../ledger/approved-jobs.ts'
+import { backlogOf, keepPaced, noteDoneOn } from '../ledger/approved-jobs.ts'
 import { extraLeft } from '../ledger/budget.ts'
 import { type SpentNow, spentOf } from '../ledger/spent.ts'
 import { priceWaiting } from '../ledger/prices.ts'
@@ -97,23 +97,16 @@ export const paceRun = async (
   for (const definition of definitions) {
     const { pipeline } = definition
     await priceWaiting(kysely, pipeline)
-    const { reports, units, unpriced, ...priced } = await backlogOf(kysely, pipeline)
+    const { reports, units, unpriced, ...priced } = await backlogOf(kysely, definition)
     if (units === 0) continue
     const price = unpriced === 0 ? 0 : ((await priceOf(pipeline)).unit?.likely ?? null)
     const credits = priced.credits + unpriced * (price ?? 0)
     const spent = await spentBy(kysely, definition, runtime.settings)
     const today = new Date(runtime.clock.now()).toISOString().slice(0, 10)
     const day = doneWithin(definition, runtime.allowance(definition).budget, spent, credits, today)
-    await noteDoneOn(kysely, pipeline, day)
+    await noteDoneOn(kysely, definition, day)
     // Unknown what some of them cost: null.
     paced.push({ pipeline, reports, units, credits: price === null ? null : credits, doneOn: day })
   }
   return paced
 }
-
-/** Pipelines of them with something approved that can be bought now and that no living run waits for. */
-export const readyToBuy = ({ database }: Pick<PlanRuntime, 'database'>, definitions: readonly Definition[]): Promise<string[]> =>
-  approvedReady(
-    database.kysely,
-    definitions.map(({ pipeline }) => pipeline),
-  )

@@ -86,7 +86,7 @@ export const planApproved = async (runtime: PlanRuntime, runId: number, definiti
   await kysely.transaction().execute(async (trx) => {
     const { pipelineId } = await registerPipeline(trx, definition, source)
     await trimApproved(trx, pipelineId)
-    await joinApproved(trx, runId, definition.pipeline)
+    await joinApproved(trx, runId, pipelineId)
   })
   return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }
 }
@@ -147,7 +147,7 @@ const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
     const { runId, pipelineId } = context.frame
     await joinOrphans(trx, runId, { pipelineId, pipeline: context.definition.pipeline }, firstPriority)
     // A range, or some values, are no reason to wait for everything else that was allowed.
-    if (context.scope.mode === 'due' && context.cells.only.size === 0) await joinApproved(trx, runId, context.definition.pipeline)
+    if (context.scope.mode === 'due' && context.cells.only.size === 0) await joinApproved(trx, runId, pipelineId)
   })
   return { counted, requests }
 }

@@ -125,7 +125,7 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
     /** For approval, of nights and of ranges. */
     waiting: both.filter((one) => one !== null),
     /** What has a person's word and was not bought yet. */
-    backlog: await backlogOf(trx, definition.pipeline),
+    backlog: await backlogOf(trx, definition),
     /** Of its pipeline and of its account. */
     spent: await spentBy(trx, definition, runtime.settings),
     /** Breaks of late with months before them that follow the former method. */

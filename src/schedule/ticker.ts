@@ -4,8 +4,9 @@ import { messageOf } from '../core/errors.ts'
 import { dataOf } from '../core/release-month.ts'
 import { accountName } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
+import { approvedReady } from '../ledger/approved-jobs.ts'
 import { claimTick, finishTick, lastTickMs, releasesSince, type WakingRelease } from '../ledger/releases.ts'
-import { paceRun, readyToBuy } from '../plan/pace-backfill.ts'
+import { paceRun } from '../plan/pace-backfill.ts'
 import { planApproved, planRun } from '../plan/plan-run.ts'
 import { missedTicks, type Scheduled, scheduledOf, ticksBetween } from '../plan/ticks.ts'
 import { withCurrentLists } from '../plan/query-lists.ts'
@@ -164,7 +165,7 @@ const takeTick = (keeper: Keeper, entry: Scheduled, dueMs: number, kind: TickKin
 const buyApproved = async (keeper: Keeper): Promise<void> => {
   const { runtime, signal, running, chains } = keeper
   const free = runtime.definitions.filter(({ pipeline }) => !running.has(pipeline))
-  const ready = await readyToBuy(runtime, free)
+  const ready = await approvedReady(runtime.database.kysely, free)
   for (const definition of free.filter(({ pipeline }) => ready.includes(pipeline) && !signal.aborted)) {
     const { pipeline } = definition
     running.add(pipeline)

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { approvedReady } from '../../src/ledger/approved-jobs.ts'
 import { type CommandResult, pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { shippedDefinition } from '../support/definitions.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
 
@@ -56,6 +58,28 @@ const millrace = (...args: string[]): Promise<CommandResult> =>
   )
 
 const spent = (): number => sandbox.books().quotaUsed
+
+test('what was approved with another parameter of the key waits for its definition: no night tries it, and the schedule begins none for it', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  const before = summaryOf(await millrace('run', pipeline)).units
+  expect(before).toMatchObject({ loaded: 4, held: 20 })
+  const paid = spent()
+  edit((text) => text.replace('include_subdomains: true', 'include_subdomains: false'))
+  expect(summaryOf(await millrace('run', pipeline)).units).toMatchObject({ loaded: 0, held: 24 })
+  expect((await millrace('approve', pipeline)).code).toBe(0)
+  const night = await millrace('run', pipeline)
+  expect([night.code, summaryOf(night).units]).toMatchObject([0, { planned: 24, loaded: 24, waiting: 0 }])
+  expect(summaryOf(await millrace('run', pipeline)).units).toMatchObject({ planned: 0, waiting: 0 })
+  expect(spent() - paid).toBe(144)
+  const definition = await shippedDefinition(pipeline)
+  const now = { ...definition, params: { ...definition.params, include_subdomains: false } }
+  expect(await approvedReady(db.database.kysely, [now])).toEqual([])
+  expect(await approvedReady(db.database.kysely, [definition])).toEqual([pipeline])
+
+  edit((text) => text.replace('include_subdomains: false', 'include_subdomains: true'))
+  expect(summaryOf(await millrace('run', pipeline)).units).toMatchObject({ loaded: 20, waiting: 0 })
+  expect(spent() - paid).toBe(144 + 120)
+})
 
 test('a first night loads the look-back, holds the history with its price, and buys exactly that once it is approved', async () => {
   expect((await millrace('migrate')).code).toBe(0)
