@@ -172,6 +172,7 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
   if (estimated !== null) await giveWay(trx, claim, estimated, left)
   await setClaimed(trx, claim, {
     ...{ run_id: runId, report_state: 'intent', endpoint: intent.endpoint, request_hash: intent.requestHash },
+    account: options.account,
     ask_number: sql<string>`nextval('etl.ask_numbers')`,
     asked_at: databaseNow,
     tag_set_id: sql<number>`(select p.tag_set_id from etl.pipelines p where p.pipeline_id = etl.jobs.pipeline_id)`,

@@ -35,14 +35,17 @@ export const openJob = async (
   signal: AbortSignal,
 ): Promise<JobWork> => {
   const here = definitionOf(runtime, claim)
-  const definition = here ?? (await storedDefinition(runtime.database.kysely, claim.pipelineId))
+  const written = here ?? (await storedDefinition(runtime.database.kysely, claim.pipelineId))
+  // A report is known to the account that bought it alone, whichever the definition names since.
+  const account = claim.kind === 'report' && claim.askNumber !== null ? claim.account : written.account
+  const definition = account === written.account ? written : { ...written, account }
   const source = runtime.sources.get(definition.source)
   if (source === undefined)
     throw new EtlError(
       'DEFINITION',
       `${claim.box.key}: there is no source ${definition.source} here; put it back under sources/.`,
     )
-  const known = await withLoaded(runtime, claim)
+  const known = await withLoaded(runtime, { ...claim, account })
   return { runtime, claim: known, definition, source, mayLoad: here !== null, requests, signal }
 }
 

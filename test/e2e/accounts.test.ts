@@ -3,9 +3,10 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
 
@@ -65,20 +66,15 @@ const address = (): string => {
   return `http://127.0.0.1:${found.port}`
 }
 
-const run = (extra: Readonly<Record<string, string>> = {}) =>
-  runWarm(
-    ['run', '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: address(),
-      WEB_ANALYTICS_API_KEY: ours,
-      WEB_ANALYTICS_API_KEY_ACME: acme,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-      ...extra,
-    },
-    folder,
-  )
+const environment = () => ({
+  WEB_ANALYTICS_BASE_URL: address(),
+  WEB_ANALYTICS_API_KEY: ours,
+  WEB_ANALYTICS_API_KEY_ACME: acme,
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
+  DATABASE_URL: db.url,
+  MILLRACE_HOME: join(folder, 'home'),
+})
+const run = (extra: Readonly<Record<string, string>> = {}) => runWarm(['run', '--json'], { ...environment(), ...extra }, folder)
 
 const rows = async (query: string): Promise<readonly unknown[]> => (await db.database.pool.query(query)).rows
 
@@ -105,6 +101,22 @@ test('each pipeline is bought with its own account’s key, and the ledger knows
     { account: 'default', pipeline: 'keywords' },
     { account: 'default', pipeline: 'traffic_and_engagement' },
   ])
+})
+
+test('a report is fetched by the account that bought it, whichever account the definition names since', async () => {
+  for (const name of ['keywords', 'shopper_category_performance']) rmSync(join(folder, 'pipelines', `${name}.yaml`))
+  sandboxes.ours.configure({ reportDurationMs: 1_000_000 })
+  const stopped = startCommand(['run', '--json'], environment(), folder)
+  const open = `select count(*)::int as n from etl.reports where state = 'submitted'`
+  while (((await rows(open))[0] as { n: number }).n === 0 && stopped.child.exitCode === null) await sleep(20)
+  stopped.child.kill('SIGKILL')
+  await stopped.result
+  sandboxes.ours.configure({ reportDurationMs: 0 })
+  edit('traffic_and_engagement', (text) => text.replace('version: 1', 'version: 1\naccount: acme'))
+  const again = await run()
+  expect(again.code, again.stdout + again.stderr).toBe(0)
+  expect(summaryOf(again)).toMatchObject({ reports_submitted: 0, units: { loaded: 1, held: 0, failed: 0 } })
+  expect([sandboxes.ours.books().quotaUsed > 0, sandboxes.acme.books().quotaUsed]).toEqual([true, 0])
 })
 
 test('an account whose budget is spent holds its own reports and no other account’s', async () => {
