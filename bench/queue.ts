@@ -26,7 +26,7 @@ const work = async ({ kysely }: Database, own: OwnProcess, runId: number, load: 
     const claims = await claimJobs(kysely, {
       process: own,
       runId,
-      claimable: { load, fetch: [], walk: [] },
+      claimable: { load, fetch: [], same: [] },
       count: atOnce,
       cursor,
     })

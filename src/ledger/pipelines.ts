@@ -250,11 +250,11 @@ export const claimableOf = async (
   const load =
     definitions.length === 0 ? [] : await pipelines.where((eb) => eb.or(definitions.map((one) => isSamePipeline(one)))).execute()
   const asked = new Set(definitions.map(asksOf))
-  const walk = fetch.filter(
+  const same = fetch.filter(
     ({ source, needs: { params, window } }) =>
       params !== undefined && window !== undefined && asked.has(asksOf({ source, params, window })),
   )
-  return { load: ids(load), fetch: ids(fetch), walk: ids(walk) }
+  return { load: ids(load), fetch: ids(fetch), same: ids(same) }
 }
 
 /** Pipelines that have bought no report: their answers, if any, were read page by page. */

@@ -81,6 +81,20 @@ export const joinOrphans = async (
 }
 
 /**
+ * The run waits for the jobs whose answers serve its own: a former version may have left them where nobody works on them. In the planner's transaction. Returns
+ * how many.
+ */
+export const joinServing = async (trx: Db, runId: number, priority: number): Promise<number> => {
+  const rows = await query(trx)`
+    insert into etl.run_jobs (run_id, job_id, priority, units)
+    select distinct ${runId}::bigint, y.job_id, ${priority}::integer, y.cells
+    from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id join etl.jobs y on y.job_id = j.served_by
+    where w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.answer_id is null and y.state = 'open' and y.answer_id is null
+    on conflict (run_id, job_id) do nothing returning job_id`
+  return rows.length
+}
+
+/**
  * How many of the units that the run `w` asked of a settled job hold an answer that was asked for later than the job's. Cell by cell: a range of windows
  * holds all slices, a job a few of them.
  * @param settled the job's row, with the columns named above
@@ -104,14 +118,14 @@ export interface Claimable {
   readonly load: readonly number[]
   /** Numbers of those whose source is here: of them, reports that were asked for and have no answer yet. */
   readonly fetch: readonly number[]
-  /** Numbers of those that ask what a definition here asks: of them the same of walks, whose pages are paid for one by one. */
-  readonly walk: readonly number[]
+  /** Numbers of those that ask what a definition here asks: of them all that has no answer yet, since it may serve; of others no walk, which is paid page by page. */
+  readonly same: readonly number[]
 }
 
 /** Without a definition a job is taken as far as its answer. For rows of etl.jobs named `j`. */
-export const mayTake = ({ load, fetch, walk }: Claimable): RawBuilder<boolean> =>
-  sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[]) or j.ask_number is not null and j.answer_id is null
-    and (j.kind = 'report' and j.pipeline_id = any(${[...fetch]}::integer[]) or j.pipeline_id = any(${[...walk]}::integer[])))`
+export const mayTake = ({ load, fetch, same }: Claimable): RawBuilder<boolean> =>
+  sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[]) or j.answer_id is null and (j.pipeline_id = any(${[...same]}::integer[])
+    or j.pipeline_id = any(${[...fetch]}::integer[]) and j.kind = 'report' and j.ask_number is not null))`
 
 /**
  * Once, when a run has its list: what an earlier run put off, for hours perhaps, is tried at once, with all its attempts; and what it waited for until

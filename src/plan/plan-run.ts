@@ -10,7 +10,7 @@ import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
 import { registerPipeline } from '../ledger/pipelines.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
-import { joinOrphans } from '../ledger/wait-list.ts'
+import { joinOrphans, joinServing } from '../ledger/wait-list.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
 import type { PlanWindow, Scope } from './frames.ts'
@@ -145,6 +145,7 @@ const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
   await closeAgain(context, counted)
   await context.locked(async (trx) => {
     const { runId, pipelineId } = context.frame
+    if (context.cells.reuse !== null) await joinServing(trx, runId, firstPriority)
     await joinOrphans(trx, runId, { pipelineId, pipeline: context.definition.pipeline }, firstPriority)
     // A range, or some values, are no reason to wait for everything else that was allowed.
     if (context.scope.mode === 'due' && context.cells.only.size === 0) await joinApproved(trx, runId, pipelineId)

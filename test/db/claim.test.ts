@@ -181,7 +181,7 @@ describe('a process takes only', () => {
     await newWalks(db, elsewhere, runId, 3)
     expect(ids(await take(db, one, runId, [pipeline]))).toEqual([here])
     const kysely = db.database.kysely
-    expect(await claimJobs(kysely, { process: one, runId, claimable: { load: [], fetch: [], walk: [] }, count: 5 })).toEqual([])
+    expect(await claimJobs(kysely, { process: one, runId, claimable: { load: [], fetch: [], same: [] }, count: 5 })).toEqual([])
   })
 
   test('with nothing but the source: what was asked for and has no answer yet', async () => {
@@ -189,7 +189,7 @@ describe('a process takes only', () => {
     const open = await newJob(db, pipeline, { runs: [runId], set: bought(`r-${runId}`, await nextAskNumber(db)) })
     const landed = await newJob(db, pipeline, { runs: [runId], set: bought(`l-${runId}`, await nextAskNumber(db)) })
     await newAnswer(db, landed)
-    const claimable = { load: [], fetch: [pipeline.pipelineId], walk: [] }
+    const claimable = { load: [], fetch: [pipeline.pipelineId], same: [] }
     expect(ids(await claimJobs(db.database.kysely, { process: one, runId, claimable, count: 9 }))).toEqual([open])
   })
 
@@ -197,7 +197,7 @@ describe('a process takes only', () => {
     const [walk] = await newWalks(db, pipeline, runId, 1)
     await db.database.pool.query('update etl.jobs set ask_number = $1 where job_id = $2', [await nextAskNumber(db), walk])
     const taking = (walks: number[]) => {
-      const claimable = { load: [], fetch: [pipeline.pipelineId], walk: walks }
+      const claimable = { load: [], fetch: [pipeline.pipelineId], same: walks }
       return claimJobs(db.database.kysely, { process: one, runId, claimable, count: 9 })
     }
     expect(await taking([])).toEqual([])
@@ -233,7 +233,7 @@ describe('the cursor', () => {
       claimJobs(db.database.kysely, {
         process: one,
         runId,
-        claimable: { load: [pipeline.pipelineId], fetch: [], walk: [] },
+        claimable: { load: [pipeline.pipelineId], fetch: [], same: [] },
         count,
         cursor,
       })
@@ -270,7 +270,7 @@ describe('the cursor', () => {
       claimJobs(db.database.kysely, {
         process: one,
         runId,
-        claimable: { load: [pipeline.pipelineId], fetch: [], walk: [] },
+        claimable: { load: [pipeline.pipelineId], fetch: [], same: [] },
         count: 1,
         cursor,
       })
@@ -302,7 +302,7 @@ describe('a helper of every run', () => {
       const options = {
         process: one,
         runId: null,
-        claimable: { load: [pipeline.pipelineId], fetch: [], walk: [] },
+        claimable: { load: [pipeline.pipelineId], fetch: [], same: [] },
         count: 1,
         cursor,
       }
@@ -351,7 +351,7 @@ test('a thousand walks are claimed and settled in a few milliseconds each', asyn
   const started = performance.now()
   let settled = 0
   const cursor = createCursor()
-  const options = { process: one, runId, claimable: { load: [pipeline.pipelineId], fetch: [], walk: [] }, count: 24, cursor }
+  const options = { process: one, runId, claimable: { load: [pipeline.pipelineId], fetch: [], same: [] }, count: 24, cursor }
   for (
     let some = await claimJobs(db.database.kysely, options);
     some.length > 0;

@@ -410,7 +410,7 @@ describe('a run does not wait for ever', () => {
     await newAnswer(db, landed)
     const fetched = await newJob(db, elsewhere, { runs: [runId], set: bought(`v-${runId}`, await nextAskNumber(db)) })
     const mine = await newJob(db, pipeline, { runs: [runId] })
-    const claimable = { load: [pipeline.pipelineId], fetch: [pipeline.pipelineId, elsewhere.pipelineId], walk: [] }
+    const claimable = { load: [pipeline.pipelineId], fetch: [pipeline.pipelineId, elsewhere.pipelineId], same: [] }
     expect(await leaveUntakeable(k(), runId, claimable)).toBe(1)
     expect(await jobRow(db, landed)).toMatchObject({
       state: 'open',
@@ -420,7 +420,7 @@ describe('a run does not wait for ever', () => {
     expect(await outcomeOf(db, runId, landed)).toBe('waiting')
     for (const jobId of [fetched, mine]) expect(await outcomeOf(db, runId, jobId)).toBeNull()
     expect((await take(db, one, runId, [elsewhere])).map(({ jobId }) => jobId)).toEqual([fetched])
-    expect(await leaveUntakeable(k(), runId, { load: [], fetch: [], walk: [] })).toBe(1)
+    expect(await leaveUntakeable(k(), runId, { load: [], fetch: [], same: [] })).toBe(1)
     expect(await outcomeOf(db, runId, mine)).toBe('waiting')
     expect(await outcomeOf(db, runId, fetched)).toBeNull()
   })

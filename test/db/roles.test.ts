@@ -177,7 +177,7 @@ describe('the loader', () => {
     const job = await newJob(db, pipeline, { runs: [runId] })
     const taken = await as(names.loader, async ({ database: { kysely } }) => {
       const process = await registerProcess(kysely)
-      const claimable = { load: [pipeline.pipelineId], fetch: [], walk: [] }
+      const claimable = { load: [pipeline.pipelineId], fetch: [], same: [] }
       const claims = await claimJobs(kysely, { process, runId, claimable, count: 1 })
       await endProcess(kysely, process)
       return claims

@@ -42,7 +42,7 @@ const runtimeOf = (process: ProcessKit): SlotRuntime => ({
   database: db.database,
   ownLine: k,
   process,
-  claimable: async () => ({ load: [pipeline.pipelineId], fetch: [], walk: [] }),
+  claimable: async () => ({ load: [pipeline.pipelineId], fetch: [], same: [] }),
   clock: systemClock,
   log: silentLog,
 })

@@ -101,3 +101,31 @@ test.each([
     expect(paid.n).toBe(name === 'keywords' ? Number(rows[0]?.rows) / 500 + Math.ceil(Number(rows[1]?.rows) / 500) : 2)
   },
 )
+
+test('a walk that was stopped under a former version is read to its end for the next one, no page of it bought twice', async () => {
+  const june = ['backfill', 'keywords', '--from', '2026-06', '--to', '2026-06', '--yes', '--json']
+  const paid = `select count(*)::int as n from etl.requests where status = 200 and endpoint like '%keywords'`
+  const { n: before } = await one<{ n: number }>(paid)
+  sandbox.configure({ latencyMs: 400 })
+  const stopped = startCommand(june, environment(), folder)
+  while ((await one<{ n: number }>(paid)).n === before && stopped.child.exitCode === null) await sleep(20)
+  stopped.child.kill('SIGTERM')
+  await stopped.result
+  // Stopped in good order the walk is nobody's again, and only a plan that has pages.
+  expect(
+    await one(
+      `select count(*)::int as n from etl.jobs where state = 'open' and ask_number is null and begun_landing is not null`,
+    ),
+  ).toEqual({ n: 1 })
+  sandbox.configure({ latencyMs: 0 })
+  write('keywords', shipped('keywords').replace('version: 1', 'version: 2'))
+  for (const words of [['new', 'migration', 'keywords'], ['migrate']])
+    expect((await runWarm(words, environment(), folder)).code).toBe(0)
+  const next = await runWarm(june, environment(), folder)
+  expect(next.stdout, next.stderr).toContain(
+    '"unit":"keywords/v2/2026-06/country=us;domain=example.com","units":1,"state":"loaded"',
+  )
+  const { n: rows } = await one<{ n: number }>('select count(*)::int as n from data.keywords_v2')
+  expect((await one<{ n: number }>(paid)).n - before).toBe(Math.ceil(rows / 500))
+  expect((await runWarm(june, environment(), folder)).code).toBe(0)
+})

@@ -119,7 +119,7 @@ export const take = (
   count = 100,
 ): Promise<ClaimedJob[]> => {
   const load = pipelines.map(({ pipelineId }) => pipelineId)
-  return claimJobs(at(where), { process: own, runId, claimable: { load, fetch: load, walk: [] }, count })
+  return claimJobs(at(where), { process: own, runId, claimable: { load, fetch: load, same: [] }, count })
 }
 
 /** Takes the next job of the run's list, which must be this one where it is named. */

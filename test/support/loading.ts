@@ -136,7 +136,7 @@ export const claimed = async (kit: LoadKit, jobId: number): Promise<JobWork> => 
   const claims = await claimJobs(kit.db.database.kysely, {
     process: kit.process,
     runId: kit.runId,
-    claimable: { load: [kit.pipeline.pipelineId], fetch: [], walk: [] },
+    claimable: { load: [kit.pipeline.pipelineId], fetch: [], same: [] },
     count: 1,
   })
   const claim = claims.find((one) => one.jobId === jobId)
