@@ -162,6 +162,9 @@ export interface RunWaits {
 
 type WaitRow = Numbers<'reports' | 'next_poll' | 'put_off' | 'next_try' | 'others'> & Texts<'message'>
 
+/** Of job `j`. One without an order waits for another's bill under the same code. */
+const isMade = sql<boolean>`(j.error_code is not distinct from 'REPORT_PENDING' and j.report_state is not null)`
+
 export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess): Promise<RunWaits> => {
   const [row] = await query<WaitRow>(db)`
     select count(*) filter (where is_made)::float8 as reports, coalesce(min(wait) filter (where is_made), 0) as next_poll,
@@ -170,8 +173,7 @@ export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess)
       count(*) filter (where holder <> ${processId})::float8 as others
     from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id and j.state = 'open'
       cross join lateral (select extract(epoch from j.not_before - clock_timestamp())::float8 as wait,
-        j.not_before is not null and j.error_code = 'REPORT_PENDING' as is_made,
-        j.not_before is not null and j.error_code is distinct from 'REPORT_PENDING' as is_off) x
+        j.not_before is not null and ${isMade} as is_made, j.not_before is not null and not ${isMade} as is_off) x
     where w.run_id = ${runId}::bigint and w.outcome is null`
   return {
     reports: { count: row?.reports ?? 0, nextInSeconds: row?.next_poll ?? 0 },

@@ -14,7 +14,7 @@ import { reapDead } from '../../src/ledger/processes.ts'
 import { recordRequests } from '../../src/ledger/requests.ts'
 import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
 import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/claim-fence.ts'
-import { bringForward, endForgotten, joinOrphans, leaveUntakeable } from '../../src/ledger/wait-list.ts'
+import { bringForward, endForgotten, joinOrphans, leaveUntakeable, runWaits } from '../../src/ledger/wait-list.ts'
 import {
   bought,
   newJob,
@@ -423,6 +423,20 @@ describe('a run does not wait for ever', () => {
     expect(await leaveUntakeable(k(), runId, { load: [], fetch: [], same: [] })).toBe(1)
     expect(await outcomeOf(db, runId, mine)).toBe('waiting')
     expect(await outcomeOf(db, runId, fetched)).toBeNull()
+  })
+
+  test('for what is being made, and apart from it for what waits for the bill of another', async () => {
+    const later = {
+      not_before: '2099-01-01T00:00:00Z',
+      error_code: 'REPORT_PENDING',
+      error_message: 'the bill of another is awaited',
+    }
+    await newJob(db, pipeline, { runs: [runId], set: { ...bought(`m-${runId}`, await nextAskNumber(db)), ...later } })
+    await newJob(db, pipeline, { runs: [runId], set: { ...later, kind: 'walk' } })
+    expect(await runWaits(k(), runId, one)).toMatchObject({
+      reports: { count: 1 },
+      putOff: { count: 1, message: later.error_message },
+    })
   })
 
   test('for jobs that are over, or gone, should anybody forget to say so', async () => {
