@@ -145,7 +145,7 @@ export const lostPurchases = (db: Db, pipeline: string) =>
   db
     .selectFrom('etl.jobs as j')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
-    .select(['j.request', sql<number>`j.job_id::float8`.as('jobId')])
+    .select(['j.request', 'j.account', sql<number>`j.job_id::float8`.as('jobId')])
     .select(sql<number>`extract(epoch from clock_timestamp() - j.asked_at)::float8 * 1000`.as('askedMsAgo'))
     .where('p.pipeline', '=', pipeline)
     .where('j.state', 'in', ['held', 'failed'])

@@ -31,7 +31,8 @@ import { withLists, withReadFiles } from './query-lists.ts'
 import { sampleWindows } from './sample-windows.ts'
 import { mostUnitsAStep, type Task } from './pack.ts'
 import { messageOf } from '../core/errors.ts'
-import { findListed, listedSince } from '../extract/report-submit.ts'
+import { findListed, listedSince, type LostSubmission } from '../extract/report-submit.ts'
+import type { ListedReport } from '../core/report-shape.ts'
 import { adoptReport, lostPurchases, unknownReports } from '../ledger/purchases.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 
@@ -230,33 +231,24 @@ const close = async (context: PlanContext, windows: readonly PlanWindow[]): Prom
 }
 
 /**
- * Records each id that is found: its job goes on, also where a person agreed to send it again. False: the list could not be read, so that nothing
- * may be sent again by this run.
+ * Records each id that is found: its job goes on, also where a person agreed to send it again. False: a list could not be read, so that nothing may be sent
+ * again by this run.
  */
 const findLost = async (runtime: PlanRuntime, runId: number, definition: Definition, signal: AbortSignal): Promise<boolean> => {
-  const { database, sources, clock, progress } = runtime
-  const { pipeline, account } = definition
+  const { database, sources, progress } = runtime
+  const { pipeline } = definition
   const source = sources.get(definition.source)
   const lost = source?.listReports === undefined ? [] : await lostPurchases(database.kysely, pipeline)
   if (source?.listReports === undefined || lost.length === 0) return true
-  const sent = lost.map(({ jobId, request, askedMsAgo }) => ({ jobId, request, sentAtMs: clock.now() - askedMsAgo }))
   const requests: RequestRecord[] = []
+  const record = recorder(runtime, { runId, pipelineId: null }, requests)
   try {
-    const record = recorder(runtime, { runId, pipelineId: null }, requests)
-    const context = lookContext(runtime, definition, { signal, record })
-    const listed = (await source.listReports(context, Math.min(...sent.map(listedSince)))) ?? []
-    const ids = listed.map(({ reportId }) => reportId)
-    const free = new Set(await unknownReports(database.kysely, account, ids))
-    for (const one of sent) {
-      const reportId = findListed(
-        listed.filter(({ reportId: id }) => free.has(id)),
-        one,
-      )
-      if (reportId === null) continue
-      free.delete(reportId)
-      await adoptReport(database.kysely, { jobId: one.jobId, reportId, by: runtime.process.name, isFound: true })
-      const message = `${pipeline}: report ${reportId}, whose submission got no answer, was found in the service's own list. It is not bought again.`
-      progress.emit({ event: 'notice', code: 'REPORT_FOUND', message })
+    // Each account lists its own, and the definition may name another since.
+    for (const [account, ofAccount] of Map.groupBy(lost, (one) => one.account)) {
+      const sent = ofAccount.map(({ askedMsAgo, ...one }) => ({ ...one, sentAtMs: runtime.clock.now() - askedMsAgo }))
+      const context = lookContext(runtime, { ...definition, account }, { signal, record })
+      const listed = (await source.listReports(context, Math.min(...sent.map(listedSince)))) ?? []
+      await adoptListed(runtime, { pipeline, account }, sent, listed)
     }
     return true
   } catch (error) {
@@ -266,5 +258,26 @@ const findLost = async (runtime: PlanRuntime, runId: number, definition: Definit
     return false
   } finally {
     await recordRequests(database.kysely, requests)
+  }
+}
+
+const adoptListed = async (
+  { database, process, progress }: PlanRuntime,
+  { pipeline, account }: { readonly pipeline: string; readonly account: string },
+  sent: readonly (LostSubmission & { readonly jobId: number })[],
+  listed: readonly ListedReport[],
+): Promise<void> => {
+  const ids = listed.map(({ reportId }) => reportId)
+  const free = new Set(await unknownReports(database.kysely, account, ids))
+  for (const one of sent) {
+    const reportId = findListed(
+      listed.filter(({ reportId: id }) => free.has(id)),
+      one,
+    )
+    if (reportId === null) continue
+    free.delete(reportId)
+    await adoptReport(database.kysely, { jobId: one.jobId, reportId, by: process.name, isFound: true })
+    const message = `${pipeline}: report ${reportId}, whose submission got no answer, was found in the service's own list. It is not bought again.`
+    progress.emit({ event: 'notice', code: 'REPORT_FOUND', message })
   }
 }

@@ -119,6 +119,25 @@ test('a report is fetched by the account that bought it, whichever account the d
   expect([sandboxes.ours.books().quotaUsed > 0, sandboxes.acme.books().quotaUsed]).toEqual([true, 0])
 })
 
+test('a submission whose answer was lost is looked for in the list of the account that sent it, before it may be sent again', async () => {
+  for (const name of ['keywords', 'shopper_category_performance']) rmSync(join(folder, 'pipelines', `${name}.yaml`))
+  sandboxes.ours.configure({ history: 'requests', now: null })
+  // The list is asked at once, too, and is away then.
+  sandboxes.ours.configure({
+    faults: [
+      { kind: 'drop-reply', on: 'submit', times: 1 },
+      { kind: 'any-status', on: 'history', status: 500 },
+    ],
+  })
+  expect((await run()).code).toBe(1)
+  sandboxes.ours.configure({ faults: [] })
+  edit('traffic_and_engagement', (text) => text.replace('version: 1', 'version: 1\naccount: acme'))
+  const again = await run()
+  expect(again.code, again.stdout + again.stderr).toBe(0)
+  expect(again.events).toContainEqual(expect.objectContaining({ code: 'REPORT_FOUND' }))
+  expect([sandboxes.ours.books().quotaUsed > 0, sandboxes.acme.books().quotaUsed]).toEqual([true, 0])
+})
+
 test('an account whose budget is spent holds its own reports and no other account’s', async () => {
   const ended = await run({ WEB_ANALYTICS_QUOTA_PER_MONTH_ACME: '0' })
   expect(ended.code).toBe(1)
