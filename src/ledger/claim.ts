@@ -130,19 +130,22 @@ const now = sql`(select clock_timestamp())`
 /** The job of another version whose answer it waits for has none yet. */
 const isStillAsked = sql<boolean>`exists (select from etl.jobs y where y.job_id = j.served_by and y.state = 'open' and y.answer_id is null)`
 
+const isOf = (runId: number, { processId }: OwnProcess): RawBuilder<unknown> =>
+  sql`(select r.process_id = ${processId} from etl.runs r where r.run_id = ${runId}::bigint)`
+
 /** By what is due, not by the run's list: that one may be long and nearly all of it not begun. */
-const dueJobs = ({ claimable }: ClaimOptions, runId: number, count: number): RawBuilder<unknown> => sql`
+const dueJobs = ({ claimable, process }: ClaimOptions, runId: number, count: number): RawBuilder<unknown> => sql`
   select j.job_id, ${runId}::bigint as run_id, false as orphan, 0 as priority from etl.jobs j
   where ${pipelinesOf(claimable)} and j.state = 'open' and j.holder is null and j.not_before is not null and j.not_before <= ${now}
-    and ${mayTake(claimable)} and ${lives(runId)}
+    and ${mayTake(claimable, isOf(runId, process))} and ${lives(runId)}
     and (select true from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = j.job_id and w.outcome is null)
   order by j.not_before limit ${count} for update of j skip locked`
 
 /** From the place in the list on. The lock within keeps the planner from reading all ready jobs of everybody first. */
-const listedJobs = ({ claimable }: ClaimOptions, runId: number, count: number, after: Place): RawBuilder<unknown> => sql`
+const listedJobs = ({ claimable, process }: ClaimOptions, runId: number, count: number, after: Place): RawBuilder<unknown> => sql`
   select j.job_id, ${runId}::bigint as run_id, false as orphan, w.priority from etl.run_jobs w cross join lateral (
     select j.job_id from etl.jobs j where j.job_id = w.job_id and j.state = 'open' and j.holder is null and j.not_before is null
-      and ${mayTake(claimable)} and not ${isStillAsked} for update of j skip locked) j
+      and ${mayTake(claimable, isOf(runId, process))} and not ${isStillAsked} for update of j skip locked) j
   where w.run_id = ${runId}::bigint and w.outcome is null and (w.priority, w.job_id) > (${after.priority}::integer, ${after.jobId}::bigint)
     and ${lives(runId)}
   order by w.priority, w.job_id limit ${count}`

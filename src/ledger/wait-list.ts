@@ -122,9 +122,10 @@ export interface Claimable {
   readonly same: readonly number[]
 }
 
-/** Without a definition a job is taken as far as its answer. For rows of etl.jobs named `j`. */
-export const mayTake = ({ load, fetch, same }: Claimable): RawBuilder<boolean> =>
-  sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[]) or j.answer_id is null and (j.pipeline_id = any(${[...same]}::integer[])
+/** Without a definition a job is taken as far as its answer. For rows of etl.jobs named `j`. @param isOwn whether the run is this process's: what serves another's is for that one to ask for */
+export const mayTake = ({ load, fetch, same }: Claimable, isOwn: RawBuilder<unknown> = sql`true`): RawBuilder<boolean> =>
+  sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[]) or j.answer_id is null
+    and (j.pipeline_id = any(${[...same]}::integer[]) and (j.ask_number is not null or ${isOwn})
     or j.pipeline_id = any(${[...fetch]}::integer[]) and j.kind = 'report' and j.ask_number is not null))`
 
 /**

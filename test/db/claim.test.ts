@@ -194,14 +194,18 @@ describe('a process takes only', () => {
   })
 
   test('with the source alone no walk goes on: its pages are bought one by one, for who asks the same', async () => {
-    const [walk] = await newWalks(db, pipeline, runId, 1)
-    await db.database.pool.query('update etl.jobs set ask_number = $1 where job_id = $2', [await nextAskNumber(db), walk])
-    const taking = (walks: number[]) => {
-      const claimable = { load: [], fetch: [pipeline.pipelineId], same: walks }
-      return claimJobs(db.database.kysely, { process: one, runId, claimable, count: 9 })
+    const [walk, planned] = await newWalks(db, pipeline, runId, 2)
+    const taking = (process: ProcessKit, same: number[]) => {
+      const claimable = { load: [], fetch: [pipeline.pipelineId], same }
+      return claimJobs(db.database.kysely, { process, runId, claimable, count: 9 })
     }
-    expect(await taking([])).toEqual([])
-    expect(ids(await taking([pipeline.pipelineId]))).toEqual([walk])
+    // Nobody has asked for it yet: then it is for the run's own process, whose jobs it may serve.
+    expect(await taking(two, [pipeline.pipelineId])).toEqual([])
+    await db.database.pool.query('update etl.jobs set ask_number = $1 where job_id = $2', [await nextAskNumber(db), walk])
+    expect(await taking(one, [])).toEqual([])
+    expect(ids(await taking(two, [pipeline.pipelineId]))).toEqual([walk])
+    await db.database.pool.query('update etl.runs set process_id = $1 where run_id = $2', [one.processId, runId])
+    expect(ids(await taking(one, [pipeline.pipelineId]))).toEqual([planned])
   })
 })
 
