@@ -8,7 +8,7 @@ import { fingerprintOf } from './answers.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Claim } from './claim-fence.ts'
 import type { OwnProcess } from './processes.ts'
-import { type Claimable, isWaitedFor, mayTake } from './wait-list.ts'
+import { type Claimable, isWaitedFor, mayTake, mayYetServe } from './wait-list.ts'
 
 /** What a unit's rows come from now. */
 export interface LoadedAnswer {
@@ -128,7 +128,7 @@ const lives = (runId: number): RawBuilder<boolean> =>
 const now = sql`(select clock_timestamp())`
 
 /** The job of another version whose answer it waits for has none yet. */
-const isStillAsked = sql<boolean>`exists (select from etl.jobs y where y.job_id = j.served_by and y.state = 'open' and y.answer_id is null)`
+const isStillAsked = sql<boolean>`exists (select from etl.jobs y where y.job_id = j.served_by and ${mayYetServe})`
 
 const isOf = (runId: number, { processId }: OwnProcess): RawBuilder<unknown> =>
   sql`(select r.process_id = ${processId} from etl.runs r where r.run_id = ${runId}::bigint)`

@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { asksOf } from '../core/asks.ts'
 import type { Db } from '../db/tables.ts'
 import type { FetchingNeeds, RegisteredPipeline } from './pipelines.ts'
+import { mayYetServe } from './wait-list.ts'
 
 /** A pipeline of the same source; for each of our dimensions the place of its value there. */
 interface Sister {
@@ -66,7 +67,7 @@ export const onItsWay = ({ sisters }: ReuseScope, windowFrom: string): RawBuilde
     .map(
       (sister) => sql`select y.job_id, y.forced, y.asked_at from etl.slices o cross join lateral (select u.job_id from etl.units u
           where u.pipeline_id = ${sister.pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
-        join etl.jobs y on y.job_id = v.job_id and y.state = 'open' and y.served_by is null
+        join etl.jobs y on y.job_id = v.job_id and (y.state = 'open' or ${mayYetServe}) and y.served_by is null
       where o.pipeline_id = ${sister.pipelineId} and o."values" = array[${theirValues(sister)}]::text[]`,
     )
   return each.length === 0

@@ -80,6 +80,9 @@ export const joinOrphans = async (
   return rows.length
 }
 
+/** Of job `y`, whose answer is to serve others: it has none, and may get one. A purchase whose answer was lost may have been taken: nobody buys it again without a word. */
+export const mayYetServe = sql<boolean>`(y.answer_id is null and (y.state = 'open' or y.state = 'held' and y.report_state in ('intent', 'uncertain')))`
+
 /**
  * The run waits for the jobs whose answers serve its own: a former version may have left them where nobody works on them. In the planner's transaction. Returns
  * how many.
@@ -208,7 +211,7 @@ export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimabl
 export const leaveUnserved = async (db: Db, runId: number): Promise<number> => {
   const rows = await query(db)`
     update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp()
-    from etl.jobs j join etl.jobs y on y.job_id = j.served_by and y.state = 'open' and y.answer_id is null
+    from etl.jobs j join etl.jobs y on y.job_id = j.served_by and ${mayYetServe}
     where w.run_id = ${runId}::bigint and w.job_id = j.job_id and w.outcome is null and j.state = 'open' and j.holder is null and j.answer_id is null
       and not ${isWaitedFor(sql`y.job_id`)} returning w.job_id`
   return rows.length

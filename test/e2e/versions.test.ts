@@ -111,3 +111,20 @@ test('by force a version that is filled beside the former one takes the new answ
     'wikipedia.org 1',
   ])
 })
+
+test('a purchase whose answer was lost is bought by no other version: it waits for a word, and goes on once that is given', async () => {
+  sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
+  const spent = () => sandbox.books().quotaUsed
+  const before = spent()
+  const backfill = (...options: string[]) =>
+    millrace('backfill', 'traffic_and_engagement', '--from', '2026-03', '--to', '2026-03', '--json', ...options)
+  // Three domains of three countries are lost with their answer; the second version has two of them, and one of its own.
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 3, waiting: 6, held: 9 })
+  const paid = spent() - before
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 0, waiting: 6, held: 9 })
+  expect(spent() - before).toBe(paid)
+  const agreed = await backfill('--resubmit-uncertain')
+  expect([agreed.code, summaryOf(agreed).units], agreed.stderr).toMatchObject([0, { loaded: 15, waiting: 0, held: 0 }])
+  // Nine cells a second time, at six credits each.
+  expect(spent() - before).toBe(paid + 54)
+})
