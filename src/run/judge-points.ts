@@ -67,7 +67,7 @@ export const agreesPlainly = (loading: Loading, points: PointsRule, read: Read):
 
 /**
  * Puts on record what the report shows, once it is loaded and no key of it came twice. False: another report, judged meanwhile, has ruled all of it out,
- * or keys may have come twice in units that were left out.
+ * or keys may have come twice in units that were left out, where one would make up for a row that another unit lacks.
  */
 export const learnPlainly = async (
   loading: Loading,
@@ -75,8 +75,8 @@ export const learnPlainly = async (
   read: Read,
   { unitsHeld, unitsSkipped }: LoadResult,
 ): Promise<boolean> => {
-  if (points.rule !== 'learn' || points.open.length === 1) return true
   if (unitsHeld + unitsSkipped > 0) return false
+  if (points.rule !== 'learn' || points.open.length === 1) return true
   const { work, answer } = loading
   const plain = plainReadings(loading, points, read) ?? []
   const shown = dataPointReadings.filter((reading) => plain.includes(reading))

@@ -7,7 +7,16 @@ import { dataPointReadings } from '../../src/web/reads/read-quota.ts'
 import { settleJob } from '../../src/run/settle.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow } from '../support/ledger-answers.ts'
-import { claimed, emptyTraffic, loadBody, type LoadKit, openLoading, trafficCsv as csv, workOn } from '../support/loading.ts'
+import {
+  claimed,
+  emptyTraffic,
+  loadBody,
+  type LoadKit,
+  openLoading,
+  trafficCsv as csv,
+  trafficLine,
+  workOn,
+} from '../support/loading.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -29,6 +38,12 @@ const open = async (report: Partial<Definition['report']> = {}): Promise<void> =
   const definition = { ...shipped, report: { ...shipped.report, ...report }, limits: { ...shipped.limits, rejectShare: 0.5 } }
   kit = await openLoading(db, definition)
 }
+/** Units of several rows, and no data tests, which would look for repeated keys where one fails. */
+const openDaily = async (report: Partial<Definition['report']> = {}): Promise<void> => {
+  await open(report)
+  const params = { ...shipped.params, granularity: 'daily' }
+  kit = await openLoading(db, { ...kit.definition, params, period: { every: 'day', isInKey: true }, tests: [] })
+}
 
 const domains = ['a.com', 'b.com', 'c.com', 'd.com']
 const box = (month = '2026-01', last = month): Box => boxOf(kit.definition, month, { domain: domains, country: 'us' }, last)
@@ -44,13 +59,13 @@ const load = async (lines: readonly string[], dataPoints: number | null, asked =
 }
 const loaded = async (lines: readonly string[], dataPoints: number | null, asked = box()) =>
   (await load(lines, dataPoints, asked)).result
-const refused = async (lines: readonly string[], dataPoints: number | null, asked = box()): Promise<string> => {
-  const { result } = await load(lines, dataPoints, asked)
-  return result.then(
+const outcome = (result: Promise<unknown>): Promise<string> =>
+  result.then(
     () => 'loaded',
     (error: unknown) => (isEtlError(error) ? `${error.code}: ${error.message}` : String(error)),
   )
-}
+const refused = async (lines: readonly string[], dataPoints: number | null, asked = box()): Promise<string> =>
+  outcome((await load(lines, dataPoints, asked)).result)
 const known = async (): Promise<string[]> =>
   (await dataPointReadings(db.database.kysely)).map(({ dataset, readings }) => `${dataset}: ${readings.join()}`)
 const dataset = 'web-analytics.report/traffic_and_engagement'
@@ -168,6 +183,33 @@ describe('a report that is not whole', () => {
     expect(await refused(lacking, 24, box('2026-02'))).toMatch(/INCOMPLETE.* 3 rows/)
     const bad = whole('2026-03').map((line, at) => (at === 3 ? line.replace(/6$/, 'x') : line))
     expect(await loaded(bad, 24, box('2026-03'))).toMatchObject({ inserted: 3, unitsHeld: 1 })
+  })
+})
+
+describe('a row that comes twice in a unit that is left out hides none that another unit lacks', () => {
+  const both = ['a.com', 'b.com']
+  const days = (domain: string, many: number): string[] =>
+    Array.from({ length: many }, (_, day) => trafficLine(`2026-01-0${day + 1}`, domain, '1'))
+  const pair = (domain = both): Box => boxOf(kit.definition, '2026-01', { domain, country: 'us' })
+
+  test.each(['learn', 'rows'] as const)('where it is held, data_points: %s', async (rule) => {
+    await openDaily({ dataPoints: rule })
+    await loaded([...days('a.com', 6), ...days('b.com', 4)], 10, pair())
+    const lacking = [...days('a.com', 1), ...days('a.com', 1), ...days('b.com', 3)]
+    expect(await refused(lacking, 5, pair())).toMatch(/INCOMPLETE.* 4 rows .*announces 5/)
+    expect(await rowsLoaded()).toBe(10)
+    const whole = [...days('a.com', 1), ...days('a.com', 1), ...days('b.com', 4)]
+    expect(await loaded(whole, 5, pair())).toMatchObject({ unitsHeld: 1, unitsLoaded: 1, unchanged: 4 })
+  })
+
+  test('where it holds a newer answer', async () => {
+    await openDaily()
+    await loaded(whole('2026-02'), 4, box('2026-02'))
+    const older = await workOn(kit, pair())
+    await loaded(days('a.com', 4), 4, pair(['a.com']))
+    const lacking = csv(...days('a.com', 4), ...days('a.com', 1), ...days('b.com', 3))
+    expect(await outcome(loadBody(kit, older, { body: lacking, dataPoints: 8 }))).toMatch(/INCOMPLETE.* 7 rows .*announces 8/)
+    expect(await rowsLoaded()).toBe(8)
   })
 })
 
