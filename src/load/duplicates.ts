@@ -8,8 +8,9 @@ import { measureColumns, names, stagedKey } from './table-columns.ts'
 
 /** Rows that share a key and differ: none of them is loaded. */
 export interface Conflict {
-  /** Place among the rows of the answer that are the job's, from 1. */
+  /** Place among the rows of the answer, from 1. */
   readonly ordinal: number
+  /** 0: the job is not for the unit. */
   readonly unitId: number
   /** Staged key columns, in key order. */
   readonly key: readonly (string | null)[]
@@ -36,7 +37,7 @@ export const noneRepeated: Repeated = {
 
 type Found = Counts<'unit_id' | 'rows' | 'filled'> & Maybe<Counts<'n'>> & Flags<'conflicts' | 'first'> & Lists<Texts<'key'>>
 
-/** Finds them and takes them out of the table, but for the first of identical rows. */
+/** Finds them and takes them out of the table, but for the first of identical rows; and with them all rows of units that the job is not for. */
 export const removeRepeated = async ({ kysely }: Session, definition: Definition, { table }: Beside): Promise<Repeated> => {
   const staged = stagedKey(definition)
   const measures = measureColumns(definition).filter((column) => column.origin === 'response')
@@ -61,6 +62,7 @@ export const removeRepeated = async ({ kysely }: Session, definition: Definition
     select null::bigint as n, unit_id, false as conflicts, false as first, '{}'::text[] as key, count(*) as rows, sum(filled) as filled
     from removed where not conflicts group by unit_id
     union all select n, unit_id, true, first, key, 1, filled from removed where conflicts order by n`.execute(kysely)
+  await sql`delete from ${table} where _unit_id = 0`.execute(kysely)
   const twins = rows.filter(({ conflicts }) => !conflicts)
   const conflicts = rows.filter((row) => row.conflicts)
   const filledOf = (some: readonly Found[]): number => some.reduce((sum, row) => sum + Number(row.filled), 0)

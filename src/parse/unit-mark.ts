@@ -10,6 +10,8 @@ export interface MarkedUnits {
   readonly windowOf: (period: string) => number
   /** Numbers by place; 0: the answer is for the unit, the job is not. */
   readonly numbers: Float64Array
+  /** Whether rows of units that the job is not for are kept too, under the number 0. */
+  readonly keepsOthers: boolean
 }
 
 /** Which cells of a row tell its unit. */
@@ -36,7 +38,7 @@ export interface UnitMark {
   readonly rejects: Uint32Array
   /** By place of the slice: 1 where rows of it came for periods that were not asked for. */
   readonly others: Uint8Array
-  /** Counts a row; the constants and the number that stand behind its cells. null: the row is not this job's. */
+  /** Counts a row; the constants and the number that stand behind its cells. null: the row is not kept. */
   suffixOf(values: readonly (string | null)[]): string | null
   /** The unit that a record's key names; null where nothing tells. @param key as in a rejected row */
   unitOf(key: readonly (string | null)[] | null): number | null
@@ -46,7 +48,7 @@ export interface UnitMark {
 
 /** @param constants COPY text of the cells that are the same in all rows, each with a tab before it */
 export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants = ''): UnitMark => {
-  const { slices, sliceCount, windowOf, numbers } = units
+  const { slices, sliceCount, windowOf, numbers, keepsOthers } = units
   const { period, counted } = places
   const sliceOf = createLookup(places.slice, (cells) => slices.get(cells.map(cellText).join('\t')) ?? -1)
   let [lastUnit, suffix] = [-1, '']
@@ -69,7 +71,7 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
       }
       const unit = window * sliceCount + slice
       mark.rows[unit] = (mark.rows[unit] ?? 0) + 1
-      if (numbers[unit] === 0) return null
+      if (numbers[unit] === 0 && !keepsOthers) return null
       if (unit !== lastUnit) [lastUnit, suffix] = [unit, `${constants}\t${numbers[unit]}`]
       return suffix
     },

@@ -50,7 +50,9 @@ export const loadAnswer = async (
   const units = await readAnswerUnits(runtime.database.kysely, claim, answer)
   const loading: Loading = { work, answer, units, conflicting: [] }
   const points = await readPointsRule(loading)
-  let way: Way = repeating.has(definition) ? 'careful' : units.isKnown ? 'again' : 'first'
+  // Of an answer whose count is compared all rows count, and in those of other jobs' units only a careful load finds what comes twice.
+  const isJudgedByMore = points !== null && units.numbers.includes(0)
+  let way: Way = repeating.has(definition) || isJudgedByMore ? 'careful' : units.isKnown ? 'again' : 'first'
   let mayMake = !(await isCluster(runtime.database))
   for (let turn = 1; ; turn += 1) {
     const parsed = createParseReport()
@@ -144,15 +146,15 @@ const load = async (session: Session, turn: Turn, months: MadeMonths['months'] |
   const { work, answer } = loading
   const { definition, claim } = work
   const scope = { window: claim.box.window, slice: claim.box.slice, leftOut: [] }
-  const isFirst = way === 'first'
+  const [isFirst, isCareful] = [way === 'first', way === 'careful']
   const isFound = await beginLoad(session, definition, scope, { runId: claim.runId, looks: isFirst })
   if (isFound) return { over: 'again' }
   const made = months === null ? null : await makeMonths(session, definition, months)
   if (months !== null && made === null) return { over: 'first', mayMake: false }
   const beside = isFirst
     ? null
-    : await openBeside(session, definition, { isTiny: answer.bytes <= tinyBytes, isNumbered: way === 'careful' })
-  const plan = planRows(loading, way === 'careful' || (points !== null && countsValues(points)))
+    : await openBeside(session, definition, { isTiny: answer.bytes <= tinyBytes, isNumbered: isCareful })
+  const plan = planRows(loading, { isCareful, countsValues: isCareful || (points !== null && countsValues(points)) })
   const columns = [...copiedColumns(definition).map(({ name }) => name), '_unit_id']
   const target = beside?.name ?? made?.target ?? `data."${tableName(definition)}"`
   await inSpan('parse', { 'millrace.job': claim.box.key }, async () => {
@@ -160,7 +162,7 @@ const load = async (session: Session, turn: Turn, months: MadeMonths['months'] |
     if (written !== parsed.rows) throw keptBack(target, parsed.rows, written)
   })
   if (beside !== null) await prepareBeside(session, beside, parsed.rows)
-  const repeated = beside === null || way !== 'careful' ? null : await removeRepeated(session, definition, beside)
+  const repeated = beside === null || !isCareful ? null : await removeRepeated(session, definition, beside)
   if (repeated !== null) noteRepeats(definition, repeated.duplicates.size + repeated.conflicts.length > 0)
   const read = { parsed, mark: plan.mark, repeated }
   if ((await judgeWhole(loading, points, read)) === 'careful') return { over: 'careful' }

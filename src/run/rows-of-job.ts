@@ -1,4 +1,4 @@
-// The rows of a landed answer that are a job's: parsed, each with its constants and its unit's number, in the order of the COPY.
+// The rows of a landed answer, a job's or all of it: parsed, each with its constants and its unit's number, in the order of the COPY.
 import { EtlError } from '../core/errors.ts'
 import { windowAt } from '../core/window.ts'
 import { arrayText } from '../db/typed-row.ts'
@@ -12,12 +12,22 @@ import { cutRaw, longestRaw, type ParseReport, shortRaw } from '../parse/parse-r
 import { createUnitMark, type MarkedUnits, type MarkPlaces, type UnitMark } from '../parse/unit-mark.ts'
 import type { Loading } from './job-work.ts'
 
-/** How an answer is parsed for one job. @param countsValues whether values of measures are counted, which takes a look at every cell */
-export const planRows = ({ work, answer, units }: Loading, countsValues: boolean): ParsePlan & { readonly mark: UnitMark } => {
+/**
+ * How an answer is parsed for one job. @param countsValues whether values of measures are counted, which takes a look at every cell
+ * @param isCareful whether keys that come twice are looked for, in the whole of the answer: a part's count is not the answer's
+ */
+export const planRows = (
+  { work, answer, units }: Loading,
+  { isCareful, countsValues }: { readonly isCareful: boolean; readonly countsValues: boolean },
+): ParsePlan & { readonly mark: UnitMark } => {
   const { definition, source } = work
   const plan = compileParsePlan(definition, answer.box, source, answer.completeness.dialect)
   const constants = constantColumns(definition, answer.box).map(({ value }) => `\t${escapeCell(constantText(value))}`)
-  const mark = createUnitMark(markedUnits(plan, { work, units }), placesOf({ work }, countsValues), constants.join(''))
+  const mark = createUnitMark(
+    { ...markedUnits(plan, { work, units }), keepsOthers: isCareful },
+    placesOf({ work }, countsValues),
+    constants.join(''),
+  )
   return { ...plan, mark }
 }
 
@@ -25,7 +35,10 @@ export const planRows = ({ work, answer, units }: Loading, countsValues: boolean
 export const constantText = (value: string | boolean | number | readonly string[]): string =>
   typeof value === 'object' ? String(arrayText([...value])) : typeof value === 'boolean' ? (value ? 't' : 'f') : String(value)
 
-const markedUnits = (plan: ParsePlan, { work: { definition, claim }, units }: Pick<Loading, 'work' | 'units'>): MarkedUnits => {
+const markedUnits = (
+  plan: ParsePlan,
+  { work: { definition, claim }, units }: Pick<Loading, 'work' | 'units'>,
+): Omit<MarkedUnits, 'keepsOthers'> => {
   const columns = unitColumns(definition).map(({ name }) => ({
     // As the answer spells the value after its cast: `007` is category 7.
     cast: plan.columns.find(({ column }) => column.name === name)?.cast ?? ((value: string) => value),
@@ -88,14 +101,14 @@ const few = 1_000
 
 /** A record whose key another one has too. */
 export interface ConflictRecord extends QuarantineEntry {
-  /** Number of the row among those of the job, from 1. */
+  /** Number of the row among those of the answer, from 1. */
   readonly ordinal: number
 }
 
-/** Raw records of rows by their number, read again from the landing. */
+/** Raw records of rows by the number that a careful load gave them, read again from the landing. */
 export const conflictRecords = async (loading: Loading, ordinals: ReadonlySet<number>): Promise<readonly ConflictRecord[]> => {
   if (ordinals.size === 0) return []
-  const plan = planRows(loading, false)
+  const plan = planRows(loading, { isCareful: true, countsValues: false })
   const most = ordinals.size > few ? shortRaw : longestRaw
   const entries: ConflictRecord[] = []
   for await (const { raw, ...record } of readRecords(loading.answer.parts(), plan, ordinals))

@@ -211,6 +211,22 @@ describe('a row that comes twice in a unit that is left out hides none that anot
     expect(await outcome(loadBody(kit, older, { body: lacking, dataPoints: 8 }))).toMatch(/INCOMPLETE.* 7 rows .*announces 8/)
     expect(await rowsLoaded()).toBe(8)
   })
+
+  test('where it is no unit of the job, which takes a part of the report', async () => {
+    await openDaily()
+    await loaded(whole('2026-02'), 4, box('2026-02'))
+    const bought = await workOn(kit, pair())
+    const lacking = csv(...days('a.com', 3), ...days('b.com', 4), ...days('b.com', 1))
+    const asPart = async (dataPoints: number): Promise<string> => {
+      const part = await workOn(kit, pair(['a.com']), { set: { answer_id: String(bought.claim.askNumber) } })
+      return outcome(loadBody(kit, part, { body: lacking, dataPoints }))
+    }
+    expect(await outcome(loadBody(kit, bought, { body: lacking, dataPoints: 8 }))).toMatch(/INCOMPLETE/)
+    expect(await asPart(8)).toMatch(/INCOMPLETE.* 7 rows .*announces 8/)
+    expect(await rowsLoaded()).toBe(4)
+    expect(await asPart(7)).toBe('loaded')
+    expect(await rowsLoaded()).toBe(7)
+  })
 })
 
 describe('a report that disagrees', () => {

@@ -10,11 +10,12 @@ const periods = ['2026-01-01', '2026-01-02', '2026-02-01', '2026-03-01']
 const nameOf = (values: readonly string[]): string => values.map(escapeCell).join('\t')
 
 /** Windows are January and February. */
-const unitsOf = (slices: readonly (readonly string[])[], numbers: readonly number[]): MarkedUnits => ({
+const unitsOf = (slices: readonly (readonly string[])[], numbers: readonly number[], keepsOthers = false): MarkedUnits => ({
   slices: new Map(slices.map((values, place) => [nameOf(values), place])),
   sliceCount: slices.length,
   windowOf: (period) => ['2026-01', '2026-02'].indexOf(period.slice(0, 7)),
   numbers: Float64Array.from(numbers),
+  keepsOthers,
 })
 
 const places = (slice: readonly number[], more: Partial<MarkPlaces> = {}): MarkPlaces => ({
@@ -32,13 +33,14 @@ const marked = (rows: readonly (readonly (string | null)[])[], units: MarkedUnit
 }
 
 describe('the number of a row’s unit', () => {
-  test('is that of its values and its window; rows of other jobs and of no unit are counted and get none', () => {
+  test('is that of its values and its window; rows of other jobs and of no unit are counted and get none, or 0 where those of other jobs are kept', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.constantFrom(...periods), cell, cell, cell), { maxLength: 12 }),
         fc.subarray([1, 2, 3], { minLength: 1 }),
         fc.integer({ min: 1, max: 3 }),
-        (rows, slice, everyNth) => {
+        fc.boolean(),
+        (rows, slice, everyNth, keepsOthers) => {
           const valuesOf = (row: readonly string[]): string[] => slice.map((place) => row[place] ?? '')
           const known = new Map<string, string[]>()
           for (const [at, row] of rows.entries()) if (at % everyNth === 0) known.set(nameOf(valuesOf(row)), valuesOf(row))
@@ -50,9 +52,12 @@ describe('the number of a row’s unit', () => {
             const window = ['2026-01', '2026-02'].indexOf((row[0] ?? '').slice(0, 7))
             return found < 0 || window < 0 ? null : window * slices.length + found
           }
-          const found = marked(rows, unitsOf(slices, numbers), places(slice), '\tall\tt')
-          const numberOf = (row: readonly string[]): number => numbers[placeOf(row) ?? -1] ?? 0
-          expect(found.suffixes).toEqual(rows.map((row) => (numberOf(row) > 0 ? `\tall\tt\t${numberOf(row)}` : null)))
+          const found = marked(rows, unitsOf(slices, numbers, keepsOthers), places(slice), '\tall\tt')
+          const suffixFor = (row: readonly string[]): string | null => {
+            const number = numbers[placeOf(row) ?? -1]
+            return number === undefined || (number === 0 && !keepsOthers) ? null : `\tall\tt\t${number}`
+          }
+          expect(found.suffixes).toEqual(rows.map(suffixFor))
           expect(found.mark.strays).toBe(rows.filter((row) => placeOf(row) === null).length)
           for (const [place, count] of found.mark.rows.entries())
             expect(count).toBe(rows.filter((row) => placeOf(row) === place).length)
