@@ -98,21 +98,21 @@ export const joinServing = async (trx: Db, runId: number, priority: number): Pro
 }
 
 /**
- * How many of the units that the run `w` asked of a settled job hold an answer that was asked for later than the job's. Cell by cell: a range of windows
- * holds all slices, a job a few of them.
+ * How many of the units that the run `w` counts of a settled job hold an answer that was asked for later than the job's. Those that did when it planned
+ * are in the job's span, and it does not count them: so many less. Cell by cell: a range of windows holds all slices, a job a few of them.
  * @param settled the job's row, with the columns named above
  */
 export const passedUnits = (settled: string): RawBuilder<unknown> => {
   const job = sql.ref(settled)
   return sql`(
-    select count(*) from etl.pipelines p
+    select greatest(0, count(*) filter (where u.ask_number > ${job}.answer_id and u.answer_id <> ${job}.answer_id
+        and u.held_answer_id is distinct from ${job}.answer_id) - greatest(0, count(*) - w.units)) from etl.pipelines p
       cross join lateral generate_series(coalesce(w.window_from, ${job}.window_from)::timestamp, coalesce(w.window_to, ${job}.window_to)::timestamp
         - interval '1 day', case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end) as x (day)
       cross join lateral unnest(coalesce(w.slice_ids, ${job}.slice_ids)) as y (slice_id)
       cross join lateral (select u.ask_number, u.answer_id, u.held_answer_id from etl.units u
         where u.pipeline_id = ${job}.pipeline_id and u.window_from = x.day::date and u.slice_id = y.slice_id limit 1) u
-    where p.pipeline_id = ${job}.pipeline_id and u.ask_number > ${job}.answer_id and u.answer_id <> ${job}.answer_id
-      and u.held_answer_id is distinct from ${job}.answer_id)`
+    where p.pipeline_id = ${job}.pipeline_id)`
 }
 
 /** What a process may take. */

@@ -1,5 +1,6 @@
 // Jobs that load answers again: which answers a range holds, what a job covers, what is opened again, and what is left alone.
 import { describe, expect, test } from 'vitest'
+import { finishJob } from '../../src/ledger/claim-fence.ts'
 import {
   answersHeld,
   answersInQuarantine,
@@ -8,7 +9,8 @@ import {
   registerReplay,
   type ReplayScope,
 } from '../../src/ledger/register-replay.ts'
-import { type PipelineKit, months, newJob, newPipeline, newRun, newSlices } from '../support/ledger.ts'
+import { runSummary } from '../../src/ledger/runs.ts'
+import { type PipelineKit, months, newJob, newPipeline, newProcess, newRun, newSlices, take } from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, unitRows } from '../support/ledger-answers.ts'
 import { testDatabase } from '../support/postgres.ts'
 
@@ -171,6 +173,22 @@ describe('a range', () => {
     const runId = await newRun(db)
     await register(runId, scope, [answer, newer])
     expect((await jobsOf(runId)).map(({ units }) => units)).toEqual([3, 1])
+  })
+
+  test('counts what is loaded again, and as unchanged only what it planned and a newer answer holds by then', async () => {
+    const { pipeline, sliceIds, answer, newer } = await packed()
+    const own = await newProcess(db)
+    const replay = async (meanwhile: () => Promise<unknown>) => {
+      const runId = await newRun(db, own.processId)
+      await register(runId, scopeOf(pipeline, '2026-01', 3), [answer, newer])
+      await meanwhile()
+      for (const claim of await take(db, own, runId, [pipeline])) await finishJob(db.database.kysely, claim, 'loaded')
+      return (await runSummary(db.database.kysely, runId)).units
+    }
+    expect(await replay(async () => undefined)).toMatchObject({ planned: 12, loaded: 12, unchanged: 0 })
+    const overtake = async () =>
+      load(await newJob(db, pipeline, { sliceIds: sliceIds.slice(1, 2), window: months('2026-01', 2) }))
+    expect(await replay(overtake)).toMatchObject({ planned: 12, loaded: 10, unchanged: 2 })
   })
 })
 
