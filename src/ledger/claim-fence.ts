@@ -5,7 +5,7 @@ import { EtlError } from '../core/errors.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Db, Tables } from '../db/tables.ts'
 import { executePrepared, type Flags, prepared, type Row } from '../db/typed-row.ts'
-import { type RunOutcome, settleWaiting } from './wait-list.ts'
+import { type RunOutcome, type Settled, settleWaiting } from './wait-list.ts'
 
 /** What a write names of a claim. */
 export interface Claim {
@@ -138,6 +138,11 @@ const unclaimed = sql`holder = null, fence = fence + 1, updated_at = clock_times
 
 const attemptBack = sql`attempts = greatest(0, attempts - 1)`
 
+interface SettleOptions extends Partial<Pick<Settled, 'doneFor' | 'mayPass'>> {
+  /** The caller's transaction has locked the job already. */
+  readonly isLocked?: boolean
+}
+
 /**
  * Call inside a transaction. A planner holds the job's lock while it has a run wait for it, and a statement that was waiting for that lock would not see
  * the new row of the list: so the lock comes first, in a statement of its own.
@@ -148,14 +153,14 @@ const settle = async (
   claim: Claim,
   set: RawBuilder<unknown>,
   outcome: RunOutcome | null,
-  { mayPass = outcome === 'loaded', isLocked = false }: { readonly mayPass?: boolean; readonly isLocked?: boolean } = {},
+  { doneFor = null, mayPass = outcome === 'loaded', isLocked = false }: SettleOptions = {},
 ): Promise<void> => {
   if (outcome !== null && !isLocked) await lockJob(db, claim)
   const settled = sql`update etl.jobs set ${set} where ${isClaimedBy(claim)} returning job_id, pipeline_id, answer_id, slice_ids, window_from, window_to`
   const statement =
     outcome === null
       ? settled
-      : sql`with settled as (${settled}), waiting as (${settleWaiting('settled', outcome, { mayPass })}) select job_id from settled`
+      : sql`with settled as (${settled}), waiting as (${settleWaiting('settled', outcome, { jobId: claim.jobId, doneFor, mayPass })}) select job_id from settled`
   const rows = await executePrepared(db, statement)
   if (rows.length === 0) throw fenced(claim)
 }
@@ -204,13 +209,13 @@ export const failJob = stopJob('failed')
 const finished = sql`state = 'done', holder = null, fence = fence + 1, not_before = null, error_code = null, error_message = null,
   updated_at = clock_timestamp()`
 
-/** All its units are loaded, or held with the answer, or were skipped for newer ones. Units that are held are counted as they stand before this statement. @param mayPass see `settleWaiting` @param isLocked the caller's transaction has locked the job already */
+/** All its units are loaded, or held with the answer, or were skipped for newer ones. Units that are held are counted as they stand before this statement. */
 export const finishJob = (
   db: Db,
-  claim: Claim,
+  claim: Claim & { readonly runId: number },
   outcome: 'loaded' | 'unchanged',
-  { mayPass = outcome === 'loaded', isLocked = false }: { readonly mayPass?: boolean; readonly isLocked?: boolean } = {},
-): Promise<void> => settle(db, claim, finished, outcome, { mayPass, isLocked })
+  options: Omit<SettleOptions, 'doneFor'> = {},
+): Promise<void> => settle(db, claim, finished, outcome, { ...options, doneFor: claim.runId })
 
 /** Fetched and not begun: for others to take at once. Those that are somebody else's by now are left alone. */
 export const giveBackJobs = async (db: Db, claims: readonly Claim[]): Promise<void> => {

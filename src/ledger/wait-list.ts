@@ -22,15 +22,23 @@ const isOrphan = (job: string): RawBuilder<boolean> => {
   return sql<boolean>`${column('state')} = 'open' and ${column('ask_number')} is not null and not ${isWaitedFor(column('job_id'))}`
 }
 
+/** What the runs that wait for a job are told of it. */
+export interface Settled {
+  readonly jobId: number | string
+  /** The run it was done for, which is told also where a cancel let go of the job meanwhile; null: it was not done. */
+  readonly doneFor: number | null
+  /** Units may hold an answer that was asked for later, and were passed over: these are counted, too. */
+  readonly mayPass: boolean
+}
+
 /**
- * Part of a larger statement: ends the waiting for every row of `settled`, which has `job_id`, `pipeline_id`, `answer_id`, `slice_ids`, `window_from`
- * and `window_to` of the jobs that were settled in it. Held are those of the units a run asked of the job that hold its answer back for a person.
- * @param mayPass units may hold an answer that was asked for later, and were passed over: these are counted, too
+ * Part of a larger statement: ends the waiting for the row of `settled`, which has `job_id`, `pipeline_id`, `answer_id`, `slice_ids`, `window_from`
+ * and `window_to` of the job that was settled in it. Held are those of the units a run asked of the job that hold its answer back for a person.
  */
 export const settleWaiting = (
   settled: string,
   outcome: RunOutcome,
-  { mayPass }: { readonly mayPass: boolean },
+  { jobId, doneFor, mayPass }: Settled,
 ): RawBuilder<unknown> => sql`
   update etl.run_jobs w set outcome = ${outcome}, finished_at = clock_timestamp(), held_units = (
       -- By the index of held units, of which there are few: a job may have tens of thousands.
@@ -38,7 +46,8 @@ export const settleWaiting = (
         and u.slice_id + 0 = any(coalesce(w.slice_ids, s.slice_ids))
         and u.window_from + 0 >= coalesce(w.window_from, s.window_from) and u.window_from + 0 < coalesce(w.window_to, s.window_to))
       ${mayPass ? sql`, passed_units = ${passedUnits('s')}` : sql``}
-    from ${sql.ref(settled)} s where w.job_id = s.job_id and w.outcome is null returning w.run_id`
+    from ${sql.ref(settled)} s where w.job_id = ${jobId}::bigint
+      and (w.outcome is null or w.run_id = ${doneFor}::bigint and w.outcome = 'let go') returning w.run_id`
 
 /** One version, and the name of all. */
 interface NamedPipeline {

@@ -4,9 +4,11 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { EtlError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
+import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
 import { failJob, finishJob, giveBackJobs, holdJob, lockJob, lostJobs, parkJob, returnJob } from '../../src/ledger/claim-fence.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
+import { runSummary } from '../../src/ledger/runs.ts'
 import type { Db } from '../../src/db/tables.ts'
 import { createProgress, type RunEvent } from '../../src/run/progress.ts'
 import { settleJob } from '../../src/run/settle.ts'
@@ -201,6 +203,19 @@ describe('a job is', () => {
     await finishJob(k(), claim, 'unchanged')
     expect([await outcomeOf(db, runId, claim.jobId), await outcomeOf(db, settled, claim.jobId)]).toEqual(['unchanged', 'let go'])
   })
+
+  test.each(['loaded', 'unchanged'] as const)(
+    '%s for the run it was done for, although a cancel let go of it meanwhile',
+    async (outcome) => {
+      const claim = await claimed()
+      await requestCancel(k(), runId)
+      await leaveRun(k(), runId)
+      expect(await outcomeOf(db, runId, claim.jobId)).toBe('let go')
+      await finishJob(k(), claim, outcome)
+      expect(await outcomeOf(db, runId, claim.jobId)).toBe(outcome)
+      expect((await runSummary(k(), runId)).units).toMatchObject({ planned: 1, [outcome]: 1 })
+    },
+  )
 
   test('given back in one go with others; not those that are somebody else’s by now', async () => {
     const claims = [await claimed(), await claimed(), await claimed()]
