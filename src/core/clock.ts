@@ -42,6 +42,15 @@ export const createTurns = () => {
   }
 }
 
+/** The first call does the work, and later ones wait for that. */
+export const once = <A extends readonly unknown[], T>(work: (...given: A) => T): ((...given: A) => T) => {
+  let done: { readonly result: T } | null = null
+  return (...given) => {
+    done ??= { result: work(...given) }
+    return done.result
+  }
+}
+
 /** What is waited for; rejects with the signal's reason as soon as that aborts. */
 export const orAborted = async <T>(waited: Promise<T>, signal: AbortSignal): Promise<T> => {
   signal.throwIfAborted()

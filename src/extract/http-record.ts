@@ -1,5 +1,6 @@
 // One request as the ledger keeps it: where, how long, how much, with what outcome.
 import { hash } from 'node:crypto'
+import { once } from '../core/clock.ts'
 import type { ErrorCode } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import type { SentRequest } from '../core/sent-request.ts'
@@ -30,16 +31,15 @@ const chargeOf = ({ paidFor }: HttpRequest, outcome: Outcome): Pick<SentRequest,
 }
 
 /** What an answer costs stands in it, and is known when it has been read: a number that is none says nothing. */
-const billing =
-  (record: SentRequest): NonNullable<HttpAnswer['billed']> =>
-  async (rows, said, byBalance = null) => {
+const billing = (record: SentRequest): NonNullable<HttpAnswer['billed']> =>
+  once(async (rows, said, byBalance = null) => {
     if (record.paidFor === null) return
     record.paidFor = { ...record.paidFor, rows }
     const credits = said ?? byBalance
     if (credits === null || !(credits >= 0) || !Number.isFinite(credits)) return
     record.credits = credits
     record.saidIn = said === null ? 'balance' : 'answer'
-  }
+  })
 
 const refusalOf = (status: number | null): ErrorCode | null => {
   if (status === 429) return 'RATE_LIMITED'

@@ -65,7 +65,10 @@ export interface HttpAnswer {
   readonly status: number
   readonly contentType: string
   readonly bytes: Buffer
-  /** To be told how many rows came, null: unknown, and what the answer says that it cost; null: it does not say, then what the balance says. Absent of an answer that is free. */
+  /**
+   * To be told how many rows came, null: unknown, and what the answer says that it cost; null: it does not say, then what the balance says. Also of an answer
+   * that could not be read: others wait for it. The first call counts. Absent of an answer that is free.
+   */
   readonly billed?: (rows: number | null, credits: number | null, byBalance?: number | null) => Promise<void>
 }
 

@@ -1,6 +1,6 @@
 // Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read.
 import { docPage } from '../core/shipped.ts'
-import { createTurns } from '../core/clock.ts'
+import { createTurns, once } from '../core/clock.ts'
 import { type EtlError, isEtlError } from '../core/errors.ts'
 import { creditsFor, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
@@ -32,7 +32,7 @@ export const paidPages = (
   context: () => SourceContext,
 ): PaidPages => {
   const purse = hasBudget(payer) ? purseOf(work, payer) : null
-  const ends = new Set<() => void>()
+  const turns = turnsOf((size) => beginAlone(work, context(), subject, size, purse !== null))
   const bills: (number | null)[] = []
   return {
     paying: async (request, send) => {
@@ -41,56 +41,82 @@ export const paidPages = (
       if (here !== null) return here
       const { mayNotBuy, box } = work.claim
       if (mayNotBuy !== null) throw buysNothing(box.key, mayNotBuy)
-      let alone = await beginAlone(work, context(), subject, request.paidFor, purse !== null)
-      const end = (): void => {
-        if (ends.delete(end)) alone?.end()
-      }
-      ends.add(end)
-      const letOthers = async (): Promise<void> => {
-        if (ends.delete(end)) alone?.leave()
-        await request.letOthers?.()
-        alone = await beginAlone(work, context(), subject, request.paidFor, purse !== null)
-        ends.add(end)
-        await alone?.look()
-      }
+      const turn = await turns.take(request.paidFor)
       try {
         const back = await purse?.reserve(request.paidFor, request.part ?? 1)
-        const sent = Promise.resolve(alone?.look()).then(() => send(letOthers))
+        const sent = turn.look().then(() => send(() => turn.pass(request.letOthers)))
         const answer = await sent.catch(async (error: unknown) => {
           await back?.()
           throw error
         })
         if (!isPaid(answer)) {
-          end()
+          turn.end()
           await back?.()
           return answer
         }
         return {
           ...answer,
-          billed: async (rows, credits) => {
-            const said = readableBill(credits)
-            const byBalance = said === null ? ((await alone?.bill()) ?? null) : null
-            const unread =
-              said === null ? unreadWords(work.claim.box.key, credits, byBalance === null && purse?.isBlind() === true) : null
-            if (unread !== null) context().notice('BILL_UNREADABLE', unread)
-            bills.push(said ?? byBalance)
-            await answer.billed(rows, said, byBalance)
-            if (alone !== null || purse !== null) await book(work)
-            end()
+          billed: once(async (rows, credits) => {
+            try {
+              const said = readableBill(credits)
+              const byBalance = said === null ? await turn.bill() : null
+              // An answer that could not be read may have been free.
+              const isUncounted = rows !== null && byBalance === null && purse?.isBlind() === true
+              const unread = said === null ? unreadWords(work.claim.box.key, credits, isUncounted) : null
+              if (unread !== null) context().notice('BILL_UNREADABLE', unread)
+              bills.push(said ?? byBalance)
+              await answer.billed(rows, said, byBalance)
+              if (turn.isAlone() || purse !== null) await book(work)
+            } finally {
+              turn.end()
+            }
             await back?.()
-          },
+          }),
         }
       } catch (error) {
-        end()
+        turn.end()
         throw error
       }
     },
     billed: () => bills.reduce((sum, bill) => (sum === null || bill === null ? null : sum + bill), bills.length > 0 ? 0 : null),
     paidPages: () => bills.length,
     end: async () => {
-      for (const end of ends) end()
+      turns.end()
       endWalk(work, subject)
       await purse?.end()
+    },
+  }
+}
+
+/** Turns of a job's pages to be asked for alone: each is ended once, whatever came of its page. @param begin null: none needs to be any more */
+const turnsOf = (begin: (size: PurchaseSize) => ReturnType<typeof beginAlone>) => {
+  const ends = new Set<() => void>()
+  const take = async (size: PurchaseSize) => {
+    let alone = await begin(size)
+    const end = (): void => {
+      if (ends.delete(end)) alone?.end()
+    }
+    ends.add(end)
+    return {
+      isAlone: () => alone !== null,
+      look: async (): Promise<void> => alone?.look(),
+      /** What the page cost by the balance; null: it does not tell, or was not read. */
+      bill: async (): Promise<number | null> => (await alone?.bill()) ?? null,
+      end,
+      /** To others, before the page is tried again. */
+      pass: async (letOthers?: () => Promise<void>): Promise<void> => {
+        if (ends.delete(end)) alone?.leave()
+        await letOthers?.()
+        alone = await begin(size)
+        ends.add(end)
+        await alone?.look()
+      },
+    }
+  }
+  return {
+    take,
+    end: (): void => {
+      for (const end of ends) end()
     },
   }
 }

@@ -1,5 +1,6 @@
 // Asks the service what is left of an account before and after requests that are paid for one by one, so that every credit is counted by its own books.
-import { messageOf } from '../core/errors.ts'
+import { orAborted } from '../core/clock.ts'
+import { EtlError, messageOf } from '../core/errors.ts'
 import { exact, isSettled, type PurchaseSize } from '../core/learned-price.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
@@ -112,9 +113,12 @@ const forgetLonePages = (database: object): void => {
 }
 
 /** One page at a time is asked for alone, and all of one walk before another's. null: none needs to be any more. */
-const takeTurn = async (learning: Learning, jobId: number) => {
+const takeTurn = async (learning: Learning, { claim: { jobId, box }, signal }: JobWork) => {
   const isOthers = (): boolean => learning.isAtIt || (learning.walk !== null && learning.walk !== jobId)
-  while (!learning.isOver && isOthers()) await new Promise<void>((resolve) => learning.waiting.push(resolve))
+  while (!learning.isOver && isOthers())
+    await orAborted(new Promise<void>((resolve) => learning.waiting.push(resolve)), signal).catch((cause: unknown) => {
+      throw new EtlError('INTERRUPTED', `${box.key}: stopped while it waited for the bill of another page.`, { cause })
+    })
   if (learning.isOver) return null
   learning.isAtIt = true
   learning.walk = jobId
@@ -146,7 +150,7 @@ export const beginAlone = async (
 ) => {
   const { runtime, claim } = work
   const learning = learningOf(runtime.database, subject)
-  const end = await takeTurn(learning, claim.jobId)
+  const end = await takeTurn(learning, work)
   if (end === null) return null
   try {
     const { kysely } = runtime.database

@@ -8,6 +8,7 @@ export const long = [
   'test/db/load-oracle.test.ts',
   'test/e2e/analysts.test.ts',
   'test/e2e/prices.test.ts',
+  'test/e2e/bills-and-budgets.test.ts',
   'test/e2e/database-faults.test.ts',
   'test/e2e/vendor.test.ts',
   'test/e2e/crash.test.ts',

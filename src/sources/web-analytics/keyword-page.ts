@@ -100,7 +100,6 @@ const askForPage = async (
 ): Promise<KeywordPage | null> => {
   const { http } = context
   const endpoint = pathOf(http, 'keywords')
-  const { list, fields } = dialectOf(http).keywords
   const answer = await http.read({
     method: 'GET',
     endpoint,
@@ -110,7 +109,22 @@ const askForPage = async (
     ...(letOthers === undefined ? {} : { letOthers }),
     paidFor: { rowsAsked: limit, rows: null, metrics: 1, values: 1 },
   })
-  await arrived?.()
+  try {
+    await arrived?.()
+    return await readPage(request, context, endpoint, answer)
+  } finally {
+    // Where nobody has told what came.
+    await answer.billed?.(null, null)
+  }
+}
+
+const readPage = async (
+  request: ExtractRequest,
+  context: LookContext,
+  endpoint: string,
+  answer: HttpAnswer,
+): Promise<KeywordPage | null> => {
+  const { list, fields } = dialectOf(context.http).keywords
   if (answer.status === 204) return null
   if (answer.status !== 200) return refused(request, context, answer)
   // Neither JSON nor the page of a proxy nor a half of an answer nor nothing: something else, which may have been paid for.
