@@ -154,16 +154,16 @@ export interface Counted {
   readonly isQuiet: boolean
 }
 
-/** Whether a process does nothing for the account but ask for pages of one dataset, and no other process does anything: then what a page cost shows in the balance. */
+/** Whether a process does nothing for the account but ask for pages of one source, which it does one by one over all its pipelines, and no other process does anything: then what a page cost shows in the balance. */
 export const isAlone = async (
   db: Db,
   { account, pipeline }: Pick<MeterOf, 'account' | 'pipeline'>,
-  own: { readonly processId: number; readonly pipelineId: number; readonly hasOwnPurse: boolean },
+  own: { readonly processId: number; readonly source: string; readonly hasOwnPurse: boolean },
 ): Promise<boolean> => {
   const rows = await query<Flags<'alone'>>(db)`
     select not exists (select from etl.jobs j join etl.pipelines o on o.pipeline_id = j.pipeline_id
       where j.state = 'open' and j.account = ${account} and ${isSameApi('o', pipeline)} and (not ${own.hasOwnPurse} or j.kind = 'walk') and (j.report_state in ('intent', 'submitted')
-        or j.holder is not null and (j.holder <> ${own.processId} or j.pipeline_id <> ${own.pipelineId}))) as alone`
+        or j.holder is not null and (j.holder <> ${own.processId} or o.source <> ${own.source}))) as alone`
   return rows[0]?.alone === true
 }
 

@@ -218,7 +218,7 @@ const readAlone = async (
     const left = await readBalance(runtime, definition, signal).catch((): null => null)
     // Reports are paid from another purse where the two are not the same number (fact 49).
     const hasOwnPurse = left !== null && left.requests !== null && left.credits !== null && left.requests !== left.credits
-    const own = { processId: claim.holder, pipelineId: claim.pipelineId, hasOwnPurse }
+    const own = { processId: claim.holder, source: definition.source, hasOwnPurse }
     if (await isAlone(runtime.database.kysely, { account, pipeline }, own)) return purseOf(left)
     if (left === null || look >= looks) return null
     await runtime.clock.sleep(betweenLooksMs, signal)

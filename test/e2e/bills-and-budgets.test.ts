@@ -86,3 +86,28 @@ test.each([
   expect((await millrace(['backfill', 'keywords', ...august])).code).toBe(0)
   expect(await rows()).toEqual({ rows: 730 })
 })
+
+/** Makes the tables of pipelines that are not shipped. */
+const migrate = async (...names: readonly string[]): Promise<void> => {
+  for (const name of names) {
+    const { code, stderr } = await millrace(['new', 'migration', name])
+    expect(code, stderr).toBe(0)
+  }
+  const { code, stderr } = await millrace(['migrate'])
+  expect(code, stderr).toBe(0)
+}
+
+test.each([50, 100])('two pipelines of one process learn the price from the balance, and keep a budget of %i', async (budget) => {
+  await start({ keywords: 430, bill: 'balance' })
+  pipeline('alpha', ['a1.com', 'a2.com', 'a3.com'], { pageSize: 100, concurrency: 4 })
+  pipeline('beta', ['b1.com', 'b2.com', 'b3.com'], { pageSize: 25, concurrency: 4 })
+  await migrate('alpha', 'beta')
+  const run = await millrace(['backfill', 'alpha', 'beta', ...august], { WEB_ANALYTICS_QUOTA_PER_DAY: String(budget) })
+  expect(run.code, run.stderr).toBe(1)
+  expect(charged()).toBeGreaterThanOrEqual(budget / 2)
+  expect(charged()).toBeLessThanOrEqual(budget + price)
+  expect(await one(`select sum(used_quota)::int as used, sum(unpriced)::int as unpriced from etl.spending`)).toEqual({
+    used: charged(),
+    unpriced: 0,
+  })
+})
