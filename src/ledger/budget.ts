@@ -1,6 +1,7 @@
 // Quota budgets: reserved before a report is submitted, settled by what the service says it used; what is over waits for the day or month to turn.
 import { docPage } from '../core/shipped.ts'
 import type { Budget, TagBudget } from '../core/budget-scope.ts'
+import { exact } from '../core/learned-price.ts'
 import { EtlError, type Follows, isEtlError } from '../core/errors.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
@@ -152,9 +153,20 @@ export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promi
   await reserveBudget(db, { ...payer, estimated, unitKey: claim.box.key, isExtra: await isBeyondUsual(db, claim) }, false)
 }
 
+/** What pages of a walk that are on their way have set aside together. */
+export interface Held {
+  /** As much as they are thought to cost, those of unknown price aside. */
+  readonly credits: number
+  /** One of them takes all that is left. */
+  readonly takesAll: boolean
+}
+
+export const nothingHeld: Held = { credits: 0, takesAll: false }
+
 /**
- * Reads the payer's budgets and sets the price aside for pages of a walk; null: all that is left. Throws QUOTA_EXHAUSTED, or REPORT_PENDING while another's
- * bill is awaited. @param takesAll whether all that is left is set aside where the price fits: in the same moment, or another page could be bought between
+ * Reads the payer's budgets and sets the price aside for another page of a walk; null: unknown. Returns what its pages hold then. Throws QUOTA_EXHAUSTED, or
+ * REPORT_PENDING while another's bill is awaited. @param takesAll whether all that is left is set aside where the price fits: in the same moment, or another
+ * page could be bought between
  */
 export const reservePages = (
   db: Db,
@@ -163,20 +175,22 @@ export const reservePages = (
   {
     more,
     takesAll,
-    reserved,
+    held,
     isBlind,
-  }: { readonly more: number | null; readonly takesAll: boolean; readonly reserved: number; readonly isBlind: boolean },
-): Promise<void> =>
+  }: { readonly more: number | null; readonly takesAll: boolean; readonly held: Held; readonly isBlind: boolean },
+): Promise<Held> =>
   db.transaction().execute(async (trx) => {
     await lockJob(trx, claim)
     const isExtra = await isBeyondUsual(trx, claim)
     await reserveBudget(trx, { ...payer, estimated: more, unitKey: claim.box.key, isExtra, isBlind })
-    await setReserved(trx, claim, more === null || takesAll ? Number.POSITIVE_INFINITY : reserved + more)
+    const all = { credits: exact(held.credits + (more ?? 0)), takesAll: held.takesAll || takesAll }
+    await setReserved(trx, claim, all)
+    return all
   })
 
-/** Credits that stay set aside; 0: none. */
-export const setReserved = (db: Db, claim: ClaimedJob, credits: number): Promise<boolean> =>
-  setClaimed(db, claim, { reserved_credits: credits === 0 ? null : String(credits) })
+/** What stays set aside. */
+export const setReserved = (db: Db, claim: ClaimedJob, { credits, takesAll }: Held): Promise<boolean> =>
+  setClaimed(db, claim, { reserved_credits: takesAll ? 'Infinity' : credits === 0 ? null : String(credits) })
 
 /** What an earlier try of this walk had set aside and nobody gave back counts as paid. Before it sets anything aside itself. */
 export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): Promise<void> => {
@@ -184,7 +198,7 @@ export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): P
   if (row === undefined || row.reserved_credits === null) return
   const lost = { account, pipelineId: row.pipeline_id, jobId: claim.jobId, reserved: Number(row.reserved_credits) }
   await db.transaction().execute(async (trx) => {
-    if (await setReserved(trx, claim, 0)) await countLost(trx, lost)
+    if (await setReserved(trx, claim, nothingHeld)) await countLost(trx, lost)
   })
 }
 

@@ -2,10 +2,10 @@
 import { docPage } from '../core/shipped.ts'
 import { createTurns, once } from '../core/clock.ts'
 import { type EtlError, isEtlError } from '../core/errors.ts'
-import { creditsFor, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
+import { creditsFor, exact, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
-import { bookLost, hasBudget, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
+import { bookLost, hasBudget, type Held, nothingHeld, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
 import { pagePrices } from '../plan/price.ts'
 import type { BegunWalk } from './begun-walk.ts'
@@ -141,15 +141,16 @@ export const book = ({ runtime, requests }: JobWork): Promise<void> =>
 const purseOf = (work: JobWork, payer: Payer) => {
   const { runtime, claim } = work
   const { kysely } = runtime.database
-  let reserved = 0
+  let held = nothingHeld
   let isBlind = false
   /** One after the other: what a page needs is judged by what those before it have taken. */
   const inTurn = createTurns()
   let refused: EtlError | null = null
   let lost: Promise<void> | null = null
-  const take = async (credits: number | null, takesAll = false): Promise<void> => {
-    await reservePages(kysely, claim, payer, { more: credits, takesAll, reserved, isBlind })
-    reserved = credits === null || takesAll ? Number.POSITIVE_INFINITY : reserved + credits
+  const take = async (credits: number | null, takesAll = credits === null): Promise<Held> => {
+    const page = { credits: credits ?? 0, takesAll }
+    held = await reservePages(kysely, claim, payer, { more: credits, takesAll, held, isBlind })
+    return page
   }
   const reserve = async (size: PurchaseSize, part: number): Promise<() => Promise<void>> => {
     // Pages are landed in order: after one that could not be paid for no later one is of use.
@@ -160,7 +161,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
     isBlind = page === null
     try {
       // A unit that does not fit into any day or month is bought page by page.
-      if (part === 1 && unit !== null) await canHold(() => take(unit).then(() => giveBack(unit)))
+      if (part === 1 && unit !== null) await canHold(() => take(unit).then(giveBack))
       const taken = await takePage(page)
       return () => inTurn(() => giveBack(taken))
     } catch (error) {
@@ -169,26 +170,24 @@ const purseOf = (work: JobWork, payer: Payer) => {
     }
   }
   /** Where the dearest reading of the bills does not fit, the page is bought alone at the likely one: a budget is passed by one request at most. */
-  const takePage = async (page: PagePrice | null): Promise<number | null> => {
+  const takePage = async (page: PagePrice | null): Promise<Held> => {
     try {
-      await take(page?.high ?? null)
-      return page?.high ?? null
+      return await take(page?.high ?? null)
     } catch (error) {
       if (page === null || page.likely >= page.high || !isEtlError(error) || error.code !== 'QUOTA_EXHAUSTED') throw error
-      await take(page.likely, true)
-      return null
+      return take(page.likely, true)
     }
   }
-  const giveBack = async (credits: number | null): Promise<void> => {
-    reserved = credits === null ? 0 : Math.max(0, reserved - credits)
-    await setReserved(kysely, claim, reserved)
+  const giveBack = async ({ credits, takesAll }: Held): Promise<void> => {
+    held = { credits: Math.max(0, exact(held.credits - credits)), takesAll: held.takesAll && !takesAll }
+    await setReserved(kysely, claim, held)
   }
   return {
     /** The price of the page is not known. */
     isBlind: () => isBlind,
     reserve: (size: PurchaseSize, part: number) => inTurn(() => reserve(size, part)),
     end: async (): Promise<void> => {
-      if (reserved > 0) await inTurn(() => giveBack(null))
+      if (held.credits > 0 || held.takesAll) await inTurn(() => giveBack(held))
     },
   }
 }

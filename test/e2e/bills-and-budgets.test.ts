@@ -1,5 +1,7 @@
 // Bills that stand in the balance alone, answers that cannot be read or break off, and kills: no walk hangs, and no budget is passed by more than one request.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -110,4 +112,57 @@ test.each([50, 100])('two pipelines of one process learn the price from the bala
     used: charged(),
     unpriced: 0,
   })
+})
+
+/** In front of the service, which charges at once: how each answer comes. */
+interface Fate {
+  readonly lateMs?: number
+  /** The connection breaks in place of the answer, or after half of it. */
+  readonly broken?: 'reset' | 'cut'
+}
+
+const startRelay = async (fateOf: (asked: URLSearchParams) => Fate) => {
+  const server = createServer((request, response) => {
+    const url = new URL(request.url ?? '/', service.url)
+    const { lateMs = 0, broken } = fateOf(url.searchParams)
+    void fetch(url, { headers: { accept: 'application/json' } }).then(async (answer) => {
+      const body = Buffer.from(await answer.arrayBuffer())
+      await setTimeout(lateMs)
+      if (broken === 'reset') return void request.socket.destroy()
+      response.writeHead(answer.status, { 'content-type': 'application/json', 'content-length': body.length })
+      if (broken === undefined) return void response.end(body)
+      response.write(body.subarray(0, body.length / 2))
+      await setTimeout(30)
+      request.socket.destroy()
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}`, close: () => server.close() }
+}
+
+const others = Array.from({ length: 9 }, (_, index) => `b${index}.com`)
+
+/** Walks over so many rows under the budget; all its pages but the first and the last are long in coming. */
+const startWide = async (rows: number, budget: number, lastMs: number) => {
+  await start({ keywords: 100, keywordsByDomain: { 'a.com': rows } })
+  pipeline('keywords', ['a.com', ...others], { pageSize: 100, concurrency: 8 })
+  const relay = await startRelay((asked) => {
+    if (asked.get('limit') === '20') return { lateMs: lastMs }
+    return { lateMs: Number(asked.get('offset') ?? 0) > 0 ? 6_000 : 0 }
+  })
+  const bounded = { WEB_ANALYTICS_BASE_URL: relay.url, WEB_ANALYTICS_QUOTA_PER_DAY: String(budget) }
+  const backfill = (only: string): string[] => ['backfill', 'keywords', ...august, '--only', `domain=${only}`]
+  const wide = startCommand([...backfill('a.com'), '--json'], environment(bounded), folder)
+  while (charged() < Math.ceil(rows / 100) * price) await setTimeout(20)
+  return { wide, relay, buyOthers: () => millrace(backfill(others.join(',')), bounded) }
+}
+
+test('the page that takes all that is left of a budget gives back what it has taken, not what other pages of its walk hold', async () => {
+  const { wide, relay, buyOthers } = await startWide(420, 45, 300)
+  await setTimeout(1_000)
+  await buyOthers()
+  await wide.result
+  relay.close()
+  expect(charged()).toBeLessThanOrEqual(45 + price)
 })
