@@ -183,6 +183,7 @@ const words = [
     estimated_quota numeric,
     used_quota numeric,
     reserved_credits numeric,
+    reserves_all boolean not null default false,
     begun_landing text,
     tag_set_id integer,
     data_points_count bigint,
@@ -1296,7 +1297,8 @@ const relations: Readonly<Record<string, About>> = {
       report_state:
         'intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired; NULL where nothing was bought.',
       tag_set_id: `${tagSet} NULL before it was asked for.`,
-      reserved_credits: 'Set aside for pages that are under way; NULL: nothing is. Unit: credits.',
+      reserved_credits: 'Set aside for pages that are under way, those of unknown price aside; NULL: nothing is. Unit: credits.',
+      reserves_all: 'One of the pages under way takes all that is left of its budgets until its bill is known.',
       begun_landing:
         'Where the paid pages of a walk lie that was stopped: it goes on from there. Several are separated by blanks. NULL: there are none.',
       receipt_at: 'When the receipt of the purchase was written beside the landings; NULL: not yet.',

@@ -207,7 +207,8 @@ export interface JobsTable {
   /** How often the service was asked, free of charge, to make it again. */ retries: Generated<number>
   /** What the report was expected to cost. Unit: credits. */ estimated_quota: NullableBigint
   /** What the service said the report cost; NULL while unknown. Unit: credits. */ used_quota: NullableBigint
-  /** Set aside for pages that are under way; NULL: nothing is. Unit: credits. */ reserved_credits: NullableBigint
+  /** Set aside for pages that are under way, those of unknown price aside; NULL: nothing is. Unit: credits. */ reserved_credits: NullableBigint
+  /** One of the pages under way takes all that is left of its budgets until its bill is known. */ reserves_all: Generated<boolean>
   /** Where the paid pages of a walk lie that was stopped: it goes on from there. Several are separated by blanks. NULL: there are none. */ begun_landing: string | null
   /** The tags it is charged to: etl.tag_sets. NULL before it was asked for. */ tag_set_id: number | null
   /** How many data points the service said the report holds; NULL where it did not say. */ data_points_count: NullableBigint

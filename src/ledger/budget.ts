@@ -190,7 +190,7 @@ export const reservePages = (
 
 /** What stays set aside. */
 export const setReserved = (db: Db, claim: ClaimedJob, { credits, takesAll }: Held): Promise<boolean> =>
-  setClaimed(db, claim, { reserved_credits: takesAll ? 'Infinity' : credits === 0 ? null : String(credits) })
+  setClaimed(db, claim, { reserved_credits: credits > 0 || takesAll ? String(credits) : null, reserves_all: takesAll })
 
 /** What an earlier try of this walk had set aside and nobody gave back counts as paid. Before it sets anything aside itself. */
 export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): Promise<void> => {

@@ -147,7 +147,7 @@ const freeJobs = async (trx: Db, processId: number): Promise<void> => {
       select j.job_id, j.reserved_credits from etl.jobs j join etl.processes p on p.process_id = j.holder
       where j.holder = ${processId} and p.ended_at is not null order by j.job_id for update of j skip locked
     )
-    update etl.jobs j set holder = null, updated_at = clock_timestamp(), reserved_credits = null
+    update etl.jobs j set holder = null, updated_at = clock_timestamp(), reserved_credits = null, reserves_all = false
     from freed f where j.job_id = f.job_id
     returning j.job_id, j.pipeline_id, j.account, f.reserved_credits::float8 as reserved`
   for (const { job_id, pipeline_id, account, reserved } of rows)

@@ -42,7 +42,7 @@ export const bookFound = async (
   await executePrepared(db, countCredits(JSON.stringify(records)))
 }
 
-/** Pages that were on their way when their process was killed: nobody saw their answers, and they count as paid. @param lost `reserved`: credits set aside; infinite where no price was known */
+/** Pages that were on their way when their process was killed: nobody saw their answers, and they count as paid. @param lost `reserved`: credits set aside; 0: of the page that was no price was known */
 export const countLost = async (
   db: Db,
   {
@@ -50,7 +50,7 @@ export const countLost = async (
     ...of
   }: { readonly account: string; readonly pipelineId: number; readonly jobId: number; readonly reserved: number },
 ): Promise<void> => {
-  const credits = Number.isFinite(reserved) ? reserved : null
+  const credits = reserved > 0 ? reserved : null
   const startedAt = await databaseNowText(db)
   await executePrepared(
     db,

@@ -166,3 +166,13 @@ test('the page that takes all that is left of a budget gives back what it has ta
   relay.close()
   expect(charged()).toBeLessThanOrEqual(45 + price)
 })
+
+test('a budget counts every page that was on its way when its process was killed, also beside one that took all that was left', async () => {
+  const { wide, relay, buyOthers } = await startWide(820, 88, 6_000)
+  await setTimeout(300)
+  wide.child.kill('SIGKILL')
+  await wide.result
+  await buyOthers()
+  relay.close()
+  expect(charged()).toBeLessThanOrEqual(88 + price)
+})
