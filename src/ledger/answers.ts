@@ -111,12 +111,22 @@ export const foundGood = async (db: Db, answerId: number): Promise<void> => {
     .execute()
 }
 
-/** What is on record of the answer before it is judged, of which `verdict` is null, `good`, or the code it was refused with. Throws where there is no such answer. */
+/**
+ * What is on record of the answer before it is judged, of which `verdict` is null, `good`, or the code it was refused with, and `account` is that of the
+ * job that asked for it, whichever loads it. Throws where there is no such answer.
+ */
 export const judgedBefore = (db: Db, answerId: number) =>
   db
-    .selectFrom('etl.answers')
-    .select(['verdict', sql<number>`job_id::float8`.as('jobId'), 'times_incomplete as timesIncomplete', 'metrics'])
-    .where('answer_id', '=', String(answerId))
+    .selectFrom('etl.answers as a')
+    .leftJoin('etl.jobs as j', 'j.job_id', 'a.job_id')
+    .select([
+      'a.verdict',
+      sql<number>`a.job_id::float8`.as('jobId'),
+      'a.times_incomplete as timesIncomplete',
+      'a.metrics',
+      'j.account',
+    ])
+    .where('a.answer_id', '=', String(answerId))
     .executeTakeFirstOrThrow()
 
 /** The answer is refused as a whole. @param verdict code of the error that says why */

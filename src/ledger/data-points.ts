@@ -63,10 +63,13 @@ export const judgeHeldAgain = async (
   const held = trx
     .selectFrom('etl.jobs as j')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
-    .leftJoin('etl.data_point_readings as r', (join) => join.on('r.account', '=', account).on('r.dataset', '=', dataset))
+    .innerJoin('etl.answers as a', 'a.answer_id', 'j.answer_id')
+    .leftJoin('etl.jobs as b', 'b.job_id', 'a.job_id')
+    .leftJoin('etl.data_point_readings as r', (join) =>
+      join.on('r.account', '=', (eb) => eb.fn.coalesce('b.account', eb.val(account))).on('r.dataset', '=', dataset),
+    )
     .select('j.job_id')
     .where((eb) => eb.and({ 'j.pipeline_id': pipelineId, 'j.state': 'held', 'j.error_code': 'INCOMPLETE' }))
-    .where('j.answer_id', 'is not', null)
     .orderBy('j.job_id')
     .forUpdate('j')
   const inDoubt = held

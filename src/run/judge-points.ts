@@ -16,7 +16,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import { judgedBefore } from '../ledger/answers.ts'
-import { datasetOf, knownReadings, narrowReadings } from '../ledger/data-points.ts'
+import { type CountedDataset, datasetOf, knownReadings, narrowReadings } from '../ledger/data-points.ts'
 import { sumOf } from '../load/difference.ts'
 import { noneRepeated, type Repeated } from '../load/duplicates.ts'
 import { stagedKey } from '../load/table-columns.ts'
@@ -25,6 +25,8 @@ import type { Loading, LoadResult, Read } from './job-work.ts'
 /** By what an answer's count of data points is compared. */
 export interface PointsRule {
   readonly announced: number
+  /** That of the account which bought the report. */
+  readonly dataset: CountedDataset
   /** Meanings that are still possible. */
   readonly open: readonly AnyReading[]
   readonly rule: Exclude<Definition['report']['dataPoints'], 'ignore' | undefined>
@@ -45,9 +47,11 @@ export const readPointsRule = async ({ work, answer: { answerId, completeness } 
   const { kysely } = runtime.database
   const before = await judgedBefore(kysely, answerId)
   if (before.verdict === 'good') return null
-  const open = rule === 'learn' ? ((await knownReadings(kysely, datasetOf(definition, source))) ?? dataPointReadings) : [rule]
+  const own = datasetOf(definition, source)
+  const dataset = { ...own, account: before.account ?? own.account }
+  const open = rule === 'learn' ? ((await knownReadings(kysely, dataset)) ?? dataPointReadings) : [rule]
   const mayFetchAgain = before.timesIncomplete === 0 && before.jobId === claim.jobId
-  return { announced, open, rule, metrics: before.metrics.length, mayFetchAgain }
+  return { announced, dataset, open, rule, metrics: before.metrics.length, mayFetchAgain }
 }
 
 /** Whether values have to be counted to compare. */
@@ -81,7 +85,7 @@ export const learnPlainly = async (
   const { work, answer } = loading
   const plain = plainReadings(loading, points, read) ?? []
   const shown = dataPointReadings.filter((reading) => plain.includes(reading))
-  return narrowReadings(work.runtime.database.kysely, datasetOf(work.definition, work.source), shown, answer.answerId)
+  return narrowReadings(work.runtime.database.kysely, points.dataset, shown, answer.answerId)
 }
 
 interface Judging extends PointsRule {
@@ -121,10 +125,9 @@ const withDuplicates = (known: readonly DataPointReading[]): readonly AnyReading
 
 /** null: the report is whole, and what it shows is on record. */
 const refusalOf = async (judging: Judging): Promise<Refusal | null> => {
-  const { rule, loading, announced } = judging
+  const { rule, loading, announced, dataset } = judging
   const { work, answer } = loading
   const { kysely } = work.runtime.database
-  const dataset = datasetOf(work.definition, work.source)
   const found = { announced, dataset: dataset.dataset }
   if (rule !== 'learn') {
     const { arrived, agree } = compare(judging, [rule])

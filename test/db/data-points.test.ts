@@ -1,9 +1,11 @@
 // A report is loaded only when its rows agree with the service's count, whatever that counts: learnt, settled, and held where it differs.
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
+import type { JobWork } from '../../src/run/job-work.ts'
 import { isEtlError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { dataPointReadings } from '../../src/web/reads/read-quota.ts'
+import { judgeHeldAgain } from '../../src/ledger/data-points.ts'
 import { settleJob } from '../../src/run/settle.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow } from '../support/ledger-answers.ts'
@@ -129,6 +131,16 @@ describe('what a data point is', () => {
     await open({ dataPoints: 'ignore' })
     expect(await loaded(whole('2026-02'), 17, box('2026-02'))).toMatchObject({ inserted: 4 })
     expect(await known()).toEqual([])
+  })
+
+  test('is learnt for the account that bought the report, whoever loads it', async () => {
+    const bought = await workOn(kit, box(), { set: { account: 'acme' } })
+    expect(await loadBody(kit, bought, { body: csv(...whole()), dataPoints: 4 })).toMatchObject({ inserted: 4 })
+    expect(await loaded(whole('2026-02'), 23, box('2026-02'))).toMatchObject({ inserted: 4 })
+    expect(await query('select account, readings from etl.data_point_readings order by account')).toEqual([
+      { account: 'acme', readings: ['rows'] },
+      { account: 'default', readings: ['non_empty_cells'] },
+    ])
   })
 
   test('two first reports judged at once narrow each other', async () => {
@@ -272,6 +284,36 @@ describe('a report that disagrees', () => {
       [kit.runId, work.claim.jobId],
     )
     expect(await loadBody(kit, await claimed(kit, work.claim.jobId), { dataPoints: 24 })).toMatchObject({ inserted: 2 })
+  })
+
+  describe('to a job that did not buy it', () => {
+    const set = { report_state: 'ready', report_id: 'r-1' } as const
+    const settled = async (work: JobWork, lines: readonly string[], dataPoints: number): Promise<string> => {
+      await loadBody(kit, work, { body: csv(...lines), dataPoints }).catch((error: unknown) =>
+        settleJob(kit.runtime, work.claim, [], error),
+      )
+      return stateOf(work)
+    }
+    const stateOf = async ({ claim }: JobWork): Promise<string> => String((await jobRow(db, claim.jobId)).state)
+    const judgedAgain = async (work: JobWork): Promise<string> => {
+      const [whose, span] = [{ account: 'default', dataset }, box().window]
+      await db.database.kysely.transaction().execute((trx) => judgeHeldAgain(trx, kit.pipeline.pipelineId, whose, span))
+      return stateOf(work)
+    }
+
+    test('is judged again once the account that bought it has shown what is counted', async () => {
+      const buyer = await workOn(kit, box(), { set: { ...set, account: 'acme' } })
+      // A row of four, with three values in its six cells: six cells, or as many values in two rows.
+      const doubtful = [row('a.com', 3)]
+      const failure = await loadBody(kit, buyer, { body: csv(...doubtful), dataPoints: 6 }).catch((error: unknown) => error)
+      expect(String(failure)).toContain('may have been meant')
+      const served = await workOn(kit, box(), { set: { answer_id: String(buyer.claim.askNumber) } })
+      expect(await settled(served, doubtful, 6)).toBe('held')
+      await loaded(whole('2026-02'), 4, box('2026-02'))
+      expect(await judgedAgain(served)).toBe('held')
+      expect(await settled(await workOn(kit, box('2026-03'), { set: { account: 'acme' } }), whole('2026-03'), 24)).toBe('done')
+      expect(await judgedAgain(served)).toBe('open')
+    })
   })
 })
 
