@@ -50,7 +50,8 @@ export const narrowReadings = async (
 
 /**
  * Held reports of the pipeline are judged once more where the definition, or what is known of the dataset, has changed since: what was in doubt may be
- * settled now. Those that came short are downloaded again, which is free, until they are whole: nothing else of them is open. Locks the pipeline.
+ * settled now. So they are where another job bought the report and it has become whole. Those that came short are downloaded again, which is free, until they
+ * are whole: nothing else of them is open. Locks the pipeline.
  * @param span what the run is about; others are left to a run of their own
  */
 export const judgeHeldAgain = async (
@@ -74,7 +75,13 @@ export const judgeHeldAgain = async (
     .forUpdate('j')
   const inDoubt = held
     .where('j.kind', '=', 'report')
-    .where((eb) => eb.or([eb('p.updated_at', '>', eb.ref('j.updated_at')), eb('r.updated_at', '>', eb.ref('j.updated_at'))]))
+    .where((eb) =>
+      eb.or([
+        eb('p.updated_at', '>', eb.ref('j.updated_at')),
+        eb('r.updated_at', '>', eb.ref('j.updated_at')),
+        eb.and([eb('a.job_id', '<>', eb.ref('j.job_id')), eb('a.verdict', 'is distinct from', 'INCOMPLETE')]),
+      ]),
+    )
   await openJobs(trx, await inDoubt.execute(), openAgain)
   const short = held
     .where('j.report_id', 'is not', null)

@@ -300,6 +300,7 @@ describe('a report that disagrees', () => {
       await db.database.kysely.transaction().execute((trx) => judgeHeldAgain(trx, kit.pipeline.pipelineId, whose, span))
       return stateOf(work)
     }
+    const half = whole().slice(0, 2)
 
     test('is judged again once the account that bought it has shown what is counted', async () => {
       const buyer = await workOn(kit, box(), { set: { ...set, account: 'acme' } })
@@ -312,6 +313,19 @@ describe('a report that disagrees', () => {
       await loaded(whole('2026-02'), 4, box('2026-02'))
       expect(await judgedAgain(served)).toBe('held')
       expect(await settled(await workOn(kit, box('2026-03'), { set: { account: 'acme' } }), whole('2026-03'), 24)).toBe('done')
+      expect(await judgedAgain(served)).toBe('open')
+    })
+
+    test('is loaded once the report has become whole', async () => {
+      await loaded(whole('2026-02'), 23, box('2026-02'))
+      const buyer = await workOn(kit, box(), { set })
+      const failure = await loadBody(kit, buyer, { body: csv(...half), dataPoints: 23 }).catch((error: unknown) => error)
+      const served = await workOn(kit, box(), { set: { answer_id: String(buyer.claim.askNumber) } })
+      expect(await settled(served, half, 23)).toBe('held')
+      await settleJob(kit.runtime, buyer.claim, [], failure)
+      expect(await judgedAgain(served)).toBe('held')
+      await query('update etl.jobs set not_before = null where job_id = $1', [buyer.claim.jobId])
+      expect(await settled(await claimed(kit, buyer.claim.jobId), whole(), 23)).toBe('done')
       expect(await judgedAgain(served)).toBe('open')
     })
   })
