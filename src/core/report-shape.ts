@@ -97,5 +97,5 @@ export interface ReportMemo {
   uncertain(message: string): Promise<void>
   /** The intent was never sent, or the service certainly did not take it: the job is a plan again. Idempotent. */
   withdrawn(message: string): Promise<void>
-  failed(state: 'failed' | 'rejected' | 'expired', message: string): Promise<void>
+  failed(state: 'failed' | 'rejected' | 'expired', because: { statusWord: string; message: string }): Promise<void>
 }

@@ -137,7 +137,7 @@ const notMade = async (
       context.clock.now() + options.limits.pollEveryMs,
     )
   }
-  await context.report.failed(phase, `${word}${detail}`)
+  await context.report.failed(phase, { statusWord: word, message: `${word}${detail}` })
   const said = `report ${reportId}${phase === 'expired' ? ' any more' : ''} ('${word}'${detail})`
   const { code, what, next } = unmade[phase]
   throw new EtlError(code, `${options.unitKey}: the service ${what} ${said}. ${next}`)

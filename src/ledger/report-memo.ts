@@ -77,7 +77,8 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
       }),
     uncertain: (message) => set(reportTransitions['answer lost'], { report_state: 'uncertain', error_message: message }),
     withdrawn: () => withdraw(db, claim),
-    failed: (state, message) => set(endings[state], { report_state: state, error_message: message, completed_at: databaseNow }),
+    failed: (state, { statusWord, message }) =>
+      set(endings[state], { report_state: state, status_word: statusWord, error_message: message, completed_at: databaseNow }),
   }
 }
 

@@ -120,7 +120,7 @@ const memoOf = (): ReportMemo => {
     withdrawn: async () => {
       record = null
     },
-    failed: (state) => change({ state }),
+    failed: (state, { statusWord }) => change({ state, statusWord }),
   }
 }
 

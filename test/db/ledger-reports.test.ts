@@ -42,6 +42,7 @@ let memo: ReportMemo
 let count = 0
 const k = (): Db => db.database.kysely
 const noBudget = { perMonth: null, perDay: null }
+const no = { statusWord: 'no', message: 'no' }
 const intent = { endpoint: '/batch', request: { domains: ['a.com'] }, requestHash: 'h1', estimatedQuota: 7 }
 
 const memoOf = (of: ClaimedJob, options: Partial<ReportMemoOptions> = {}): ReportMemo =>
@@ -123,7 +124,7 @@ describe('a purchase', () => {
     await memo.intend(intent)
     await expect(memo.intend(intent)).rejects.toMatchObject({ code: 'INTERNAL' })
     await memo.submitted(id(), null)
-    await memo.failed('failed', 'no')
+    await memo.failed('failed', no)
     await expect(memo.intend(intent)).rejects.toMatchObject({ code: 'INTERNAL', message: expect.stringContaining('is failed') })
   })
 
@@ -164,8 +165,8 @@ describe('a purchase', () => {
     await memo.ready({ statusWord: 'complete', usedQuota: 5, dataPoints: 12 })
     expect(await memo.current()).toMatchObject({ state: 'ready', usedQuota: 5, polls: 3 })
     expect(await row()).toMatchObject({ data_points_count: '12', completed_at: expect.any(String) })
-    await memo.failed('expired', 'link gone')
-    expect(await row()).toMatchObject({ report_state: 'expired', error_message: 'link gone' })
+    await memo.failed('expired', { statusWord: 'deleted', message: 'link gone' })
+    expect(await row()).toMatchObject({ report_state: 'expired', status_word: 'deleted', error_message: 'link gone' })
   })
 
   test('is done since the service first said so, until it is made again; then no time for a look is set', async () => {
@@ -239,9 +240,9 @@ const events: Readonly<
   'link not good yet': () => memo.polled({ statusWord: 'done', nextPollInMs: 5 }),
   done: () => memo.ready({ statusWord: 'done', usedQuota: 1, dataPoints: 1 }),
   'free retry': () => memo.retried(),
-  failed: () => memo.failed('failed', 'no'),
-  rejected: () => memo.failed('rejected', 'no'),
-  'link gone for good': () => memo.failed('expired', 'gone'),
+  failed: () => memo.failed('failed', no),
+  rejected: () => memo.failed('rejected', no),
+  'link gone for good': () => memo.failed('expired', no),
 }
 const fromNothing = [null, ...reportStates]
 
@@ -365,7 +366,7 @@ describe('a process that lost its claim', () => {
       () => memo.retried(),
       () => memo.uncertain('lost'),
       () => memo.withdrawn('no'),
-      () => memo.failed('failed', 'no'),
+      () => memo.failed('failed', no),
     ]
     for (const act of late) await expect(act()).rejects.toMatchObject({ code: 'FENCED' })
     expect(await row()).toEqual(before)
@@ -611,7 +612,7 @@ describe('a budget', () => {
     await small.its.withdrawn('refused')
     const again = await buy(budget, 2)
     await again.its.submitted(`${id()}-again`, null)
-    await again.its.failed('rejected', 'no')
+    await again.its.failed('rejected', no)
     await expect(buy(budget, 2)).resolves.toBeDefined()
   })
 

@@ -73,7 +73,7 @@ export const memoryMemo = (record: ReportRecord | null, deadlineMs: number | nul
       memo.steps.push(`withdrawn ${message}`)
       memo.record = null
     },
-    failed: async (state, message) => step(`${state} ${message}`, { state }),
+    failed: async (state, { statusWord, message }) => step(`${state} ${message}`, { state, statusWord }),
   }
   const step = (name: string, change: Partial<ReportRecord>): void => {
     memo.steps.push(name)

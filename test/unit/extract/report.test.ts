@@ -540,6 +540,8 @@ describe('a report that could not be made', () => {
     const played = await errorOf({ record: { state: 'submitted', polls: 1, ...record }, statuses: [broken], retry })
     expect(played.error).toMatchObject({ code: 'REPORT_FAILED', message: expect.stringContaining("('internal_error': disk)") })
     expect([played.memo.steps, played.calls]).toEqual([['failed internal_error: disk'], calls])
+    const { error } = await errorOf({ record: { ...played.memo.record } })
+    expect(error.message).toContain("(the service says 'internal_error')")
   })
 
   test('ends at once where the request is rejected', async () => {
