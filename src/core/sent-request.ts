@@ -25,6 +25,8 @@ export interface SentRequest {
   saidIn: 'answer' | 'balance' | null
   /** It may have cost nothing: no whole answer came, and whether the service charged it is unknown. */
   readonly isUncertain: boolean
+  /** Its answer is still being read: what it cost may yet be told. */
+  isOpen: boolean
   /** ISO time at which it was sent. */
   readonly startedAt: string
   readonly milliseconds: number

@@ -33,6 +33,7 @@ const chargeOf = ({ paidFor }: HttpRequest, outcome: Outcome): Pick<SentRequest,
 /** What an answer costs stands in it, and is known when it has been read: a number that is none says nothing. */
 const billing = (record: SentRequest): NonNullable<HttpAnswer['billed']> =>
   once(async (rows, said, byBalance = null) => {
+    record.isOpen = false
     if (record.paidFor === null) return
     record.paidFor = { ...record.paidFor, rows }
     const credits = said ?? byBalance
@@ -54,6 +55,7 @@ export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt
     if (ended) return undefined
     ended = true
     const { status, bytes, body, errorCode } = outcome
+    const charge = chargeOf(request, outcome)
     const record: SentRequest = {
       account: options.account,
       method: request.method,
@@ -69,7 +71,8 @@ export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt
       errorCode: errorCode ?? refusalOf(status),
       bytes,
       sha256: body === undefined ? null : hash('sha256', body, 'hex'),
-      ...chargeOf(request, outcome),
+      ...charge,
+      isOpen: charge.paidFor !== null && !charge.isUncertain,
       startedAt: new Date(nowMs).toISOString(),
       milliseconds: performance.now() - started,
       saidIn: null,

@@ -9,7 +9,7 @@ import { bookLost, hasBudget, type Held, nothingHeld, type Payer, reservePages, 
 import type { PriceSubject } from '../ledger/prices.ts'
 import { pagePrices } from '../plan/price.ts'
 import type { BegunWalk } from './begun-walk.ts'
-import { beginAlone, endWalk, isPaid } from './read-balance.ts'
+import { beginAlone, endWalk, isPaid, type PaidAnswer } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import { buysNothing } from '../ledger/warehouse.ts'
 
@@ -41,40 +41,47 @@ export const paidPages = (
       if (here !== null) return here
       const { mayNotBuy, box } = work.claim
       if (mayNotBuy !== null) throw buysNothing(box.key, mayNotBuy)
-      const turn = await turns.take(request.paidFor)
+      const turn = turns.of(request.paidFor)
+      let giveBack: (() => Promise<void>) | undefined
+      const begin = async (): Promise<void> => {
+        await turn.begin()
+        giveBack = await purse?.reserve(request.paidFor, request.part ?? 1)
+        await turn.look()
+      }
+      /** What was paid is on record before others get the turn and what is left of the money. */
+      const end = async (endTurn = turn.end): Promise<void> => {
+        try {
+          if (turn.isAlone() || purse !== null) await book(work)
+        } finally {
+          endTurn()
+        }
+        await giveBack?.()
+      }
+      // A try that broke off may have been paid for: the next one is another purchase.
+      const again = async (): Promise<void> => {
+        await end(turn.leave)
+        await request.letOthers?.()
+        await begin()
+      }
+      const told = async (answer: PaidAnswer, rows: number | null, credits: number | null): Promise<void> => {
+        const said = readableBill(credits)
+        const byBalance = said === null ? await turn.bill() : null
+        // An answer that could not be read may have been free.
+        const isUncounted = rows !== null && byBalance === null && purse?.isBlind() === true
+        const unread = said === null ? unreadWords(work.claim.box.key, credits, isUncounted) : null
+        if (unread !== null) context().notice('BILL_UNREADABLE', unread)
+        bills.push(said ?? byBalance)
+        await answer.billed(rows, said, byBalance)
+      }
       try {
-        const back = await purse?.reserve(request.paidFor, request.part ?? 1)
-        const sent = turn.look().then(() => send(() => turn.pass(request.letOthers)))
-        const answer = await sent.catch(async (error: unknown) => {
-          await back?.()
-          throw error
-        })
-        if (!isPaid(answer)) {
-          turn.end()
-          await back?.()
-          return answer
-        }
-        return {
-          ...answer,
-          billed: once(async (rows, credits) => {
-            try {
-              const said = readableBill(credits)
-              const byBalance = said === null ? await turn.bill() : null
-              // An answer that could not be read may have been free.
-              const isUncounted = rows !== null && byBalance === null && purse?.isBlind() === true
-              const unread = said === null ? unreadWords(work.claim.box.key, credits, isUncounted) : null
-              if (unread !== null) context().notice('BILL_UNREADABLE', unread)
-              bills.push(said ?? byBalance)
-              await answer.billed(rows, said, byBalance)
-              if (turn.isAlone() || purse !== null) await book(work)
-            } finally {
-              turn.end()
-            }
-            await back?.()
-          }),
-        }
+        await begin()
+        const answer = await send(again)
+        if (isPaid(answer)) return { ...answer, billed: once((rows, credits) => told(answer, rows, credits).finally(end)) }
+        await end()
+        return answer
       } catch (error) {
-        turn.end()
+        // Why there is no answer is what is told.
+        await end().catch(() => undefined)
         throw error
       }
     },
@@ -88,33 +95,32 @@ export const paidPages = (
   }
 }
 
-/** Turns of a job's pages to be asked for alone: each is ended once, whatever came of its page. @param begin null: none needs to be any more */
-const turnsOf = (begin: (size: PurchaseSize) => ReturnType<typeof beginAlone>) => {
+/** Turns of a job's pages to be asked for alone: each is ended once, whatever came of its page. @param take null: none needs to be any more */
+const turnsOf = (take: (size: PurchaseSize) => ReturnType<typeof beginAlone>) => {
   const ends = new Set<() => void>()
-  const take = async (size: PurchaseSize) => {
-    let alone = await begin(size)
+  const of = (size: PurchaseSize) => {
+    let alone: Awaited<ReturnType<typeof beginAlone>> = null
     const end = (): void => {
       if (ends.delete(end)) alone?.end()
     }
-    ends.add(end)
     return {
+      begin: async (): Promise<void> => {
+        alone = await take(size)
+        ends.add(end)
+      },
       isAlone: () => alone !== null,
       look: async (): Promise<void> => alone?.look(),
       /** What the page cost by the balance; null: it does not tell, or was not read. */
       bill: async (): Promise<number | null> => (await alone?.bill()) ?? null,
       end,
-      /** To others, before the page is tried again. */
-      pass: async (letOthers?: () => Promise<void>): Promise<void> => {
+      /** Before the page is tried again. */
+      leave: (): void => {
         if (ends.delete(end)) alone?.leave()
-        await letOthers?.()
-        alone = await begin(size)
-        ends.add(end)
-        await alone?.look()
       },
     }
   }
   return {
-    take,
+    of,
     end: (): void => {
       for (const end of ends) end()
     },
@@ -135,7 +141,7 @@ export const book = ({ runtime, requests }: JobWork): Promise<void> =>
     runtime.database,
     requests,
     async () => undefined,
-    ({ paidFor }) => paidFor === null || paidFor.rows !== null,
+    ({ isOpen }) => !isOpen,
   )
 
 const purseOf = (work: JobWork, payer: Payer) => {
@@ -163,7 +169,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
       // A unit that does not fit into any day or month is bought page by page.
       if (part === 1 && unit !== null) await canHold(() => take(unit).then(giveBack))
       const taken = await takePage(page)
-      return () => inTurn(() => giveBack(taken))
+      return once(() => inTurn(() => giveBack(taken)))
     } catch (error) {
       if (isEtlError(error)) refused = error
       throw error

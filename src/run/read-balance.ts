@@ -227,6 +227,7 @@ const readAlone = async (
 
 const purseOf = (left: Meter | null): number | null => left?.requests ?? left?.credits ?? null
 
+export type PaidAnswer = HttpAnswer & Required<Pick<HttpAnswer, 'billed'>>
+
 /** Whether an answer is paid for. */
-export const isPaid = (answer: HttpAnswer): answer is HttpAnswer & Required<Pick<HttpAnswer, 'billed'>> =>
-  answer.billed !== undefined
+export const isPaid = (answer: HttpAnswer): answer is PaidAnswer => answer.billed !== undefined

@@ -142,6 +142,7 @@ describe('the summary of a run', () => {
       sha256: null,
       credits: 1,
       isUncertain: false,
+      isOpen: false,
       paidFor: null,
       saidIn: null,
       subject: null,
@@ -191,7 +192,15 @@ describe('the summary of a run', () => {
           endpoint: '/capabilities',
         },
         ...{ parameters: {}, part: null, attempt: 1, status: 200, errorCode: null, bytes: 7, sha256: null, credits: null },
-        ...{ isUncertain: false, paidFor: null, saidIn: null, subject: null, startedAt: '2026-02-01T00:00:00Z', milliseconds: 1 },
+        ...{
+          isUncertain: false,
+          isOpen: false,
+          paidFor: null,
+          saidIn: null,
+          subject: null,
+          startedAt: '2026-02-01T00:00:00Z',
+          milliseconds: 1,
+        },
       },
     ])
     expect(await runSummary(k(), runId)).toMatchObject({

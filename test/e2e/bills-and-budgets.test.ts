@@ -176,3 +176,28 @@ test('a budget counts every page that was on its way when its process was killed
   relay.close()
   expect(charged()).toBeLessThanOrEqual(88 + price)
 })
+
+test.each([
+  ['reset before', 'reset', 300, 35, 0],
+  ['cut amid', 'cut', 300, 35, 0],
+  ['cut amid later', 'cut', 1_000, 95, 500],
+] as const)('a page that is charged and %s its answer is paid for anew with each try', async (_, broken, rows, budget, from) => {
+  await start({ keywords: 100, keywordsByDomain: { 'a.com': rows } })
+  pipeline('keywords', ['a.com', 'b.com'], { pageSize: 100, concurrency: 8 })
+  const relay = await startRelay((asked) => {
+    const isHit = asked.get('URL') === 'a.com' && Number(asked.get('offset') ?? 0) >= from
+    return isHit ? { lateMs: 100, broken } : {}
+  })
+  const bounded = { WEB_ANALYTICS_BASE_URL: relay.url, WEB_ANALYTICS_QUOTA_PER_DAY: String(budget) }
+  const backfill = (domain: string) => millrace(['backfill', 'keywords', ...august, '--only', `domain=${domain}`], bounded)
+  expect((await backfill('b.com')).code).toBe(0)
+  const run = await backfill('a.com')
+  relay.close()
+  expect(run.code, run.stderr).toBe(1)
+  expect(charged(), run.stderr).toBeGreaterThan(2 * price)
+  expect(charged(), run.stderr).toBeLessThanOrEqual(budget + price)
+  expect(await one(`select sum(used_quota)::int as used, sum(unpriced)::int as unpriced from etl.spending`)).toEqual({
+    used: charged(),
+    unpriced: 0,
+  })
+})

@@ -171,6 +171,7 @@ const requestOf = ({ jobId, runId, pipelineId, askNumber }: ClaimedJob): Request
   sha256: 'abc',
   credits: null,
   isUncertain: false,
+  isOpen: false,
   paidFor: null,
   saidIn: null,
   subject: null,

@@ -557,6 +557,7 @@ test('the record has what the ledger keeps of a request', async () => {
       sha256: '4062edaf750fb8074e7e83e0c9028c94e32468a8b6f1614774328ef045150f93',
       credits: null,
       isUncertain: false,
+      isOpen: false,
       paidFor: null,
       saidIn: null,
       startedAt: expect.stringMatching(/^\d{4}-/),
