@@ -39,7 +39,7 @@ export const recordRequests = async (db: Db, records: readonly RequestRecord[]):
   await executePrepared(db, paid.length === 0 ? inserted : sql`with paid as (${countCredits(JSON.stringify(paid))}) ${inserted}`)
 }
 
-/** Bills teach the price, in their order; what came without one costs what is known by then, and stays unknown where nothing is. */
+/** Bills teach the price, in their order; what came without one costs the most that it can by what is known then, so that budgets hold, and stays unknown where nothing is. */
 const withPrices = async (db: Db, records: readonly RequestRecord[]): Promise<RequestRecord[]> => {
   const subject = records.find((record) => record.paidFor !== null && record.subject !== null)?.subject ?? null
   if (subject === null) return [...records]
@@ -50,7 +50,8 @@ const withPrices = async (db: Db, records: readonly RequestRecord[]): Promise<Re
     if (size === null) {
       priced.push(record)
     } else if (credits === null || saidIn === null) {
-      priced.push({ ...record, credits: creditsFor(known, size)?.likely ?? null })
+      const range = creditsFor(known, size)
+      priced.push({ ...record, credits: range === null || range.likely === null ? null : range.high })
     } else {
       // What came is no purchase of known size where its rows cannot be counted.
       if (size.rows !== null) known = await learnPrice(db, subject, known, { size, credits, saidIn, jobId })

@@ -201,3 +201,14 @@ test.each([
     unpriced: 0,
   })
 })
+
+test('a page whose bill nobody saw is booked at the highest reading of the price while those before leave several', async () => {
+  await start({ keywords: 301, bill: 'balance' })
+  const domains = Array.from({ length: 12 }, (_, index) => `d${index}.com`)
+  pipeline('keywords', domains, { pageSize: 50, concurrency: 4 })
+  const run = await millrace(['backfill', 'keywords', ...august], { WEB_ANALYTICS_QUOTA_PER_DAY: '500' })
+  expect(run.code, run.stderr).toBe(1)
+  expect(charged()).toBeGreaterThan(400)
+  expect(charged()).toBeLessThanOrEqual(500 + price)
+  expect(await one(`select sum(used_quota)::int as used from etl.spending`)).toEqual({ used: charged() })
+})
