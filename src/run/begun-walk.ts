@@ -8,6 +8,7 @@ import type { HttpAnswer } from '../extract/http-types.ts'
 import type { Manifest } from '../extract/landing.ts'
 import { setClaimed } from '../ledger/claim-fence.ts'
 import type { JobWork } from './job-work.ts'
+import { outlast } from './outlast.ts'
 
 /** Of no answer: more records are missing than any could have. */
 export const begunOnly: Completeness = {
@@ -23,7 +24,7 @@ export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>
  * What a job's walk has landed before it was stopped or killed. Nothing of it is removed here: a copy of this warehouse may read, or have finished, what its
  * ledger names as begun. Retention removes what no job and no answer names.
  */
-export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
+export const begunWalk = ({ runtime, claim, definition, signal }: JobWork) => {
   const { kysely } = runtime.database
   let locators: readonly string[] = []
   /** Of pages that were asked for with other parameters, or in another dialect: who asks so again goes on from them. */
@@ -44,7 +45,9 @@ export const begunWalk = ({ runtime, claim, definition }: JobWork) => {
   const name = async (all: readonly string[]): Promise<void> => {
     locators = all
     const named = [...all, ...others]
-    await setClaimed(kysely, claim, { begun_landing: named.length === 0 ? null : named.join(' ') })
+    await outlast(runtime, signal, () =>
+      setClaimed(kysely, claim, { begun_landing: named.length === 0 ? null : named.join(' ') }),
+    )
   }
   /** Pages are asked for in their order, and read one after the other. */
   const inTurn = createTurns()

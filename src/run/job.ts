@@ -15,6 +15,7 @@ import { type Landed, land } from './land.ts'
 import { strayWords } from './judge.ts'
 import { loadAnswer } from './load-answer.ts'
 import { answerIn, openAnswer } from './open-answer.ts'
+import { outlast } from './outlast.ts'
 import type { Runtime } from './runtime.ts'
 import { asEtlError, interruptedBy, settleJob } from './settle.ts'
 import { contextOf, type OpenContext } from './source-context.ts'
@@ -27,7 +28,12 @@ export const workJob = async (runtime: Runtime, claim: ClaimedJob, signal: Abort
     const work = await openJob(runtime, claim, requests, signal)
     await perform(work)
   } catch (error) {
-    await settleJob(runtime, claim, requests, signal.aborted ? interruptedBy(signal, error) : error)
+    const thrown = signal.aborted ? interruptedBy(signal, error) : error
+    await outlast(runtime, signal, () => settleJob(runtime, claim, requests, thrown)).catch((refused: unknown) => {
+      if (asEtlError(refused).code !== 'FENCED') throw refused
+      // Another process has the job by now; what this one has asked for it goes on record all the same.
+      return settleJob(runtime, claim, requests, refused)
+    })
   }
 }
 
@@ -85,7 +91,7 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
         await context.begun.drop()
         return await settleUnchanged(work, landed.completeness.fingerprint)
       }
-      const answerId = await record(work, landed)
+      const answerId = await outlast(runtime, work.signal, () => record(work, landed))
       await context.begun.drop()
       return await loadLanded(work, landed, answerId)
     } catch (error) {

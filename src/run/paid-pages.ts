@@ -1,7 +1,7 @@
 // Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read.
 import { docPage } from '../core/shipped.ts'
 import { createTurns, once } from '../core/clock.ts'
-import { type EtlError, isEtlError } from '../core/errors.ts'
+import { type EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { creditsFor, exact, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
@@ -11,6 +11,7 @@ import { pagePrices } from '../plan/price.ts'
 import type { BegunWalk } from './begun-walk.ts'
 import { beginAlone, endWalk, isPaid, type PaidAnswer } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
+import { outlast } from './outlast.ts'
 import { buysNothing } from '../ledger/warehouse.ts'
 
 export interface PaidPages {
@@ -51,12 +52,13 @@ export const paidPages = (
       /** What was paid is on record before others get the turn and what is left of the money. */
       const end = async (endTurn = turn.end): Promise<void> => {
         try {
-          if (turn.isAlone() || purse !== null) await book(work)
+          if (turn.isAlone() || purse !== null) await outlast(work.runtime, work.signal, () => book(work))
         } finally {
           endTurn()
         }
         await giveBack?.()
       }
+      const keep = (): Promise<void> => end().catch(unbooked(work))
       // A try that broke off may have been paid for: the next one is another purchase.
       const again = async (): Promise<void> => {
         await end(turn.leave)
@@ -76,7 +78,7 @@ export const paidPages = (
       try {
         await begin()
         const answer = await send(again)
-        if (isPaid(answer)) return { ...answer, billed: once((rows, credits) => told(answer, rows, credits).finally(end)) }
+        if (isPaid(answer)) return { ...answer, billed: once((rows, credits) => told(answer, rows, credits).finally(keep)) }
         await end()
         return answer
       } catch (error) {
@@ -135,6 +137,12 @@ const unreadWords = (unitKey: string, credits: number | null, isUncounted: boole
   return `${page}: neither the answer nor the balance says what it cost. Until a price is known no budget counts such pages; set one for the account (${docPage('credits.md')}, Prices).`
 }
 
+/** A page that is here is kept whatever becomes of the database; what is set aside for it stays so until it is on record. */
+const unbooked =
+  ({ runtime, claim }: JobWork) =>
+  (error: unknown): void =>
+    runtime.log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'a paid page could not be put on record yet')
+
 /** What was paid so far is on record before anybody buys more. */
 export const book = ({ runtime, requests }: JobWork): Promise<void> =>
   withRequests(
@@ -186,7 +194,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
   }
   const giveBack = async ({ credits, takesAll }: Held): Promise<void> => {
     held = { credits: Math.max(0, exact(held.credits - credits)), takesAll: held.takesAll && !takesAll }
-    await setReserved(kysely, claim, held)
+    await outlast(runtime, work.signal, () => setReserved(kysely, claim, held))
   }
   return {
     /** The price of the page is not known. */

@@ -2,7 +2,6 @@
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
-import { tellWait } from '../core/waiting.ts'
 import type { Db } from '../db/tables.ts'
 import { cancelledJobs, isCancelled } from '../ledger/cancel-request.ts'
 import { createCursor } from '../ledger/claim-cursor.ts'
@@ -12,6 +11,7 @@ import { type OwnProcess, reapDead } from '../ledger/processes.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { workJob } from './job.ts'
 import type { Runtime } from './runtime.ts'
+import { createPatience } from './outlast.ts'
 import { asEtlError } from './settle.ts'
 
 /** Resolves when `done` says so, the signal aborts or the run is cancelled; in each case nothing is at hand any more. */
@@ -42,8 +42,6 @@ const idleMs = 100
 const watchEveryMs = 300
 /** Pipelines may come while the loop works. */
 const claimableForMs = 2_000
-/** How long the database may stay away before the loop gives up. */
-const databasePatienceMs = 120_000
 
 interface ActiveJob {
   readonly claim: ClaimedJob
@@ -217,30 +215,6 @@ const watch = async ({ runtime, active }: Loop): Promise<void> => {
   const cancelled = new Set(await cancelledJobs(db, claims))
   for (const { claim, abort } of before)
     if (cancelled.has(claim)) abort.abort(new EtlError('CANCELLED', `Run ${claim.runId} was cancelled.`))
-}
-
-/** A database that restarts is waited for; one that stays away ends the loop with its own error. */
-const createPatience = (
-  runtime: SlotRuntime,
-): { reset: () => void; spend: (error: unknown, signal: AbortSignal) => Promise<void> } => {
-  let since: number | null = null
-  let pause = 200
-  return {
-    reset: () => {
-      since = null
-      pause = 200
-    },
-    spend: async (error, signal) => {
-      since ??= performance.now()
-      const leftMs = since + databasePatienceMs - performance.now()
-      if (leftMs < 0) throw error
-      const { message } = asEtlError(error)
-      tellWait('the ledger', `${message} It is tried again for ${Math.round(leftMs / 1_000)} s.`)
-      runtime.log.warn({ error: messageOf(error) }, 'the ledger does not answer; trying again')
-      await runtime.clock.sleep(pause, signal).catch(() => undefined)
-      pause = Math.min(pause * 2, 5_000)
-    },
-  }
 }
 
 /**

@@ -211,6 +211,47 @@ describe('the summary of a run', () => {
     })
   })
 
+  test('counts each request once, also where the answer to the commit that put it on record was lost', async () => {
+    const jobId = await newJob(db, pipeline, { runs: [runId] })
+    const page = (part: number | null, startedAt: string) => ({
+      ...{
+        runId,
+        pipelineId: null,
+        jobId,
+        askNumber: null,
+        account: 'default',
+        method: 'GET',
+        endpoint: '/keywords',
+        parameters: {},
+      },
+      ...{
+        part,
+        attempt: 1,
+        status: 200,
+        errorCode: null,
+        bytes: 7,
+        sha256: null,
+        credits: 3,
+        isUncertain: false,
+        paidFor: null,
+      },
+      ...{ saidIn: null, subject: null, startedAt, milliseconds: 1 },
+    })
+    const [look, first, second] = [null, 1, 2].map((part) => page(part, '2026-02-01T00:00:00.123Z'))
+    if (look === undefined || first === undefined || second === undefined) throw new Error('three pages')
+    await recordRequests(k(), [look, first])
+    const rolledBack = k()
+      .transaction()
+      .execute(async (trx) => {
+        await recordRequests(trx, [second])
+        throw new Error('cut off')
+      })
+    await expect(rolledBack).rejects.toThrow('cut off')
+    await recordRequests(k(), [look, first, second])
+    await recordRequests(k(), [look, first, second, page(1, '2026-02-01T00:00:01.123Z')])
+    expect(await runSummary(k(), runId)).toMatchObject({ requests: 4, bytes: 28, quota_used: 12 })
+  })
+
   test('of nothing is all zeros', async () => {
     expect(await runSummary(k(), runId)).toEqual({
       units: { planned: 0, loaded: 0, unchanged: 0, waiting: 0, held: 0, failed: 0 },

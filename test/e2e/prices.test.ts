@@ -201,6 +201,28 @@ test('a walk during which the database was away goes on from the pages it paid f
   await proxy.close()
 })
 
+test.each([
+  ['no budget', {}],
+  ['a budget', { WEB_ANALYTICS_QUOTA_PER_DAY: '100000' }],
+])('walks during which the database was away, with %s: each page is bought once and on record once', async (_, budget) => {
+  await start({ keywords: 6_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+  const proxy = await startTcpProxy(db.url)
+  const more = { DATABASE_URL: proxy.url, WEB_ANALYTICS_REQUESTS_PER_SECOND: '8', ...budget }
+  const running = startCommand([...stalledWalk, '--json'], { ...environment(), ...more }, folder)
+  while (charged() < 900) await setTimeout(20)
+  proxy.refuse()
+  await setTimeout(6_000)
+  proxy.speak()
+  const { code, stderr } = await running.result
+  expect(code, stderr).toBe(0)
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 24_000 })
+  expect(charged()).toBe(2_400)
+  expect((await onRecord()).used).toBe(2_400)
+  const pages = await one(`select count(*)::int as n from etl.requests where status = 200 and parameters ->> 'limit' > '1'`)
+  expect(pages).toEqual({ n: service.books.charges.length })
+  await proxy.close()
+})
+
 test('pages kept from before the service changed its answer are not mixed with those of now', async () => {
   await stalled(1, {})
   const file = join(folder, 'pipelines', 'keywords.yaml')

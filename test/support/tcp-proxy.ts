@@ -10,6 +10,8 @@ export interface TcpProxy {
   silenceOpen(): void
   /** Waits so long after each piece from the client, as a narrow line does; 0: no more. */
   narrow(ms: number): void
+  /** Resets every connection, also new ones, as where the server is stopped. */
+  refuse(): void
   /** Passes on again; what was silenced stays so. */
   speak(): void
   /** Resets every connection. */
@@ -49,6 +51,7 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
   const address = new URL(target)
   const pairs = new Set<Pair>()
   let silent = false
+  let refuses = false
   let narrowMs = 0
   let wanted: ((statements: string) => boolean) | null = null
   let holding: Holding | null = null
@@ -103,6 +106,7 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
     const pair: Pair = { client, server: upstream, silent, statements: '', held: null }
     pairs.add(pair)
     if (silent) silence(pair)
+    if (refuses) end(pair)
     client.on('data', (chunk: Buffer) => {
       toServer(pair, chunk)
       if (narrowMs === 0 || pair.silent) return
@@ -142,8 +146,13 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
     narrow: (ms) => {
       narrowMs = ms
     },
+    refuse: () => {
+      refuses = true
+      cut()
+    },
     speak: () => {
       silent = false
+      refuses = false
     },
     cut,
     loseCommit: (recognise) => {
