@@ -66,11 +66,7 @@ export const paidPages = (
         await begin()
       }
       const told = async (answer: PaidAnswer, rows: number | null, credits: number | null): Promise<void> => {
-        const said = readableBill(credits)
-        const byBalance = said === null ? await turn.bill() : null
-        // An answer that could not be read may have been free.
-        const isUncounted = rows !== null && byBalance === null && purse?.isBlind() === true
-        const unread = said === null ? unreadWords(work.claim.box.key, credits, isUncounted) : null
+        const { said, byBalance, unread } = await billOf(work, turn, purse, { rows, credits })
         if (unread !== null) context().notice('BILL_UNREADABLE', unread)
         bills.push(said ?? byBalance)
         await answer.billed(rows, said, byBalance)
@@ -127,6 +123,20 @@ const turnsOf = (take: (size: PurchaseSize) => ReturnType<typeof beginAlone>) =>
       for (const end of ends) end()
     },
   }
+}
+
+/** What a page cost by its answer, or by the balance; `unread`: what people are told of a bill that neither shows. */
+const billOf = async (
+  { claim }: JobWork,
+  turn: { bill(): Promise<number | null> },
+  purse: { isBlind(): boolean } | null,
+  { rows, credits }: { readonly rows: number | null; readonly credits: number | null },
+) => {
+  const said = readableBill(credits)
+  const byBalance = said === null ? await turn.bill() : null
+  // An answer that could not be read may have been free.
+  const isUncounted = rows !== null && byBalance === null && purse?.isBlind() === true
+  return { said, byBalance, unread: said === null ? unreadWords(claim.box.key, credits, isUncounted) : null }
 }
 
 /** null: there is nothing to say. */

@@ -233,6 +233,7 @@ describe('the summary of a run', () => {
         sha256: null,
         credits: 3,
         isUncertain: false,
+        isOpen: false,
         paidFor: null,
       },
       ...{ saidIn: null, subject: null, startedAt, milliseconds: 1 },
