@@ -10,6 +10,8 @@ export interface Completeness {
   readonly dataPoints: number | null
   /** Credits the service charged for it, so that a ledger that has forgotten the purchase knows its price; null or undefined: it did not say. */
   readonly usedQuota?: number | null | undefined
+  /** For how many pages it was charged: those of a walk before that it goes on from were paid for then; null or undefined: for all. */
+  readonly paidPages?: number | null | undefined
   /** The dialect it was asked in; null or undefined: its service has one. */
   readonly dialect?: string | null | undefined
   /** How the service says the records are sorted, as it wrote it (interface 2.2: `meta.query.sort` and `asc`). */

@@ -122,6 +122,7 @@ const manifestSchema = z.object({
     expectedRows: z.number().nullable(),
     dataPoints: z.number().nullable(),
     usedQuota: z.number().nullish(),
+    paidPages: z.number().nullish(),
     dialect: z.string().nullish(),
     order: z.object({ sort: z.unknown(), asc: z.unknown() }).nullish(),
   }),

@@ -379,7 +379,8 @@ const adoptWalk = async (
       ...{ report_id: null, endpoint: null, request: null, request_hash: null, estimated_quota: null },
       answer: foundAnswer(locator, manifest, question),
     })
-    const [credits, pages] = [manifest.completeness.usedQuota ?? null, manifest.parts.length]
+    const { usedQuota: credits = null, paidPages } = manifest.completeness
+    const pages = paidPages ?? manifest.parts.length
     if (adopted === 'taken up' && credits !== null && pages > 0)
       await bookFound(trx, { askedAt: manifest.landed_at, account, pipelineId: known.pipelineId, pages, credits })
     return adopted

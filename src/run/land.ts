@@ -126,12 +126,15 @@ export const land = async (
   }
 }
 
-const completenessOf = (proved: Completeness, { http: { dialect }, billed = () => null }: LandContext): Completeness => {
+const completenessOf = (
+  proved: Completeness,
+  { http: { dialect }, billed = () => null, paidPages = () => 0 }: LandContext,
+): Completeness => {
   const paid = billed()
   return {
     ...maskedWords(proved),
     ...(dialect === undefined ? {} : { dialect }),
-    ...(paid === null ? {} : { usedQuota: paid }),
+    ...(paid === null ? {} : { usedQuota: paid, paidPages: paidPages() }),
   }
 }
 

@@ -86,6 +86,35 @@ test.each(['keywords', 'traffic_and_engagement'])(
   },
 )
 
+test('a restored ledger books of a walk that goes on beyond the backup what was paid for since, in pages and in credits', async () => {
+  const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
+  const { service, original, run, start, charged, close } = await openWorld({ keywords: 5_000, prices })
+  const august = walks('2026-08', '--only', 'domain=a.com;country=us', '--yes')
+  const paid = async ({ pool }: CopiedDatabase) =>
+    (await pool.query(`select sum(requests)::int as pages, sum(credits)::float8 as credits from etl.request_credits`)).rows[0]
+  const before = charged()
+  service.configure({
+    replies: [{ endpoint: 'keywords', match: ['offset=4000'], times: 1, status: 503, headers: { 'retry-after': '60' } }],
+  })
+  const stopped = start(original, ...august)
+  while (charged() < before + 400) await setTimeout(20)
+  await setTimeout(1_500)
+  stopped.child.kill('SIGINT')
+  await stopped.result
+  service.configure({ replies: [] })
+  const backup = await original.copy()
+  try {
+    await run(original, ...august)
+    await run(backup, 'migrate', '--as', 'restored')
+    await run(backup, ...august)
+    expect(charged(), 'nothing is bought again').toBe(before + 500)
+    expect(await paid(backup)).toEqual(await paid(original))
+  } finally {
+    await backup.drop()
+    await close()
+  }
+})
+
 test('a restored ledger takes no pages of a walk that was killed for an answer', async () => {
   const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
   const { service, original, restored, run, start, charged, close } = await openWorld({ keywords: 5_000, prices })
