@@ -75,25 +75,13 @@ export interface Coverage {
 const fullShare = 0.9
 
 /**
- * Those of `readings` by which rows may be missing although another one agrees: half a report counted by rows is a whole one of two metrics counted by cells,
- * and half a report that holds no value in half of its cells is a whole one of cells. Then only what was asked for can tell, by the rows that there may
- * be still; where it cannot, the report is not proved complete.
+ * Whether rows may be missing although another reading agrees: half a report counted by rows is a whole one of two metrics counted by cells.
+ * Then only what was asked for can tell, and where it cannot the report is not proved complete.
  */
-export const lackingRows = <Reading extends AnyReading>(
-  announced: number,
-  arrived: Arrived,
-  readings: readonly Reading[],
-  { mostRows, share }: Coverage,
-): readonly Reading[] =>
-  readings.filter((reading) => {
-    const span = spanOf(arrived, reading)
-    if (span === null || announced <= span.most) return false
-    if (mostRows === null) return share < fullShare
-    if (reading === 'rows') return announced <= mostRows
-    // Some empty cells and a few combinations without a row are nothing odd.
-    const lacking = mostRows - arrived.rows.most
-    return lacking > (1 - fullShare) * mostRows && announced <= span.most + lacking * arrived.metrics
-  })
+export const mayLackRows = (announced: number, arrived: Arrived, { mostRows, share }: Coverage): boolean => {
+  if (announced <= arrived.rows.most) return false
+  return mostRows === null ? share < fullShare : announced <= mostRows
+}
 
 /** `2 rows (12 cells, 11 of them not empty)`, as a person compares them. */
 export const showArrived = ({ rows, metrics, filled, all }: Arrived): string => {

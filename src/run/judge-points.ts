@@ -7,7 +7,7 @@ import {
   type Coverage,
   type DataPointReading,
   dataPointReadings,
-  lackingRows,
+  mayLackRows,
   repeatedReadings,
   type Span,
   showArrived,
@@ -61,8 +61,7 @@ export const countsValues = ({ open }: PointsRule): boolean => open.some((readin
 const plainReadings = (loading: Loading, { announced, open, metrics, rule }: PointsRule, read: Read) => {
   const arrived = arrivedOf(metrics, read, open)
   const agree = agreeing(announced, arrived, open)
-  const isClear =
-    agree.length > 0 && (rule !== 'learn' || doubted({ loading, read, announced }, arrived, open, agree).length === 0)
+  const isClear = agree.length > 0 && (rule !== 'learn' || !isDoubtful({ loading, read, announced }, arrived, open, agree))
   return isClear ? agree : null
 }
 
@@ -143,8 +142,8 @@ const refusalOf = async (judging: Judging): Promise<Refusal | null> => {
         ...{ open: known === null ? allReadings : withDuplicates(known), isFirst: known === null },
       }
     if (open.length === 1) return null
-    const others = doubted(judging, arrived, open, agree)
-    if (others.length > 0) return { text: doubtful({ ...found, arrived }, agree, others), open: agree, isFirst: false }
+    if (isDoubtful(judging, arrived, open, agree))
+      return { text: doubtful({ ...found, arrived }, agree), open: agree, isFirst: false }
     if (await narrowReadings(kysely, dataset, agree, answer.answerId)) return null
   }
 }
@@ -172,15 +171,15 @@ const arrivedOf = (metrics: number, { parsed, mark, repeated }: Read, open: read
   }
 }
 
-/** Those of the open meanings that do not agree, by which this may be a part of a report: only what was asked for can tell it from a whole one. */
-const doubted = <Reading extends AnyReading>(
+/** Only what was asked for can tell half a report from a whole one that is counted otherwise. */
+const isDoubtful = (
   { loading, read, announced }: { readonly loading: Loading; readonly read: Read; readonly announced: number },
   arrived: Arrived,
-  open: readonly Reading[],
-  agree: readonly Reading[],
-): readonly Reading[] => {
-  const others = open.filter((reading) => !agree.includes(reading))
-  return lackingRows(announced, arrived, others, coverageOf(loading, read))
+  open: readonly AnyReading[],
+  agree: readonly AnyReading[],
+): boolean => {
+  if (!open.includes('rows') || agree.includes('rows') || announced <= arrived.rows.most) return false
+  return mayLackRows(announced, arrived, coverageOf(loading, read))
 }
 
 const coverageOf = ({ work: { definition }, answer: { box }, units }: Loading, { mark }: Read): Coverage => ({
@@ -216,9 +215,9 @@ const differs = (found: Differing, known: readonly AnyReading[] | null): string 
   return `${numbers(found)} ${seen}`
 }
 
-const doubtful = (found: Differing, agree: readonly DataPointReading[], others: readonly DataPointReading[]): string =>
-  `${numbers(found)} That agrees with its ${words(agree)}, but as many ${words(others)} may have been ` +
-  `meant: some of what was asked for has no row, and it is not known yet what ${found.dataset} counts.`
+const doubtful = (found: Differing, agree: readonly DataPointReading[]): string =>
+  `${numbers(found)} That agrees with its ${words(agree)}, but as many rows may have been ` +
+  `meant: much of what was asked for has no row, and it is not known yet what ${found.dataset} counts.`
 
 const fetchedAgain = 'Nothing was loaded; the report is downloaded once more, it is not bought again.'
 

@@ -187,19 +187,6 @@ describe('a report that is not whole', () => {
     expect(await loadBody(kit, all, { body: small(...domains), dataPoints: 8 })).toMatchObject({ inserted: 4 })
   })
 
-  test('half a report counted by its cells with a value is no whole one counted by cells, while either may be meant', async () => {
-    await loaded(
-      domains.map((domain) => row(domain)),
-      24,
-    )
-    const emptied = (month: string): string[] => domains.map((domain) => row(domain, 3, month))
-    const half = emptied('2026-02').slice(0, 2)
-    expect(await refused(half, 12, box('2026-02'))).toMatch(/INCOMPLETE.*as many cells with a value may have been meant/)
-    expect(await known()).toEqual([`${dataset}: cells,non_empty_cells`])
-    expect(await loaded(emptied('2026-03'), 12, box('2026-03'))).toMatchObject({ inserted: 4 })
-    expect(await known()).toEqual([`${dataset}: non_empty_cells`])
-  })
-
   test('identical rows count once, rejected ones count', async () => {
     await loaded(whole(), 24)
     const again = whole('2026-02')

@@ -70,12 +70,7 @@ const sold = (): readonly string[] => sandbox.books().submissions.map(({ id }) =
 const repeating: Fault = { kind: 'duplicate-rows', counted: true }
 
 describe.each<[string, SandboxOptions, string, RegExp]>([
-  [
-    'has rows only for what it has values of',
-    { sparse: true },
-    'cells',
-    /as many rows or cells with a value may have been meant/,
-  ],
+  ['has rows only for what it has values of', { sparse: true }, 'cells', /as many rows may have been meant/],
   [
     'counts a row twice that it sends twice',
     { dataPoints: 'rows', faults: [repeating] },
