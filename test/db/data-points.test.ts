@@ -289,20 +289,6 @@ describe('a report that disagrees', () => {
     }
     const half = whole().slice(0, 2)
 
-    test('is judged again once the account that bought it has shown what is counted', async () => {
-      const buyer = await workOn(kit, box(), { set: { ...set, account: 'acme' } })
-      // A row of four, with three values in its six cells: six cells, or as many values in two rows.
-      const doubtful = [row('a.com', 3)]
-      const failure = await loadBody(kit, buyer, { body: csv(...doubtful), dataPoints: 6 }).catch((error: unknown) => error)
-      expect(String(failure)).toContain('may have been meant')
-      const served = await workOn(kit, box(), { set: { answer_id: String(buyer.claim.askNumber) } })
-      expect(await settled(served, doubtful, 6)).toBe('held')
-      await loaded(whole('2026-02'), 4, box('2026-02'))
-      expect(await judgedAgain(served)).toBe('held')
-      expect(await settled(await workOn(kit, box('2026-03'), { set: { account: 'acme' } }), whole('2026-03'), 24)).toBe('done')
-      expect(await judgedAgain(served)).toBe('open')
-    })
-
     test('is loaded once the report has become whole', async () => {
       await loaded(whole('2026-02'), 23, box('2026-02'))
       const buyer = await workOn(kit, box(), { set })
