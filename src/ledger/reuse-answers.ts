@@ -60,14 +60,17 @@ const isSameQuestion = (
 const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
   sql.join(places.map((_, place) => sql`s."values"[${sql.lit(places.indexOf(place) + 1)}]`))
 
-/** The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced and asked_at. */
-export const onItsWay = ({ sisters }: ReuseScope, windowFrom: string): RawBuilder<unknown> => {
+/**
+ * The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced and asked_at.
+ * @param mayBuyAgain what a lost purchase may have bought is asked for again, as a person allows
+ */
+export const onItsWay = ({ sisters }: ReuseScope, windowFrom: string, mayBuyAgain: boolean): RawBuilder<unknown> => {
   const each = sisters
     .filter(({ asksTheSame }) => asksTheSame)
     .map(
       (sister) => sql`select y.job_id, y.forced, y.asked_at from etl.slices o cross join lateral (select u.job_id from etl.units u
           where u.pipeline_id = ${sister.pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
-        join etl.jobs y on y.job_id = v.job_id and (y.state = 'open' or ${mayYetServe}) and y.served_by is null
+        join etl.jobs y on y.job_id = v.job_id and (y.state = 'open' or ${mayBuyAgain ? sql`false` : mayYetServe}) and y.served_by is null
       where o.pipeline_id = ${sister.pipelineId} and o."values" = array[${theirValues(sister)}]::text[]`,
     )
   return each.length === 0

@@ -79,7 +79,7 @@ export const paidPages = (
         return answer
       } catch (error) {
         // Why there is no answer is what is told.
-        await end().catch(() => undefined)
+        await keep()
         throw error
       }
     },

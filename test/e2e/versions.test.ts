@@ -128,3 +128,18 @@ test('a purchase whose answer was lost is bought by no other version: it waits f
   // Nine cells a second time, at six credits each.
   expect(spent() - before).toBe(paid + 54)
 })
+
+test('where the version whose purchase was lost is no more, the word for the other is enough', async () => {
+  const file = (name: string) => join(folder, 'pipelines', `traffic_and_engagement${name}.yaml`)
+  const [first, second] = [readFileSync(file(''), 'utf8'), readFileSync(file('_2'), 'utf8')]
+  const backfill = (...options: string[]) =>
+    millrace('backfill', 'traffic_and_engagement', '--from', '2026-02', '--to', '2026-02', '--json', ...options)
+  rmSync(file('_2'))
+  sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 0, held: 9 })
+  rmSync(file(''))
+  writeFileSync(file('_2'), second)
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 3, waiting: 6 })
+  expect(summaryOf(await backfill('--resubmit-uncertain')).units).toMatchObject({ loaded: 6, waiting: 0 })
+  writeFileSync(file(''), first)
+})
