@@ -79,18 +79,21 @@ export const onItsWay = ({ sisters }: ReuseScope, windowFrom: string, mayBuyAgai
 }
 
 /**
- * The newest answer that holds the cell of slice `s` in the window, as a subquery of one row: answer_id and asked_at. `limit 1` keeps a planner that knows
- * nothing yet of a table that has just grown from reading the sister's whole window for each slice.
+ * The answer that serves the cell of slice `s` in the window, as a subquery of one row: answer_id, ask_number and asked_at. The newest; for a cell `u` that
+ * has none, first one that was loaded, then what a sister has bought and could not load: it was paid for. `limit 1` keeps a planner that knows nothing yet of a
+ * table that has just grown from reading the sister's whole window for each slice.
  */
 export const reusable = ({ sisters, asks, metrics }: ReuseScope, windowFrom: string): RawBuilder<unknown> => {
   const each = sisters.map((sister) => {
     const { pipelineId } = sister
-    return sql`select a.answer_id, a.ask_number, a.asked_at
-      from etl.slices o cross join lateral (select u.answer_id from etl.units u
+    return sql`select a.answer_id, a.ask_number, a.asked_at, h.answer_id is distinct from v.answer_id as is_left
+      from etl.slices o cross join lateral (select u.answer_id, u.job_id from etl.units u
           where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
-        join etl.answers a on a.answer_id = v.answer_id
+        left join etl.jobs y on y.job_id = v.job_id and y.state in ('held', 'failed')
+        cross join lateral (select v.answer_id union select y.answer_id) h join etl.answers a on a.answer_id = h.answer_id
       where o.pipeline_id = ${pipelineId} and o."values" = array[${theirValues(sister)}]::text[]
-        and a.asks = ${asks} and a.metrics @> ${[...metrics]}::text[] and coalesce(a.verdict, 'good') = 'good'`
+        and a.asks = ${asks} and a.metrics @> ${[...metrics]}::text[] and (h.answer_id = y.answer_id or coalesce(a.verdict, 'good') = 'good')`
   })
-  return sql`select x.answer_id, x.ask_number, x.asked_at from (${sql.join(each, sql` union all `)}) x order by x.ask_number desc limit 1`
+  return sql`select x.answer_id, x.ask_number, x.asked_at from (${sql.join(each, sql` union all `)}) x
+    order by u.answer_id is null and x.is_left, x.ask_number desc limit 1`
 }

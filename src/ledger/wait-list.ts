@@ -57,6 +57,8 @@ interface NamedPipeline {
 
 /** Bought and not ended: it can still be polled, or downloaded for free. */
 const liveStates = ['submitted', 'ready', 'downloaded']
+const hasFailedLive = (job: string): RawBuilder<boolean> =>
+  sql<boolean>`(${sql.ref(job)}.state = 'failed' and ${sql.ref(job)}.report_state = any(${liveStates}::text[]))`
 
 /**
  * The run waits for every orphan of the pipeline, also for reports of other versions or key parameters while there is something to download for them: to load
@@ -69,17 +71,21 @@ export const joinOrphans = async (
   { pipelineId, pipeline }: NamedPipeline,
   priority: number,
 ): Promise<number> => {
+  const jobs = sql`
+    select j.job_id, j.state, j.cells from etl.jobs j cross join lateral (
+      select (o.source, o.window_every, o.definition -> 'params') = (x.source, x.window_every, x.definition -> 'params') as asks_the_same
+      from etl.pipelines o join etl.pipelines x on x.pipeline_id = ${pipelineId} where o.pipeline_id = j.pipeline_id) o
+    where j.pipeline_id in (select pipeline_id from etl.pipelines where pipeline = ${pipeline})
+      and (j.pipeline_id = ${pipelineId} or j.answer_id is null and (j.kind = 'report' or o.asks_the_same))
+      and (${isOrphan('j')} or ${hasFailedLive('j')} and not ${isWaitedFor(sql`j.job_id`)})
+    order by j.job_id for update of j skip locked`
+  return joinJobs(trx, runId, priority, jobs)
+}
+
+/** @param jobs their job_id, state and cells, locked; those that failed are opened again */
+const joinJobs = async (trx: Db, runId: number, priority: number, jobs: RawBuilder<unknown>): Promise<number> => {
   const rows = await query<Row<'etl.jobs', 'job_id'>>(trx)`
-    with ours as materialized (
-      select o.pipeline_id, (o.source, o.window_every, o.definition -> 'params') = (x.source, x.window_every, x.definition -> 'params') as asks_the_same
-      from etl.pipelines o join etl.pipelines x on x.pipeline_id = ${pipelineId} where o.pipeline = ${pipeline}
-    ), locked as (
-      select j.job_id, j.state, j.cells from etl.jobs j
-      where j.pipeline_id in (select pipeline_id from ours) and (j.pipeline_id = ${pipelineId} or j.answer_id is null
-          and (j.kind = 'report' or j.pipeline_id in (select pipeline_id from ours where asks_the_same)))
-        and (${isOrphan('j')} or j.state = 'failed' and j.report_state = any(${liveStates}::text[]) and not ${isWaitedFor(sql`j.job_id`)})
-      order by j.job_id for update skip locked
-    ), reopened as (
+    with locked as (${jobs}), reopened as (
       update etl.jobs set state = 'open', attempts = 0, not_before = null, updated_at = clock_timestamp()
       where job_id in (select job_id from locked where state = 'failed') returning job_id
     )
@@ -89,22 +95,29 @@ export const joinOrphans = async (
   return rows.length
 }
 
-/** Of job `y`, whose answer is to serve others: it has none, and may get one. A purchase whose answer was lost may have been taken: nobody buys it again without a word. */
-export const mayYetServe = sql<boolean>`(y.answer_id is null and (y.state = 'open' or y.state = 'held' and y.report_state in ('intent', 'uncertain')))`
+/**
+ * Of job `y`, whose answer is to serve others: it has none, and may get one. What was bought is polled again; a purchase whose answer was lost may have been
+ * taken. Nobody buys either again without a word.
+ */
+export const mayYetServe = sql<boolean>`(y.answer_id is null
+  and (y.state = 'open' or y.state in ('held', 'failed') and y.report_state in ('intent', 'uncertain', 'submitted', 'ready', 'downloaded')))`
 
 /**
  * The run waits for the jobs whose answers serve its own: a former version may have left them where nobody works on them. In the planner's transaction. Returns
  * how many.
  */
-export const joinServing = async (trx: Db, runId: number, priority: number): Promise<number> => {
-  const rows = await query(trx)`
-    insert into etl.run_jobs (run_id, job_id, priority, units)
-    select distinct ${runId}::bigint, y.job_id, ${priority}::integer, y.cells
-    from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id join etl.jobs y on y.job_id = j.served_by
-    where w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.answer_id is null and y.state = 'open' and y.answer_id is null
-    on conflict (run_id, job_id) do nothing returning job_id`
-  return rows.length
-}
+export const joinServing = (trx: Db, runId: number, priority: number): Promise<number> =>
+  joinJobs(
+    trx,
+    runId,
+    priority,
+    sql`
+    select y.job_id, y.state, y.cells from etl.jobs y
+    where y.job_id in (select j.served_by from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
+        where w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.answer_id is null)
+      and y.answer_id is null and (y.state = 'open' or ${hasFailedLive('y')})
+    order by y.job_id for update of y skip locked`,
+  )
 
 /**
  * How many of the units that the run `w` counts of a settled job hold an answer that was asked for later than the job's. Those that did when it planned

@@ -143,3 +143,45 @@ test('where the version whose purchase was lost is no more, the word for the oth
   expect(summaryOf(await backfill('--resubmit-uncertain')).units).toMatchObject({ loaded: 6, waiting: 0 })
   writeFileSync(file(''), first)
 })
+
+test('a report on its way of a version that failed, and is no more, is not bought again by the next version', async () => {
+  const file = (name: string) => join(folder, 'pipelines', `traffic_and_engagement${name}.yaml`)
+  const [first, second] = [readFileSync(file(''), 'utf8'), readFileSync(file('_2'), 'utf8')]
+  const backfill = () => millrace('backfill', 'traffic_and_engagement', '--from', '2025-11', '--to', '2025-11', '--json')
+  rmSync(file('_2'))
+  writeFileSync(file(''), first.replace('attempts: 5', 'attempts: 1'))
+  sandbox.configure({ faults: [{ kind: 'any-status', on: 'status', status: 500 }] })
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 0, failed: 9 })
+  const paid = sandbox.books().quotaUsed
+  rmSync(file(''))
+  writeFileSync(file('_2'), second)
+  sandbox.configure({ faults: [] })
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 9 })
+  expect(sandbox.books().quotaUsed).toBe(paid + 18)
+  writeFileSync(file(''), first)
+})
+
+test.each([
+  ['too many rows are refused', { kind: 'bad-number', on: 'submit', times: 1 }, 'failed'],
+  ['it comes short', { kind: 'half-report', on: 'submit', times: 1 }, 'held'],
+] as const)('a report that a version could not load, as %s, is bought by no other version', async (_, fault, state) => {
+  const file = (name: string) => join(folder, 'pipelines', `traffic_and_engagement${name}.yaml`)
+  const [first, second] = [readFileSync(file(''), 'utf8'), readFileSync(file('_2'), 'utf8')]
+  const month = state === 'failed' ? '2026-01' : '2025-12'
+  const backfill = () => millrace('backfill', 'traffic_and_engagement', '--from', month, '--to', month, '--json')
+  rmSync(file('_2'))
+  sandbox.configure({ faults: [fault] })
+  expect(summaryOf(await backfill()).units).toMatchObject({ [state]: 9 })
+  sandbox.configure({ faults: [] })
+  const paid = sandbox.books().quotaUsed
+  rmSync(file(''))
+  // The next version allows what the first one refuses.
+  writeFileSync(file('_2'), second.replace('rejects: 0.1%', 'rejects: 50%'))
+  expect(summaryOf(await backfill()).units).toMatchObject(state === 'failed' ? { loaded: 9 } : { loaded: 3, held: 6 })
+  // The one domain that the first does not ask for, in three countries.
+  expect(sandbox.books().quotaUsed).toBe(paid + 18)
+  writeFileSync(file(''), first)
+  await backfill()
+  expect(sandbox.books().quotaUsed).toBe(paid + 18)
+  writeFileSync(file('_2'), second)
+})
