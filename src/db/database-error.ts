@@ -81,6 +81,17 @@ export const isDatabaseError = (error: unknown): boolean => {
   )
 }
 
+const isAway = (error: unknown): boolean => describe(sqlStateOf(error), messageOf(error)).code === 'DATABASE_UNREACHABLE'
+
+/**
+ * Whether the failure is the server's, the connection's or another session's, and may pass by itself: an outage, a restore, a login that is closed for a while, a
+ * lock, no room. The rest is the statement's own.
+ */
+export const isPassing = (error: unknown): boolean => {
+  if (isEtlError(error)) return error.code === 'DATABASE_UNREACHABLE' || isPassing(error.cause)
+  return isDatabaseError(error) && (isAway(error) || /^(?:25006|25P0[34]|28|3D|40|53|55|57|58)/.test(sqlStateOf(error)))
+}
+
 /** @param display the database as people know it, without the password. */
 export const databaseError = (error: unknown, display: string): EtlError => {
   if (isEtlError(error)) return error

@@ -10,7 +10,7 @@ import { docPage, shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import { missingRelations } from './catalog.ts'
 import type { Database } from './connect.ts'
-import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
+import { databaseError, isDatabaseError, isPassing, sqlStateOf } from './database-error.ts'
 import { inPatientTransaction, type Patience } from './patience.ts'
 import type { Db } from './tables.ts'
 import { query, type Texts } from './typed-row.ts'
@@ -210,7 +210,8 @@ interface Stopped {
 const notMigrated = ({ name, error }: Stopped, files: ReadonlyMap<string, string>, database: Database): EtlError => {
   if (name === null && (isEtlError(error) || isDatabaseError(error))) return databaseError(error, database.display)
   const about = name === null ? 'Migrating' : `Migration ${name} (${files.get(name) ?? 'no file'})`
-  if (isDatabaseError(error) && isOutside(error)) {
+  // What would meet any migration; the rest is the migration's own.
+  if (isDatabaseError(error) && (isPassing(error) || databaseError(error, '').code !== 'DATABASE')) {
     const { code, message } = databaseError(error, database.display)
     return new EtlError(code, `${about} was cut short, nothing of it was applied. ${message}`, { cause: error })
   }
@@ -220,10 +221,6 @@ const notMigrated = ({ name, error }: Stopped, files: ReadonlyMap<string, string
     { cause: error },
   )
 }
-
-/** Whether the failure is the server's or the connection's and would meet any migration; the rest is the migration's own. */
-const isOutside = (error: unknown): boolean =>
-  databaseError(error, '').code !== 'DATABASE' || /^(?:40|53|55|57|58)/.test(sqlStateOf(error))
 
 const refuseNewer = ({ unknown }: MigrationState, display: string): void => {
   if (unknown.length === 0) return

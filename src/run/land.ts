@@ -4,6 +4,7 @@ import type { Completeness } from '../core/completeness.ts'
 import { steadyTime } from '../core/clock.ts'
 import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
+import { isPassing } from '../db/database-error.ts'
 import type { Manifest } from '../extract/landing.ts'
 import type { LandingWriter } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
@@ -58,8 +59,6 @@ const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'TRUNCATED',
   'BAD_RESPONSE',
   'DATABASE',
-  'DATABASE_UNREACHABLE',
-  'DATABASE_READ_ONLY',
 ])
 
 /** Paid pages are saved so often, and so many milliseconds' worth of them are lost to a kill. */
@@ -175,7 +174,7 @@ const begunPages = (
     },
     /** What was paid for is kept, and what the ledger names after any error. @param spared parts that came behind a missing one; null: one broke off half-written */
     isKeptAfter: async (error: unknown, spared: readonly Payload[] | null): Promise<boolean> => {
-      const goesOn = spared !== null && isWorthKeeping() && goesOnLater.has(asEtlError(error).code)
+      const goesOn = spared !== null && isWorthKeeping() && (goesOnLater.has(asEtlError(error).code) || isPassing(error))
       if (!goesOn && saved === 0) return false
       // The walk's own error is what a person is told.
       try {

@@ -1,6 +1,7 @@
 // What a process does while the database is away: it waits for it, and what was paid for waits with it.
 import { messageOf } from '../core/errors.ts'
 import { tellWait } from '../core/waiting.ts'
+import { isPassing } from '../db/database-error.ts'
 import type { Runtime } from './runtime.ts'
 import { asEtlError } from './settle.ts'
 
@@ -31,7 +32,7 @@ export const createPatience = (
   }
 }
 
-/** Tries again while the database does not answer, unless the signal has aborted. @param act may have been carried out although its answer was lost */
+/** Tries again while the database is away, or refuses whoever asks, unless the signal has aborted. @param act may have been carried out although its answer was lost */
 export const outlast = async <T>(
   runtime: Pick<Runtime, 'clock' | 'log'>,
   signal: AbortSignal,
@@ -42,7 +43,7 @@ export const outlast = async <T>(
     try {
       return await act()
     } catch (error) {
-      if (signal.aborted || asEtlError(error).code !== 'DATABASE_UNREACHABLE') throw error
+      if (signal.aborted || !isPassing(error)) throw error
       await patience.spend(error, signal)
     }
   }

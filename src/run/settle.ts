@@ -2,7 +2,7 @@
 import type { Clock } from '../core/clock.ts'
 import { EtlError, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
 import type { Limits, Window, WindowSize } from '../core/types.ts'
-import { databaseError, isDatabaseError } from '../db/database-error.ts'
+import { databaseError, isDatabaseError, isPassing } from '../db/database-error.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { redact } from '../core/redact.ts'
 import { addWindows, windowsBetween } from '../core/window.ts'
@@ -71,9 +71,13 @@ export const settle = (
   const isLast = isSame || attempts >= (limits?.attempts ?? defaultAttempts)
   if (follows?.next === 'count the try') return refusedAlone(error, follows.leftMs, { attempts, isLast }, clock)
   if (spec.retry === 'later') return putOff(error, clock)
-  if (spec.retry === 'now' && !isLast) return parked(backoffMs(attempts, clock), false, true)
+  if ((spec.retry === 'now' || isClosed(error)) && !isLast) return parked(backoffMs(attempts, clock), false, true)
   return { kind: 'fail' }
 }
+
+/** The database refuses whoever asks, in the middle of the work: it was read-only, or took no logins, for a while. */
+const isClosed = (error: EtlError): boolean =>
+  (error.code === 'DATABASE_READ_ONLY' || error.code === 'CONFIGURATION') && isPassing(error)
 
 /** Answered 429 again and again while others are not: later from try to try, in the end by the next run: the last try, or the deadline, comes first. */
 const refusedAlone = (

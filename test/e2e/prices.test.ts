@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import pg from 'pg'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { hashText, pick, unit } from '../../src/sandbox/hash.ts'
 import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
@@ -222,6 +223,44 @@ test.each([
   expect(pages).toEqual({ n: service.books.charges.length })
   await proxy.close()
 })
+
+/** How a database refuses that is there and answers, and how it no longer does. */
+const refusals = {
+  'takes no connections': ['alter database DB allow_connections false', 'alter database DB allow_connections true'],
+  'is read-only': [
+    'alter database DB set default_transaction_read_only = on',
+    'alter database DB reset default_transaction_read_only',
+  ],
+  'goes by another name': ['alter database DB rename to DB_away', 'alter database DB_away rename to DB'],
+} as const
+
+test.each(Object.entries(refusals))(
+  'pages that come while the database %s are bought once and on record once',
+  async (_, [begin, end]) => {
+    await start({ keywords: 6_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+    const name = new URL(db.url).pathname.slice(1)
+    const server = new pg.Client({ connectionString: Object.assign(new URL(db.url), { pathname: '/postgres' }).href })
+    await server.connect()
+    const tell = async (
+      statement: string,
+      ends = 'select pg_terminate_backend(pid) from pg_stat_activity where datname in ($1, $2)',
+    ) => {
+      await server.query(ends, [name, `${name}_away`])
+      await server.query(statement.replaceAll('DB', name))
+      await server.query(ends, [name, `${name}_away`])
+    }
+    const running = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_REQUESTS_PER_SECOND: '8' }, folder)
+    while (charged() < 900) await setTimeout(20)
+    await tell(begin)
+    await setTimeout(6_000)
+    await tell(end)
+    await server.end()
+    const { code, stderr } = await running.result
+    expect(code, stderr).toBe(0)
+    expect(charged()).toBe(2_400)
+    expect((await onRecord()).used).toBe(2_400)
+  },
+)
 
 test('pages kept from before the service changed its answer are not mixed with those of now', async () => {
   await stalled(1, {})
