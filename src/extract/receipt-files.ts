@@ -63,6 +63,12 @@ export const receiptsFolder = (id: string): string => `${folderOf(id)}/receipts`
 export const runsFolder = (id: string): string => `${folderOf(id)}/runs`
 /** @param id of the warehouse */
 export const epochsFolder = (id: string): string => `${folderOf(id)}/epochs`
+/** @param id of the warehouse */
+export const leftFolder = (id: string): string => `${folderOf(id)}/left`
+
+/** What was paid for a job, and could not be put on record under that claim. */
+export const leftPath = ({ id, epoch }: Warehouse, jobId: number | string, fence: string): string =>
+  `${leftFolder(id)}/${jobId}.${epoch}.${fence}.json`
 
 /** So many ask numbers share a folder. */
 const blockSize = 1_000n

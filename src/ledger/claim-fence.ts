@@ -47,6 +47,11 @@ export const setClaimed = async (
   return rows.length > 0
 }
 
+/** Landings with paid pages of a job's walk, beside those that it names. */
+export const alsoBegun = (landings: readonly string[]) => ({
+  begun_landing: sql<string>`(select string_agg(distinct x, ' ') from unnest(string_to_array(concat_ws(' ', begun_landing, ${landings.join(' ')}::text), ' ')) x)`,
+})
+
 /** What the process holds by the ledger's word. */
 export const jobsClaimedBy = async (db: Db, processId: number): Promise<Claim[]> => {
   const rows = await db

@@ -33,23 +33,30 @@ const insertRequests = (records: string): RawBuilder<unknown> => sql`
 /** What was sent to the ledger before: the answer to that commit may have been lost. */
 const sentBefore = new WeakSet<RequestRecord>()
 
-const notOnRecord = async (db: Db, given: readonly RequestRecord[]): Promise<readonly RequestRecord[]> => {
-  const doubtful = given.filter((record) => sentBefore.has(record))
+const notOnRecord = async (db: Db, given: readonly RequestRecord[], isAll: boolean): Promise<readonly RequestRecord[]> => {
+  const doubtful = given.filter((record) => isAll || sentBefore.has(record))
   for (const record of given) sentBefore.add(record)
   if (doubtful.length === 0) return given
   const rows = await query<Numbers<'place'>>(db)`
     select x.place::float8 - 1 as place from rows from (jsonb_to_recordset(${JSON.stringify(doubtful)}::jsonb)
         as ("jobId" bigint, endpoint text, part integer, attempt integer, "startedAt" timestamptz)) with ordinality
         as x (job_id, endpoint, part, attempt, started_at, place)
-    where exists (select from etl.requests q where q.job_id = x.job_id and q.started_at = x.started_at and q.endpoint = x.endpoint
+    where exists (select from etl.requests q where q.job_id is not distinct from x.job_id and q.started_at = x.started_at and q.endpoint = x.endpoint
       and q.attempt = x.attempt and q.part is not distinct from x.part)`
   const known = new Set(rows.map(({ place }) => doubtful[place]))
   return given.filter((record) => !known.has(record))
 }
 
-/** All at once, whatever their number, and each once, however often it is given; what they cost is added to the day's sums. */
-export const recordRequests = async (db: Db, given: readonly RequestRecord[]): Promise<void> => {
-  const records = await notOnRecord(db, given)
+/**
+ * All at once, whatever their number, and each once, however often it is given; what they cost is added to the day's sums. @param known `doubtful`: another process
+ * may have put them on record
+ */
+export const recordRequests = async (
+  db: Db,
+  given: readonly RequestRecord[],
+  known: 'own' | 'doubtful' = 'own',
+): Promise<void> => {
+  const records = await notOnRecord(db, given, known === 'doubtful')
   if (records.length === 0) return
   const priced = await withPrices(db, records)
   const inserted = insertRequests(JSON.stringify(priced.map(({ subject: _, ...record }) => record)))

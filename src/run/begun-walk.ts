@@ -24,7 +24,7 @@ export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>
  * What a job's walk has landed before it was stopped or killed. Nothing of it is removed here: a copy of this warehouse may read, or have finished, what its
  * ledger names as begun. Retention removes what no job and no answer names.
  */
-export const begunWalk = ({ runtime, claim, definition, signal }: JobWork) => {
+export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWork) => {
   const { kysely } = runtime.database
   let locators: readonly string[] = []
   /** Of pages that were asked for with other parameters, or in another dialect: who asks so again goes on from them. */
@@ -45,9 +45,11 @@ export const begunWalk = ({ runtime, claim, definition, signal }: JobWork) => {
   const name = async (all: readonly string[]): Promise<void> => {
     locators = all
     const named = [...all, ...others]
+    for (const locator of named) unnamed.add(locator)
     await outlast(runtime, signal, () =>
       setClaimed(kysely, claim, { begun_landing: named.length === 0 ? null : named.join(' ') }),
     )
+    unnamed.clear()
   }
   /** Pages are asked for in their order, and read one after the other. */
   const inTurn = createTurns()

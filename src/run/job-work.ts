@@ -14,7 +14,17 @@ import type { ParseReport } from '../parse/parse-report.ts'
 import type { UnitMark } from '../parse/unit-mark.ts'
 import { definitionOf, type Runtime } from './runtime.ts'
 
-export interface JobWork {
+/** What a job was paid for, while it is not on record. */
+export interface Paid {
+  /** HTTP requests made for the job so far; taken out once the transaction that records them has committed. */
+  readonly requests: RequestRecord[]
+  /** Landings with paid pages of its walk that the ledger could not be told of. */
+  readonly unnamed: Set<string>
+}
+
+export const nothingPaid = (): Paid => ({ requests: [], unnamed: new Set() })
+
+export interface JobWork extends Paid {
   readonly runtime: Runtime
   readonly claim: ClaimedJob
   /** The definition travels with the job from its claim to its settlement. */
@@ -22,18 +32,11 @@ export interface JobWork {
   readonly source: Source
   /** False where only what fetching needs of the definition is known: the answer is landed and waits for the definition. */
   readonly mayLoad: boolean
-  /** HTTP requests made for the job so far and not on record yet; taken out once the transaction that records them has committed. */
-  readonly requests: RequestRecord[]
   readonly signal: AbortSignal
 }
 
 /** Throws DEFINITION where its source is not here either. */
-export const openJob = async (
-  runtime: Runtime,
-  claim: ClaimedJob,
-  requests: JobWork['requests'],
-  signal: AbortSignal,
-): Promise<JobWork> => {
+export const openJob = async (runtime: Runtime, claim: ClaimedJob, paid: Paid, signal: AbortSignal): Promise<JobWork> => {
   const here = definitionOf(runtime, claim)
   const written = here ?? (await storedDefinition(runtime.database.kysely, claim.pipelineId))
   // A report is known to the account that bought it alone, whichever the definition names since.
@@ -46,7 +49,7 @@ export const openJob = async (
       `${claim.box.key}: there is no source ${definition.source} here; put it back under sources/.`,
     )
   const known = await withLoaded(runtime, { ...claim, account })
-  return { runtime, claim: known, definition, source, mayLoad: here !== null, requests, signal }
+  return { runtime, claim: known, definition, source, mayLoad: here !== null, ...paid, signal }
 }
 
 /**

@@ -10,8 +10,17 @@ import { answerBox, insertAnswer } from '../ledger/answers.ts'
 import { askAnew, askNumberOf } from '../ledger/claim-fence.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { markUnchanged } from '../ledger/loads.ts'
-import { type JobWork, type LandedAnswer, type LoadResult, openJob, withoutDefinition, withRequests } from './job-work.ts'
+import {
+  type JobWork,
+  type LandedAnswer,
+  type LoadResult,
+  nothingPaid,
+  openJob,
+  withoutDefinition,
+  withRequests,
+} from './job-work.ts'
 import { type Landed, land } from './land.ts'
+import { leaveBehind } from './left-behind.ts'
 import { strayWords } from './judge.ts'
 import { loadAnswer } from './load-answer.ts'
 import { answerIn, openAnswer } from './open-answer.ts'
@@ -23,17 +32,22 @@ import type { ParseReport } from '../parse/parse-report.ts'
 
 /** Works on one job until it is loaded, unchanged, parked, held, failed or replaced. Never throws for a job's own failure. */
 export const workJob = async (runtime: Runtime, claim: ClaimedJob, signal: AbortSignal): Promise<void> => {
-  const requests: JobWork['requests'] = []
+  const paid = nothingPaid()
   try {
-    const work = await openJob(runtime, claim, requests, signal)
+    const work = await openJob(runtime, claim, paid, signal)
     await perform(work)
   } catch (error) {
     const thrown = signal.aborted ? interruptedBy(signal, error) : error
-    await outlast(runtime, signal, () => settleJob(runtime, claim, requests, thrown)).catch((refused: unknown) => {
-      if (asEtlError(refused).code !== 'FENCED') throw refused
-      // Another process has the job by now; what this one has asked for it goes on record all the same.
-      return settleJob(runtime, claim, requests, refused)
-    })
+    await outlast(runtime, signal, () => settleJob(runtime, claim, paid, thrown))
+      .catch((refused: unknown) => {
+        if (asEtlError(refused).code !== 'FENCED') throw refused
+        // Another process has the job by now; what this one has asked for it goes on record all the same.
+        return settleJob(runtime, claim, paid, refused)
+      })
+      .catch(async (refused: unknown) => {
+        await leaveBehind(runtime, claim, paid)
+        throw refused
+      })
   }
 }
 
@@ -91,7 +105,11 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
         await context.begun.drop()
         return await settleUnchanged(work, landed.completeness.fingerprint)
       }
-      const answerId = await outlast(runtime, work.signal, () => record(work, landed))
+      const answerId = await outlast(runtime, work.signal, () => record(work, landed)).catch((error: unknown) => {
+        // Its pages are as good as those of a walk that was stopped.
+        if (claim.kind === 'walk') work.unnamed.add(landed.locator)
+        throw error
+      })
       await context.begun.drop()
       return await loadLanded(work, landed, answerId)
     } catch (error) {

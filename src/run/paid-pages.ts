@@ -166,6 +166,8 @@ const purseOf = (work: JobWork, payer: Payer) => {
   const { runtime, claim } = work
   const { kysely } = runtime.database
   let held = nothingHeld
+  /** The ledger may have another sum set aside: the answer to its commit was lost. */
+  let isInDoubt = false
   let isBlind = false
   /** One after the other: what a page needs is judged by what those before it have taken. */
   const inTurn = createTurns()
@@ -173,7 +175,13 @@ const purseOf = (work: JobWork, payer: Payer) => {
   let lost: Promise<void> | null = null
   const take = async (credits: number | null, takesAll = credits === null): Promise<Held> => {
     const page = { credits: credits ?? 0, takesAll }
-    held = await reservePages(kysely, claim, payer, { more: credits, takesAll, held, isBlind })
+    held = await outlast(runtime, work.signal, async () => {
+      if (isInDoubt) await setReserved(kysely, claim, held)
+      isInDoubt = true
+      const all = await reservePages(kysely, claim, payer, { more: credits, takesAll, held, isBlind })
+      isInDoubt = false
+      return all
+    })
     return page
   }
   const reserve = async (size: PurchaseSize, part: number): Promise<() => Promise<void>> => {
@@ -211,7 +219,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
     isBlind: () => isBlind,
     reserve: (size: PurchaseSize, part: number) => inTurn(() => reserve(size, part)),
     end: async (): Promise<void> => {
-      if (held.credits > 0 || held.takesAll) await inTurn(() => giveBack(held))
+      if (isInDoubt || held.credits > 0 || held.takesAll) await inTurn(() => giveBack(held))
     },
   }
 }

@@ -36,6 +36,7 @@ import { lookBackStart } from '../plan/frames.ts'
 import { isOfBreak, judgeRestated, type Restated } from '../plan/method-break.ts'
 import type { PlanCounts } from '../plan/plan-runtime.ts'
 import { pricesOf } from '../plan/price.ts'
+import { takeInLeft } from './left-behind.ts'
 import { createLineage } from './lineage.ts'
 import { tellRunWaits } from './progress.ts'
 import { readMeters } from './read-balance.ts'
@@ -166,6 +167,7 @@ const planned = async (runtime: Runtime, runId: number, request: RunRequest): Pr
   const stop = AbortSignal.any([request.signal, cancel.signal])
   const counts = await stopsWith(stop, async () => {
     await runtime.begin(runId)
+    await takeInLeft(runtime)
     return request.plan(runId)
   })
     .catch((error: unknown) => {

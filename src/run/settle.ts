@@ -9,9 +9,9 @@ import { addWindows, windowsBetween } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { dropAnswer } from '../ledger/answers.ts'
 import { type JobPart, refusedInARow, replaceJob } from '../ledger/replace-job.ts'
-import { failJob, holdJob, isIdKnown, parkJob, returnJob } from '../ledger/claim-fence.ts'
+import { alsoBegun, failJob, holdJob, isIdKnown, parkJob, returnJob, setClaimed } from '../ledger/claim-fence.ts'
 import { sliceValues } from '../ledger/slices.ts'
-import { type JobWork, withRequests } from './job-work.ts'
+import { type Paid, withRequests } from './job-work.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
 
 export type Settlement =
@@ -149,7 +149,7 @@ type SettlingRuntime = Pick<Runtime, 'database' | 'definitions' | 'progress' | '
 export const settleJob = async (
   runtime: SettlingRuntime,
   claim: ClaimedJob,
-  requests: JobWork['requests'],
+  { requests, unnamed }: Paid,
   thrown: unknown,
 ): Promise<void> => {
   const found = asEtlError(thrown)
@@ -157,7 +157,11 @@ export const settleJob = async (
   const error = withNext(found, nextStep(found, decision, claim))
   const names = { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key }
   runtime.log.info({ ...names, code: error.code, decision: decision.kind, error: error.message }, 'job settled')
-  const written = await withRequests(runtime.database, requests, (trx) => write(trx, claim, decision, error))
+  const written = await withRequests(runtime.database, requests, async (trx) => {
+    if (unnamed.size > 0) await setClaimed(trx, claim, alsoBegun([...unnamed]))
+    return write(trx, claim, decision, error)
+  })
+  unnamed.clear()
   tell(runtime, claim, written, error)
 }
 

@@ -1,7 +1,7 @@
 // A report is loaded only when its rows agree with the service's count, whatever that counts: learnt, settled, and held where it differs.
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
-import type { JobWork } from '../../src/run/job-work.ts'
+import { type JobWork, nothingPaid } from '../../src/run/job-work.ts'
 import { isEtlError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { dataPointReadings } from '../../src/web/reads/read-quota.ts'
@@ -249,7 +249,7 @@ describe('a report that disagrees', () => {
     const fail = (one: typeof work) =>
       loadBody(kit, one, half).then(
         () => 'loaded',
-        (error: unknown) => settleJob(kit.runtime, one.claim, [], error),
+        (error: unknown) => settleJob(kit.runtime, one.claim, nothingPaid(), error),
       )
     await fail(work)
     expect(await jobRow(db, work.claim.jobId)).toMatchObject({
@@ -277,7 +277,7 @@ describe('a report that disagrees', () => {
     const set = { report_state: 'ready', report_id: 'r-1' } as const
     const settled = async (work: JobWork, lines: readonly string[], dataPoints: number): Promise<string> => {
       await loadBody(kit, work, { body: csv(...lines), dataPoints }).catch((error: unknown) =>
-        settleJob(kit.runtime, work.claim, [], error),
+        settleJob(kit.runtime, work.claim, nothingPaid(), error),
       )
       return stateOf(work)
     }
@@ -295,7 +295,7 @@ describe('a report that disagrees', () => {
       const failure = await loadBody(kit, buyer, { body: csv(...half), dataPoints: 23 }).catch((error: unknown) => error)
       const served = await workOn(kit, box(), { set: { answer_id: String(buyer.claim.askNumber) } })
       expect(await settled(served, half, 23)).toBe('held')
-      await settleJob(kit.runtime, buyer.claim, [], failure)
+      await settleJob(kit.runtime, buyer.claim, nothingPaid(), failure)
       expect(await judgedAgain(served)).toBe('held')
       await query('update etl.jobs set not_before = null where job_id = $1', [buyer.claim.jobId])
       expect(await settled(await claimed(kit, buyer.claim.jobId), whole(), 23)).toBe('done')

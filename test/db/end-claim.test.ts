@@ -11,6 +11,7 @@ import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { runSummary } from '../../src/ledger/runs.ts'
 import type { Db } from '../../src/db/tables.ts'
 import { createProgress, type RunEvent } from '../../src/run/progress.ts'
+import { nothingPaid } from '../../src/run/job-work.ts'
 import { settleJob } from '../../src/run/settle.ts'
 import {
   type PipelineKit,
@@ -58,7 +59,7 @@ test.each([
   const progress = createProgress((event) => events.push(event))
   const claim = await claimed()
   const runtime = { database: db.database, definitions: [], progress, log: silentLog, clock: systemClock }
-  await settleJob(runtime, claim, [], new EtlError(code, 'as it was told'))
+  await settleJob(runtime, claim, nothingPaid(), new EtlError(code, 'as it was told'))
   const { state: recorded } = await jobRow(db, claim.jobId)
   expect(recorded).toBe(state === 'waiting' ? 'open' : state)
   expect(events).toEqual([

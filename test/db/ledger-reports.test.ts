@@ -16,6 +16,7 @@ import { holdJob, isIdKnown } from '../../src/ledger/claim-fence.ts'
 import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
 import { joinOrphans } from '../../src/ledger/wait-list.ts'
 import { createProgress } from '../../src/run/progress.ts'
+import { nothingPaid } from '../../src/run/job-work.ts'
 import { settleJob } from '../../src/run/settle.ts'
 import {
   bought,
@@ -408,7 +409,7 @@ describe('a process that lost its claim', () => {
       await memo.submitted(id(), null)
       const lost = new EtlError('REPORT_UNCERTAIN', 'lost', askAgain ? { follows: { next: 'ask again' } } : {})
       const runtime = { database: db.database, definitions: [], progress: createProgress(), log: silentLog, clock: systemClock }
-      await settleJob(runtime, successor, [], lost)
+      await settleJob(runtime, successor, nothingPaid(), lost)
       expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted', report_id: id(), error_code: null })
       expect(await outcomeOf(db, runId, claim.jobId)).toBeNull()
     },

@@ -151,6 +151,7 @@ const workOf = async (kit: LoadKit, claim: ClaimedJob): Promise<JobWork> => ({
   source: (await loadSources()).get(kit.definition.source) ?? unused(),
   mayLoad: true,
   requests: [requestOf(claim)],
+  unnamed: new Set(),
   signal: new AbortController().signal,
 })
 

@@ -1,0 +1,88 @@
+// What a job was paid for and the ledger could not be told of, because the database stayed away or the process was stopped meanwhile: noted beside the landings, and
+// put on record by the next run. Requests count for budgets; pages are read by the walk that goes on.
+import { sql } from 'kysely'
+import { z } from 'zod'
+import { messageOf } from '../core/errors.ts'
+import { priceBases } from '../core/learned-price.ts'
+import { query, type Row } from '../db/typed-row.ts'
+import { leftFolder, leftPath } from '../extract/receipt-files.ts'
+import { alsoBegun, type Claim } from '../ledger/claim-fence.ts'
+import { recordRequests, type RequestRecord } from '../ledger/requests.ts'
+import type { Paid } from './job-work.ts'
+import type { Runtime } from './runtime.ts'
+
+const count = z.number().int()
+const price = z.object({ basis: z.enum(priceBases), credits: z.number(), minimum: z.number().exactOptional() })
+
+const requestSchema = z.object({
+  ...{ jobId: count.nullable(), runId: count, pipelineId: count.nullable(), askNumber: z.string().nullable() },
+  subject: z
+    .object({ account: z.string(), dataset: z.string(), stated: price.nullable(), seen: z.array(price).readonly() })
+    .nullable(),
+  ...{ account: z.string(), method: z.string(), endpoint: z.string(), parameters: z.record(z.string(), z.unknown()) },
+  ...{ part: count.nullable(), attempt: count, status: count.nullable(), errorCode: z.string().nullable() },
+  ...{ bytes: count, sha256: z.string().nullable(), credits: z.number().nullable() },
+  paidFor: z.object({ rowsAsked: count.nullable(), rows: count.nullable(), metrics: count, values: count }).nullable(),
+  saidIn: z.enum(['answer', 'balance']).nullable(),
+  ...{ isUncertain: z.boolean(), isOpen: z.boolean(), startedAt: z.iso.datetime(), milliseconds: z.number() },
+}) satisfies z.ZodType<RequestRecord>
+
+const leftSchema = z.object({
+  version: z.literal(1),
+  /** Of that ledger alone is the number of the job. */
+  epoch: count,
+  job_id: z.string().regex(/^\d+$/),
+  fence: z.string().regex(/^\d+$/),
+  requests: z.array(requestSchema),
+  /** Landings that hold paid pages of the job's walk. */
+  begun: z.array(z.string()),
+})
+type Left = z.infer<typeof leftSchema>
+
+type LeavingRuntime = Pick<Runtime, 'warehouse' | 'landing' | 'log'>
+
+/** Never throws: where not even a note can be written, the log says so. */
+export const leaveBehind = async (
+  { warehouse, landing, log }: LeavingRuntime,
+  { jobId, fence }: Claim,
+  { requests, unnamed }: Paid,
+): Promise<void> => {
+  if (requests.length === 0 && unnamed.size === 0) return
+  const left: Left = { version: 1, epoch: warehouse.epoch, job_id: String(jobId), fence, requests, begun: [...unnamed] }
+  await landing.notes
+    .write(leftPath(warehouse, jobId, fence), JSON.stringify(left))
+    .catch((error: unknown) =>
+      log.warn({ job_id: jobId, reason: messageOf(error) }, 'requests could neither be put on record nor noted'),
+    )
+}
+
+/** Before a run plans. A note that cannot be read is named and passed over. */
+export const takeInLeft = async (runtime: LeavingRuntime & Pick<Runtime, 'database'>): Promise<void> => {
+  const { warehouse, landing, log } = runtime
+  for await (const { path } of landing.notes.list(leftFolder(warehouse.id))) {
+    try {
+      const left = leftSchema.parse(JSON.parse((await landing.notes.read(path)) ?? 'null'))
+      if (left.epoch !== warehouse.epoch) continue
+      await takeIn(runtime, left)
+      await landing.notes.remove(path)
+    } catch (error) {
+      log.warn({ note: path, reason: messageOf(error) }, 'a note of paid requests is not taken in')
+    }
+  }
+}
+
+/** The pages are the job's while nobody took it since: the fence grows by one where it was let go of. */
+const takeIn = ({ database: { kysely } }: Pick<Runtime, 'database'>, { job_id, fence, requests, begun }: Left): Promise<void> =>
+  kysely.transaction().execute(async (trx) => {
+    const [job] = await query<Row<'etl.jobs', 'job_id'>>(trx)`
+      select job_id from etl.jobs where job_id = ${job_id}::bigint for update`
+    await recordRequests(trx, job === undefined ? requests.map((one) => ({ ...one, jobId: null })) : requests, 'doubtful')
+    if (begun.length === 0) return
+    await trx
+      .updateTable('etl.jobs')
+      .set(alsoBegun(begun))
+      .where('job_id', '=', job_id)
+      .where('answer_id', 'is', null)
+      .where(sql<boolean>`fence - ${fence}::bigint <= 1`)
+      .execute()
+  })
