@@ -8,7 +8,7 @@ import { fingerprintOf } from './answers.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Claim } from './claim-fence.ts'
 import type { OwnProcess } from './processes.ts'
-import { type Claimable, isWaitedFor, mayTake, mayYetServe } from './wait-list.ts'
+import { type Claimable, isUnserved, isWaitedFor, mayTake, servingAnswer } from './wait-list.ts'
 
 /** What a unit's rows come from now. */
 export interface LoadedAnswer {
@@ -127,9 +127,6 @@ const lives = (runId: number): RawBuilder<boolean> =>
 /** A moment that an index can be asked for: a clock that is read for each row could not. */
 const now = sql`(select clock_timestamp())`
 
-/** The job of another version whose answer it waits for has none yet. */
-const isStillAsked = sql<boolean>`exists (select from etl.jobs y where y.job_id = j.served_by and ${mayYetServe})`
-
 const isOf = (runId: number, { processId }: OwnProcess): RawBuilder<unknown> =>
   sql`(select r.process_id = ${processId} from etl.runs r where r.run_id = ${runId}::bigint)`
 
@@ -145,7 +142,7 @@ const dueJobs = ({ claimable, process }: ClaimOptions, runId: number, count: num
 const listedJobs = ({ claimable, process }: ClaimOptions, runId: number, count: number, after: Place): RawBuilder<unknown> => sql`
   select j.job_id, ${runId}::bigint as run_id, false as orphan, w.priority from etl.run_jobs w cross join lateral (
     select j.job_id from etl.jobs j where j.job_id = w.job_id and j.state = 'open' and j.holder is null and j.not_before is null
-      and ${mayTake(claimable, isOf(runId, process))} and not ${isStillAsked} for update of j skip locked) j
+      and ${mayTake(claimable, isOf(runId, process))} and not ${isUnserved} for update of j skip locked) j
   where w.run_id = ${runId}::bigint and w.outcome is null and (w.priority, w.job_id) > (${after.priority}::integer, ${after.jobId}::bigint)
     and ${lives(runId)}
   order by w.priority, w.job_id limit ${count}`
@@ -167,11 +164,9 @@ type ClaimedRow = Omit<PlacedJob, 'box' | 'begun' | 'answer' | 'loaded'> &
     readonly slices: readonly (readonly string[])[] | null
   }
 
-/** Of the job of another version that has served it: its answer, or the loaded one where it found nothing changed. */
 const servedAnswer = sql`
       select a.answer_id, a.ask_number, a.asked_at from etl.jobs o join etl.jobs y on y.job_id = o.served_by
-        join etl.answers a on a.answer_id = coalesce(y.answer_id, (select u.answer_id from etl.units u where y.state = 'done' and y.cells = 1
-          and u.pipeline_id = y.pipeline_id and u.window_from = y.window_from and u.slice_id = y.slice_ids[1]))
+        join etl.answers a on a.answer_id = ${servingAnswer}
       where o.job_id = p.job_id and o.answer_id is null and o.report_state is null`
 
 /** Locks, takes and reads in one statement. A walk is asked for anew by the process that takes it, with a number of its own. */

@@ -78,7 +78,7 @@ const takenBack =
 
 /**
  * Takes back jobs that were not asked for yet and that no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
- * those whose values have left the lists are of no use. Reports that were too dear for a budget are planned anew; what has a person's word stays,
+ * those whose values have left the lists are of no use, and those that another one's answer was to serve. Reports that were too dear for a budget are planned anew; what has a person's word stays,
  * what was asked for with --force as failed.
  */
 export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFrame, 'pipelineId' | 'kind'>): Promise<number> => {
@@ -86,7 +86,7 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
   const useless =
     kind === 'report'
       ? sql`true`
-      : sql`exists (select from etl.slices s where s.slice_id = j.slice_ids[1] and s.wanted_until is not null)`
+      : sql`(j.served_by is not null or exists (select from etl.slices s where s.slice_id = j.slice_ids[1] and s.wanted_until is not null))`
   const unsent = (state: RawBuilder<unknown>): RawBuilder<unknown> =>
     sql`select job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${state}
       and ${isUnbought} and j.answer_id is null and j.approval_id is null and ${useless}`

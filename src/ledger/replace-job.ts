@@ -13,11 +13,13 @@ import { type Claim, fenced, isClaimedBy, type Reason } from './claim-fence.ts'
 export interface JobPart {
   readonly sliceIds: readonly number[]
   readonly window: Window
+  /** The job of another version or pipeline whose answer serves it. Default: none. */
+  readonly servedBy?: number | undefined
 }
 
 /**
  * Replaces the job by planned ones that name it as the former, and returns them; a part none of whose units still counts on the job is left out.
- * Open waiting moves to the parts it is for. @param reason why it was cut; null: it was not refused. A late id of the replaced job can still be taken in. Throws INTERNAL where the parts leave a unit out.
+ * Open waiting moves to the parts it is for, and jobs that it was to serve are cut alike. @param reason why it was cut; null: it was not refused. A late id of the replaced job can still be taken in. Throws INTERNAL where the parts leave a unit out.
  */
 export const replaceJob = async (
   trx: Db,
@@ -32,9 +34,12 @@ export const replaceJob = async (
     .where('pipeline_id', '=', former.pipeline_id)
     .executeTakeFirstOrThrow()
   const made: number[] = []
+  const serving: JobPart[] = []
   for (const part of parts) {
     const jobId = await makeJob(trx, former, part, every)
-    if (await moveUnits(trx, former, part, jobId)) made.push(jobId)
+    const isMade = await moveUnits(trx, former, part, jobId)
+    serving.push({ ...part, servedBy: isMade ? jobId : Number(former.job_id) })
+    if (isMade) made.push(jobId)
     else await trx.deleteFrom('etl.jobs').where('job_id', '=', String(jobId)).execute()
   }
   const forgotten = await trx.selectFrom('etl.units').select('unit_id').where('job_id', '=', former.job_id).execute()
@@ -43,6 +48,7 @@ export const replaceJob = async (
     throw new EtlError('INTERNAL', message)
   }
   await moveWaiting(trx, former, every, made)
+  await moveServed(trx, former, serving)
   return made
 }
 
@@ -62,7 +68,7 @@ const endFormer = async (trx: Db, claim: Claim, reason: Reason | null): Promise<
   return row
 }
 
-const makeJob = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, every: WindowSize): Promise<number> => {
+const makeJob = async (trx: Db, former: JobRow, { sliceIds, window, servedBy }: JobPart, every: WindowSize): Promise<number> => {
   const cells = sliceIds.length * windowsBetween(window.from, window.to, every).length
   const { pipeline_id, kind, reason, guard, wanted_by, forced, run_id, approval_id, account } = former
   const row = await trx
@@ -70,6 +76,7 @@ const makeJob = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, e
     .values({
       ...{ pipeline_id, kind, reason, guard, wanted_by, forced, run_id, approval_id, account, former_job_id: former.job_id },
       ...{
+        served_by: servedBy === undefined ? null : String(servedBy),
         window_from: window.from,
         window_to: window.to,
         slice_ids: [...sliceIds],
@@ -98,6 +105,34 @@ const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart,
     update etl.units u set job_id = ${jobId}::bigint from locked l
     where u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = l.slice_id returning u.unit_id`
   return rows.length > 0
+}
+
+/** Of a job that was to be served: its slices, and what they are called where the serving one asks for them; null: they are not there any more. */
+type ServedRow = Row<'etl.jobs', 'job_id' | 'fence' | 'slice_ids' | 'window_from' | 'window_to'> & {
+  readonly names: (number | null)[]
+}
+
+/** What waited for the former job's answer waits for those of its parts. What no part asks for is planned anew by a later run. */
+const moveServed = async (trx: Db, former: JobRow, parts: readonly JobPart[]): Promise<void> => {
+  const rows = await query<ServedRow>(trx)`
+    select j.job_id, j.fence, j.slice_ids, j.window_from, j.window_to, array(
+      select s.slice_id from unnest(j.slice_ids) with ordinality x (slice_id, place) join etl.slices o on o.slice_id = x.slice_id
+        left join etl.slices s on s.pipeline_id = f.pipeline_id and s."values" = array(
+          select o."values"[array_position(p.dimensions, d.name)] from unnest(f.dimensions) with ordinality d (name, place) order by d.place)
+      order by x.place) as names
+    from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id join etl.pipelines f on f.pipeline_id = ${former.pipeline_id}
+    where p.source = f.source and j.state = 'open' and j.holder is null and j.not_before is null and j.answer_id is null
+      and j.served_by = ${former.job_id}::bigint
+    order by j.job_id for update of j`
+  for (const { job_id: jobId, fence, slice_ids, window_from, window_to, names } of rows) {
+    const cut = parts.flatMap((part) => {
+      const sliceIds = slice_ids.filter((_, at) => names[at] == null || part.sliceIds.includes(names[at]))
+      const from = part.window.from > window_from ? part.window.from : window_from
+      const to = part.window.to < window_to ? part.window.to : window_to
+      return sliceIds.length === 0 || from >= to ? [] : [{ sliceIds, window: { from, to }, servedBy: part.servedBy }]
+    })
+    await replaceJob(trx, { jobId, fence, holder: 0 }, cut)
+  }
 }
 
 type WaitingRow = Selectable<RunJobsTable>

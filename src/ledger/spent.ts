@@ -73,7 +73,7 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
       select true, true, p.pipeline, j.wanted_by in ('range', 'force', 'approval'), j.wanted_by = 'night',
         j.reserved_credits, j.reserves_all, 0
       from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
-      where j.reserved_credits is not null and ${isOfPurse('j')} and (${pipeline}::text is null or p.pipeline = ${pipeline})
+      where j.holder is not null and j.reserved_credits is not null and ${isOfPurse('j')} and (${pipeline}::text is null or p.pipeline = ${pipeline})
         and (${tags}::jsonb is null or p.tag_set_id in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
         and ${isSameApi('p', ours)}
     ), waiting as (

@@ -102,6 +102,17 @@ const joinJobs = async (trx: Db, runId: number, priority: number, jobs: RawBuild
 export const mayYetServe = sql<boolean>`(y.answer_id is null
   and (y.state = 'open' or y.state in ('held', 'failed') and y.report_state in ('intent', 'uncertain', 'submitted', 'ready', 'downloaded')))`
 
+/** Of job `y` that has served others: its answer, or the loaded one where it found nothing changed. */
+export const servingAnswer = sql`coalesce(y.answer_id, (select u.answer_id from etl.units u where y.state = 'done' and y.cells = 1
+  and u.pipeline_id = y.pipeline_id and u.window_from = y.window_from and u.slice_id = y.slice_ids[1]))`
+
+/**
+ * Job `j` is to be served, and there is nothing yet to serve it with. It was planned as one that buys nothing: where nothing will come it is planned anew, and
+ * judged by budget and guard.
+ */
+export const isUnserved = sql<boolean>`(j.served_by is not null and j.answer_id is null
+  and not exists (select from etl.jobs y where y.job_id = j.served_by and not ${mayYetServe} and ${servingAnswer} is not null))`
+
 /**
  * The run waits for the jobs whose answers serve its own: a former version may have left them where nobody works on them. In the planner's transaction. Returns
  * how many.
@@ -229,13 +240,26 @@ export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimabl
   return rows.length
 }
 
-/** Jobs that wait for the answer of another version's job, which no living run waits for any more: a later run goes on. Returns how many. */
+/**
+ * Jobs that are to be served by another one's answer, where none will come, or no living run waits for it any more: a later run goes on, and plans them anew. What they
+ * wait for stands in their message. Returns how many.
+ */
 export const leaveUnserved = async (db: Db, runId: number): Promise<number> => {
   const rows = await query(db)`
-    update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp()
-    from etl.jobs j join etl.jobs y on y.job_id = j.served_by and ${mayYetServe}
-    where w.run_id = ${runId}::bigint and w.job_id = j.job_id and w.outcome is null and j.state = 'open' and j.holder is null and j.answer_id is null
-      and not ${isWaitedFor(sql`y.job_id`)} returning w.job_id`
+    with left_over as materialized (
+      select j.job_id, p.pipeline, p.version, y.state, y.error_message from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
+        left join etl.jobs y on y.job_id = j.served_by left join etl.pipelines p on p.pipeline_id = y.pipeline_id
+      where w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.holder is null and ${isUnserved}
+        and not (coalesce(${mayYetServe}, false) and ${isWaitedFor(sql`y.job_id`)})
+      order by j.job_id for update of j skip locked
+    ), named as (
+      update etl.jobs j set error_code = 'REPORT_PENDING', updated_at = clock_timestamp(),
+        error_message = concat('The answer to what ', l.pipeline, ' version ', l.version, ' has asked for is to serve this, too, and is not here: that is ', l.state,
+          '. ' || l.error_message)
+      from left_over l where j.job_id = l.job_id returning j.job_id
+    )
+    update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp() from named n
+    where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`
   return rows.length
 }
 

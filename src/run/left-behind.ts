@@ -56,7 +56,7 @@ export const leaveBehind = async (
     )
 }
 
-/** Before a run plans. A note that cannot be read is named and passed over. */
+/** Before a run plans, and where a database is back that was away. A note that cannot be read is named and passed over. */
 export const takeInLeft = async (runtime: LeavingRuntime & Pick<Runtime, 'database'>): Promise<void> => {
   const { warehouse, landing, log } = runtime
   for await (const { path } of landing.notes.list(leftFolder(warehouse.id))) {
@@ -71,18 +71,16 @@ export const takeInLeft = async (runtime: LeavingRuntime & Pick<Runtime, 'databa
   }
 }
 
-/** The pages are the job's while nobody took it since: the fence grows by one where it was let go of. */
+/**
+ * The pages are the job's while nobody took it since: the fence grows by one where it was let go of. So is what it had set aside, for pages that are all among the
+ * requests.
+ */
 const takeIn = ({ database: { kysely } }: Pick<Runtime, 'database'>, { job_id, fence, requests, begun }: Left): Promise<void> =>
   kysely.transaction().execute(async (trx) => {
     const [job] = await query<Row<'etl.jobs', 'job_id'>>(trx)`
       select job_id from etl.jobs where job_id = ${job_id}::bigint for update`
     await recordRequests(trx, job === undefined ? requests.map((one) => ({ ...one, jobId: null })) : requests, 'doubtful')
-    if (begun.length === 0) return
-    await trx
-      .updateTable('etl.jobs')
-      .set(alsoBegun(begun))
-      .where('job_id', '=', job_id)
-      .where('answer_id', 'is', null)
-      .where(sql<boolean>`fence - ${fence}::bigint <= 1`)
-      .execute()
+    const own = trx.updateTable('etl.jobs').where('job_id', '=', job_id).where(sql<boolean>`fence - ${fence}::bigint <= 1`)
+    await own.set({ reserved_credits: null, reserves_all: false }).execute()
+    if (begun.length > 0) await own.set(alsoBegun(begun)).where('answer_id', 'is', null).execute()
   })

@@ -10,6 +10,7 @@ import { type Claim, failJob, giveBackJobs, jobsClaimedBy, lostJobs, parkJob } f
 import { type OwnProcess, reapDead } from '../ledger/processes.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { workJob } from './job.ts'
+import { takeInLeft } from './left-behind.ts'
 import type { Runtime } from './runtime.ts'
 import { createPatience } from './outlast.ts'
 import { asEtlError } from './settle.ts'
@@ -18,7 +19,8 @@ import { asEtlError } from './settle.ts'
 export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<void> => {
   // Who helps every run must not begin with the list of one that died.
   if (options.runId === null) await reapDead(runtime.database.kysely, runtime.process)
-  await workInSlots(runtime, options, (claim, signal) => workJob(runtime, claim, signal))
+  const takenIn = { ...options, abandoned: () => takeInLeft(runtime) }
+  await workInSlots(runtime, takenIn, (claim, signal) => workJob(runtime, claim, signal))
 }
 
 /** What keeping slots filled needs of a runtime. */
@@ -33,6 +35,8 @@ export interface LoopOptions {
   readonly signal: AbortSignal
   /** Asked when nothing is at hand; true ends the loop. */
   readonly done: () => Promise<boolean>
+  /** Called when the database has taken that a job is put off which it had not let settle. */
+  readonly abandoned?: () => Promise<void>
 }
 
 /** Works on one job until it is settled. */
@@ -155,7 +159,7 @@ const mostAbandoned = 5
  * The job could not even be settled: the database is away, or a row breaks an invariant. A living process's lease would keep it from everybody, so it is put
  * off as soon as the database takes that; in the end it fails, named, and nothing else does.
  */
-const abandon = async ({ runtime, stop }: Loop, claim: ClaimedJob, error: unknown): Promise<void> => {
+const abandon = async ({ runtime, options, stop }: Loop, claim: ClaimedJob, error: unknown): Promise<void> => {
   const { code } = asEtlError(error)
   const reason = { code, message: redact(messageOf(error)) }
   runtime.log.warn({ job_id: claim.jobId, error: reason.message }, 'job not settled')
@@ -170,7 +174,7 @@ const abandon = async ({ runtime, stop }: Loop, claim: ClaimedJob, error: unknow
       () => true,
       (refused) => asEtlError(refused).code === 'FENCED',
     )
-    if (isOver) return
+    if (isOver) return options.abandoned?.()
   }
 }
 

@@ -185,3 +185,25 @@ test.each([
   expect(sandbox.books().quotaUsed).toBe(paid + 18)
   writeFileSync(file('_2'), second)
 })
+
+test('where the report that serves another version is split, each part serves its share: nothing is bought twice', async () => {
+  sandbox.configure({ faults: [{ kind: 'any-status', on: 'submit', status: 413, times: 1 }] })
+  const before = sandbox.books().quotaUsed
+  const ran = await millrace('backfill', 'traffic_and_engagement', '--from', '2025-09', '--to', '2025-10', '--json')
+  sandbox.configure({ faults: [] })
+  expect(summaryOf(ran).units, ran.stderr).toMatchObject({ waiting: 0, loaded: 36 })
+  // Four domains in three countries and two months, at three credits each.
+  expect(sandbox.books().quotaUsed - before).toBe(144)
+})
+
+test('what another purchase was to serve buys nothing as it stands where that one fails: it is planned anew', async () => {
+  const backfill = () => millrace('backfill', 'traffic_and_engagement', '--from', '2025-08', '--to', '2025-08', '--json')
+  sandbox.configure({ faults: [{ kind: 'report-rejected', on: 'submit', times: 1 }] })
+  const before = sandbox.books().quotaUsed
+  // The second version's own domain alone is bought, in three countries.
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 3, waiting: 6 })
+  expect(sandbox.books().quotaUsed - before).toBe(18)
+  sandbox.configure({ faults: [] })
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 6, waiting: 0 })
+  expect(sandbox.books().quotaUsed - before).toBe(54)
+})
