@@ -10,6 +10,9 @@ export const asksOf = ({ source, params, window }: Pick<Definition, 'source' | '
     .digest('hex')
 }
 
+/** In place of it for an answer that was asked for with other parameters than its definition has by now: it serves nobody else. */
+export const asksOther = 'other'
+
 /** Metrics a definition asks for: its measures' names at the service. */
 export const metricsOf = ({ columns }: Pick<Definition, 'columns'>): string[] =>
   columns.filter((column) => !column.isKey && column.origin === 'response').map((column) => column.from[0] ?? column.name)

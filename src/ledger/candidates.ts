@@ -240,8 +240,8 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
       ${
         reuse === null
           ? sql``
-          : sql`left join lateral (${reusable(reuse, window.from)}) r on d.decision = 'ask' and j.state is null and ${isNews(policy, window.refresh)}
-        left join lateral (${onItsWay(reuse, window.from, policy.resubmitUncertain)}) w on d.decision = 'ask' and j.state is null and ${isOnTime(policy, window.refresh)}`
+          : sql`left join lateral (${reusable(reuse, window.from)}) r on d.decision = 'ask' and ${isNews(policy, window.refresh)}
+        left join lateral (${onItsWay(reuse, window.from, policy.resubmitUncertain)}) w on d.decision = 'ask' and ${isOnTime(policy, window.refresh)}`
       }
     where s.pipeline_id = ${pipelineId} and s.wanted_until is null and s.wanted_since > ${window.since}
       ${among === null ? sql`` : sql`and s.slice_id = any(${[...among]}::integer[])`} ${check === null ? sql`` : sql`and ${hasTurn(check)}`}

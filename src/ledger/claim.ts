@@ -165,9 +165,9 @@ type ClaimedRow = Omit<PlacedJob, 'box' | 'begun' | 'answer' | 'loaded'> &
   }
 
 const servedAnswer = sql`
-      select a.answer_id, a.ask_number, a.asked_at from etl.jobs o join etl.jobs y on y.job_id = o.served_by
+      select a.answer_id, a.ask_number, a.asked_at from etl.jobs j join etl.jobs y on y.job_id = j.served_by
         join etl.answers a on a.answer_id = ${servingAnswer}
-      where o.job_id = p.job_id and o.answer_id is null and o.report_state is null`
+      where j.job_id = p.job_id and j.answer_id is null and j.report_state is null`
 
 /** Locks, takes and reads in one statement. A walk is asked for anew by the process that takes it, with a number of its own. */
 const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknown>): Promise<PlacedJob[]> => {

@@ -60,6 +60,9 @@ const isSameQuestion = (
 const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
   sql.join(places.map((_, place) => sql`s."values"[${sql.lit(places.indexOf(place) + 1)}]`))
 
+/** Job `y` waits for its own budget: that keeps nobody else waiting. Pages that it has paid for do. */
+const waitsForBudget = sql<boolean>`(y.error_code is not distinct from 'QUOTA_EXHAUSTED' and y.ask_number is null and y.begun_landing is null)`
+
 /**
  * The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced and asked_at.
  * @param mayBuyAgain what a lost purchase may have bought is asked for again, as a person allows
@@ -70,7 +73,8 @@ export const onItsWay = ({ sisters }: ReuseScope, windowFrom: string, mayBuyAgai
     .map(
       (sister) => sql`select y.job_id, y.forced, y.asked_at from etl.slices o cross join lateral (select u.job_id from etl.units u
           where u.pipeline_id = ${sister.pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
-        join etl.jobs y on y.job_id = v.job_id and (y.state = 'open' or ${mayBuyAgain ? sql`false` : mayYetServe}) and y.served_by is null
+        join etl.jobs y on y.job_id = v.job_id and (y.state = 'open' and y.answer_id is not null or ${mayYetServe} and ${mayBuyAgain ? sql`y.state = 'open'` : sql`true`})
+          and not ${waitsForBudget} and y.served_by is null
       where o.pipeline_id = ${sister.pipelineId} and o."values" = array[${theirValues(sister)}]::text[]`,
     )
   return each.length === 0
@@ -83,7 +87,7 @@ export const onItsWay = ({ sisters }: ReuseScope, windowFrom: string, mayBuyAgai
  * has none, first one that was loaded, then what a sister has bought and could not load: it was paid for. `limit 1` keeps a planner that knows nothing yet of a
  * table that has just grown from reading the sister's whole window for each slice.
  */
-export const reusable = ({ sisters, asks, metrics }: ReuseScope, windowFrom: string): RawBuilder<unknown> => {
+export const reusable = ({ sisters, asks, metrics }: ReuseScope, windowFrom: unknown): RawBuilder<unknown> => {
   const each = sisters.map((sister) => {
     const { pipelineId } = sister
     return sql`select a.answer_id, a.ask_number, a.asked_at, h.answer_id is distinct from v.answer_id as is_left

@@ -1,6 +1,7 @@
 // The only record of waiting: which run waits for which job and what became of it; the orphans that a run takes up; and what keeps a run's list such that it
 // ends: what was put off for long, what cannot be taken here, what was settled without it.
 import { type RawBuilder, sql } from 'kysely'
+import { asksOther } from '../core/asks.ts'
 import type { Db, RunJobsTable } from '../db/tables.ts'
 import { type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 import type { OwnProcess } from './processes.ts'
@@ -95,16 +96,20 @@ const joinJobs = async (trx: Db, runId: number, priority: number, jobs: RawBuild
   return rows.length
 }
 
+const over = sql`('failed', 'rejected', 'expired')`
+
 /**
  * Of job `y`, whose answer is to serve others: it has none, and may get one. What was bought is polled again; a purchase whose answer was lost may have been
- * taken. Nobody buys either again without a word.
+ * taken. Nobody buys either again without a word; what failed at the service brings nothing.
  */
-export const mayYetServe = sql<boolean>`(y.answer_id is null
-  and (y.state = 'open' or y.state in ('held', 'failed') and y.report_state in ('intent', 'uncertain', 'submitted', 'ready', 'downloaded')))`
+export const mayYetServe = sql<boolean>`(y.answer_id is null and coalesce(y.report_state, '') not in ${over}
+  and (y.state = 'open' or y.state in ('held', 'failed') and y.report_state is not null))`
 
-/** Of job `y` that has served others: its answer, or the loaded one where it found nothing changed. */
-export const servingAnswer = sql`coalesce(y.answer_id, (select u.answer_id from etl.units u where y.state = 'done' and y.cells = 1
-  and u.pipeline_id = y.pipeline_id and u.window_from = y.window_from and u.slice_id = y.slice_ids[1]))`
+/** Of job `j` that is to be served by `y`: the answer of that one, or the loaded one where it found nothing changed; null: there is none that holds what `j` asks for. */
+export const servingAnswer = sql`(select a.answer_id from etl.answers a join etl.pipelines p on p.pipeline_id = j.pipeline_id
+  where a.answer_id = coalesce(y.answer_id, (select u.answer_id from etl.units u where y.state = 'done' and y.cells = 1
+      and u.pipeline_id = y.pipeline_id and u.window_from = y.window_from and u.slice_id = y.slice_ids[1]))
+    and a.asks <> ${asksOther} and a.metrics @> array(select jsonb_array_elements_text(coalesce(p.definition -> 'metrics', '[]'))))`
 
 /**
  * Job `j` is to be served, and there is nothing yet to serve it with. It was planned as one that buys nothing: where nothing will come it is planned anew, and

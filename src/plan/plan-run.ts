@@ -9,6 +9,7 @@ import { databaseMs } from '../db/database-clock.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
 import { registerPipeline } from '../ledger/pipelines.ts'
+import { dissolveAnswered } from '../ledger/approvals.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
 import { joinOrphans, joinServing } from '../ledger/wait-list.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
@@ -183,6 +184,13 @@ export const judgeAgain = async ({ definition, source, scope, frame, windows, st
 /** Jobs that are only a plan and no run waits for are planned anew: lists, limits or an approval may have changed. */
 export const dissolve = async (context: PlanContext): Promise<void> => {
   for (let gone = 1; gone > 0; ) gone = await context.locked((trx) => dissolveUnsent(trx, context.frame))
+  const { windows, frame, cells, definition } = context
+  const [first, last] = [windows[0], windows.at(-1)]
+  const { reuse } = cells
+  if (reuse !== null && first !== undefined && last !== undefined) {
+    const span = { from: first.from, to: addWindows(last.from, definition.window.every, 1) }
+    await context.locked((trx) => dissolveAnswered(trx, frame, reuse, span))
+  }
   await dissolveStale(context)
 }
 

@@ -1,9 +1,9 @@
 // One job, from its claim to what became of it: probe, extract and land, then parse and load what is landed, settle. Read it from top to bottom.
-import { asksOf, metricsOf } from '../core/asks.ts'
 import { type Completeness, isSameFingerprint } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
 import { isLookCheaper, lookPrice, pagePrices } from '../plan/price.ts'
 import type { Fingerprint, Payload } from '../core/types.ts'
+import type { Question } from '../extract/landing-files.ts'
 import type { Landing } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { answerBox, insertAnswer } from '../ledger/answers.ts'
@@ -105,11 +105,13 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
         await context.begun.drop()
         return await settleUnchanged(work, landed.completeness.fingerprint)
       }
-      const answerId = await outlast(runtime, work.signal, () => record(work, landed)).catch((error: unknown) => {
-        // Its pages are as good as those of a walk that was stopped.
-        if (claim.kind === 'walk') work.unnamed.add(landed.locator)
-        throw error
-      })
+      const answerId = await outlast(runtime, work.signal, () => record(work, landed, context.question())).catch(
+        (error: unknown) => {
+          // Its pages are as good as those of a walk that was stopped.
+          if (claim.kind === 'walk') work.unnamed.add(landed.locator)
+          throw error
+        },
+      )
       await context.begun.drop()
       return await loadLanded(work, landed, answerId)
     } catch (error) {
@@ -164,10 +166,14 @@ const loadLanded = async (work: JobWork, landed: Landed, answerId: number): Prom
 }
 
 /** From here on the job asks for nothing again: its answer is whole on disk. */
-const record = ({ runtime, claim, definition, source }: JobWork, { locator, manifest, completeness }: Landed): Promise<number> =>
+const record = (
+  { runtime, claim, definition, source }: JobWork,
+  { locator, manifest, completeness }: Landed,
+  { asks, metrics }: Question,
+): Promise<number> =>
   insertAnswer(runtime.database.kysely, claim, {
     ...answerIn(locator, { ...manifest, completeness }),
-    ...{ asks: asksOf(definition), metrics: metricsOf(definition) },
+    ...{ asks, metrics },
     top: source.limitsOf?.(definition.params).top ?? null,
   })
 

@@ -6,6 +6,7 @@ import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import { isPassing } from '../db/database-error.ts'
 import type { Manifest } from '../extract/landing.ts'
+import type { Question } from '../extract/landing-files.ts'
 import type { LandingWriter } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { begunOnly } from './begun-walk.ts'
@@ -23,7 +24,7 @@ export interface LandWork extends Pick<JobWork, 'claim' | 'definition' | 'source
   readonly runtime: Pick<Runtime, 'landing' | 'warehouse' | 'progress' | 'clock' | 'log'>
 }
 
-type LandContext = SourceContext & Partial<Pick<OpenContext, 'billed' | 'paidPages' | 'book' | 'begun'>>
+type LandContext = SourceContext & Partial<Pick<OpenContext, 'billed' | 'paidPages' | 'book' | 'begun' | 'question'>>
 
 /** An answer that is whole in its place. */
 export interface Landed {
@@ -89,7 +90,7 @@ export const land = async (
   let isBetweenParts = false
   try {
     let next = await parts.next()
-    writer = await openWriter(work, await askNumber())
+    writer = await openWriter(work, await askNumber(), context.question?.())
     begun = begunPages(work, context, writer, mask)
     for (; next.done !== true; next = await begun.savedDuring(parts.next())) {
       // Pages that are paid for and here are landed first: the next request is what ends the walk.
@@ -231,7 +232,11 @@ const maskOf = (work: LandWork, context: SourceContext): ((part: Payload) => Pay
   return (part) => masked(part, work.definition.limits.maxBodyBytes, say)
 }
 
-const openWriter = ({ runtime, claim, definition, signal }: LandWork, askNumber: string): Promise<LandingWriter> =>
+const openWriter = (
+  { runtime, claim, definition, signal }: LandWork,
+  askNumber: string,
+  question: Question = questionOf(definition),
+): Promise<LandingWriter> =>
   runtime.landing.create(
     {
       box: claim.box,
@@ -241,7 +246,7 @@ const openWriter = ({ runtime, claim, definition, signal }: LandWork, askNumber:
       nonce: randomBytes(3).toString('hex'),
       now: runtime.clock.now,
       // Of a stored definition the table's key is not known.
-      ...(definition.key.length === 0 ? {} : { question: questionOf(definition) }),
+      ...(definition.key.length === 0 ? {} : { question }),
     },
     signal,
   )

@@ -1,6 +1,8 @@
 // What a source is given to work on one job: requests recorded, the report remembered in the ledger, notices shown.
+import { asksOther } from '../core/asks.ts'
 import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import type { HttpClient } from '../extract/http-types.ts'
+import type { Question } from '../extract/landing-files.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { priceSubject } from '../plan/plan-context.ts'
 import { reportMemo } from '../ledger/report-memo.ts'
@@ -9,7 +11,7 @@ import { type BegunWalk, begunWalk } from './begun-walk.ts'
 import { book, type PaidPages, paidPages } from './paid-pages.ts'
 import { isFirstUnreadable } from './read-balance.ts'
 import type { JobWork } from './job-work.ts'
-import { withReceipts } from './leave-receipts.ts'
+import { questionOf, withReceipts } from './leave-receipts.ts'
 
 /** A context, and what is to be done when its job is over. */
 export interface OpenContext extends SourceContext {
@@ -19,6 +21,8 @@ export interface OpenContext extends SourceContext {
   /** What was paid so far is on record after this. */
   book(): Promise<void>
   readonly begun: BegunWalk
+  /** What is answered, as far as the definition says it. */
+  question(): Question
 }
 
 export const contextOf = (work: JobWork): OpenContext => {
@@ -42,6 +46,7 @@ export const contextOf = (work: JobWork): OpenContext => {
   const subject = priceSubject(runtime, definition, source)
   const begun = begunWalk(work)
   const pages = paidPages(work, payer, subject, begun, () => context)
+  let isOther = false
   const context: OpenContext = {
     http: httpOf(work, log, subject, pages.paying),
     end: pages.end,
@@ -49,6 +54,7 @@ export const contextOf = (work: JobWork): OpenContext => {
     paidPages: pages.paidPages,
     book: () => book(work),
     begun,
+    question: () => ({ ...questionOf(definition), ...(isOther ? { asks: asksOther, metrics: [] } : {}) }),
     report: withReceipts(memo, work),
     log,
     clock: runtime.clock,
@@ -57,6 +63,8 @@ export const contextOf = (work: JobWork): OpenContext => {
     resubmitUncertain: runtime.consent.resubmitUncertain,
     forcedBy: claim.forced ? claim.runId : null,
     notice: (code, message) => {
+      // Of a report that was on its way when the definition changed.
+      isOther ||= code === 'REPORT_DIFFERS'
       if (code === 'BILL_UNREADABLE' && !isFirstUnreadable(runtime.database, subject)) return
       runtime.progress.emit({ event: 'notice', code, message })
     },

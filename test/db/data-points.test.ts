@@ -316,3 +316,23 @@ test('units that the answer has no row for are on record with the load', async (
     { window_from: '2026-02-01', names: ['a.com', 'c.com', 'd.com'] },
   ])
 })
+
+test.each([
+  ['what it holds', 'asked', ['visits'], true],
+  ['a metric that it lacks', 'asked', ['pages'], false],
+  ['anything where it was asked for with other parameters', 'other', ['visits'], false],
+])('a report serves a job that asks for %s', async (_, asks, metrics, serves) => {
+  const buyer = await workOn(kit, box(), { set: { report_state: 'ready', report_id: 'r-1' } })
+  await loadBody(kit, buyer, { body: csv(...whole()), dataPoints: 24 })
+  await query(
+    `update etl.answer_rows set shape_id = etl.shape_of($1, '{visits}', null, null, null, null, '{}', '{}') where job_id = $2`,
+    [asks, buyer.claim.jobId],
+  )
+  await query(`update etl.pipelines set definition = jsonb_build_object('metrics', $1::text[]) where pipeline_id = $2`, [
+    metrics,
+    kit.pipeline.pipelineId,
+  ])
+  const served = workOn(kit, box('2026-02'), { set: { served_by: String(buyer.claim.jobId), ask_number: null } })
+  if (serves) expect((await served).claim.askNumber).toBe(buyer.claim.askNumber)
+  else await expect(served).rejects.toThrow('cannot be claimed')
+})

@@ -113,7 +113,7 @@ test('by force a version that is filled beside the former one takes the new answ
 })
 
 test('a purchase whose answer was lost is bought by no other version: it waits for a word, and goes on once that is given', async () => {
-  sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
+  sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', domain: 'example.com', times: 1 }] })
   const spent = () => sandbox.books().quotaUsed
   const before = spent()
   const backfill = (...options: string[]) =>
@@ -135,7 +135,7 @@ test('where the version whose purchase was lost is no more, the word for the oth
   const backfill = (...options: string[]) =>
     millrace('backfill', 'traffic_and_engagement', '--from', '2026-02', '--to', '2026-02', '--json', ...options)
   rmSync(file('_2'))
-  sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
+  sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', domain: 'example.com', times: 1 }] })
   expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 0, held: 9 })
   rmSync(file(''))
   writeFileSync(file('_2'), second)
@@ -187,7 +187,7 @@ test.each([
 })
 
 test('where the report that serves another version is split, each part serves its share: nothing is bought twice', async () => {
-  sandbox.configure({ faults: [{ kind: 'any-status', on: 'submit', status: 413, times: 1 }] })
+  sandbox.configure({ faults: [{ kind: 'any-status', on: 'submit', status: 413, domain: 'example.com', times: 1 }] })
   const before = sandbox.books().quotaUsed
   const ran = await millrace('backfill', 'traffic_and_engagement', '--from', '2025-09', '--to', '2025-10', '--json')
   sandbox.configure({ faults: [] })
@@ -198,7 +198,7 @@ test('where the report that serves another version is split, each part serves it
 
 test('what another purchase was to serve buys nothing as it stands where that one fails: it is planned anew', async () => {
   const backfill = () => millrace('backfill', 'traffic_and_engagement', '--from', '2025-08', '--to', '2025-08', '--json')
-  sandbox.configure({ faults: [{ kind: 'report-rejected', on: 'submit', times: 1 }] })
+  sandbox.configure({ faults: [{ kind: 'report-rejected', on: 'submit', domain: 'example.com', times: 1 }] })
   const before = sandbox.books().quotaUsed
   // The second version's own domain alone is bought, in three countries.
   expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 3, waiting: 6 })
@@ -206,4 +206,28 @@ test('what another purchase was to serve buys nothing as it stands where that on
   sandbox.configure({ faults: [] })
   expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 6, waiting: 0 })
   expect(sandbox.books().quotaUsed - before).toBe(54)
+})
+
+test('what waits for approval is loaded from an answer that another version has bought meanwhile', async () => {
+  const file = (name: string) => join(folder, 'pipelines', `traffic_and_engagement${name}.yaml`)
+  const [first, second] = [readFileSync(file(''), 'utf8'), readFileSync(file('_2'), 'utf8')]
+  const own = second.replace('from: 2024-01', 'from: 2026-10').replace(/^limits: /m, 'guard: { credits_per_night: 1 }\nlimits: ')
+  rmSync(file(''))
+  writeFileSync(file('_2'), own.replaceAll('others.txt', 'domains.txt'))
+  const run = () => millrace('run', 'traffic_and_engagement', '--json')
+  expect(summaryOf(await run()).units.loaded).toBe(0)
+  rmSync(file('_2'))
+  writeFileSync(file(''), first)
+  await millrace('backfill', 'traffic_and_engagement', '--from', '2026-10', '--to', '2026-10')
+  const paid = sandbox.books().quotaUsed
+  rmSync(file(''))
+  writeFileSync(file('_2'), own.replaceAll('others.txt', 'domains.txt'))
+  await run()
+  const rows = 'select count(*)::int as rows from data.traffic_and_engagement'
+  const [bought, served] = [
+    await db.database.pool.query(`${rows}_v1 where date = '2026-10-01'`),
+    await db.database.pool.query(`${rows}_v2 where date = '2026-10-01'`),
+  ]
+  expect(served.rows).toEqual(bought.rows)
+  expect(sandbox.books().quotaUsed).toBe(paid)
 })
