@@ -73,13 +73,15 @@ export const joinOrphans = async (
   priority: number,
 ): Promise<number> => {
   const jobs = sql`
-    select j.job_id, j.state, j.cells from etl.jobs j cross join lateral (
-      select (o.source, o.window_every, o.definition -> 'params') = (x.source, x.window_every, x.definition -> 'params') as asks_the_same
-      from etl.pipelines o join etl.pipelines x on x.pipeline_id = ${pipelineId} where o.pipeline_id = j.pipeline_id) o
-    where j.pipeline_id in (select pipeline_id from etl.pipelines where pipeline = ${pipeline})
-      and (j.pipeline_id = ${pipelineId} or j.answer_id is null and (j.kind = 'report' or o.asks_the_same))
+    with ours as materialized (
+      select o.pipeline_id, (o.source, o.window_every, o.definition -> 'params') = (x.source, x.window_every, x.definition -> 'params') as asks_the_same
+      from etl.pipelines o join etl.pipelines x on x.pipeline_id = ${pipelineId} where o.pipeline = ${pipeline}
+    )
+    select j.job_id, j.state, j.cells from etl.jobs j
+    where j.pipeline_id in (select pipeline_id from ours) and (j.pipeline_id = ${pipelineId} or j.answer_id is null
+        and (j.kind = 'report' or j.pipeline_id in (select pipeline_id from ours where asks_the_same)))
       and (${isOrphan('j')} or ${hasFailedLive('j')} and not ${isWaitedFor(sql`j.job_id`)})
-    order by j.job_id for update of j skip locked`
+    order by j.job_id for update skip locked`
   return joinJobs(trx, runId, priority, jobs)
 }
 
@@ -128,11 +130,14 @@ export const joinServing = (trx: Db, runId: number, priority: number): Promise<n
     runId,
     priority,
     sql`
-    select y.job_id, y.state, y.cells from etl.jobs y
-    where y.job_id in (select j.served_by from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
-        where w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.answer_id is null)
-      and y.answer_id is null and (y.state = 'open' or ${hasFailedLive('y')})
-    order by y.job_id for update of y skip locked`,
+    with serving as materialized (
+      select distinct j.served_by from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
+      where w.run_id = ${runId}::bigint and w.outcome is null and j.served_by is not null and j.state = 'open' and j.answer_id is null
+    )
+    select y.job_id, y.state, y.cells from serving cross join lateral (
+      select y.job_id, y.state, y.cells from etl.jobs y where y.job_id = serving.served_by
+        and y.answer_id is null and (y.state = 'open' or ${hasFailedLive('y')}) for update skip locked) y
+    order by y.job_id`,
   )
 
 /**
