@@ -113,9 +113,9 @@ export const foundGood = async (db: Db, answerId: number): Promise<void> => {
 
 /**
  * What is on record of the answer before it is judged, of which `verdict` is null, `good`, or the code it was refused with, and `account` is that of the
- * job that asked for it, whichever loads it. Throws where there is no such answer.
+ * job that asked for it, whichever loads it. Throws where there is no such answer. @param pipelineId whose load of it, by its own rules, is asked after
  */
-export const judgedBefore = (db: Db, answerId: number) =>
+export const judgedBefore = (db: Db, answerId: number, pipelineId: number) =>
   db
     .selectFrom('etl.answers as a')
     .leftJoin('etl.jobs as j', 'j.job_id', 'a.job_id')
@@ -125,6 +125,9 @@ export const judgedBefore = (db: Db, answerId: number) =>
       'a.times_incomplete as timesIncomplete',
       'a.metrics',
       'j.account',
+      sql<boolean>`exists (select from etl.loads l where l.answer_id = a.answer_id and l.pipeline_id = ${pipelineId})`.as(
+        'isLoaded',
+      ),
     ])
     .where('a.answer_id', '=', String(answerId))
     .executeTakeFirstOrThrow()

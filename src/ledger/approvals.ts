@@ -11,7 +11,7 @@ import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { reapDead } from './processes.ts'
 import { dissolving, isNobodys, isUnbought, leavingUnits } from './register-jobs.ts'
-import { reusable, type ReuseScope } from './reuse-answers.ts'
+import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** What is too dear without a person's word. */
@@ -147,8 +147,8 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
 }
 
 /**
- * What waits for approval, or has it, and was not asked for yet, is planned anew where the answer has come meanwhile, bought by another version or pipeline: it costs
- * nothing. Jobs of the windows of which all cells can be served, and no unit has rows. Under the pipeline's lock. How many.
+ * What waits for approval, or has it, and was not asked for yet, is planned anew where another version or pipeline has bought the answer meanwhile, or is about to: it
+ * costs nothing. Jobs of the windows of which all cells can be served, and no unit has rows. Under the pipeline's lock. How many.
  */
 export const dissolveAnswered = async (
   trx: Db,
@@ -163,7 +163,8 @@ export const dissolveAnswered = async (
         select from generate_series(j.window_from, j.window_to - 1, ${sql.lit(`1 ${every}`)}::interval) as w (at) cross join unnest(j.slice_ids) as c (slice_id)
           join etl.slices s on s.slice_id = c.slice_id
           left join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from = w.at::date and u.slice_id = s.slice_id
-        where u.answer_id is not null or not exists (${reusable(reuse, sql`w.at`)}))
+        where u.answer_id is not null or not exists (${reusable(reuse, sql`w.at`)})
+          and not exists (select from (${onItsWay(reuse, sql`w.at`, false)}) o where o.job_id is not null))
     order by j.job_id for update of j`)}`
   if (rows.length > 0) await countApproval(trx, pipelineId)
   return rows.length

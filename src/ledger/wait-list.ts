@@ -120,9 +120,13 @@ export const servingAnswer = sql`(select a.answer_id from etl.answers a join etl
 export const isUnserved = sql<boolean>`(j.served_by is not null and j.answer_id is null
   and not exists (select from etl.jobs y where y.job_id = j.served_by and not ${mayYetServe} and ${servingAnswer} is not null))`
 
+/** Asked for, or some of its pages are paid for. */
+export const isBegun = (job: string): RawBuilder<boolean> =>
+  sql<boolean>`(${sql.ref(job)}.ask_number is not null or ${sql.ref(job)}.begun_landing is not null)`
+
 /**
- * The run waits for the jobs whose answers serve its own: a former version may have left them where nobody works on them. In the planner's transaction. Returns
- * how many.
+ * The run waits for the jobs whose answers serve its own, once they are begun: a former version may have left them where nobody works on them. What is
+ * not begun is for the run that planned it, whose person may take it back. In the planner's transaction. Returns how many.
  */
 export const joinServing = (trx: Db, runId: number, priority: number): Promise<number> =>
   joinJobs(
@@ -136,7 +140,7 @@ export const joinServing = (trx: Db, runId: number, priority: number): Promise<n
     )
     select y.job_id, y.state, y.cells from serving cross join lateral (
       select y.job_id, y.state, y.cells from etl.jobs y where y.job_id = serving.served_by
-        and y.answer_id is null and (y.state = 'open' or ${hasFailedLive('y')}) for update skip locked) y
+        and y.answer_id is null and (y.state = 'open' and ${isBegun('y')} or ${hasFailedLive('y')}) for update skip locked) y
     order by y.job_id`,
   )
 

@@ -37,7 +37,8 @@ export interface PointsRule {
 }
 
 /**
- * null: nothing is compared, since the service gives no count, a person released the answer or wants no comparison, or the answer was found good before.
+ * null: nothing is compared, since the service gives no count, a person released the answer or wants no comparison, or the pipeline has loaded it before. What another
+ * one has loaded may have been released there, or not compared.
  */
 export const readPointsRule = async ({ work, answer: { answerId, completeness } }: Loading): Promise<PointsRule | null> => {
   const { claim, definition, runtime, source } = work
@@ -45,8 +46,8 @@ export const readPointsRule = async ({ work, answer: { answerId, completeness } 
   const rule = definition.report.dataPoints ?? 'learn'
   if (announced === null || claim.released || rule === 'ignore') return null
   const { kysely } = runtime.database
-  const before = await judgedBefore(kysely, answerId)
-  if (before.verdict === 'good') return null
+  const before = await judgedBefore(kysely, answerId, claim.pipelineId)
+  if (before.isLoaded) return null
   const own = datasetOf(definition, source)
   const dataset = { ...own, account: before.account ?? own.account }
   const open = rule === 'learn' ? ((await knownReadings(kysely, dataset)) ?? dataPointReadings) : [rule]
