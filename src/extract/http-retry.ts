@@ -130,6 +130,11 @@ const sendOnce = async <A extends Answered>(
     pass.drop()
     return stoppedOr(asked.signal.aborted ? error : unsent(error), asked)
   })
+  await request.onTurn?.().catch((error: unknown) => {
+    pass.drop()
+    judged(null)
+    throw error
+  })
   try {
     const answer = await once(progress)
     const trouble = troubleOf(answer, asked, clock)

@@ -52,6 +52,8 @@ export interface HttpRequest {
   readonly optional?: boolean
   /** Awaited before it is sent again after a try in vain. Default: nothing is. */
   readonly letOthers?: () => Promise<void>
+  /** Awaited each time its turn at the rate has come, right before it leaves: what is thrown then leaves it unsent. Default: nothing is. */
+  readonly onTurn?: () => Promise<void>
   /** What is in trouble where it fails. Default: its path, and the account as a whole. */
   readonly place?: string
   /** What its answer is paid for, as far as it is known before; `billed` of the answer tells the rest. Default: it is free. */
@@ -133,7 +135,7 @@ export interface UnitHttpOptions {
   /** Called for each request that is paid for, in place of sending it. Default: it is sent. */
   readonly paying?: (
     request: HttpRequest & { readonly paidFor: PurchaseSize },
-    send: (letOthers: () => Promise<void>) => Promise<HttpAnswer>,
+    send: (waits: Required<Pick<HttpRequest, 'letOthers' | 'onTurn'>>) => Promise<HttpAnswer>,
   ) => Promise<HttpAnswer>
 }
 

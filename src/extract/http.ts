@@ -49,8 +49,8 @@ const client = (bound: Bound): HttpClient => {
     ...(service.dialect === undefined ? {} : { dialect: service.dialect }),
     read: (request) => {
       const { paidFor } = request
-      const send = (letOthers = request.letOthers): Promise<HttpAnswer> =>
-        read(bound, letOthers === undefined ? request : { ...request, letOthers })
+      const send = (waits: Pick<HttpRequest, 'letOthers' | 'onTurn'> = {}): Promise<HttpAnswer> =>
+        read(bound, { ...request, ...waits })
       return paidFor === undefined || options.paying === undefined ? send() : options.paying({ ...request, paidFor }, send)
     },
     download: (url) => download(bound, url),

@@ -43,10 +43,10 @@ export const paidPages = (
       const { mayNotBuy, box } = work.claim
       if (mayNotBuy !== null) throw buysNothing(box.key, mayNotBuy)
       const turn = turns.of(request.paidFor)
-      let giveBack: (() => Promise<void>) | undefined
+      let reserved: Reserved | undefined
       const begin = async (): Promise<void> => {
         await turn.begin()
-        giveBack = await purse?.reserve(request.paidFor, request.part ?? 1)
+        reserved = await purse?.reserve(request.paidFor, request.part ?? 1)
         await turn.look()
       }
       /** What was paid is on record before others get the turn and what is left of the money. */
@@ -56,7 +56,7 @@ export const paidPages = (
         } finally {
           endTurn()
         }
-        await giveBack?.()
+        await reserved?.giveBack()
       }
       const keep = (): Promise<void> => end().catch(unbooked(work))
       // A try that broke off may have been paid for: the next one is another purchase.
@@ -73,7 +73,7 @@ export const paidPages = (
       }
       try {
         await begin()
-        const answer = await send(again)
+        const answer = await send({ letOthers: again, onTurn: async () => reserved?.again() })
         if (isPaid(answer)) return { ...answer, billed: once((rows, credits) => told(answer, rows, credits).finally(keep)) }
         await end()
         return answer
@@ -162,6 +162,13 @@ export const book = ({ runtime, requests }: JobWork): Promise<void> =>
     ({ isOpen }) => !isOpen,
   )
 
+/** What is set aside for one page. */
+interface Reserved {
+  giveBack(): Promise<void>
+  /** When its turn has come: a bill that was seen meanwhile may have shown that it costs more. */
+  again(): Promise<void>
+}
+
 const purseOf = (work: JobWork, payer: Payer) => {
   const { runtime, claim } = work
   const { kysely } = runtime.database
@@ -184,7 +191,7 @@ const purseOf = (work: JobWork, payer: Payer) => {
     })
     return page
   }
-  const reserve = async (size: PurchaseSize, part: number): Promise<() => Promise<void>> => {
+  const reserve = async (size: PurchaseSize, part: number): Promise<Reserved> => {
     // Pages are landed in order: after one that could not be paid for no later one is of use.
     if (refused !== null) throw refused
     const { page, unit } = await pricesOfWork(work, size)
@@ -194,12 +201,23 @@ const purseOf = (work: JobWork, payer: Payer) => {
     try {
       // A unit that does not fit into any day or month is bought page by page.
       if (part === 1 && unit !== null) await canHold(() => take(unit).then(giveBack))
-      const taken = await takePage(page)
-      return once(() => inTurn(() => giveBack(taken)))
+      let taken = await takePage(page)
+      const again = async (): Promise<void> => {
+        const { page: now } = await pricesOfWork(work, size)
+        if (now === null || taken.takesAll || now.likely <= taken.credits) return
+        const former = taken
+        taken = nothingHeld
+        await giveBack(former)
+        taken = await takePage(now).catch(noMore)
+      }
+      return { giveBack: once(() => inTurn(() => giveBack(taken))), again: () => inTurn(again) }
     } catch (error) {
-      if (isEtlError(error)) refused = error
-      throw error
+      return noMore(error)
     }
+  }
+  const noMore = (error: unknown): never => {
+    if (isEtlError(error)) refused = error
+    throw error
   }
   /** Where the dearest reading of the bills does not fit, the page is bought alone at the likely one: a budget is passed by one request at most. */
   const takePage = async (page: PagePrice | null): Promise<Held> => {

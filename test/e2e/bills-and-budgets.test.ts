@@ -212,3 +212,17 @@ test('a page whose bill nobody saw is booked at the highest reading of the price
   expect(charged()).toBeLessThanOrEqual(500 + price)
   expect(await one(`select sum(used_quota)::int as used from etl.spending`)).toEqual({ used: charged() })
 })
+
+test('a price that rises while pages wait for their turn passes no budget by more than what is on its way', async () => {
+  await start({ keywords: 3_030 })
+  pipeline('keywords', ['a.com', 'b.com', 'c.com'], { pageSize: 100, concurrency: 8 })
+  const bounded = { WEB_ANALYTICS_QUOTA_PER_DAY: '400', WEB_ANALYTICS_REQUESTS_PER_SECOND: '8' }
+  const running = millrace(['backfill', 'keywords', ...august], bounded)
+  while (charged() < 150) await setTimeout(20)
+  service.configure({ prices: { keywords: { by: 'request', credits: 40 } } })
+  const { code, stderr } = await running
+  expect(code, stderr).toBe(1)
+  expect(charged()).toBeGreaterThan(300)
+  // Two a second of each walk may be on their way when the first dear bill is read.
+  expect(charged(), stderr).toBeLessThanOrEqual(400 + 2 * 40)
+})
