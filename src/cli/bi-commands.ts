@@ -72,7 +72,8 @@ export const formatOf = (asked: unknown, out: unknown): 'csv' | 'parquet' =>
 const writeFile = async ({ options, folder, output }: Invocation, { database, view, filter }: Asked): Promise<void> => {
   const format = formatOf(options['format'], options['out'])
   const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
-  if (options['out'] === '-' || statSync(file, { throwIfNoEntry: false })?.isDirectory() === true)
+  // A device or pipe would be replaced by a file.
+  if (options['out'] === '-' || statSync(file, { throwIfNoEntry: false })?.isFile() === false)
     throw new EtlError('USAGE', `--out ${String(options['out'])} is no file; name one, for example --out ${view}.${format}.`)
   if (/\.(xlsx?|ods|jsonl?)$/i.test(file))
     throw new EtlError(

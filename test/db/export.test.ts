@@ -1,5 +1,17 @@
 // A view as a file: every value comes back from CSV and Parquet, formulas are words, and a file is whole or not there.
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
@@ -47,6 +59,36 @@ test('Parquet holds every value with its type', async () => {
   expect(days).toEqual(['2024-02-29', null, '1969-12-31', '9999-12-31'])
   expect(rows.map((row) => row['tags'])).toEqual([['a', 'b,c'], undefined, [], ['=1']])
 })
+
+test('a link stays one, and what it names gets the rows, also where that is not there yet', async () => {
+  for (const target of ['target.csv', 'later.csv']) {
+    const link = join(folder, `link-to-${target}`)
+    if (target === 'target.csv') writeFileSync(join(folder, target), 'old')
+    symlinkSync(target, link)
+    await exportView(db.database, { view: 'edges', format: 'csv', file: link })
+    expect(readlinkSync(link)).toBe(target)
+    expect(readFileSync(join(folder, target), 'utf8')).toContain('plain')
+  }
+})
+
+test.each(['csv', 'parquet'] as const)(
+  'a file keeps its owner and its rights, also where nobody may write to it: %s',
+  async (format) => {
+    for (const mode of [0o600, 0o444, 0o664]) {
+      const file = join(folder, `mode-${mode}.${format}`)
+      writeFileSync(file, 'old')
+      const owner = process.getuid?.() === 0 ? 1_234 : statSync(file).uid
+      chownSync(file, owner, owner === 1_234 ? 1_234 : statSync(file).gid)
+      chmodSync(file, mode)
+      await exportView(db.database, { view: 'edges', format, file })
+      expect([statSync(file).mode & 0o777, statSync(file).uid, readFileSync(file, 'utf8') === 'old']).toEqual([
+        mode,
+        owner,
+        false,
+      ])
+    }
+  },
+)
 
 test('a view that fails halfway leaves no file', async () => {
   await db.database.pool.query(`create view bi.broken as select 1 / (n - 30000) as x from generate_series(1, 60000) n`)

@@ -1,5 +1,6 @@
 // Clumsy mistakes at the terminal: names run together, files that are none, folders without a warehouse, full disks. Each ends with what to do next.
-import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -48,13 +49,15 @@ test('a new dataset whose name is taken is refused before the service is asked, 
   expect([code, stderr]).toEqual([2, expect.stringMatching(/keywords\.yaml exists already, nothing was written/)])
 })
 
-test.each([['-'], ['.']])('an export into what is no file says how to name one: --out %s', async (out) => {
+test.each(['-', '.', 'pipe'])('an export into what is no file says how to name one: --out %s', async (out) => {
+  if (out === 'pipe') execFileSync('mkfifo', [join(folder, out)])
   const { code, stderr } = await millrace('export', 'keyword_months', '--out', out)
   expect([code, stderr]).toEqual([
     2,
     expect.stringContaining(`--out ${out} is no file; name one, for example --out keyword_months.csv.`),
   ])
   expect(readdirSync(folder).filter((name) => /^-|\.partial$/.test(name))).toEqual([])
+  if (out === 'pipe') expect(statSync(join(folder, out)).isFIFO()).toBe(true)
 })
 
 test('an export into a format it does not write is refused, before a file of another kind bears its name', async () => {

@@ -1,6 +1,6 @@
 // `export --by month` killed in the middle by a real kill -9, beside a load that changes months meanwhile, and beside a second export: every month is
-// old or new as a whole, and the next export writes what differs, no more and no less.
-import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
+// old or new as a whole, and the next export writes what differs, no more and no less. Two exports into one file each write a whole one.
+import { mkdtempSync, readFileSync, readdirSync, rmSync, utimesSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parquetReadObjects } from 'hyparquet'
@@ -27,7 +27,7 @@ beforeEach(async () => {
   await query(`insert into data.facts select ('2026-0' || 1 + n % 3 || '-01')::date, n from generate_series(1, 300) n`)
   // An export that fetches rows of February waits there as long as a test holds the gate.
   await query(`create function data.is_open(month date) returns boolean language plpgsql volatile as $$ begin
-    if month = '2026-02-01' and current_query() like 'fetch%' then perform pg_advisory_xact_lock_shared(19); end if; return true; end $$`)
+    if month = '2026-02-01' and current_query() ~ '^(fetch|copy)' then perform pg_advisory_xact_lock_shared(19); end if; return true; end $$`)
   await query(`create view bi.facts as select * from data.facts where data.is_open(month)`)
 })
 afterEach(async () => {
@@ -82,11 +82,14 @@ const nobodyWorks = (): Promise<void> =>
     .toEqual([])
 
 /** Runs `work` while an export that it is given stands before the rows of February; it goes on once the gate is opened. */
-const atTheGate = async (work: (running: RunningCommand, open: () => Promise<unknown>) => Promise<void>): Promise<void> => {
+const atTheGate = async (
+  work: (running: RunningCommand, open: () => Promise<unknown>) => Promise<void>,
+  asked: readonly string[] = args('lake'),
+): Promise<void> => {
   const gate = await db.database.pool.connect()
   try {
     await gate.query('select pg_advisory_lock(19)')
-    const running = startCommand(args('lake'), environment(), folder)
+    const running = startCommand(asked, environment(), folder)
     const waits = `select 1 from pg_locks where locktype = 'advisory' and not granted and ${here}`
     await expect.poll(() => query(waits), patience).toHaveLength(1)
     await work(running, () => gate.query('select pg_advisory_unlock(19)'))
@@ -166,5 +169,47 @@ describe('an export by month', () => {
     })
     expect(await written()).toEqual([january])
     expect(await inFolder()).toEqual(await inDatabase())
+  })
+})
+
+describe('an export into one file', () => {
+  const file = (...filter: string[]) => ['export', 'facts', '--out', 'facts.csv', ...filter, '--json']
+  const monthsOf = (): string[] => {
+    const [head, ...rows] = readFileSync(join(folder, 'facts.csv'), 'utf8').trimEnd().split('\n')
+    expect([head, rows.length % 100]).toEqual(['month,clicks', 0])
+    return [...new Set(rows.map((row) => row.slice(0, 7)))].sort()
+  }
+
+  test('beside another into the same file is whole, as the other is: the last one stays', async () => {
+    await atTheGate(
+      async ({ result }, open) => {
+        const second = await runWarm(file('--from', march), environment(), folder)
+        expect([second.code, monthsOf()], second.stderr).toEqual([0, [march]])
+        await open()
+        const first = await result
+        expect([first.code, first.events.at(-1)], first.stderr).toMatchObject([0, { rows: 200 }])
+      },
+      file('--to', february),
+    )
+    expect(monthsOf()).toEqual([january, february])
+    expect(readdirSync(folder).filter((name) => name.endsWith('partial'))).toEqual([])
+  })
+
+  test('that is killed leaves the file as it was, and what it began goes with an export a day later', async () => {
+    await runWarm(file('--from', march), environment(), folder)
+    await atTheGate(
+      async ({ child, result }) => {
+        child.kill('SIGKILL')
+        await result
+      },
+      file('--to', february),
+    )
+    expect(monthsOf()).toEqual([march])
+    const left = (): string[] => readdirSync(folder).filter((name) => name.endsWith('partial'))
+    expect(left()).toEqual([expect.stringMatching(/^\./)])
+    const yesterday = Date.now() / 1_000 - 25 * 3_600
+    for (const name of left()) utimesSync(join(folder, name), yesterday, yesterday)
+    await runWarm(file(), environment(), folder)
+    expect([monthsOf(), left()]).toEqual([months, []])
   })
 })

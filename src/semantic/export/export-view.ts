@@ -1,6 +1,5 @@
 // A view of bi as one file for notebooks and spreadsheets: CSV with formulas made harmless, or Parquet; streamed, so that size costs no memory.
 import { createWriteStream } from 'node:fs'
-import { rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { type RawBuilder, sql } from 'kysely'
@@ -12,13 +11,14 @@ import { withSession } from '../../db/session.ts'
 import type { Db } from '../../db/tables.ts'
 import type { Texts } from '../../db/typed-row.ts'
 import { scalesOf, type ViewColumn, writeParquet } from './parquet.ts'
+import { replaceFile } from './replace-file.ts'
 
 /** One file of a whole view. */
 interface ExportRequest {
   /** A table or view in `bi`, without the schema. */
   readonly view: string
   readonly format: 'csv' | 'parquet'
-  /** Absolute path; written beside it first and renamed when whole. */
+  /** Absolute path of a file, or of none yet. */
   readonly file: string
   readonly filter?: RowFilter
 }
@@ -29,16 +29,9 @@ export const exportView = async (
   { view, format, file, filter = everyRow }: ExportRequest,
 ): Promise<number> => {
   const found = await viewRows(database.kysely, view, filter)
-  const partial = `${file}.partial`
   await makeFolders(dirname(file))
-  try {
-    const rows = format === 'csv' ? await exportCsv(database, found, partial) : await exportParquet(database, found, partial)
-    await rename(partial, file)
-    return rows
-  } catch (error) {
-    await rm(partial, { force: true })
-    throw error
-  }
+  const write = format === 'csv' ? exportCsv : exportParquet
+  return replaceFile(file, (partial) => write(database, found, partial))
 }
 
 const isText = ({ type }: ViewColumn): boolean => type === 'text' || type.endsWith('[]') || type === 'jsonb'
