@@ -1,4 +1,5 @@
 // What proves a unit's answer complete.
+import { redact } from './redact.ts'
 import type { Fingerprint } from './types.ts'
 
 /** What the service said of the whole answer; the loader proves the unit complete against it. */
@@ -24,9 +25,18 @@ export interface SourceOrder {
   readonly asc: unknown
 }
 
-/** Whether nothing changed between both. What one of them does not name, count or version, says nothing. */
-export const isSameFingerprint = (left: Fingerprint, right: Fingerprint): boolean =>
-  left.lastUpdated === right.lastUpdated && isAlike(left.count, right.count) && isAlike(left.dataVersion, right.dataVersion)
+/** As it goes on record. */
+export const maskedFingerprint = ({ lastUpdated, count, dataVersion }: Fingerprint): Fingerprint => ({
+  lastUpdated: lastUpdated === null ? null : redact(lastUpdated),
+  count,
+  dataVersion: dataVersion == null ? dataVersion : redact(dataVersion),
+})
+
+/** Whether nothing changed since it went on record. What one of both does not name, count or version, says nothing. */
+export const isSameFingerprint = (seen: Fingerprint, recorded: Fingerprint): boolean => {
+  const { lastUpdated, count, dataVersion } = maskedFingerprint(seen)
+  return lastUpdated === recorded.lastUpdated && isAlike(count, recorded.count) && isAlike(dataVersion, recorded.dataVersion)
+}
 
 const isAlike = <T>(left: T | null | undefined, right: T | null | undefined): boolean =>
   left == null || right == null || left === right

@@ -1,5 +1,5 @@
 // One job, from its claim to what became of it: probe, extract and land, then parse and load what is landed, settle. Read it from top to bottom.
-import { type Completeness, isSameFingerprint } from '../core/completeness.ts'
+import { type Completeness, isSameFingerprint, maskedFingerprint } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
 import { isLookCheaper, lookPrice, pagePrices } from '../plan/price.ts'
 import type { Fingerprint, Payload } from '../core/types.ts'
@@ -71,7 +71,7 @@ const standsUnchanged = async (work: JobWork, context: SourceContext): Promise<b
   if (fingerprint.lastUpdated === null || !(await isWorthALook(work))) return false
   const now = await source.probe({ definition, box: claim.box }, context)
   if (now === null || !isSameFingerprint(now, fingerprint)) return false
-  await settleUnchanged(work, { ...now, count: now.count ?? fingerprint.count })
+  await settleUnchanged(work, { ...maskedFingerprint(now), count: now.count ?? fingerprint.count })
   return true
 }
 

@@ -1,6 +1,6 @@
 // One job's answer from the service to the landing: parts pass through while they are written, and are whole and durable at the end.
 import { randomBytes } from 'node:crypto'
-import type { Completeness } from '../core/completeness.ts'
+import { type Completeness, maskedFingerprint } from '../core/completeness.ts'
 import { steadyTime } from '../core/clock.ts'
 import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
@@ -260,10 +260,9 @@ export const masked = (payload: Payload, maxBytes: number, found: () => void): P
 /** What a source read of an answer by itself, in front of the mask. */
 export const maskedWords = (completeness: Completeness): Completeness => {
   const { fingerprint, order } = completeness
-  const lastUpdated = fingerprint.lastUpdated === null ? null : redact(fingerprint.lastUpdated)
   return {
     ...completeness,
-    fingerprint: { ...fingerprint, lastUpdated },
+    fingerprint: maskedFingerprint(fingerprint),
     ...(order == null ? {} : { order: JSON.parse(redact(JSON.stringify(order))) as typeof order }),
   }
 }

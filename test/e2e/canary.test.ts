@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { canaryBatchKey, canaryKey, leaksIn } from '../support/canary.ts'
+import { anySpellingIn, canaryBatchKey, canaryKey, leaksIn } from '../support/canary.ts'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
 import { everyPage, everyTable, filesBelow, processList } from '../support/every-sink.ts'
 import { createTestDatabase } from '../support/postgres.ts'
@@ -91,7 +91,8 @@ const page = (request: IncomingMessage) => {
         format: 'json',
       },
       status: 'Success',
-      last_updated: '2026-11-10',
+      last_updated: `2026-11-10 ${canaryKey}`,
+      data_version: `v ${canaryKey}`,
     },
     keywords: [{ keyword: 'a word', top_url: 'a.com/x', clicks: 5 }],
     keywords_count: 1,
@@ -146,7 +147,7 @@ const paths: readonly Path[] = [
   { name: 'a server error', args: keywords(), handle: (_request, response) => response.writeHead(500).end(said) },
   { name: 'a cut connection', args: keywords('--json'), handle: (request) => request.socket.destroy() },
   { name: 'a rejected row that holds the key', args: keywords(), handle: (request, response) => json(response, 200, { ...page(request), keywords: [{ keyword: 'k', top_url: 'u', clicks: 'not a number' }] }) },
-  { name: 'a loaded report', args: traffic(), handle: reports({ status: 'completed', download_url: 'HERE', used_quota: 1 }) },
+  { name: 'a loaded report', args: traffic(), handle: reports({ status: 'completed', download_url: 'HERE', used_quota: 1, data_version: `v ${canaryBatchKey}` }) },
   { name: 'a failed report', args: traffic(), handle: reports({ status: 'internal_error', message: said, error: said }) },
   { name: 'a status word nobody knows', args: traffic(), handle: reports({ status: said }) },
   { name: 'a download link to another host', args: traffic(), handle: reports({ status: 'completed', download_url: `${'ELSEWHERE'}/x.csv?api_key=${encodeURIComponent(canaryBatchKey)}` }) },
@@ -219,7 +220,8 @@ describe('the key leaks nowhere', () => {
       output: leaksIn(result.stdout),
       errors: leaksIn(result.stderr),
       processes: leaksIn(listed),
-      tables: leaksIn(await everyTable(db)),
+      // As the text of a row, quotes and backslashes come twice.
+      tables: anySpellingIn(await everyTable(db)),
       files: leaksIn(filesBelow(home)),
       pages: leaksIn(await everyPage(db)),
     }).toEqual({ output: [], errors: [], processes: [], tables: [], files: [], pages: [] })

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { afterEach, expect, test } from 'vitest'
 import { gzipSync } from 'node:zlib'
+import { isSameFingerprint } from '../../../src/core/completeness.ts'
 import { forgetSecrets, redact, serviceKey } from '../../../src/core/redact.ts'
 import { masked, maskedWords } from '../../../src/run/land.ts'
 
@@ -88,8 +89,17 @@ test('each character of the key may be written in its own way, in an answer and 
 test('what a source read by itself is masked too, as are base64 and hex of the key', async () => {
   serviceKey('KEY', key)
   const order = { sort: `by ${key}`, asc: null }
-  const words = { fingerprint: { lastUpdated: `2026 ${key}`, count: 1 }, expectedRows: 1, dataPoints: null, order }
-  expect(maskedWords(words)).toMatchObject({ fingerprint: { lastUpdated: '2026 [secret]' }, order: { sort: 'by [secret]' } })
+  const words = {
+    fingerprint: { lastUpdated: `2026 ${key}`, count: 1, dataVersion: `v ${key}` },
+    expectedRows: 1,
+    dataPoints: null,
+    order,
+  }
+  expect(maskedWords(words)).toMatchObject({
+    fingerprint: { lastUpdated: '2026 [secret]', dataVersion: 'v [secret]' },
+    order: { sort: 'by [secret]' },
+  })
+  expect(isSameFingerprint(words.fingerprint, maskedWords(words).fingerprint)).toBe(true)
   for (const encoding of ['base64', 'base64url', 'hex'] as const)
     expect((await through(Buffer.from(`x${Buffer.from(key).toString(encoding)}x`), 5)).text).toMatch(/^x\[secret\]=*x$/)
 })
