@@ -30,12 +30,20 @@ const usageCodes: ReadonlySet<ErrorCode> = new Set([
 /** Runs one command line and ends the process with its exit code. */
 export const main = async (argv: readonly string[]): Promise<void> => {
   const ending = interruption()
-  // `millrace … | head`: a reader that has seen enough ends what is still at work, in order; what is done by then has not failed.
+  let refused: Error | null = null
+  // What is still at work ends in order. `millrace … | head`: a reader that has seen enough; what is done by then has not failed.
   for (const stream of [process.stdout, process.stderr])
-    stream.on('error', (error: NodeJS.ErrnoException) => (error.code === 'EPIPE' ? ending.stop() : process.exit(1)))
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') refused ??= error
+      ending.stop()
+    })
   process.exitCode = await runCommandLine(argv, ending)
   // Sockets kept alive by pools must not delay the end of a finished command.
   await flush()
+  if (refused !== null) {
+    report(diskError(refused, 'the output'), false)
+    process.exitCode = 1
+  }
   process.exit()
 }
 
@@ -43,6 +51,8 @@ const flush = async (): Promise<void> => {
   for (const stream of [process.stdout, process.stderr]) {
     await new Promise<void>((resolve) => (stream.writableLength === 0 ? resolve() : stream.write('', () => resolve())))
   }
+  // A write that was refused says so a moment later.
+  await new Promise((resolve) => setImmediate(resolve))
 }
 
 const runCommandLine = async (argv: readonly string[], ending: Interruption): Promise<number> => {

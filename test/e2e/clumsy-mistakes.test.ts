@@ -1,10 +1,10 @@
 // Clumsy mistakes at the terminal: names run together, files that are none, folders without a warehouse, full disks. Each ends with what to do next.
-import { execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { closeSync, cpSync, existsSync, mkdtempSync, openSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { pipelinesOfRepository } from '../support/command.ts'
+import { cleanEnvironment, launcher, pipelinesOfRepository } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { mayMount, mountSmallDisk } from '../support/small-disk.ts'
 import { runWarm } from '../support/warm-command.ts'
@@ -129,3 +129,28 @@ test.runIf(mayMount())(
     }
   },
 )
+
+describe.runIf(existsSync('/dev/full'))('output that finds no room', () => {
+  const intoFull = (...args: string[]): Promise<readonly [number | null, string]> => {
+    const full = openSync('/dev/full', 'w')
+    const child = spawn(process.execPath, [launcher(), ...args], {
+      cwd: folder,
+      env: cleanEnvironment(environment()),
+      stdio: ['ignore', full, 'pipe'],
+    })
+    closeSync(full)
+    let stderr = ''
+    child.stderr?.on('data', (chunk: Buffer) => {
+      stderr += chunk.toString()
+    })
+    return new Promise((done) => child.on('close', (code) => done([code, stderr])))
+  }
+
+  test.each(['status --json', 'status', 'reports list --json', 'migrate --json', 'check --offline', '--help'])(
+    'fails the command, in one line that says what to do: %s',
+    async (line) => {
+      const said = expect.stringMatching(/^millrace: the output: ENOSPC.* The disk is full: free space.* \[DISK\]\n$/)
+      expect(await intoFull(...line.split(' '))).toEqual([1, said])
+    },
+  )
+})
