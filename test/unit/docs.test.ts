@@ -29,6 +29,11 @@ describe('the documentation', () => {
     expect(words.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(25_000)
   })
 
+  test('migrates before it checks: in an empty database `check` ends with 2, and nothing would follow it', () => {
+    const shown = [...userPages, 'examples/README.md', 'templates/warehouse/README.md']
+    expect(shown.filter((page) => /millrace check && /.test(read(page)))).toEqual([])
+  })
+
   test('begins each page with what to type', () => {
     const before = (page: string): string => read(page).split(/^## /m)[0] ?? ''
     expect(userPages.filter((page) => page !== 'docs/architecture.md' && !/^```(?:sh|sql|yaml)?$/m.test(before(page)))).toEqual(
