@@ -98,7 +98,7 @@ const fits = (only: ReplayScope['only']): RawBuilder<boolean> =>
       )}`
 
 /**
- * One job for each answer, over those of its slices and windows that lie in the scope; an unfinished job that covers them is opened again
+ * One job for each answer, over those of its units that lie in the scope; an unfinished job that covers them is opened again
  * instead. A unit's own pointer to the newest job that asks for it stays as it is. Takes the pipeline's lock.
  */
 export const registerReplay = async (
@@ -112,15 +112,18 @@ export const registerReplay = async (
   await lockPipeline(trx, pipelineId)
   const rows = await query<Numbers<'jobs' | 'units'>>(trx)`
     with wanted as materialized (
-      select w.place, a.answer_id, a.ask_number, coalesce(asked.kind, 'walk') as kind, p.account, p.window_every,
-        greatest(a.window_from, ${range?.from ?? null}::date) as window_from, least(a.window_to, ${range?.to ?? null}::date) as window_to,
-        array(
-          -- An answer that another version of the pipeline asked for names that version's slices.
-          select s.slice_id from etl.slices o join etl.slices s on s.pipeline_id = p.pipeline_id and s."values" = o."values"
-          where o.slice_id = any(a.slice_ids) and ${fits(only)} order by s.slice_id) as slice_ids
+      select w.place, a.answer_id, a.ask_number, coalesce(asked.kind, 'walk') as kind, p.account, u.*
       from unnest(${[...answerIds]}::bigint[]) with ordinality as w (answer_id, place)
         join etl.answers a on a.answer_id = w.answer_id join etl.pipelines p on p.pipeline_id = ${pipelineId}
         left join etl.jobs asked on asked.job_id = a.job_id
+        cross join lateral (
+          -- An answer that another version of the pipeline asked for names that version's slices, and may span units that this one never asked for.
+          select min(u.window_from) as window_from, etl.window_end(max(u.window_from), p.window_every) as window_to,
+            array_agg(distinct u.slice_id order by u.slice_id) as slice_ids, count(*) as cells
+          from etl.slices o join etl.slices s on s.pipeline_id = p.pipeline_id and s."values" = o."values"
+            join etl.units u on u.pipeline_id = p.pipeline_id and u.slice_id = s.slice_id
+              and u.window_from >= greatest(a.window_from, ${range?.from ?? null}::date) and u.window_from < least(a.window_to, ${range?.to ?? null}::date)
+          where o.slice_id = any(a.slice_ids) and ${fits(only)}) u
     ), unfinished as materialized (
       select j.job_id, j.answer_id, j.state, j.holder, j.slice_ids = w.slice_ids and j.window_from = w.window_from
         and j.window_to = w.window_to as whole
@@ -136,10 +139,8 @@ export const registerReplay = async (
       where job_id in (select job_id from known where holder is null)
     ), made as (
       insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, forced, run_id, ask_number, answer_id, account)
-      select ${pipelineId}, kind, ${reason}, window_from, window_to, slice_ids, cardinality(slice_ids) * (
-          select count(*) from generate_series(window_from, window_to - 1, ('1 ' || window_every)::interval)),
-        true, ${runId}::bigint, ask_number, answer_id, account
-      from wanted where cardinality(slice_ids) > 0 and answer_id not in (select answer_id from known) order by place
+      select ${pipelineId}, kind, ${reason}, window_from, window_to, slice_ids, cells, true, ${runId}::bigint, ask_number, answer_id, account
+      from wanted where cells > 0 and answer_id not in (select answer_id from known) order by place
       returning job_id, answer_id
     ), jobs as (
       select job_id, answer_id, true as whole from made union all select job_id, answer_id, whole from known

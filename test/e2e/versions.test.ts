@@ -112,6 +112,33 @@ test('by force a version that is filled beside the former one takes the new answ
   ])
 })
 
+test('what a version took of a report of the other is replayed, also where it was never asked for months between', async () => {
+  const second = join(folder, 'pipelines', 'traffic_and_engagement_2.yaml')
+  const text = readFileSync(second, 'utf8')
+  const backfill = (from: string, to: string) =>
+    millrace('backfill', 'traffic_and_engagement', '--from', from, '--to', to, '--json')
+  rmSync(second)
+  expect((await backfill('2025-02', '2025-04')).code).toBe(0)
+  writeFileSync(second, text)
+  for (const month of ['2025-02', '2025-04']) expect((await backfill(month, month)).code).toBe(0)
+  const rows = async () =>
+    (
+      await db.database.pool.query(`select date::text as month, count(*)::integer as rows, sum(all_traffic_visits) as visits
+        from data.traffic_and_engagement_v2 where date < '2025-12-01' group by 1 order by 1`)
+    ).rows
+  const before = await rows()
+  expect(before).toMatchObject([{ month: '2025-02-01' }, { month: '2025-04-01' }])
+  for (const [from, to] of [
+    ['2025-02', '2025-04'],
+    ['2025-03', '2025-04'],
+    ['2025-02', '2025-04'],
+  ] as const) {
+    const ran = await millrace('replay', 'traffic_and_engagement', '--from', from, '--to', to, '--json')
+    expect([ran.code, summaryOf(ran).units], ran.stderr).toMatchObject([0, { failed: 0 }])
+  }
+  expect(await rows()).toEqual(before)
+})
+
 test('a purchase whose answer was lost is bought by no other version: it waits for a word, and goes on once that is given', async () => {
   sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', domain: 'example.com', times: 1 }] })
   const spent = () => sandbox.books().quotaUsed
