@@ -13,7 +13,7 @@ export interface FormerSpan {
   readonly to: string
   /** Its last span: rows of cells that the published version has no answer for go on. */
   readonly goesOn: boolean
-  /** Columns of the published version that its table has with the same type. */
+  /** Columns of the published version that hold every value of its table's. */
   readonly columns: ReadonlySet<string>
 }
 
@@ -36,7 +36,7 @@ export interface Next {
   readonly series: Series
   /** The first day that is its own. */
   readonly from: string
-  /** Columns it shares with the one that ended, by name and type. */
+  /** Columns of the one that ended that hold every value of its own. */
   readonly columns: ReadonlySet<string>
 }
 
@@ -78,7 +78,7 @@ export const continuedSeries = async (trx: Db, definition: Definition, all: read
   const from = window.publication.until
   if (next === undefined || from === undefined || [...key].sort().join() !== [...next.key].sort().join()) return series
   const types = new Map(next.columns.map(({ name, type }) => [name, type]))
-  const same = new Set(columns.filter(({ name, type }) => types.get(name) === type).map(({ name }) => name))
+  const same = new Set(columns.filter(({ name, type }) => holds(type, types.get(name))).map(({ name }) => name))
   if (!key.every((name) => same.has(name))) return series
   await recordVersion(trx, next)
   const others = all.filter((one) => one !== definition)
@@ -140,10 +140,20 @@ const tableOf = async (trx: Db, { pipeline, version: published }: Definition, ve
 const shared = ({ key, columns }: Definition, table: TableColumns | null): ReadonlySet<string> | null => {
   if (table === null) return null
   const { types, wanted, key: formerKey } = table
-  const isSame = (name: string): boolean => types.has(name) && types.get(name) === wanted.get(name)
-  if ([...key].sort().join() !== [...formerKey].sort().join() || !key.every(isSame)) return null
-  return new Set(columns.map(({ name }) => name).filter(isSame))
+  const goesOn = (name: string): boolean => holds(wanted.get(name), types.get(name))
+  if ([...key].sort().join() !== [...formerKey].sort().join() || !key.every(goesOn)) return null
+  return new Set(columns.map(({ name }) => name).filter(goesOn))
 }
+
+/** By type, others of which it holds every value. */
+const narrower: Readonly<Record<string, readonly string[]>> = {
+  bigint: ['integer'],
+  numeric: ['integer', 'bigint'],
+  text: ['integer', 'bigint', 'numeric', 'boolean', 'date'],
+}
+
+const holds = (type: string | undefined, former: string | undefined): boolean =>
+  type !== undefined && former !== undefined && (type === former || narrower[type]?.includes(former) === true)
 
 /** The query of units of a former version that still count. */
 export const keptUnits = ({ pipeline }: Definition, version: number): RawBuilder<unknown> =>

@@ -38,11 +38,11 @@ const judged = (definition: Definition): RawBuilder<unknown> =>
       and _unit_id not in (select c from etl.capped_unit_ids() c)) as is_final,
     case when _revision > 1 then _loaded_at end as restated_at`
 
-/** Columns of a former version's table, or of a successor's, in the order of the published one; NULL where it lacks one. */
+/** Columns of a former version's table, or of a successor's, in the order and types of the published one; NULL where it lacks one. */
 const formerColumns = (definition: Definition, { columns }: Pick<FormerSpan, 'columns'>): RawBuilder<unknown> =>
   sql.join([
-    ...definition.columns.map(({ name, type }) =>
-      columns.has(name) ? sql.ref(`f.${name}`) : sql`null::${sql.raw(type)} as ${sql.ref(name)}`,
+    ...definition.columns.map(
+      ({ name, type }) => sql`${columns.has(name) ? sql.ref(`f.${name}`) : sql`null`}::${sql.raw(type)} as ${sql.ref(name)}`,
     ),
     ...lineage.map((name) => sql.ref(`f.${name}`)),
   ])

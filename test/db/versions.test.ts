@@ -1,6 +1,7 @@
 // A new version of a pipeline is an upgrade: readers of bi see one series over both, and what was believed before is still there.
 import { sql } from 'kysely'
 import { beforeAll, describe, expect, test } from 'vitest'
+import type { ColumnType } from '../../src/core/column-types.ts'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
@@ -31,6 +32,9 @@ const load = async (kit: LoadKit, month: string, visits: Readonly<Record<string,
   await loadBody(kit, work, { body: trafficCsv(...lines), sha256: `${month} ${JSON.stringify(visits)}` })
 }
 
+const typed = (columns: Definition['columns'], types: Readonly<Record<string, ColumnType>>): Definition['columns'] =>
+  columns.map((column) => ({ ...column, type: types[column.name] ?? column.type }))
+
 /** By month and domain: 2026-01 a.com 10. */
 const rows = async (from: string): Promise<string[]> =>
   (
@@ -48,17 +52,20 @@ const moments = { begun: '', beforeSwitch: '', afterSwitch: '', late: '' }
 beforeAll(async () => {
   const shipped = await shippedDefinitions()
   marts = await loadMarts([])
-  first = { ...(shipped.find(({ pipeline }) => pipeline === 'traffic_and_engagement') ?? shipped[0]) } as Definition
+  const traffic = shipped.find(({ pipeline }) => pipeline === 'traffic_and_engagement') as Definition
+  first = { ...traffic, columns: typed(traffic.columns, { desktop_visits: 'bigint' }) }
   others = shipped.filter(({ pipeline }) => pipeline !== 'traffic_and_engagement')
-  // One column fewer, one more.
-  const columns = first.columns.filter(({ name }) => name !== 'mobile_unique_visitors')
+  // One column fewer, one more, one that holds what the former held, one that may not.
+  const columns = typed(traffic.columns, { mobile_visits: 'bigint' }).filter(({ name }) => name !== 'mobile_unique_visitors')
   const score = { ...(columns.at(-1) as Definition['columns'][number]), name: 'score', from: ['score'], key: false }
   second = { ...first, version: 2, columns: [...columns, score] }
   for (const suffix of ['', '_history']) {
     const table = `data.traffic_and_engagement_v2${suffix}`
+    await query(`alter table data.traffic_and_engagement_v1${suffix} alter column desktop_visits type bigint`)
     await query(`create table ${table} (like data.traffic_and_engagement_v1${suffix} including all)
       ${suffix === '' ? 'partition by range (date)' : ''}`)
-    await query(`alter table ${table} drop column mobile_unique_visitors, add column score numeric`)
+    await query(`alter table ${table} drop column mobile_unique_visitors, add column score numeric,
+      alter column desktop_visits type numeric, alter column mobile_visits type bigint`)
   }
   await publishVersions(1)
   old = await openLoading(db, first)
@@ -86,6 +93,11 @@ const after = ['2025-12 a.com 7', '2026-01 a.com 112', '2026-01 b.com 20', '2026
 describe('after another version was published', () => {
   test('what it has no answer for stays: values that left the lists, and months it was not asked for', async () => {
     expect(await rows('bi.traffic_and_engagement')).toEqual(after)
+  })
+
+  test('a column of another type is NULL in what stays, unless the new type holds every value of the former', async () => {
+    const [row] = await query('select mobile_visits, desktop_visits from bi.traffic_and_engagement where domain = $$gone.com$$')
+    expect(row).toEqual({ mobile_visits: null, desktop_visits: '2' })
   })
 
   test('publishing again changes nothing', async () => {
