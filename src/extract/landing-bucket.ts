@@ -5,7 +5,7 @@ import type { BucketSetting } from '../core/landing-setting.ts'
 import { openUpload } from './bucket-upload.ts'
 import { type Bucket, openBucket } from './bucket.ts'
 import { dataFile, landingDepth, landingLocator, manifestFile, notesFolder } from './landing-files.ts'
-import { corruptLanding, readLanding } from './landing-reader.ts'
+import { missingLanding, readLanding } from './landing-reader.ts'
 import type { Landing, LandingNotes, LandingStore } from './landing-store.ts'
 import { createLandingWriter, type LandingSink } from './landing-writer.ts'
 
@@ -102,10 +102,10 @@ async function* olderLandings(bucket: Bucket, prefix: string, below: string, old
   if (current.newestMs < olderThanMs) yield current.locator
 }
 
-/** Throws LANDING_CORRUPT where there is none, LANDING_UNREACHABLE where the connection breaks. */
+/** Throws LANDING_MISSING where there is none, LANDING_UNREACHABLE where the connection breaks. */
 async function* bytesOf(bucket: Bucket, key: string, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
   const body = await bucket.body(key, signal)
-  if (body === null) throw corruptLanding(bucket.placeOf(key), 'it is not there, though the manifest is')
+  if (body === null) throw missingLanding(bucket.placeOf(key))
   try {
     yield* body
   } catch (error) {

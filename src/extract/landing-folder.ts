@@ -8,7 +8,7 @@ import { diskError } from '../core/disk-error.ts'
 import { EtlError } from '../core/errors.ts'
 import { makeFolders } from '../core/make-folders.ts'
 import { dataFile, landingDepth, landingLocator, manifestFile, notesFolder } from './landing-files.ts'
-import { readLanding } from './landing-reader.ts'
+import { missingLanding, readLanding } from './landing-reader.ts'
 import type { LandingNotes, LandingStore, Note } from './landing-store.ts'
 import { createLandingWriter, type LandingSink } from './landing-writer.ts'
 
@@ -34,14 +34,16 @@ export const openLandingFolder = (root: string): LandingStore => {
   }
 }
 
-const openLanding = (folder: string) => {
+const openLanding = async (folder: string) => {
   const [manifest, data] = [join(folder, manifestFile), join(folder, dataFile)]
-  return readLanding({
+  const landing = await readLanding({
     manifestPlace: manifest,
     dataPlace: data,
     readManifest: () => inOwnWords(manifest, () => unlessGone(readFile(manifest, 'utf8'))),
     readData: (length) => createReadStream(data, { end: length - 1 }),
   })
+  if ((await inOwnWords(data, () => unlessGone(stat(data)))) === null) throw missingLanding(data)
+  return landing
 }
 
 async function* olderLandings(root: string, olderThanMs: number, path = '', level = 0): AsyncGenerator<string> {

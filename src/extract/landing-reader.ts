@@ -75,17 +75,16 @@ async function* takeUntil(end: number, take: Take): AsyncGenerator<Uint8Array> {
 
 const readManifest = async (shelf: LandingShelf): Promise<Manifest> => {
   const text = await shelf.readManifest()
-  if (text === null)
-    throw new EtlError(
-      'LANDING_MISSING',
-      `${shelf.manifestPlace} is not there. Restore it, ${remedy} (reports are bought again).`,
-    )
+  if (text === null) throw missingLanding(shelf.manifestPlace)
   try {
     return parseManifest(text)
   } catch (cause) {
     throw corruptLanding(shelf.manifestPlace, messageOf(cause))
   }
 }
+
+export const missingLanding = (place: string): EtlError =>
+  new EtlError('LANDING_MISSING', `${place} is not there. Restore it, ${remedy} (reports are bought again).`)
 
 /** @param found what is wrong, in a few words */
 export const corruptLanding = (place: string, found: string): EtlError =>

@@ -152,10 +152,10 @@ describe('a landing in a bucket', () => {
     expect(await errorOf(readAll())).toMatchObject({ code: 'LANDING_CORRUPT' })
   })
 
-  test('whose data is gone is damaged', async () => {
+  test('whose data is gone is missing', async () => {
     await land([randomBytes(1000)])
     server.objects.delete(dataKey)
-    expect(await errorOf(readAll())).toMatchObject({ code: 'LANDING_CORRUPT' })
+    expect(await errorOf(readAll())).toMatchObject({ code: 'LANDING_MISSING' })
   })
 
   test('whose body breaks off while it is read is not damaged: it is read again with the next try', async () => {

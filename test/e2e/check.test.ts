@@ -1,7 +1,7 @@
 // `millrace check`: what it says is proved is, what was not asked is said with the reason, and one pass finds every mistake.
 
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -279,10 +279,16 @@ test('sees that answers of the ledger are gone from the landings, and says how t
   expect(filled.code, filled.stderr).toBe(0)
   expect(said(await check()).join('\n')).toMatch(/proved \(landing\): \d+ answers? of the ledger (is|are) there/)
   const landing = join(folder, 'home', 'landing')
-  rmSync(join(landing, 'keywords_v1'), { recursive: true })
-  expect(said(await check()).join('\n')).toMatch(
-    /warning \(landing\): \d+ of \d+ answers that were looked for are not in .*: their rows stay.*Restore .* from its backup.*backfill .* --force/,
-  )
+  const files = readdirSync(join(landing, 'keywords_v1'), { recursive: true, encoding: 'utf8' })
+  // The bytes alone, then all of it.
+  for (const gone of [files.filter((name) => name.endsWith('data.gz')), ['.']]) {
+    for (const name of gone) rmSync(join(landing, 'keywords_v1', name), { recursive: true })
+    expect(said(await check()).join('\n')).toMatch(
+      /warning \(landing\): \d+ of \d+ answers that were looked for are not in .*: their rows stay.*Restore .* from its backup.*backfill .* --force/,
+    )
+    const replayed = await millrace(['replay', 'keywords', '--from', '2026-08', '--to', '2026-08'])
+    expect([replayed.code, replayed.stderr]).toEqual([1, expect.stringMatching(/Left out: \d+ answers? no longer in/)])
+  }
   const listed = await millrace(['notify', 'list'])
   expect(listed.stdout).toMatch(/No receiver is set: nothing is watched.*millrace status/s)
   expect(listed.stdout).not.toContain('Nothing is wrong')
