@@ -148,9 +148,11 @@ const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
   await context.locked(async (trx) => {
     const { runId, pipelineId } = context.frame
     if (context.cells.reuse !== null) await joinServing(trx, runId, firstPriority)
+    // Who asks for some values waits for no others' purchases, and does not fail with them.
+    if (context.cells.only.size > 0) return
     await joinOrphans(trx, runId, { pipelineId, pipeline: context.definition.pipeline }, firstPriority)
-    // A range, or some values, are no reason to wait for everything else that was allowed.
-    if (context.scope.mode === 'due' && context.cells.only.size === 0) await joinApproved(trx, runId, pipelineId)
+    // A range is no reason to wait for everything else that was allowed.
+    if (context.scope.mode === 'due') await joinApproved(trx, runId, pipelineId)
   })
   return { counted, requests }
 }

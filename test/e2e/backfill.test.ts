@@ -168,3 +168,16 @@ describe('a range', () => {
     expect(sandbox.books().requests).toHaveLength(asked)
   })
 })
+
+test('some values are all that a backfill of them works on: a report of others that cannot be loaded is left to a run for all', async () => {
+  const traffic = (...options: string[]) =>
+    millrace('backfill', 'traffic_and_engagement', '--from', '2025-02', '--to', '2025-02', '--json', ...options)
+  sandbox.configure({ faults: [{ kind: 'bad-number', on: 'submit', times: 1 }] })
+  const broken = await traffic('--only', 'domain=example.com')
+  expect([broken.code, summaryOf(broken).units]).toMatchObject([1, { planned: 3, failed: 3 }])
+  sandbox.configure({ faults: [] })
+  const other = await traffic('--only', 'domain=example.org')
+  expect([other.code, summaryOf(other).units], other.stderr).toMatchObject([0, { planned: 3, loaded: 3, failed: 0 }])
+  const all = await traffic()
+  expect([all.code, summaryOf(all).units]).toMatchObject([1, { failed: 3 }])
+})
