@@ -112,9 +112,9 @@ const wordsOf = (row: CauseRow): Words => {
   const units = `${counted(n, 'unit')} of ${pipeline}`
   if (kind === 'failure')
     return {
-      message: `${units} failed; the next run tries ${n === 1 ? 'it' : 'them'} again.${why}`,
+      message: `${units} failed; the next run tries ${n === 1 ? 'it' : 'them'} again, or, before window.from, the same backfill.${why}`,
       changed: `${spanOf(row)}${keptOf(row)}`,
-      nextStep: `\`millrace status ${pipeline}\` lists them; \`millrace run ${pipeline}\` tries again at once.`,
+      nextStep: `\`millrace status ${pipeline}\` lists them; \`millrace run ${pipeline}\` tries again at once; months before \`window.from\` need the same \`millrace backfill\` again.`,
     }
   if (kind === 'held')
     return {

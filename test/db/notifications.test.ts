@@ -148,6 +148,14 @@ test('what a person released is told to be over when it is loaded', async () => 
   expect(await look(pipeline)).toEqual([])
 })
 
+test('what failed is tried again by the next run, and before window.from by a backfill alone: the words say both', async () => {
+  const pipeline = await newPipeline(db)
+  await failJob(k(), await claimed(await newJob(db, pipeline, { runs: [await newRun(db)] })), reason)
+  const found = (await causesInLedger(k())).find(({ cause }) => cause === `failure/${pipeline.pipeline}`)
+  expect(found?.message).toContain('failed; the next run tries it again, or, before window.from, the same backfill. For example')
+  expect(found?.nextStep).toContain('tries again at once; months before `window.from` need the same `millrace backfill` again.')
+})
+
 test('a failed value that left the lists is nobody’s concern any more', async () => {
   const pipeline = await newPipeline(db)
   const sliceIds = await newSlices(db, pipeline, ['gone.com'])
