@@ -25,14 +25,24 @@ const matcherOf = (cron: string): Matcher => {
   return (wallMs) => task.match(new Date(wallMs))
 }
 
-/** node-cron answers for one minute at a time; a day has 1,440 and most schedules tick on one of them, so those are looked up once. */
+/** node-cron answers for one minute at a time, and slowly: it is asked once for each minute of a day, and once for each day that has one of them. */
 const wallClockOf = (cron: string): WallClock => {
   const known = wallClocks.get(cron)
   if (known !== undefined) return known
-  const [minute, hour] = fieldsOf(cron)
+  const [minute, hour, ...date] = fieldsOf(cron)
   const anyDay = matcherOf(`${minute} ${hour} * * *`)
+  const anyMinute = matcherOf(`* * ${date.join(' ')}`)
   const minutes = Array.from({ length: 1_440 }, (_, index) => index).filter((index) => anyDay(index * minuteMs))
-  const clock = { matches: matcherOf(cron), minutes }
+  const inDay = new Set(minutes)
+  let [lastDay, isDay] = [Number.NaN, false]
+  const matches: Matcher = (wallMs) => {
+    const minuteOfDay = (wallMs % dayLengthMs) / minuteMs
+    if (!inDay.has(minuteOfDay)) return false
+    const day = wallMs - minuteOfDay * minuteMs
+    if (day !== lastDay) [lastDay, isDay] = [day, anyMinute(day)]
+    return isDay
+  }
+  const clock = { matches, minutes }
   wallClocks.set(cron, clock)
   return clock
 }
