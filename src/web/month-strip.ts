@@ -15,7 +15,7 @@ export const marks: Readonly<Record<CoverageState | MonthState, readonly [mark: 
   missing: ['–', 'missing'],
   failed: ['✗', 'failed'],
   held: ['!', 'held'],
-  later: ['', 'not yet published'],
+  later: ['', 'not published yet, or before window.from'],
 }
 
 export const legend = html`<ul class="legend heat" aria-label="Legend">${Object.entries(marks).map(([state, [mark, words]]) => html`<li><span class="${state}">${mark || ' '}</span>${words}</li>`)}</ul>`

@@ -220,6 +220,7 @@ describe('the pages', () => {
     expect(body).toContain('href="/units/4"')
     expect(body).toContain('href="/coverage/keywords/2024-01"')
     expect(body).toContain('<a href="/units?pipeline=keywords&amp;state=held">2 held</a>')
+    expect(await text(`${page?.url}/`)).toContain(': not published yet, or before window.from')
     await db.database.pool.query('update etl.units set job_id = null, held_answer_id = null')
     expect(await text(`${page?.url}/coverage/keywords`)).toContain('2026-08: loaded, restated since')
   })
