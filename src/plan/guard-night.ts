@@ -4,6 +4,7 @@ import { accountName } from '../core/source-spec.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { lockByName } from '../db/named-lock.ts'
+import { outlast } from '../db/outlast.ts'
 import type { Db } from '../db/tables.ts'
 import {
   approveIn,
@@ -182,7 +183,7 @@ const nightPrices = async (runtime: PlanRuntime, context: PlanContext, ...[steps
     const record = recorder(runtime, frame, requests)
     return await priceReports(runtime, definition, reports, { isStrict: false, most: mostPricedANight, signal, record })
   } finally {
-    await recordRequests(kysely, requests)
+    await outlast(runtime, signal, () => recordRequests(kysely, requests))
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows, publicationDate, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
+import { outlast } from '../db/outlast.ts'
 import type { Refresh } from '../ledger/candidates.ts'
 import { joinApproved, trimApproved } from '../ledger/approved-jobs.ts'
 import { datasetOf, judgeHeldAgain } from '../ledger/data-points.ts'
@@ -267,7 +268,7 @@ const findLost = async (runtime: PlanRuntime, runId: number, definition: Definit
     progress.emit({ event: 'notice', code: 'REPORT_UNCERTAIN', message })
     return false
   } finally {
-    await recordRequests(database.kysely, requests)
+    await outlast(runtime, signal, () => recordRequests(database.kysely, requests))
   }
 }
 

@@ -4,6 +4,7 @@ import { isSameFingerprint } from '../core/completeness.ts'
 import type { IsoDate } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
+import { outlast } from '../db/outlast.ts'
 import type { LookContext, Source } from '../extract/source.ts'
 import { noRefresh, type Refresh } from '../ledger/candidates.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
@@ -39,7 +40,7 @@ export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) 
       if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
     }
   } finally {
-    await recordRequests(kysely, requests)
+    await outlast(runtime, context.signal, () => recordRequests(kysely, requests))
   }
   return { refreshes, requests: requests.length }
 }

@@ -8,7 +8,7 @@ import type { HttpAnswer } from '../extract/http-types.ts'
 import type { Manifest } from '../extract/landing.ts'
 import { setClaimed } from '../ledger/claim-fence.ts'
 import type { JobWork } from './job-work.ts'
-import { outlast } from './outlast.ts'
+import { outlast } from '../db/outlast.ts'
 
 /** Of no answer: more records are missing than any could have. */
 export const begunOnly: Completeness = {

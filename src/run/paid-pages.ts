@@ -11,7 +11,7 @@ import { pagePrices } from '../plan/price.ts'
 import type { BegunWalk } from './begun-walk.ts'
 import { beginAlone, endWalk, isPaid, type PaidAnswer } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
-import { outlast } from './outlast.ts'
+import { outlast } from '../db/outlast.ts'
 import { buysNothing } from '../ledger/warehouse.ts'
 
 export interface PaidPages {

@@ -3,6 +3,7 @@ import { isEtlError, messageOf, unansweredCodes } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { toldPauseMs } from '../core/waiting.ts'
+import { outlast } from '../db/outlast.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import type { Db } from '../db/tables.ts'
 import {
@@ -123,7 +124,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     if (request.signal.aborted)
       return endEarly(runtime, runId, started, nothingPlanned, 'interrupted').catch(() => Promise.reject(error))
     // Its jobs must not wait for a run without a process.
-    await finishRun(kysely, runId, 'failed', null).catch(() => undefined)
+    await outlast(runtime, request.signal, () => finishRun(kysely, runId, 'failed', null)).catch(() => undefined)
     throw error
   }
 }

@@ -12,7 +12,7 @@ import { stopsWith } from '../db/stoppable.ts'
 import { workJob } from './job.ts'
 import { takeInLeft } from './left-behind.ts'
 import type { Runtime } from './runtime.ts'
-import { createPatience } from './outlast.ts'
+import { createPatience } from '../db/outlast.ts'
 import { asEtlError } from './settle.ts'
 
 /** Resolves when `done` says so, the signal aborts or the run is cancelled; in each case nothing is at hand any more. */

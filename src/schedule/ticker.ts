@@ -4,6 +4,7 @@ import { messageOf } from '../core/errors.ts'
 import { dataOf } from '../core/release-month.ts'
 import { accountName } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
+import { outlast } from '../db/outlast.ts'
 import { approvedReady } from '../ledger/approved-jobs.ts'
 import { claimTick, finishTick, lastTickMs, releasesSince, type WakingRelease } from '../ledger/releases.ts'
 import { paceRun } from '../plan/pace-backfill.ts'
@@ -186,12 +187,14 @@ const runTick = async (keeper: Keeper, definition: Definition, dueMs: number): P
   let result: RunResult | null = null
   try {
     await ping('start')
-    result = await loadOne(keeper, definition, new Date(dueMs).toISOString())
+    // The night is not lost over a database that restarts while it is planned.
+    result = await outlast(runtime, keeper.signal, () => loadOne(keeper, definition, new Date(dueMs).toISOString()))
     await sweep(runtime)
   } finally {
     await ping(result?.state === 'done' ? 'success' : 'fail')
     await notify(runtime)
-    await finishTick(runtime.database.kysely, definition.pipeline, dueMs, result?.runId ?? null)
+    const runId = result?.runId ?? null
+    await outlast(runtime, keeper.signal, () => finishTick(runtime.database.kysely, definition.pipeline, dueMs, runId))
   }
 }
 

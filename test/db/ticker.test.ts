@@ -94,6 +94,23 @@ describe('a tick whose run throws', () => {
     expect(await ticks()).toEqual([{ finished: true, without_run: true }])
   })
 
+  test('is run again where the database was only away', async () => {
+    let isAway = true
+    const restarted = async (runId: number): Promise<void> => {
+      if (!isAway) return runtime.begin(runId)
+      isAway = false
+      throw Object.assign(new Error('terminating connection due to administrator command'), { code: '57P01' })
+    }
+    const ticker = createTicker({ ...withPing, sources: runtime.sources, begin: restarted }, new AbortController().signal)
+    nowMs += 60 * minute
+    ticker.sweep()
+    await ticker.settled()
+    expect(asked).toEqual(['/ping/night/start', '/ping/night'])
+    expect(await ticks()).toEqual([{ finished: true, without_run: false }])
+    const states = await db.database.pool.query('select state from etl.runs order by run_id')
+    expect(states.rows.map(({ state }) => state)).toEqual(['failed', 'done'])
+  })
+
   test('does not keep the next one from running well', async () => {
     const ticker = createTicker(withPing, new AbortController().signal)
     nowMs += 60 * minute

@@ -1,17 +1,23 @@
 // What a process does while the database is away: it waits for it, and what was paid for waits with it.
+import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
 import { tellWait } from '../core/waiting.ts'
-import { isPassing } from '../db/database-error.ts'
-import type { Runtime } from './runtime.ts'
-import { asEtlError } from './settle.ts'
+import { databaseError, isDatabaseError, isPassing } from './database-error.ts'
+
+interface Waiting {
+  readonly clock: Clock
+  readonly log: Log
+}
 
 /** How long the database may stay away before what waits for it gives up. */
 const databasePatienceMs = 120_000
 
 /** A database that restarts is waited for; one that stays away ends the loop with its own error. */
-export const createPatience = (
-  runtime: Pick<Runtime, 'clock' | 'log'>,
-): { reset: () => void; spend: (error: unknown, signal: AbortSignal) => Promise<void> } => {
+export const createPatience = ({
+  clock,
+  log,
+}: Waiting): { reset: () => void; spend: (error: unknown, signal: AbortSignal) => Promise<void> } => {
   let since: number | null = null
   let pause = 200
   return {
@@ -23,21 +29,17 @@ export const createPatience = (
       since ??= performance.now()
       const leftMs = since + databasePatienceMs - performance.now()
       if (leftMs < 0) throw error
-      const { message } = asEtlError(error)
+      const { message } = isDatabaseError(error) ? databaseError(error, 'refused a statement') : { message: messageOf(error) }
       tellWait('the ledger', `${message} It is tried again for ${Math.round(leftMs / 1_000)} s.`)
-      runtime.log.warn({ error: messageOf(error) }, 'the ledger does not answer; trying again')
-      await runtime.clock.sleep(pause, signal).catch(() => undefined)
+      log.warn({ error: messageOf(error) }, 'the ledger does not answer; trying again')
+      await clock.sleep(pause, signal).catch(() => undefined)
       pause = Math.min(pause * 2, 5_000)
     },
   }
 }
 
 /** Tries again while the database is away, or refuses whoever asks, unless the signal has aborted. @param act may have been carried out although its answer was lost */
-export const outlast = async <T>(
-  runtime: Pick<Runtime, 'clock' | 'log'>,
-  signal: AbortSignal,
-  act: () => Promise<T>,
-): Promise<T> => {
+export const outlast = async <T>(runtime: Waiting, signal: AbortSignal, act: () => Promise<T>): Promise<T> => {
   const patience = createPatience(runtime)
   for (;;) {
     try {
