@@ -52,6 +52,7 @@ const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   // The bill of another purchase is awaited, and a budget bounds both.
   'REPORT_PENDING',
   'KEY_REFUSED',
+  'BAD_REQUEST',
   'INTERRUPTED',
   'RATE_LIMITED',
   'SERVICE_UNREACHABLE',

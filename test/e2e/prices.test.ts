@@ -652,6 +652,8 @@ test('pages that a killed process has saved are not mixed with those of another 
 test.each([
   ['a proxy in front', { status: 502, type: 'text/html', body: '<HTML>502 ERROR</HTML>' }, 0],
   ['a key that is refused', { status: 401, type: 'text/plain', body: 'invalid API key' }, 0],
+  ['a path that is not there for a moment', { status: 404, type: 'text/plain', body: 'not found' }, 0],
+  ['a refusal of the page', { status: 400, body: '{"meta":{"status":"Error","error_code":199,"error_message":"odd"}}' }, 0],
   // Asked for twice: whether it cost anything nobody can tell, so that it counts at the known price.
   ['a page that is no JSON', { status: 200, body: '{"meta":' }, 200],
 ])('a walk that ends with %s between its pages goes on from those it has paid for', async (_, reply, unseen) => {
