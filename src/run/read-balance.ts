@@ -13,6 +13,7 @@ import type { HttpAnswer } from '../extract/http-types.ts'
 import type { Meter, SourceContext } from '../extract/source.ts'
 import { lookContext, sourceOf } from '../plan/plan-context.ts'
 import type { JobWork } from './job-work.ts'
+import { outlast } from './outlast.ts'
 
 /** The questions are free, and the night does not wait for them; nor does a command that is told to stop while the ledger is locked. */
 const meterMs = 10_000
@@ -172,7 +173,8 @@ export const beginAlone = async (
       },
       /** What it cost by the balance; null: the balance does not tell. */
       bill: async (): Promise<number | null> => {
-        const now = before === null ? null : await read()
+        // Its page is here and is kept, whatever becomes of the database.
+        const now = before === null ? null : await outlast(runtime, work.signal, read).catch(unread(work))
         return before === null || now === null || now > before ? null : exact(before - now)
       },
       /** Others may go on; to be called once, also where nothing came of it. */
@@ -191,6 +193,13 @@ export const beginAlone = async (
     throw error
   }
 }
+
+const unread =
+  ({ runtime, claim }: JobWork) =>
+  (error: unknown): null => {
+    runtime.log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'the bill of a page could not be read from the balance')
+    return null
+  }
 
 /** What the service says is left of an account; null: it does not. It is asked once. What it is asked is no work of the run: a preview does not count it either. */
 const readBalance = async (

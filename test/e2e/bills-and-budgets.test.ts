@@ -10,6 +10,7 @@ import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startTcpProxy } from '../support/tcp-proxy.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 let folder: string
@@ -125,7 +126,8 @@ const startRelay = async (fateOf: (asked: URLSearchParams) => Fate) => {
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? '/', service.url)
     const { lateMs = 0, broken } = fateOf(url.searchParams)
-    void fetch(url, { headers: { accept: 'application/json' } }).then(async (answer) => {
+    const headers = { accept: 'application/json', 'api-key': String(request.headers['api-key'] ?? '') }
+    void fetch(url, { headers }).then(async (answer) => {
       const body = Buffer.from(await answer.arrayBuffer())
       await setTimeout(lateMs)
       if (broken === 'reset') return void request.socket.destroy()
@@ -226,3 +228,30 @@ test('a price that rises while pages wait for their turn passes no budget by mor
   // Two a second of each walk may be on their way when the first dear bill is read.
   expect(charged(), stderr).toBeLessThanOrEqual(400 + 2 * 40)
 })
+
+test.each(['', '1000'])(
+  'a page that comes while the database is away is kept, and billed once it is back, where bills stand in the balance alone (budget: %s)',
+  async (budget) => {
+    await start({ keywords: 230, bill: 'balance' })
+    pipeline('keywords', ['a.com', 'b.com', 'c.com'], { pageSize: 100, concurrency: 4 })
+    const relay = await startRelay((asked) =>
+      asked.get('limit') === '100' && asked.get('offset') === '0' ? { lateMs: 2_000 } : {},
+    )
+    const proxy = await startTcpProxy(db.url)
+    const more = { DATABASE_URL: proxy.url, WEB_ANALYTICS_BASE_URL: relay.url, WEB_ANALYTICS_QUOTA_PER_DAY: budget }
+    const running = startCommand(['backfill', 'keywords', ...august, '--json'], environment(more), folder)
+    while (charged() === 0) await setTimeout(20)
+    proxy.refuse()
+    await setTimeout(3_500)
+    proxy.speak()
+    const { code, stderr } = await running.result
+    relay.close()
+    await proxy.close()
+    expect(code, stderr).toBe(0)
+    expect(charged()).toBe(9 * price)
+    expect(await one(`select sum(used_quota)::int as used, sum(unpriced)::int as unpriced from etl.spending`)).toEqual({
+      used: charged(),
+      unpriced: 0,
+    })
+  },
+)
