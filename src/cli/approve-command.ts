@@ -2,6 +2,7 @@
 import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
 import type { Database } from '../db/connect.ts'
 import { approve, withdraw } from '../ledger/approvals.ts'
+import { stillBought } from '../ledger/approved-jobs.ts'
 import { approveLists, type HeldList, heldLists } from '../ledger/lists.ts'
 import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
 import type { Status } from '../web/reads/read-status.ts'
@@ -79,12 +80,18 @@ const totals = (all: readonly { readonly units: number; readonly reports: number
 
 const takeBack = async ({ args, output }: Invocation, database: Database): Promise<number> => {
   const dissolved = await withdraw(database.kysely, args, personWith('approve --withdraw'))
+  const bought = await stillBought(database.kysely, args)
+  for (const one of bought) output.event({ event: 'still_bought', ...one })
   output.summary('approve', { withdrawn: dissolved })
-  output.line(
-    dissolved === 0
-      ? 'Nothing that was approved is left to be bought.'
-      : `${counted(dissolved, 'purchase')} not made. What is beyond the usual is held again by the next run.`,
-  )
+  if (dissolved > 0)
+    output.line(`${counted(dissolved, 'purchase')} not made. What is beyond the usual is held again by the next run.`)
+  else if (bought.length === 0) output.line('Nothing that was approved is left to be bought.')
+  for (const { pipeline, run_id, units } of bought)
+    output.line(
+      run_id === null
+        ? `A worker is still buying ${counted(units, 'unit')} of ${pipeline}.`
+        : `Run ${run_id} is still buying ${counted(units, 'unit')} of ${pipeline}. To stop that, too: \`millrace cancel ${run_id}\`, then this command again.`,
+    )
   return 0
 }
 

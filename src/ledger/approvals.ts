@@ -4,7 +4,7 @@ import { type ExpressionBuilder, type RawBuilder, sql } from 'kysely'
 import type { IsoDate, Window, WindowSize } from '../core/types.ts'
 import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
 import { asNumber, query, type Row } from '../db/typed-row.ts'
-import { isStanding } from './approved-jobs.ts'
+import { isPersons, isStanding } from './approved-jobs.ts'
 import type { AskReason } from './candidates.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
@@ -261,8 +261,8 @@ export const approveIn = async (trx: Db, pipelineId: number, by: string) => {
 export type Approved = Awaited<ReturnType<typeof approveIn>>[number]
 
 /**
- * Takes a word back: what a person allowed, named or forced and was not bought yet is dissolved, and so is what waits; what belongs to a night is held
- * anew by the next one. Returns how many jobs. @param pipelines names; empty: every one
+ * Takes a word back: what a person allowed, named or forced and was not bought yet is dissolved, also where a living run waits for it, and so is what waits; what
+ * belongs to a night is held anew by the next one. What a process has at hand stays its own. Returns how many jobs. @param pipelines names; empty: every one
  */
 export const withdraw = async (db: Db, pipelines: readonly string[], by: string): Promise<number> => {
   // What a killed process held is nobody's, and its run waits for nothing. No process has the number 0.
@@ -288,9 +288,6 @@ export const withdrawRun = async (db: Db, runId: number, by: string): Promise<nu
   return dissolved
 }
 
-/** A night would try it again in that person's name. */
-const isPersons = sql<boolean>`j.wanted_by in ('range', 'force', 'approval')`
-
 /** Reports that ended and pages that were not all there cost no more: their units count on them no longer, as if they had not been asked for. */
 const isOver = sql<boolean>`j.state = 'failed' and j.ask_number is not null and j.answer_id is null
   and coalesce(j.report_state in ('failed', 'rejected', 'expired'), true)`
@@ -298,7 +295,7 @@ const isOver = sql<boolean>`j.state = 'failed' and j.ask_number is not null and 
 const takeBack = (db: Db, pipelineId: number, which: RawBuilder<unknown>, by: string): Promise<number> =>
   db.transaction().execute(async (trx) => {
     await lockPipeline(trx, pipelineId)
-    const ours = sql`j.pipeline_id = ${pipelineId} and ${which} and not ${isWaitedFor(sql`j.job_id`)}`
+    const ours = sql`j.pipeline_id = ${pipelineId} and ${which}`
     const unsent = sql`j.state in ('open', 'failed') and ${isUnbought} and j.answer_id is null and ${isNobodys} and ${isPersons}`
     const rows = await query(trx)`
       with ${dissolving(sql`

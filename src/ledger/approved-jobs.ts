@@ -4,12 +4,28 @@ import type { Definition, IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Lists, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
-import { dissolving, leavingUnits, priorityOf } from './register-jobs.ts'
+import { dissolving, isNobodys, isUnbought, leavingUnits, priorityOf } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** Approved and not asked for yet, of jobs named `j`. */
 export const isStanding: RawBuilder<boolean> = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state = 'open'
   and j.ask_number is null and j.holder is null`
+
+/** Of job `j`: a night would try it again in that person's name. */
+export const isPersons: RawBuilder<boolean> = sql<boolean>`j.wanted_by in ('range', 'force', 'approval')`
+
+/** Units that are bought in a person's name at this moment; `run_id` null: no living run waits for them, and a worker buys them. */
+export type StillBought = Row<'etl.pipelines', 'pipeline'> & Numbers<'units'> & Maybe<Numbers<'run_id'>>
+
+/** What a process has at hand of what a person allowed, named or forced: nobody else takes that back. @param pipelines names; empty: every one */
+export const stillBought = (db: Db, pipelines: readonly string[]): Promise<readonly StillBought[]> =>
+  query<StillBought>(db)`
+    select p.pipeline, r.run_id::float8 as run_id, sum(j.cells)::float8 as units
+    from etl.jobs j join etl.pipelines p using (pipeline_id)
+      left join (etl.run_jobs w join etl.runs r on r.run_id = w.run_id and r.state = 'running') on w.job_id = j.job_id and w.outcome is null
+    where j.state = 'open' and not ${isNobodys} and ${isUnbought} and j.answer_id is null and (${isPersons} or j.approval_id is not null)
+      and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
+    group by 1, 2 order by 1, 2`
 
 /** The run waits for everything of the pipeline that a person approved, whatever its windows. Returns how many. In the planner's transaction. */
 export const joinApproved = async (trx: Db, runId: number, pipelineId: number): Promise<number> => {

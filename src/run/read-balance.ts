@@ -13,7 +13,7 @@ import type { HttpAnswer } from '../extract/http-types.ts'
 import type { Meter, SourceContext } from '../extract/source.ts'
 import { lookContext, sourceOf } from '../plan/plan-context.ts'
 import type { JobWork } from './job-work.ts'
-import { outlast } from './outlast.ts'
+import { outlast } from '../db/outlast.ts'
 
 /** The questions are free, and the night does not wait for them; nor does a command that is told to stop while the ledger is locked. */
 const meterMs = 10_000

@@ -1,4 +1,5 @@
 // A run: planned, worked on until none of the jobs it waits for is open, summed up; what it restated is compared with the usual.
+import { counted } from '../core/counted.ts'
 import { isEtlError, messageOf, unansweredCodes } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
@@ -112,6 +113,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     if (counts.jobs > 0 && asks(request) && (await runSummary(kysely, runId)).quota_used > 0)
       await inSpan('meter', span, () => readMeters(runtime, request.definitions, request.signal, 'after'))
     if (asks(request)) await foretell(runtime, runId, request.definitions)
+    await noticeTakenBack(runtime, runId)
     const summary = withAside(await runSummary(kysely, runId), counts)
     const unanswered = summary.units.waiting > 0 ? await unitsOf(kysely, runId, 'waiting', unansweredCodes) : 0
     const aside = asideOf(counts)
@@ -152,6 +154,13 @@ const endEarly = async (
     log.warn({ run_id: runId, error: messageOf(error) }, `the ${state} run could not be closed`),
   )
   return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, ...asideOf(counts), state }
+}
+
+/** Its summary counts them as planned, and as nothing else. */
+const noticeTakenBack = async ({ database: { kysely }, progress }: Runtime, runId: number): Promise<void> => {
+  const units = await unitsOf(kysely, runId, 'let go')
+  const message = `${counted(units, 'unit')} of this run were let go and not bought by it: a person took them back (\`millrace approve --withdraw\`), or another run has them.`
+  if (units > 0) progress.emit({ event: 'notice', code: 'WITHDRAWN', message })
 }
 
 /** What planning has said that is no unit's state. */

@@ -370,6 +370,29 @@ test.each([
   }
 })
 
+test('of a run that is at work, what it has not begun is taken back, and the command says what it buys to the end', async () => {
+  await start({ keywords: 3_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+  const domains = Array.from({ length: 12 }, (_, at) => `d${at}.com\n`)
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), domains.join(''))
+  const more = { WEB_ANALYTICS_REQUESTS_PER_SECOND: '3' }
+  const running = startCommand([...stalledWalk, '--json'], { ...environment(), ...more }, folder)
+  while (charged() < 300) await setTimeout(20)
+  const { stdout, code } = await millrace(['approve', '--withdraw', 'keywords'])
+  const [bought, summary] = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const { units } = bought
+  expect([code, bought]).toMatchObject([0, { event: 'still_bought', pipeline: 'keywords', run_id: 1 }])
+  expect(summary).toMatchObject({ event: 'summary', withdrawn: 12 - units })
+  expect(units).toBeLessThanOrEqual(4)
+  const ended = await running.result
+  expect([ended.code, ended.stderr]).toEqual([0, expect.stringContaining(`${12 - units} units`)])
+  expect(summaryOf(ended).units).toMatchObject({ planned: 12, loaded: units })
+  expect(charged()).toBe(units * 300)
+  expect(await one(`select count(*)::int as n from etl.jobs where state <> 'done'`)).toEqual({ n: 0 })
+})
+
 test.each(['cancelled', 'withdrawn'])('a killed backfill that is %s is not gone on with by another command', async (how) => {
   await stalled(1, { 'retry-after': '60' })
   await killedWalk()
