@@ -1,6 +1,6 @@
 // Purchases and answers that receipts and landings prove and this ledger does not know: their jobs are made anew, as the ledger that had them would have them, with
 // the answers that landed of them and the units that wait for them.
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { JobKind, Slice, Window } from '../core/types.ts'
 import { type Counts, type Lists, type Maybe, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
@@ -228,7 +228,7 @@ const uncertain =
   'A report was submitted before this ledger was restored, and no receipt names its id; the service may or may not have taken it. Check its own list of ' +
   'reports: `millrace reports adopt` records the id; to send it again (it may be bought twice) run with --resubmit-uncertain.'
 
-/** Units wait for the job unless they have something as new. A plan gives way, and so does what failed or is held without a purchase that lives. */
+/** Units wait for the job unless they have something as new. A plan gives way, and so does what failed or is held without a purchase that lives, and a walk on its way. */
 const pointUnits = async (
   trx: Db,
   { pipelineId, windowEvery }: KnownPipeline,
@@ -243,7 +243,7 @@ const pointUnits = async (
       where j.job_id = ${jobId}::bigint
     ), had as (
       select u.window_from, u.slice_id, u.job_id, coalesce(u.ask_number, 0) >= ${askNumber}::bigint
-          or coalesce(j.state = 'open' and j.ask_number is not null, false)
+          or coalesce(j.state = 'open' and j.ask_number is not null and not ${isOlderWalk(askNumber)}, false)
           or coalesce(j.state in ('held', 'failed') and (j.answer_id is not null
             or j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')), false) as stays
       from cell join etl.units u on u.pipeline_id = ${pipelineId}::integer and u.window_from = cell.window_from and u.slice_id = cell.slice_id
@@ -259,7 +259,20 @@ const pointUnits = async (
     select array_agg(distinct job_id) as left from had where not stays and job_id is not null`
   const left = rows[0]?.left ?? []
   await dissolvePlans(trx, pipelineId, left)
+  await retireWalks(trx, left, askNumber)
   await retireJobs(trx, left)
+}
+
+/** Of job `j`: its pages were on their way, and a whole answer that was asked for then, or later, is here. */
+const isOlderWalk = (askNumber: string): RawBuilder<boolean> =>
+  sql<boolean>`(j.kind = 'walk' and j.state = 'open' and j.answer_id is null and j.ask_number <= ${askNumber}::bigint)`
+
+/** They would buy the same pages once more. Who has one at hand, if anybody does, loses it. */
+const retireWalks = async (trx: Db, jobIds: readonly string[], askNumber: string): Promise<void> => {
+  await query(trx)`
+    with walk as (select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and ${isOlderWalk(askNumber)} order by j.job_id for update)
+    update etl.jobs set state = 'replaced', holder = null, fence = fence + 1, not_before = null, begun_landing = null, updated_at = clock_timestamp()
+    where job_id in (select job_id from walk)`
 }
 
 /** Reports that were only planned, approved or not, would buy the units they lost once more: the rest is planned anew, and held anew where it was. */

@@ -81,6 +81,17 @@ export const asksWithoutId = async (db: Db): Promise<string[]> => {
   return rows.flatMap((row) => row.ask_number ?? [])
 }
 
+/** Ask numbers of walks that were begun and have no answer. */
+export const walksUnderWay = async (db: Db): Promise<string[]> => {
+  const rows = await db
+    .selectFrom('etl.jobs')
+    .select('ask_number')
+    .where((eb) => eb.and({ state: 'open', kind: 'walk' }))
+    .where('answer_id', 'is', null)
+    .execute()
+  return rows.flatMap((row) => row.ask_number ?? [])
+}
+
 /** New answers are newer than all of these. */
 export const drawAbove = async (db: Db, askNumber: string): Promise<void> => {
   await query(db)`

@@ -36,7 +36,7 @@ import { askNumberOfAny, boxFolder, type Manifest, pipelineFolder } from '../ext
 import { boxOf } from '../core/unit-key.ts'
 import { walkPipelines } from '../ledger/pipelines.ts'
 import { bookFound } from '../ledger/request-credits.ts'
-import { drawAbove } from '../ledger/receipts.ts'
+import { drawAbove, walksUnderWay } from '../ledger/receipts.ts'
 import { type Adopted, adoptWork, type FoundAnswer, knownPipeline, pipelineOf } from '../ledger/adopt-work.ts'
 
 /** What finding out needs. */
@@ -350,12 +350,13 @@ interface FoundWalk {
   readonly windowEvery: 'day' | 'week' | 'month'
 }
 
-/** Answers of walks that are newer than all the ledger knows: the landings of its walking pipelines are listed, which an ordinary start does not do. */
+/** Answers of walks that are newer than all the ledger knows, or of walks that are under way by it: the landings of its walking pipelines are listed, which an ordinary start does not do. */
 async function* walksFound(db: Db, landing: LandingStore, id: string, newestAsk: string): AsyncGenerator<FoundWalk> {
+  const underWay = new Set(await walksUnderWay(db))
   for (const { pipeline, version, account, window_every: windowEvery } of await walkPipelines(db)) {
     for await (const locator of landing.below(pipelineFolder({ pipeline, version }))) {
       const askNumber = askNumberOfAny(locator, id)
-      if (askNumber === null || BigInt(askNumber) <= BigInt(newestAsk)) continue
+      if (askNumber === null || (BigInt(askNumber) <= BigInt(newestAsk) && !underWay.has(askNumber))) continue
       yield { locator, askNumber, account, windowEvery }
     }
   }

@@ -36,6 +36,13 @@ const openWorld = async (settings: Service) => {
     ...{ service, original, restored, run },
     charged: (): number => service.books.charges.reduce((sum, { credits }) => sum + credits, 0),
     start: (database: CopiedDatabase, ...args: string[]) => startCommand([...args, '--json'], environment(database), folder),
+    /** So many requests a second, under a budget that holds them all where there is one. */
+    startSlowly: (database: CopiedDatabase, budget: string, ...args: string[]) =>
+      startCommand(
+        [...args, '--json'],
+        { ...environment(database), WEB_ANALYTICS_REQUESTS_PER_SECOND: '3', WEB_ANALYTICS_QUOTA_PER_DAY: budget },
+        folder,
+      ),
     close: async (): Promise<void> => {
       await service.close()
       await restored.drop()
@@ -114,6 +121,53 @@ test('a restored ledger books of a walk that goes on beyond the backup what was 
     await close()
   }
 })
+
+/** Of a ledger whose walks are at work. Somebody may come in between. */
+const copyAtWork = async (database: CopiedDatabase): Promise<CopiedDatabase> => {
+  for (;;) {
+    const copy = await database.copy().catch(() => null)
+    if (copy !== null) return copy
+  }
+}
+
+test.each([
+  ['', 5_000],
+  ['100000', 5_000],
+  // It is loaded by then, and was asked for after the other.
+  ['100000', 500],
+])(
+  'a ledger restored from a backup that was made amid walks buys none of their pages again (budget: %s; rows of the second: %i)',
+  async (budget, rows) => {
+    const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
+    const { original, run, startSlowly, charged, close } = await openWorld({
+      ...{ keywords: 5_000, keywordsByDomain: { 'b.com': rows }, prices },
+    })
+    const august = walks('2026-08', '--only', 'country=us', '--yes')
+    const before = charged()
+    const all = before + 500 + 0.1 * rows
+    const running = startSlowly(original, budget, ...august)
+    const isAmid = async (): Promise<boolean> => {
+      const amid = `select from etl.requests q join etl.jobs j using (job_id) where j.state = 'open'
+        and ($1 or exists (select from etl.jobs d where d.state = 'done' and d.run_id = j.run_id)) limit 1`
+      return (await original.pool.query(amid, [rows === 5_000])).rows.length > 0
+    }
+    while (charged() < before + 300 || !(await isAmid())) await setTimeout(20)
+    const backup = await copyAtWork(original)
+    try {
+      const { code, stderr } = await running.result
+      expect(code, stderr).toBe(0)
+      expect(charged()).toBe(all)
+      await run(backup, 'migrate', '--as', 'restored')
+      await run(backup, ...august)
+      expect(charged(), 'nothing is bought again').toBe(all)
+      const open = await backup.pool.query(`select from etl.jobs where state not in ('done', 'replaced')`)
+      expect(open.rows).toHaveLength(0)
+    } finally {
+      await backup.drop()
+      await close()
+    }
+  },
+)
 
 test('a restored ledger takes no pages of a walk that was killed for an answer', async () => {
   const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
