@@ -2,7 +2,7 @@
 // the answers that landed of them and the units that wait for them.
 import { type RawBuilder, sql } from 'kysely'
 import type { JobKind, Slice, Window } from '../core/types.ts'
-import { type Counts, type Lists, type Maybe, query, type Row } from '../db/typed-row.ts'
+import { type Counts, type Lists, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { insertingAnswer, isLandingKnown, type NewAnswer } from './answers.ts'
 import { countApproval } from './approvals.ts'
@@ -10,6 +10,7 @@ import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { insertPipeline } from './pipelines.ts'
 import { dissolving, openingWindows, retireJobs } from './register-jobs.ts'
+import { countLost } from './request-credits.ts'
 import { productOf } from './slices.ts'
 import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
 
@@ -267,12 +268,22 @@ const pointUnits = async (
 const isOlderWalk = (askNumber: string): RawBuilder<boolean> =>
   sql<boolean>`(j.kind = 'walk' and j.state = 'open' and j.answer_id is null and j.ask_number <= ${askNumber}::bigint)`
 
-/** They would buy the same pages once more. Who has one at hand, if anybody does, loses it. */
+/**
+ * They would buy the same pages once more. Who has one at hand, if anybody does, loses it. What one had set aside counts as paid, unless the answer is its own, which
+ * says what was.
+ */
 const retireWalks = async (trx: Db, jobIds: readonly string[], askNumber: string): Promise<void> => {
-  await query(trx)`
-    with walk as (select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and ${isOlderWalk(askNumber)} order by j.job_id for update)
-    update etl.jobs set state = 'replaced', holder = null, fence = fence + 1, not_before = null, begun_landing = null, updated_at = clock_timestamp()
-    where job_id in (select job_id from walk)`
+  const rows = await query<Row<'etl.jobs', 'job_id' | 'pipeline_id'> & Maybe<Numbers<'reserved'> & { account: string }>>(trx)`
+    with walk as (
+      select j.job_id, case when j.ask_number < ${askNumber}::bigint then j.reserved_credits end as lost from etl.jobs j
+      where j.job_id = any(${[...jobIds]}::bigint[]) and ${isOlderWalk(askNumber)} order by j.job_id for update
+    )
+    update etl.jobs j set state = 'replaced', holder = null, fence = fence + 1, not_before = null, begun_landing = null, updated_at = clock_timestamp(),
+      reserved_credits = case when w.lost is null then j.reserved_credits end, reserves_all = j.reserves_all and w.lost is null
+    from walk w where j.job_id = w.job_id returning j.job_id, j.pipeline_id, j.account, w.lost::float8 as reserved`
+  for (const { job_id, pipeline_id, account, reserved } of rows)
+    if (reserved !== null && account !== null)
+      await countLost(trx, { account, pipelineId: pipeline_id, jobId: Number(job_id), reserved })
 }
 
 /** Reports that were only planned, approved or not, would buy the units they lost once more: the rest is planned anew, and held anew where it was. */

@@ -1,7 +1,8 @@
 // What requests cost, added up by day: from what was sent, found after a restore, or lost with a killed process.
 import { type RawBuilder, sql } from 'kysely'
+import { exact } from '../core/learned-price.ts'
 import { databaseNowText } from '../db/database-clock.ts'
-import { executePrepared, query } from '../db/typed-row.ts'
+import { executePrepared, type Numbers, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** Rows of one day that backends add to, each to its own: two that write at the same time do not wait for each other. */
@@ -25,21 +26,43 @@ export const countCredits = (paid: string): RawBuilder<unknown> => sql`
     group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
     ${addedUp}`
 
-/** Pages that a ledger now restored had paid for. @param askedAt when, as ISO text */
+/**
+ * Pages that a ledger now restored had paid for, but for those that it has on record already: its backup was made while they were asked for. @param askedAt when, as
+ * ISO text
+ */
 export const bookFound = async (
   db: Db,
   found: {
     readonly askedAt: string
     readonly account: string
     readonly pipelineId: number
+    readonly askNumber: string
     readonly pages: number
     readonly credits: number
   },
 ): Promise<void> => {
-  const { askedAt, account, pipelineId, pages, credits } = found
+  const { askedAt, account, pipelineId, ...paid } = found
+  const known = await onRecordAmid(db, found)
+  const pages = Math.max(0, paid.pages - known.pages)
+  const credits = Math.max(0, exact(paid.credits - known.credits))
   const page = { startedAt: askedAt, account, pipelineId, runId: null, jobId: null, isUncertain: false }
   const records = Array.from({ length: pages }, (_, at) => ({ ...page, credits: at === 0 ? credits : 0 }))
-  await executePrepared(db, countCredits(JSON.stringify(records)))
+  if (pages > 0) await executePrepared(db, countCredits(JSON.stringify(records)))
+}
+
+/** Of the walk that landed them, as the backup has it: pages that were booked. What it had set aside for others is part of what they cost. */
+const onRecordAmid = async (
+  db: Db,
+  { pipelineId, askNumber }: { readonly pipelineId: number; readonly askNumber: string },
+): Promise<Numbers<'pages' | 'credits'>> => {
+  const [row] = await query<Numbers<'pages' | 'credits'>>(db)`
+    with walk as (
+      update etl.jobs set reserved_credits = null, reserves_all = false
+      where pipeline_id = ${pipelineId} and kind = 'walk' and ask_number = ${askNumber}::bigint and answer_id is null returning job_id
+    )
+    select count(*)::float8 as pages, coalesce(sum(q.credits), 0)::float8 as credits from walk join etl.requests q using (job_id)
+    where q.ask_number = ${askNumber}::bigint and q.status = 200 and q.error_code is null and (q.credits > 0 or q.unpriced)`
+  return row ?? { pages: 0, credits: 0 }
 }
 
 /** Pages that were on their way when their process was killed: nobody saw their answers, and they count as paid. @param lost `reserved`: credits set aside; 0: of the page that was no price was known */

@@ -381,9 +381,11 @@ const adoptWalk = async (
       answer: foundAnswer(locator, manifest, question),
     })
     const { usedQuota: credits = null, paidPages } = manifest.completeness
-    const pages = paidPages ?? manifest.parts.length
-    if (adopted === 'taken up' && credits !== null && pages > 0)
-      await bookFound(trx, { askedAt: manifest.landed_at, account, pipelineId: known.pipelineId, pages, credits })
+    if (adopted === 'taken up' && credits !== null)
+      await bookFound(trx, {
+        ...{ askedAt: manifest.landed_at, account, pipelineId: known.pipelineId, askNumber },
+        ...{ pages: paidPages ?? manifest.parts.length, credits },
+      })
     return adopted
   })
 }

@@ -136,10 +136,10 @@ test.each([
   // It is loaded by then, and was asked for after the other.
   ['100000', 500],
 ])(
-  'a ledger restored from a backup that was made amid walks buys none of their pages again (budget: %s; rows of the second: %i)',
+  'a ledger restored from a backup that was made amid walks buys none of their pages again, and books each once (budget: %s; rows of the second: %i)',
   async (budget, rows) => {
     const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
-    const { original, run, startSlowly, charged, close } = await openWorld({
+    const { service, original, run, startSlowly, charged, close } = await openWorld({
       ...{ keywords: 5_000, keywordsByDomain: { 'b.com': rows }, prices },
     })
     const august = walks('2026-08', '--only', 'country=us', '--yes')
@@ -162,6 +162,13 @@ test.each([
       expect(charged(), 'nothing is bought again').toBe(all)
       const open = await backup.pool.query(`select from etl.jobs where state not in ('done', 'replaced')`)
       expect(open.rows).toHaveLength(0)
+      const booked = await backup.pool.query(
+        `select sum(credits)::float8 as credits, sum(uncertain)::float8 as uncertain, sum(requests)::int as pages from etl.request_credits`,
+      )
+      const pages = service.books.charges.length
+      expect(booked.rows).toEqual([{ credits: charged(), uncertain: 0, pages }])
+      const aside = await backup.pool.query(`select from etl.jobs where reserved_credits is not null`)
+      expect(aside.rows).toHaveLength(0)
     } finally {
       await backup.drop()
       await close()
