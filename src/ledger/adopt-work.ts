@@ -96,7 +96,7 @@ export const adoptWork = async (
   if (isNew && (await holdsAnswers(trx, jobId)))
     // On record and nothing more: a person may adopt its report.
     await setJob(trx, jobId, { state: 'replaced' })
-  else await pointUnits(trx, pipeline, jobId, askNumber)
+  else await pointUnits(trx, pipeline, jobId, { askNumber, isBilled: work.answer !== null && work.answer.usedQuota !== null })
   const what = work.report_id === null ? (work.answer === null ? 'A submission' : 'An answer') : `Report ${work.report_id}`
   const message = `${what} of ${work.asked_at} that this ledger did not know was taken up as job ${jobId}, by what lies beside the landings.`
   await note(trx, { kind: 'taken up', pipelineId: pipeline.pipelineId, jobId: Number(jobId), message })
@@ -234,7 +234,7 @@ const pointUnits = async (
   trx: Db,
   { pipelineId, windowEvery }: KnownPipeline,
   jobId: string,
-  askNumber: string,
+  { askNumber, isBilled }: { readonly askNumber: string; readonly isBilled: boolean },
 ): Promise<void> => {
   const rows = await query<Maybe<Lists<Counts<'left'>>>>(trx)`
     with cell as (
@@ -260,27 +260,27 @@ const pointUnits = async (
     select array_agg(distinct job_id) as left from had where not stays and job_id is not null`
   const left = rows[0]?.left ?? []
   await dissolvePlans(trx, pipelineId, left)
-  await retireWalks(trx, left, askNumber)
+  await retireWalks(trx, left, askNumber, isBilled)
   await retireJobs(trx, left)
 }
 
 /** Of job `j`: its pages were on their way, and a whole answer that was asked for then, or later, is here. */
 const isOlderWalk = (askNumber: string): RawBuilder<boolean> =>
-  sql<boolean>`(j.kind = 'walk' and j.state = 'open' and j.answer_id is null and j.ask_number <= ${askNumber}::bigint)`
+  sql<boolean>`(j.kind = ${sql.lit('walk')} and j.state = 'open' and j.answer_id is null and j.ask_number <= ${askNumber}::bigint)`
 
 /**
- * They would buy the same pages once more. Who has one at hand, if anybody does, loses it. What one had set aside counts as paid, unless the answer is its own, which
- * says what was.
+ * They would buy the same pages once more. Who has one at hand, if anybody does, loses it. What one had set aside counts as paid, unless the answer is its own and
+ * has a bill.
  */
-const retireWalks = async (trx: Db, jobIds: readonly string[], askNumber: string): Promise<void> => {
-  const rows = await query<Row<'etl.jobs', 'job_id' | 'pipeline_id'> & Maybe<Numbers<'reserved'> & { account: string }>>(trx)`
-    with walk as (
-      select j.job_id, case when j.ask_number < ${askNumber}::bigint then j.reserved_credits end as lost from etl.jobs j
+const retireWalks = async (trx: Db, jobIds: readonly string[], askNumber: string, isBilled: boolean): Promise<void> => {
+  const rows = await query<Row<'etl.jobs', 'job_id' | 'pipeline_id' | 'account'> & Maybe<Numbers<'reserved'>>>(trx)`
+    with older as (
+      select j.job_id, case when j.ask_number < ${askNumber}::bigint or not ${isBilled} then j.reserved_credits end as lost from etl.jobs j
       where j.job_id = any(${[...jobIds]}::bigint[]) and ${isOlderWalk(askNumber)} order by j.job_id for update
     )
     update etl.jobs j set state = 'replaced', holder = null, fence = fence + 1, not_before = null, begun_landing = null, updated_at = clock_timestamp(),
       reserved_credits = case when w.lost is null then j.reserved_credits end, reserves_all = j.reserves_all and w.lost is null
-    from walk w where j.job_id = w.job_id returning j.job_id, j.pipeline_id, j.account, w.lost::float8 as reserved`
+    from older w where j.job_id = w.job_id returning j.job_id, j.pipeline_id, j.account, w.lost::float8 as reserved`
   for (const { job_id, pipeline_id, account, reserved } of rows)
     if (reserved !== null && account !== null)
       await countLost(trx, { account, pipelineId: pipeline_id, jobId: Number(job_id), reserved })

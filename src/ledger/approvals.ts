@@ -1,7 +1,7 @@
 // What waits for a person's word before it is bought: recorded, counted, planned anew; the word given, and taken back.
 import { counted } from '../core/counted.ts'
 import { type ExpressionBuilder, type RawBuilder, sql } from 'kysely'
-import type { IsoDate, Window, WindowSize } from '../core/types.ts'
+import type { IsoDate } from '../core/types.ts'
 import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
 import { asNumber, query, type Row } from '../db/typed-row.ts'
 import { isPersons, isStanding } from './approved-jobs.ts'
@@ -11,8 +11,6 @@ import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { reapDead } from './processes.ts'
 import { dissolving, isNobodys, isUnbought, leavingUnits } from './register-jobs.ts'
-import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
-import { isWaitedFor } from './wait-list.ts'
 
 /** What is too dear without a person's word. */
 export type ApprovalKind = ApprovalsTable['kind']
@@ -142,30 +140,6 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
     and j.ask_number is null and ${touched} order by j.job_id limit 1000 for update`
   if ('from' in which) await keepOutside(trx, picked, which)
   const rows = await query(trx)`with ${dissolving(picked)}`
-  if (rows.length > 0) await countApproval(trx, pipelineId)
-  return rows.length
-}
-
-/**
- * What waits for approval, or has it, and was not asked for yet, is planned anew where another version or pipeline has bought the answer meanwhile, or is about to: it
- * costs nothing. Jobs of the windows of which all cells can be served, and no unit has rows. Under the pipeline's lock. How many.
- */
-export const dissolveAnswered = async (
-  trx: Db,
-  { pipelineId, every }: { readonly pipelineId: number; readonly every: WindowSize },
-  reuse: ReuseScope,
-  { from, to }: Window,
-): Promise<number> => {
-  const rows = await query(trx)`with ${dissolving(sql`
-    select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.window_from >= ${from}::date and j.window_to <= ${to}::date
-      and (${isStanding} or j.state = 'held' and j.guard = 'needs approval' and j.ask_number is null) and not ${isWaitedFor(sql`j.job_id`)}
-      and not exists (
-        select from generate_series(j.window_from, j.window_to - 1, ${sql.lit(`1 ${every}`)}::interval) as w (at) cross join unnest(j.slice_ids) as c (slice_id)
-          join etl.slices s on s.slice_id = c.slice_id
-          left join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from = w.at::date and u.slice_id = s.slice_id
-        where u.answer_id is not null or not exists (${reusable(reuse, sql`w.at`)})
-          and not exists (select from (${onItsWay(reuse, sql`w.at`, false)}) o where o.job_id is not null))
-    order by j.job_id for update of j`)}`
   if (rows.length > 0) await countApproval(trx, pipelineId)
   return rows.length
 }

@@ -1,10 +1,11 @@
 // Jobs that have a person's word and were not asked for yet: taken up by every run, kept over the turns of a budget, cut when their values leave the lists.
 import { type RawBuilder, sql } from 'kysely'
-import type { Definition, IsoDate } from '../core/types.ts'
+import type { Definition, IsoDate, Window, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Lists, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
 import { dissolving, isNobodys, isUnbought, leavingUnits, priorityOf } from './register-jobs.ts'
+import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** Approved and not asked for yet, of jobs named `j`. */
@@ -78,6 +79,29 @@ export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> =
         where job_id = ${job_id}::bigint
       ), ${leavingUnits(sql`not (u.slice_id = any(${keeps}::integer[]))`)} select`
   }
+}
+
+/**
+ * What waits for approval, or has it, and was not asked for yet, is planned anew where another version or pipeline has bought the answer meanwhile, or is about to: it
+ * costs nothing. Jobs of the windows of which all cells can be served, and no unit has rows. Under the pipeline's lock. How many.
+ */
+export const dissolveAnswered = async (
+  trx: Db,
+  { pipelineId, every }: { readonly pipelineId: number; readonly every: WindowSize },
+  reuse: ReuseScope,
+  { from, to }: Window,
+): Promise<number> => {
+  const rows = await query(trx)`with ${dissolving(sql`
+    select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.window_from >= ${from}::date and j.window_to <= ${to}::date
+      and (${isStanding} or j.state = 'held' and j.guard = 'needs approval' and j.ask_number is null) and not ${isWaitedFor(sql`j.job_id`)}
+      and not exists (
+        select from generate_series(j.window_from, j.window_to - 1, ${sql.lit(`1 ${every}`)}::interval) as w (at) cross join unnest(j.slice_ids) as c (slice_id)
+          join etl.slices s on s.slice_id = c.slice_id
+          left join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from = w.at::date and u.slice_id = s.slice_id
+        where u.answer_id is not null or not exists (${reusable(reuse, sql`w.at`)})
+          and not exists (select from (${onItsWay(reuse, sql`w.at`, false)}) o where o.job_id is not null))
+    order by j.job_id for update of j`)}`
+  return rows.length
 }
 
 /**

@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Window, WindowSize } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Db, JobsTable, RunJobsTable } from '../db/tables.ts'
-import { type Numbers, query, type Row } from '../db/typed-row.ts'
+import { type Lists, type Numbers, query, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type Claim, fenced, isClaimedBy, type Reason } from './claim-fence.ts'
@@ -107,16 +107,14 @@ const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart,
   return rows.length > 0
 }
 
-/** Of a job that was to be served: its slices, and what they are called where the serving one asks for them; null: they are not there any more. */
-type ServedRow = Row<'etl.jobs', 'job_id' | 'fence' | 'slice_ids' | 'window_from' | 'window_to'> & {
-  readonly names: (number | null)[]
-}
+/** Of a job that was to be served: its slices, and what they are called where the serving one asks for them; 0: they are not there any more. */
+type ServedRow = Row<'etl.jobs', 'job_id' | 'fence' | 'slice_ids' | 'window_from' | 'window_to'> & Lists<Numbers<'names'>>
 
 /** What waited for the former job's answer waits for those of its parts. What no part asks for is planned anew by a later run. */
 const moveServed = async (trx: Db, former: JobRow, parts: readonly JobPart[]): Promise<void> => {
   const rows = await query<ServedRow>(trx)`
     select j.job_id, j.fence, j.slice_ids, j.window_from, j.window_to, array(
-      select s.slice_id from unnest(j.slice_ids) with ordinality x (slice_id, place) join etl.slices o on o.slice_id = x.slice_id
+      select coalesce(s.slice_id, 0) from unnest(j.slice_ids) with ordinality x (slice_id, place) join etl.slices o on o.slice_id = x.slice_id
         left join etl.slices s on s.pipeline_id = f.pipeline_id and s."values" = array(
           select o."values"[array_position(p.dimensions, d.name)] from unnest(f.dimensions) with ordinality d (name, place) order by d.place)
       order by x.place) as names
@@ -126,7 +124,7 @@ const moveServed = async (trx: Db, former: JobRow, parts: readonly JobPart[]): P
     order by j.job_id for update of j`
   for (const { job_id: jobId, fence, slice_ids, window_from, window_to, names } of rows) {
     const cut = parts.flatMap((part) => {
-      const sliceIds = slice_ids.filter((_, at) => names[at] == null || part.sliceIds.includes(names[at]))
+      const sliceIds = slice_ids.filter((_, at) => names[at] === 0 || part.sliceIds.includes(names[at] ?? 0))
       const from = part.window.from > window_from ? part.window.from : window_from
       const to = part.window.to < window_to ? part.window.to : window_to
       return sliceIds.length === 0 || from >= to ? [] : [{ sliceIds, window: { from, to }, servedBy: part.servedBy }]

@@ -4,13 +4,13 @@ import { addWindows, publicationDate, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { outlast } from '../db/outlast.ts'
 import type { Refresh } from '../ledger/candidates.ts'
-import { joinApproved, trimApproved } from '../ledger/approved-jobs.ts'
+import { dissolveAnswered, joinApproved, trimApproved } from '../ledger/approved-jobs.ts'
 import { datasetOf, judgeHeldAgain } from '../ledger/data-points.ts'
 import { databaseMs } from '../db/database-clock.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
 import { registerPipeline } from '../ledger/pipelines.ts'
-import { dissolveAnswered } from '../ledger/approvals.ts'
+import { countApproval } from '../ledger/approvals.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
 import { joinOrphans, joinServing } from '../ledger/wait-list.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
@@ -192,7 +192,9 @@ export const dissolve = async (context: PlanContext): Promise<void> => {
   const { reuse } = cells
   if (reuse !== null && first !== undefined && last !== undefined) {
     const span = { from: first.from, to: addWindows(last.from, definition.window.every, 1) }
-    await context.locked((trx) => dissolveAnswered(trx, frame, reuse, span))
+    await context.locked(async (trx) => {
+      if ((await dissolveAnswered(trx, frame, reuse, span)) > 0) await countApproval(trx, frame.pipelineId)
+    })
   }
   await dissolveStale(context)
 }

@@ -58,7 +58,7 @@ export const paidPages = (
         }
         await reserved?.giveBack()
       }
-      const keep = (): Promise<void> => end().catch(unbooked(work))
+      const keep = () => end().catch(unbooked(work))
       // A try that broke off may have been paid for: the next one is another purchase.
       const again = async (): Promise<void> => {
         await end(turn.leave)
@@ -66,8 +66,7 @@ export const paidPages = (
         await begin()
       }
       const told = async (answer: PaidAnswer, rows: number | null, credits: number | null): Promise<void> => {
-        const { said, byBalance, unread } = await billOf(work, turn, purse, { rows, credits })
-        if (unread !== null) context().notice('BILL_UNREADABLE', unread)
+        const { said, byBalance } = await billOf(work, turn, purse, { rows, credits }, context)
         bills.push(said ?? byBalance)
         await answer.billed(rows, said, byBalance)
       }
@@ -85,10 +84,10 @@ export const paidPages = (
     },
     billed: () => bills.reduce((sum, bill) => (sum === null || bill === null ? null : sum + bill), bills.length > 0 ? 0 : null),
     paidPages: () => bills.length,
-    end: async () => {
+    end: () => {
       turns.end()
       endWalk(work, subject)
-      await purse?.end()
+      return purse?.end() ?? Promise.resolve()
     },
   }
 }
@@ -125,18 +124,21 @@ const turnsOf = (take: (size: PurchaseSize) => ReturnType<typeof beginAlone>) =>
   }
 }
 
-/** What a page cost by its answer, or by the balance; `unread`: what people are told of a bill that neither shows. */
+/** What a page cost by its answer, or by the balance; people are told of a bill that neither shows. */
 const billOf = async (
   { claim }: JobWork,
   turn: { bill(): Promise<number | null> },
   purse: { isBlind(): boolean } | null,
   { rows, credits }: { readonly rows: number | null; readonly credits: number | null },
+  context: () => SourceContext,
 ) => {
   const said = readableBill(credits)
   const byBalance = said === null ? await turn.bill() : null
   // An answer that could not be read may have been free.
   const isUncounted = rows !== null && byBalance === null && purse?.isBlind() === true
-  return { said, byBalance, unread: said === null ? unreadWords(claim.box.key, credits, isUncounted) : null }
+  const unread = said === null ? unreadWords(claim.box.key, credits, isUncounted) : null
+  if (unread !== null) context().notice('BILL_UNREADABLE', unread)
+  return { said, byBalance }
 }
 
 /** null: there is nothing to say. */
