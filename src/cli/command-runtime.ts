@@ -1,10 +1,11 @@
 // How a command opens the runtime: settings from the environment, pipelines from --pipelines, progress on standard error. And in which time zone people read times:
 // that of the schedules.
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join, resolve } from 'node:path'
 import { readSettings, type Settings } from '../core/env.ts'
+import { EtlError } from '../core/errors.ts'
 import { createLog } from '../core/log.ts'
 import { timeIn } from '../core/window.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
@@ -64,8 +65,19 @@ export const withRuntime = async <T>(
   }
 }
 
+/** A folder that was named and is not there is a slip; a machine that only reads needs none. Throws USAGE. */
+const assertNamedFolder = (invocation: Invocation): void => {
+  const folder = pipelinesFolder(invocation)
+  if (folder === resolve(invocation.folder, 'pipelines') || existsSync(folder)) return
+  throw new EtlError(
+    'USAGE',
+    `There is no folder '${folder}'; name the one of your definitions with --pipelines DIR, or leave the option out.`,
+  )
+}
+
 /** For commands that only ask or tell the ledger: no definitions, no service. */
 export const withDatabase = async <T>(invocation: Invocation, work: (database: Database) => Promise<T>): Promise<T> => {
+  assertNamedFolder(invocation)
   const { databaseUrl, home } = settingsOf(invocation)
   const database = await openDatabase({ databaseUrl, home, maxConnections: 2, mustExist: true })
   try {

@@ -7,14 +7,20 @@ import { type CommandSpec, type Handler, type Invocation, type OptionSpec, share
 
 /** Without words it prints the script, with words what may stand where the last of them is. */
 export const completion: Handler = async (invocation) => {
-  const [name = '', ...words] = invocation.args
+  const { output, args, commands } = invocation
+  const [name = '', ...words] = args
   const shell = shells[name] ?? bash
   if (words.length === 0) {
-    invocation.output.line(shell.script)
+    output.line(shell.script)
+    output.summary('completion', { shell: name, script: shell.script })
     return 0
   }
-  const found = await completeWords(invocation.commands, words, () => pipelineNames(invocation, words))
-  for (const candidate of found) invocation.output.line(shell.show(candidate))
+  const found = await completeWords(commands, words, () => pipelineNames(invocation, words))
+  for (const candidate of found) {
+    output.line(shell.show(candidate))
+    output.event({ event: 'candidate', ...candidate })
+  }
+  output.summary('completion', { shell: name, candidates: found.length })
   return 0
 }
 

@@ -1,4 +1,5 @@
 // What a person decides: `millrace reports list|adopt|give-up` about purchases, `millrace release UNIT…` about held units, `millrace cancel RUN` about a run.
+import { systemClock } from '../core/clock.ts'
 import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { isReportId } from '../core/report-shape.ts'
@@ -121,11 +122,12 @@ const wordsOf = ({ unit_id, unit_key, state, error_code, error_message }: UnitLi
   return `unit ${unit_id} released; ${unit_key} is ${state}${state === 'loaded' ? '' : why}`
 }
 
-/** Resolves when nothing of the run is at work any more. */
+/** Resolves when nothing of the run is at work any more. Whatever is wrong with definitions, or not migrated yet, a run can be stopped. */
 export const cancel: Handler = async (invocation) => {
   const runId = wholeNumber(invocation.args[0], (text) => `'${text}' is not a run's number; \`millrace status\` lists the runs.`)
-  return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
-    const { parked, withdrawn, state } = await cancelRun(runtime, runId)
+  return withDatabase(invocation, async (database) => {
+    // It holds no job, so it is no process to the others.
+    const { parked, withdrawn, state } = await cancelRun({ database, clock: systemClock, process: { processId: 0 } }, runId)
     const { output } = invocation
     output.summary('cancel', { run_id: runId, state, units_parked: parked, withdrawn })
     if (state === 'cancelled')

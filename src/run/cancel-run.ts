@@ -12,7 +12,7 @@ import type { Runtime } from './runtime.ts'
 const patienceMs = 2_500
 const checkEveryMs = 100
 
-type CancelRuntime = Pick<Runtime, 'database' | 'clock' | 'process'>
+type CancelRuntime = Pick<Runtime, 'database' | 'clock'> & { readonly process: Pick<Runtime['process'], 'processId'> }
 
 export interface Cancelled {
   readonly state: RunState

@@ -76,6 +76,16 @@ describe('commands that only ask', () => {
     }
   })
 
+  test('refuse a folder of pipelines that is named and not there; a machine that only reads needs none', async () => {
+    await millrace('migrate')
+    for (const command of [['status'], ['quarantine', 'list'], ['reports', 'list'], ['cancel', '1']]) {
+      const { code, stderr } = await millrace(...command, '--pipelines', 'nowhere')
+      expect([code, stderr], command.join(' ')).toEqual([2, expect.stringContaining('nowhere')])
+    }
+    rmSync(join(folder, 'pipelines'), { recursive: true })
+    expect((await millrace('status')).code).toBe(0)
+  })
+
   test('check finds every problem in one go', async () => {
     writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'www.a.com\n')
     const file = join(folder, 'pipelines', 'shopper_category_performance.yaml')
@@ -174,6 +184,19 @@ describe('a run that is stopped', () => {
     expect((await millrace('cancel', String(run?.run_id))).code).toBe(0)
     expect((await millrace('cancel', '4711')).code).toBe(2)
   })
+})
+
+test('cancel needs neither the migration of a new dataset nor definitions that are right', async () => {
+  await millrace('migrate')
+  expect((await millrace('backfill', ...twoUnits)).code).toBe(0)
+  const shipped = readFileSync(join(folder, 'pipelines', 'traffic_and_engagement.yaml'), 'utf8')
+  writeFileSync(join(folder, 'pipelines', 'visits.yaml'), shipped.replace(/pipeline: .*/, 'pipeline: visits'))
+  expect((await millrace('new', 'migration', 'visits')).code).toBe(0)
+  expect((await millrace('run')).stderr).toContain('SCHEMA_BEHIND')
+  const cancelled = () => millrace('cancel', '1', '--json')
+  expect((await cancelled()).events.at(-1)).toMatchObject({ event: 'summary', run_id: 1, state: 'done' })
+  writeFileSync(join(folder, 'pipelines', 'visits.yaml'), 'pipeline: [')
+  expect((await cancelled()).code).toBe(0)
 })
 
 describe('what a person decides', () => {

@@ -97,6 +97,17 @@ describe('completion', () => {
   })
 })
 
+test('completion tells machines the script, and what may come next, with a summary at the end', async () => {
+  const told = async (...args: string[]) => (await runCommand(['completion', ...args], {}, folder)).events
+  expect(await told('bash', '--json')).toEqual([
+    { event: 'summary', command: 'completion', shell: 'bash', script: expect.stringContaining('complete') },
+  ])
+  expect(await told('--json', 'fish', '--', 'back')).toEqual([
+    { event: 'candidate', text: 'backfill', about: expect.stringContaining('range of months') },
+    { event: 'summary', command: 'completion', shell: 'fish', candidates: 1 },
+  ])
+})
+
 describe('errors for machines', () => {
   const events = async (...args: string[]) => (await runCommand([...args, '--json'], {}, folder)).events
 
