@@ -200,22 +200,18 @@ const purseOf = (work: JobWork, payer: Payer) => {
     lost ??= bookLost(kysely, claim, payer)
     await lost
     isBlind = page === null
-    try {
-      // A unit that does not fit into any day or month is bought page by page.
-      if (part === 1 && unit !== null) await canHold(() => take(unit).then(giveBack))
-      let taken = await takePage(page)
-      const again = async (): Promise<void> => {
-        const { page: now } = await pricesOfWork(work, size)
-        if (now === null || taken.takesAll || now.likely <= taken.credits) return
-        const former = taken
-        taken = nothingHeld
-        await giveBack(former)
-        taken = await takePage(now).catch(noMore)
-      }
-      return { giveBack: once(() => inTurn(() => giveBack(taken))), again: () => inTurn(again) }
-    } catch (error) {
-      return noMore(error)
+    // A unit that does not fit into any day or month is bought page by page.
+    if (part === 1 && unit !== null) await canHold(() => take(unit).then(giveBack)).catch(noMore)
+    let taken = await takePage(page).catch(noMore)
+    const again = async (): Promise<void> => {
+      const { page: now } = await pricesOfWork(work, size)
+      if (now === null || taken.takesAll || now.likely <= taken.credits) return
+      const former = taken
+      taken = nothingHeld
+      await giveBack(former)
+      taken = await takePage(now).catch(noMore)
     }
+    return { giveBack: once(() => inTurn(() => giveBack(taken))), again: () => inTurn(again) }
   }
   const noMore = (error: unknown): never => {
     if (isEtlError(error)) refused = error
