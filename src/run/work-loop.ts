@@ -19,7 +19,9 @@ import { asEtlError } from './settle.ts'
 export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<void> => {
   // Who helps every run must not begin with the list of one that died.
   if (options.runId === null) await reapDead(runtime.database.kysely, runtime.process)
-  const takenIn = { ...options, abandoned: () => takeInLeft(runtime) }
+  const abandoned = () =>
+    takeInLeft(runtime).catch((error: unknown) => runtime.log.warn({ error: messageOf(error) }, 'notes are left to the next run'))
+  const takenIn = { ...options, abandoned }
   await workInSlots(runtime, takenIn, (claim, signal) => workJob(runtime, claim, signal))
 }
 
