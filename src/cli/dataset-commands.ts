@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { assertFree, type DescribedDataset, newDataset } from '../definition/dataset-files.ts'
 import { suggest } from '../definition/problem.ts'
@@ -64,16 +64,19 @@ const writeExample = async (folder: string, name: string): Promise<string | null
   return file
 }
 
-/** null: no service was reached, or it does not describe its datasets; why is said. Throws USAGE where it offers no such dataset. */
+/** null: no service was reached, or it does not describe its datasets; why is said. Throws USAGE where it offers no such dataset, and where key or settings are wrong. */
 const describedAs = async (invocation: Invocation, source: Source, table: string): Promise<DescribedDataset | null> => {
   const api = source.name.split('.')[0]
   const why = (text: string): null => {
     invocation.output.note(`The service was not asked what the dataset holds (${text}). Its columns are left to fill in.`)
     return null
   }
-  const answers = await discover(invocation, 'describe').catch((error: unknown) =>
-    why(error instanceof Error ? error.message : String(error)),
-  )
+  const answers = await discover(invocation, 'describe').catch((error: unknown) => {
+    // A person can mend these; a file with marks in it would stop every command until somebody fills it in.
+    if (isEtlError(error) && (error.code === 'KEY_REFUSED' || error.code === 'CONFIGURATION'))
+      throw error.with(`${error.message} Or add --offline, and fill in the columns yourself.`)
+    return why(messageOf(error))
+  })
   if (answers === null) return null
   const datasets = answers.find((answer) => answer.api === api)?.said ?? null
   if (datasets === null) return why('it does not describe its datasets')

@@ -42,12 +42,14 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const millrace = (...args: string[]) =>
+const millrace = (...args: string[]) => withKey(key, ...args)
+
+const withKey = (apiKey: string, ...args: string[]) =>
   runCommand(
     [...args, '--json'],
     {
       WEB_ANALYTICS_BASE_URL: service.url,
-      WEB_ANALYTICS_API_KEY: key,
+      WEB_ANALYTICS_API_KEY: apiKey,
       DATABASE_URL: db.url,
       MILLRACE_HOME: join(folder, 'home'),
     },
@@ -119,6 +121,19 @@ describe('a fourth dataset', () => {
     expect(result.code).toBe(2)
     expect(result.stderr).toMatch(/exists already/)
     expect(readFileSync(join(folder, 'pipelines', 'keywords.yaml'), 'utf8')).toBe(before)
+  })
+
+  test.each([
+    ['wrong-key-0123456789', 1, 'KEY_REFUSED'],
+    ['', 2, 'CONFIGURATION'],
+  ])('is not written half, which would stop every command, where the key is %j', async (apiKey, code, named) => {
+    const before = readdirSync(join(folder, 'pipelines'))
+    const refused = await withKey(apiKey, 'new', 'dataset', 'traffic_sources')
+    expect([refused.code, refused.events.at(-1)]).toEqual([
+      code,
+      expect.objectContaining({ code: named, message: expect.stringContaining('--offline') }),
+    ])
+    expect(readdirSync(join(folder, 'pipelines'))).toEqual(before)
   })
 
   test('that is filled in wrongly is named by file, line and column before anything is called', async () => {
