@@ -11,6 +11,8 @@ const dayMs = 24 * 3_600_000
  * @param write gets the path to write to
  */
 export const replaceFile = async <T>(path: string, write: (partial: string) => Promise<T>): Promise<T> => {
+  // Links that lead in a circle are refused here.
+  await stat(path).catch(unlessMissing)
   const file = await linkedFile(path)
   await removePartials(dirname(file))
   const partial = join(dirname(file), `.millrace-export-${randomUUID()}.partial`)
