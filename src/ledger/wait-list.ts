@@ -268,8 +268,8 @@ export const leaveUnserved = async (db: Db, runId: number): Promise<number> => {
       order by j.job_id for update of j skip locked
     ), named as (
       update etl.jobs j set error_code = 'REPORT_PENDING', updated_at = clock_timestamp(),
-        error_message = concat('The answer to what ', l.pipeline, ' version ', l.version, ' has asked for is to serve this, too, and is not here: that is ', l.state,
-          '. ' || l.error_message)
+        error_message = coalesce('It waits for the answer that ' || l.pipeline || ' version ' || l.version || ' has requested. That request is ' || l.state
+          || coalesce(': ' || l.error_message, '.'), 'The request whose answer it waited for was taken back.') || ' The next run looks again.'
       from left_over l where j.job_id = l.job_id returning j.job_id
     )
     update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp() from named n

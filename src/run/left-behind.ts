@@ -72,15 +72,18 @@ export const takeInLeft = async (runtime: LeavingRuntime & Pick<Runtime, 'databa
 }
 
 /**
- * The pages are the job's while nobody took it since: the fence grows by one where it was let go of. So is what it had set aside, for pages that are all among the
- * requests.
+ * The pages are the job's while nobody took it since: it has the fence of that claim, or the next one without a holder where it was let go of. So is what it had
+ * set aside, for pages that are all among the requests.
  */
 const takeIn = ({ database: { kysely } }: Pick<Runtime, 'database'>, { job_id, fence, requests, begun }: Left): Promise<void> =>
   kysely.transaction().execute(async (trx) => {
     const [job] = await query<Row<'etl.jobs', 'job_id'>>(trx)`
       select job_id from etl.jobs where job_id = ${job_id}::bigint for update`
     await recordRequests(trx, job === undefined ? requests.map((one) => ({ ...one, jobId: null })) : requests, 'doubtful')
-    const own = trx.updateTable('etl.jobs').where('job_id', '=', job_id).where(sql<boolean>`fence - ${fence}::bigint <= 1`)
+    const own = trx
+      .updateTable('etl.jobs')
+      .where('job_id', '=', job_id)
+      .where(sql<boolean>`(fence = ${fence}::bigint or fence = ${fence}::bigint + 1 and holder is null)`)
     await own.set({ reserved_credits: null, reserves_all: false }).execute()
     if (begun.length > 0) await own.set(alsoBegun(begun)).where('answer_id', 'is', null).execute()
   })

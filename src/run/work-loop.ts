@@ -17,10 +17,13 @@ import { asEtlError } from './settle.ts'
 
 /** Resolves when `done` says so, the signal aborts or the run is cancelled; in each case nothing is at hand any more. */
 export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<void> => {
-  // Who helps every run must not begin with the list of one that died.
-  if (options.runId === null) await reapDead(runtime.database.kysely, runtime.process)
   const abandoned = () =>
     takeInLeft(runtime).catch((error: unknown) => runtime.log.warn({ error: messageOf(error) }, 'notes are left to the next run'))
+  // Who helps every run must not begin with the list of one that died, nor ask for pages that it has paid for.
+  if (options.runId === null) {
+    await abandoned()
+    await reapDead(runtime.database.kysely, runtime.process)
+  }
   const takenIn = { ...options, abandoned }
   await workInSlots(runtime, takenIn, (claim, signal) => workJob(runtime, claim, signal))
 }

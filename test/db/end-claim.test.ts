@@ -9,8 +9,11 @@ import type { ClaimedJob } from '../../src/ledger/claim.ts'
 import { failJob, finishJob, giveBackJobs, holdJob, lockJob, lostJobs, parkJob, returnJob } from '../../src/ledger/claim-fence.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { runSummary } from '../../src/ledger/runs.ts'
+import type { RequestRecord } from '../../src/ledger/requests.ts'
 import type { Db } from '../../src/db/tables.ts'
+import { leaveBehind, takeInLeft } from '../../src/run/left-behind.ts'
 import { createProgress, type RunEvent } from '../../src/run/progress.ts'
+import type { Runtime } from '../../src/run/runtime.ts'
 import { nothingPaid } from '../../src/run/job-work.ts'
 import { settleJob } from '../../src/run/settle.ts'
 import {
@@ -345,4 +348,65 @@ describe('a job that is cut', () => {
     await expect(cut).rejects.toMatchObject({ code: 'INTERNAL' })
     expect(await jobRow(db, jobId)).toMatchObject({ state: 'open', holder: one.processId })
   })
+})
+
+test.each([
+  ['that is still of that claim', { attempts: 1 }, true],
+  ['that was let go of', { holder: null, fence: sql<string>`fence + 1` }, true],
+  ['that another process has taken', { fence: sql<string>`fence + 1` }, false],
+])(
+  'what was left behind is put on record once; its pages, and the money set aside for them, go to a job %s',
+  async (_, set, isIts) => {
+    const claim = await claimed({ kind: 'walk', reserved_credits: '30' })
+    const notes = new Map<string, string>()
+    const landing = {
+      notes: {
+        write: async (path: string, text: string) => notes.set(path, text).size > 0,
+        read: async (path: string) => notes.get(path) ?? null,
+        remove: async (path: string) => void notes.delete(path),
+        list: async function* () {
+          for (const path of notes.keys()) yield { path, writtenMs: async () => 0 }
+        },
+      },
+    }
+    const runtime = { database: db.database, warehouse: { id: 'w', epoch: 1 }, landing, log: silentLog } as unknown as Runtime
+    await leaveBehind(runtime, claim, { requests: [paidRequest(claim)], unnamed: new Set(['a/b']) })
+    await k().updateTable('etl.jobs').set(set).where('job_id', '=', String(claim.jobId)).execute()
+    const [path = '', text = ''] = [...notes][0] ?? []
+    await takeInLeft(runtime)
+    expect(notes.size).toBe(0)
+    // Killed before it took the note away.
+    notes.set(path, text)
+    await takeInLeft(runtime)
+    const row = await k()
+      .selectFrom('etl.jobs')
+      .select(['begun_landing', 'reserved_credits'])
+      .where('job_id', '=', String(claim.jobId))
+      .executeTakeFirstOrThrow()
+    expect(row).toEqual(
+      isIts ? { begun_landing: 'a/b', reserved_credits: null } : { begun_landing: null, reserved_credits: '30' },
+    )
+    const { n } = await k()
+      .selectFrom('etl.requests')
+      .select((eb) => eb.fn.countAll<string>().as('n'))
+      .where('job_id', '=', String(claim.jobId))
+      .executeTakeFirstOrThrow()
+    expect(n).toBe('1')
+  },
+)
+
+const paidRequest = ({ jobId, runId: of, pipelineId, askNumber }: ClaimedJob): RequestRecord => ({
+  ...{
+    jobId,
+    runId: of,
+    pipelineId,
+    askNumber,
+    subject: null,
+    account: 'default',
+    method: 'GET',
+    endpoint: '/k',
+    parameters: {},
+  },
+  ...{ part: 1, attempt: 1, status: 200, errorCode: null, bytes: 1, sha256: null, credits: 10, saidIn: null, isUncertain: false },
+  ...{ paidFor: null, isOpen: false, startedAt: '2026-02-01T00:00:00.000Z', milliseconds: 1 },
 })
