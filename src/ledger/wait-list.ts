@@ -54,7 +54,12 @@ export const settleWaiting = (
 interface NamedPipeline {
   readonly pipelineId: number
   readonly pipeline: string
+  /** The run is for a range: it finishes what was bought beside its own, counts none of it, and leaves answers that were refused to a run of all. Default: of all. */
+  readonly isPart?: boolean | undefined
 }
+
+/** Before all that is planned: what was paid for comes first. */
+export const firstPriority = -1_000_000
 
 /** Bought and not ended: it can still be polled, or downloaded for free. */
 const liveStates = ['submitted', 'ready', 'downloaded']
@@ -69,9 +74,9 @@ const hasFailedLive = (job: string): RawBuilder<boolean> =>
 export const joinOrphans = async (
   trx: Db,
   runId: number,
-  { pipelineId, pipeline }: NamedPipeline,
-  priority: number,
+  { pipelineId, pipeline, isPart = false }: NamedPipeline,
 ): Promise<number> => {
+  const failed = isPart ? sql`${hasFailedLive('j')} and j.answer_id is null` : hasFailedLive('j')
   const jobs = sql`
     with ours as materialized (
       select o.pipeline_id, (o.source, o.window_every, o.definition -> 'params') = (x.source, x.window_every, x.definition -> 'params') as asks_the_same
@@ -80,20 +85,20 @@ export const joinOrphans = async (
     select j.job_id, j.state, j.cells from etl.jobs j
     where j.pipeline_id in (select pipeline_id from ours) and (j.pipeline_id = ${pipelineId} or j.answer_id is null
         and (j.kind = 'report' or j.pipeline_id in (select pipeline_id from ours where asks_the_same)))
-      and (${isOrphan('j')} or ${hasFailedLive('j')} and not ${isWaitedFor(sql`j.job_id`)})
+      and (${isOrphan('j')} or ${failed} and not ${isWaitedFor(sql`j.job_id`)})
     order by j.job_id for update skip locked`
-  return joinJobs(trx, runId, priority, jobs)
+  return joinJobs(trx, runId, jobs, isPart)
 }
 
-/** @param jobs their job_id, state and cells, locked; those that failed are opened again */
-const joinJobs = async (trx: Db, runId: number, priority: number, jobs: RawBuilder<unknown>): Promise<number> => {
+/** @param jobs their job_id, state and cells, locked; those that failed are opened again @param isBeside their units are none of the run's */
+const joinJobs = async (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBeside = false): Promise<number> => {
   const rows = await query<Row<'etl.jobs', 'job_id'>>(trx)`
     with locked as (${jobs}), reopened as (
       update etl.jobs set state = 'open', attempts = 0, not_before = null, updated_at = clock_timestamp()
       where job_id in (select job_id from locked where state = 'failed') returning job_id
     )
-    insert into etl.run_jobs (run_id, job_id, priority, units)
-    select ${runId}::bigint, job_id, ${priority}::integer, cells from locked
+    insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids)
+    select ${runId}::bigint, job_id, ${firstPriority}::integer, ${isBeside ? sql`0, '{}'::integer[]` : sql`cells, null::integer[]`} from locked
     on conflict (run_id, job_id) do nothing returning job_id`
   return rows.length
 }
@@ -128,11 +133,10 @@ export const isBegun = (job: string): RawBuilder<boolean> =>
  * The run waits for the jobs whose answers serve its own, once they are begun: a former version may have left them where nobody works on them. What is
  * not begun is for the run that planned it, whose person may take it back. In the planner's transaction. Returns how many.
  */
-export const joinServing = (trx: Db, runId: number, priority: number): Promise<number> =>
+export const joinServing = (trx: Db, runId: number): Promise<number> =>
   joinJobs(
     trx,
     runId,
-    priority,
     sql`
     with serving as materialized (
       select distinct j.served_by from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id

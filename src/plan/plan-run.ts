@@ -11,7 +11,7 @@ import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
 import { registerPipeline } from '../ledger/pipelines.ts'
 import { countApproval } from '../ledger/approvals.ts'
-import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
+import { dissolveUnsent, waitedFor } from '../ledger/register-jobs.ts'
 import { joinOrphans, joinServing } from '../ledger/wait-list.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
@@ -148,12 +148,13 @@ const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
   await closeAgain(context, counted)
   await context.locked(async (trx) => {
     const { runId, pipelineId } = context.frame
-    if (context.cells.reuse !== null) await joinServing(trx, runId, firstPriority)
+    if (context.cells.reuse !== null) await joinServing(trx, runId)
     // Who asks for some values waits for no others' purchases, and does not fail with them.
     if (context.cells.only.size > 0) return
-    await joinOrphans(trx, runId, { pipelineId, pipeline: context.definition.pipeline }, firstPriority)
+    const isPart = context.scope.mode === 'range'
+    await joinOrphans(trx, runId, { pipelineId, pipeline: context.definition.pipeline, isPart })
     // A range is no reason to wait for everything else that was allowed.
-    if (context.scope.mode === 'due') await joinApproved(trx, runId, pipelineId)
+    if (!isPart) await joinApproved(trx, runId, pipelineId)
   })
   return { counted, requests }
 }

@@ -396,7 +396,7 @@ describe('a process that lost its claim', () => {
     await memo.submitted(id(), null)
     expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted', report_id: id(), error_code: null })
     const next = await newRun(db)
-    expect(await joinOrphans(k(), next, pipeline, 1)).toBe(1)
+    expect(await joinOrphans(k(), next, pipeline)).toBe(1)
     expect(await takeOne(db, one, next, pipeline, claim.jobId)).toMatchObject({ askNumber: (await row()).ask_number })
   })
 
@@ -439,7 +439,7 @@ describe('a process that lost its claim', () => {
     expect(await row()).toMatchObject({ state: 'replaced', report_state: 'failed' })
     await memo.submitted(id(), 'queued')
     expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted', report_id: id(), error_message: null })
-    expect(await joinOrphans(k(), await newRun(db), pipeline, 1)).toBe(1)
+    expect(await joinOrphans(k(), await newRun(db), pipeline)).toBe(1)
   })
 
   test('but not of a report that has failed under that id', async () => {

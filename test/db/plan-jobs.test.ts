@@ -1,8 +1,9 @@
 // Planning over jobs there are: joined, opened again, dissolved, taken up, bought again with consent.
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import { runSummary } from '../../src/ledger/runs.ts'
 import { keepPaced } from '../../src/ledger/approved-jobs.ts'
-import { jobRow, setJob } from '../support/ledger-answers.ts'
+import { jobRow, newAnswer, setJob } from '../support/ledger-answers.ts'
 import { allLoaded, asked, cellsOf, died, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
 import {
   definitionFor,
@@ -130,6 +131,37 @@ describe('jobs there are', () => {
     const next = await plan(db, gone, range('2025-02', '2025-02'))
     expect(next).toMatchObject({ jobs: 2 })
     expect((await jobsOf(db, planning.definition))[0]?.waiting).toContain(next.runId)
+  })
+
+  test.each([
+    ['another month', range('2025-02', '2025-02')],
+    ['other values', range('2025-01', '2025-01', { only: only('b.com') })],
+  ])('that failed after they were bought are no matter of a backfill of %s, but of every run', async (_, scope) => {
+    const planning = report('a.com', 'b.com')
+    const { runId } = await plan(db, planning, range('2025-01', '2025-01', { only: only('a.com') }))
+    const job = await onlyJob(db, planning)
+    await submitted(db, job, { state: 'failed', report_state: 'downloaded', answer_id: await newAnswer(db, job) })
+    await died(db, runId)
+    expect(await plan(db, planning, scope)).toMatchObject({ jobs: 1 })
+    expect(await jobRow(db, job)).toMatchObject({ state: 'failed' })
+    await plan(db, planning, { mode: 'due', only: only('b.com') })
+    expect(await jobRow(db, job)).toMatchObject({ state: 'failed' })
+    await plan(db, planning, { mode: 'due' })
+    expect(await jobRow(db, job)).toMatchObject({ state: 'open' })
+  })
+
+  test('that were bought for others are finished beside a range, and count in none of its figures', async () => {
+    const planning = report('a.com', 'b.com')
+    const { runId } = await plan(db, planning, january)
+    const job = await onlyJob(db, planning)
+    await submitted(db, job, { state: 'failed', report_state: 'ready' })
+    await died(db, runId)
+    const next = await plan(db, planning, range('2025-02', '2025-02'))
+    expect(next).toMatchObject({ jobs: 2, units: 2 })
+    await sql`update etl.run_jobs set outcome = 'failed' where run_id = ${next.runId} and job_id = ${job}`.execute(
+      db.database.kysely,
+    )
+    expect((await runSummary(db.database.kysely, next.runId)).units).toMatchObject({ planned: 2, failed: 0, held: 0 })
   })
 
   test.each([
