@@ -22,7 +22,6 @@ import {
   type AnswerRows,
   calendarJoin,
   columnOf,
-  comma,
   comparedCells,
   comparedPairs,
   comparedRows,
@@ -31,6 +30,7 @@ import {
   named,
   periodsOf,
   plainRows,
+  refs,
   type Sides,
   spanConditions,
   type Sql,
@@ -224,13 +224,13 @@ const framedRows = (plan: Plan): AnswerRows => {
   const groups = [...by.map(({ name }) => name), '_kept']
   const figures = metrics.flatMap((metric) => figuresOf(metric, plan, groups.filter((name) => name === '_kept' || !by.some((one) => one.name === name && isOver(one))))) // biome-ignore format: one look
   const shown = [...(grain === null ? [] : ['period']), ...by.map(({ name }) => name)]
-  const columns = sql.join([...shown.map((name) => sql.ref(name)), ...figures.map(({ made, name }) => named(made, name))], comma)
+  const columns = sql.join([...shown.map((name) => sql.ref(name)), ...figures.map(({ made, name }) => named(made, name))])
   const rows = grain === null ? sql`select * from base` : filledRows(plan, groups)
   const isThere = grain === null || query.fill ? [] : [sql`_there`]
   const isAsked = grain === null || span === null ? [] : [sql`_asked`]
   return {
     sql: sql`with base as (${base}), filled as (${rows})
-      select ${sql.join([...shown, ...figures.map(({ name }) => name)].map((name) => sql.ref(name)), comma)}
+      select ${refs([...shown, ...figures.map(({ name }) => name)])}
       from (select ${columns}, _kept${sql.join([...isThere, ...isAsked].map((one) => sql`, ${one}`), sql``)} from filled) as windows${whereAll([sql`_kept`, ...isThere, ...isAsked])}`, // biome-ignore format: one look
     figures: figures.map(({ name }) => name),
   }
@@ -257,9 +257,9 @@ const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
   })
   const same = groups.map((name) => sql` and base.${sql.ref(name)} is not distinct from lists.${sql.ref(name)}`)
   const of = [...metrics.map(({ name }) => name), ...(metrics.some((one) => windowOf(one)?.kind === 'share') ? ['_over'] : [])]
-  return sql`select periods.period, lists.*, periods._asked, base.period is not null as _there, ${sql.join(of.map((name) => sql`base.${sql.ref(name)}`), comma)}
+  return sql`select periods.period, lists.*, periods._asked, base.period is not null as _there, ${sql.join(of.map((name) => sql`base.${sql.ref(name)}`))}
     from (select period, ${asked} as _asked from (select distinct ${period} as period from bi.dim_date as facts${calendarJoin(plan, 'date')}${whereAll(days)}) as all_periods) as periods
-    cross join (select ${sql.join([...names, ...firsts], comma)} from base group by ${sql.join(names, comma)}) as lists
+    cross join (select ${sql.join([...names, ...firsts])} from base group by ${sql.join(names)}) as lists
     left join base on base.period = periods.period${sql.join(same, sql``)}` // biome-ignore format: one look
 }
 
@@ -273,11 +273,10 @@ const figuresOf = (
   const window = windowOf(metric)
   const figure = sql.ref(name)
   if (window === null) return [{ name, made: figure }]
-  const of = (names: readonly string[]): Sql => sql.join(names.map((one) => sql.ref(one)), comma) // biome-ignore format: one look
   if (window.kind === 'share') {
     const [period] = plan.grain === null ? [] : ['period']
     const told = [...(period === undefined ? [] : [period]), ...rest.filter((one) => one !== '_kept')]
-    const whole = told.length === 0 ? sql`over ()` : sql`over (partition by ${of(told)})`
+    const whole = told.length === 0 ? sql`over ()` : sql`over (partition by ${refs(told)})`
     return [
       { name, made: sql`round(${figure}::numeric / nullif(sum(${figure}) ${whole}, 0), ${sql.lit(digits)})` },
       { name: `${name}_over`, made: sql`sum(_over) ${whole}` },
@@ -285,14 +284,14 @@ const figuresOf = (
   }
   const groups = [...plan.by.map((one) => one.name), '_kept']
   if (window.kind === 'rolling') {
-    const frame = sql`over (partition by ${of(groups)} order by period rows between ${sql.lit(window.periods - 1)} preceding and current row)`
+    const frame = sql`over (partition by ${refs(groups)} order by period rows between ${sql.lit(window.periods - 1)} preceding and current row)`
     return [
       { name, made: sql`case when count(${figure}) ${frame} = ${sql.lit(window.periods)} then sum(${figure}) ${frame} end` },
     ]
   }
   const { each } = window
   const since = each === null ? sql`` : sql`, ${startOfPeriod(each)}`
-  const frame = sql`filter (where ${each === null ? sql`_asked` : sql`true`} and period >= ${sql.ref(`_first_${name}`)}) over (partition by ${of(groups)}${since} order by period)`
+  const frame = sql`filter (where ${each === null ? sql`_asked` : sql`true`} and period >= ${sql.ref(`_first_${name}`)}) over (partition by ${refs(groups)}${since} order by period)`
   return [{ name, made: sql`case when count(${figure}) ${frame} = count(*) ${frame} then sum(${figure}) ${frame} end` }]
 }
 

@@ -9,7 +9,7 @@ import type { Plan } from './pins.ts'
 import { mostRows, type QueryFilter, refuse, type SemanticQuery } from './query.ts'
 
 export type Sql = RawBuilder<unknown>
-export const comma = sql`, `
+export const refs = (names: readonly string[]): Sql => sql.join(names.map((name) => sql.ref(name)))
 export const named = (value: Sql, name: string): Sql => sql`${value} as ${sql.ref(name)}`
 
 /** Rows of an answer before they are ordered, and the names of their figures. */
@@ -22,15 +22,12 @@ export interface AnswerRows {
 export const statementOf = ({ query }: Plan, rowOf: readonly string[], { sql: rows, figures }: AnswerRows): Sql => {
   const columns = [...rowOf, ...figures]
   const order = orderOf(query, rowOf, columns)
-  const sorted = order.length === 0 ? sql`` : sql` order by ${sql.join(order, comma)}`
-  const names = sql.join(
-    columns.map((name) => sql.ref(name)),
-    comma,
-  )
+  const sorted = order.length === 0 ? sql`` : sql` order by ${sql.join(order)}`
+  const names = refs(columns)
   const most = sql.lit(query.limit + 1)
   const tied = tiedBy(query, rowOf, columns)
   if (tied.length === 0) return sql`select ${names} from (${rows}) as answer${sorted} limit ${most}`
-  const first = sql`select ${names} from (${rows}) as answer order by ${sql.join(order.slice(0, tied.length), comma)} fetch first ${most} rows with ties`
+  const first = sql`select ${names} from (${rows}) as answer order by ${sql.join(order.slice(0, tied.length))} fetch first ${most} rows with ties`
   return sql`select ${names} from (${first}) as answer${sorted} limit ${sql.lit(mostRows + 1)}`
 }
 
@@ -90,8 +87,8 @@ const grouped = (plan: Plan, time: string, made: readonly Sql[], from: Sql, kept
   ]
   // By its name: it has parameters.
   const groups = [...periods, ...plan.by.map(columnOf), ...more.map(() => sql.ref('_kept'))]
-  const by = groups.length === 0 ? sql`` : sql` group by ${sql.join(groups, comma)}`
-  return sql`select ${sql.join([...columns, ...made], comma)} ${from}${by}`
+  const by = groups.length === 0 ? sql`` : sql` group by ${sql.join(groups)}`
+  return sql`select ${sql.join([...columns, ...made])} ${from}${by}`
 }
 
 const viewOf = ({ query, subject }: Plan): Sql =>
@@ -128,12 +125,8 @@ const entityJoins = ({ subject, by, query }: Plan): Sql => {
     const alias = sql.ref(`of_${name}`)
     // Only what is asked for leaves the entity: its columns may be called as those of the view are.
     const attributes = [...new Set(used.filter((one) => one.of === of && one.table === table).map(({ column }) => column))]
-    const columns = sql.join(
-      attributes.map((column) => sql.ref(column)),
-      comma,
-    )
     return [
-      sql` left join (select ${sql.ref(root.entity.key)} as of_key, ${columns} from ${sql.table(`bi.${table ?? root.entity.table}`)}) as ${alias}
+      sql` left join (select ${sql.ref(root.entity.key)} as of_key, ${refs(attributes)} from ${sql.table(`bi.${table ?? root.entity.table}`)}) as ${alias}
         on ${alias}.of_key = facts.${sql.ref(root.column)}`,
     ]
   })
@@ -145,12 +138,6 @@ export const spanConditions = ({ time }: Subject, span: Span | null): Sql[] => {
   const column = sql`facts.${sql.ref(time.column)}`
   return [sql`${column} >= ${span.from}`, sql`${column} < ${span.to}`]
 }
-
-const list = (values: readonly string[]): Sql =>
-  sql.join(
-    values.map((value) => sql`${value}`),
-    comma,
-  )
 
 /** Of the filters and the defaults on those dimensions. */
 export const conditionsOn = (
@@ -167,8 +154,8 @@ export const conditionsOn = (
 ]
 
 const conditionsOf = ({ is, is_not, contains, at_least, at_most }: QueryFilter, column: Sql): Sql[] => [
-  ...(is === undefined ? [] : [sql`${column} in (${list(is)})`]),
-  ...(is_not === undefined ? [] : [sql`(${column} is null or ${column} not in (${list(is_not)}))`]),
+  ...(is === undefined ? [] : [sql`${column} in (${sql.join(is)})`]),
+  ...(is_not === undefined ? [] : [sql`(${column} is null or ${column} not in (${sql.join(is_not)}))`]),
   ...(contains === undefined ? [] : [sql`position(lower(${contains}) in lower(${column}::text)) > 0`]),
   ...(at_least === undefined ? [] : [sql`${column} >= ${at_least}`]),
   ...(at_most === undefined ? [] : [sql`${column} <= ${at_most}`]),
@@ -183,8 +170,7 @@ export interface Sides {
 /** What a reader gets for a metric: everything of both periods, then the change of what both have. */
 const namesOf = (name: string): string[] => [name, `${name}_before`, `${name}_change`, `${name}_growth`]
 
-const sideNames = { now: 'now', before: 'before' } as const
-type Side = keyof typeof sideNames
+type Side = 'now' | 'before'
 
 /** Rows of both periods; the earlier ones are moved to where they are compared. */
 const bothSides = (plan: Plan, { span, shift }: Sides): Sql => {
@@ -217,7 +203,7 @@ const cellsOf = (plan: Plan, sides: Sides): Sql => {
     }),
   ]
   const where = conditionsOn(plan, isOfSlice(subject))
-  return sql`select ${sql.join(columns, comma)} from ${bothSides(plan, sides)}${entityJoins(plan)}${whereAll(where)} group by ${sql.join(places, comma)}`
+  return sql`select ${sql.join(columns)} from ${bothSides(plan, sides)}${entityJoins(plan)}${whereAll(where)} group by ${sql.join(places)}`
 }
 
 /** Sums and counts over cells that are there are 0 where no row fits; other figures are not. */
@@ -280,7 +266,7 @@ export const comparedCells = (plan: Plan, sides: Sides): Sql => {
 export const comparedPairs = (plan: Plan): Sql | null => {
   const { subject, metrics, span, by } = plan
   const apart = by.filter(({ overlap }) => overlap.kind === 'one').map(columnOf)
-  const groups = apart.length === 0 ? sql`` : sql` group by ${sql.join(apart, comma)}`
+  const groups = apart.length === 0 ? sql`` : sql` group by ${sql.join(apart)}`
   const from = sql`from ${viewOf(plan)} as facts${entityJoins(plan)}${whereAll([...spanConditions(subject, span), ...conditionsOn(plan)])}${groups}`
   const counts = metrics.flatMap(({ formula }) => {
     const pair = againstOf(formula)
