@@ -36,8 +36,13 @@ export const partOf = (name: string, whole: Metric, subject: Pick<Subject, 'metr
   const part = subject.metrics.get(name)
   if (part === undefined || whole.formula.kind !== 'derived') return part
   const others = whole.formula.parts.filter((one) => one !== name)
-  const held = [part.where, whole.where, others.length === 0 ? null : measuresOf(others, subject)].filter((one) => one !== null)
-  return { ...part, where: held.length === 0 ? null : held.map((one) => `(${one})`).join(' and ') }
+  return narrowed(part, whole.where, others.length === 0 ? null : measuresOf(others, subject))
+}
+
+/** The metric over rows that fit these conditions, too. */
+export const narrowed = (metric: Metric, ...conditions: readonly (string | null)[]): Metric => {
+  const held = [metric.where, ...conditions].filter((one) => one !== null)
+  return { ...metric, where: held.length === 0 ? null : held.map((one) => `(${one})`).join(' and ') }
 }
 
 /** An aggregate; NULL where there is no data. Of what is set against other rows it is the sum alone. */

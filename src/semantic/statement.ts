@@ -3,7 +3,7 @@
 // side of such a cell has (a keyword won or lost) stand for 0 on the other.
 import { type RawBuilder, sql } from 'kysely'
 import { againstOf, isFiscal, type Metric, type SemanticDimension, type Subject } from '../definition/semantic.ts'
-import { formulaSql, measureOf, measuresOf } from './formula.ts'
+import { formulaSql, measureOf, measuresOf, narrowed } from './formula.ts'
 import type { Shift, Span } from './period.ts'
 import type { Plan } from './pins.ts'
 import { mostRows, type QueryFilter, refuse, type SemanticQuery } from './query.ts'
@@ -208,10 +208,10 @@ const cellsOf = (plan: Plan, sides: Sides): Sql => {
 
 /** Sums and counts over cells that are there are 0 where no row fits; other figures are not. */
 const figureOf = (metric: Metric, subject: Subject, condition: string): string => {
-  const where = [metric.where, condition].flatMap((one) => (one === null ? [] : [`(${one})`])).join(' and ')
-  const figure = formulaSql({ ...metric, where }, subject)
+  const narrow = narrowed(metric, condition)
+  const figure = formulaSql(narrow, subject)
   const isCount = metric.formula.kind === 'sum' || metric.formula.kind === 'count_distinct'
-  return isCount ? `case when count(*) filter (where ${where}) > 0 then ${figure} else 0 end` : figure
+  return isCount ? `case when count(*) filter (where ${narrow.where}) > 0 then ${figure} else 0 end` : figure
 }
 
 /** Rows with the figures of both periods, their change and growth. */
@@ -219,19 +219,7 @@ export const comparedRows = (plan: Plan, sides: Sides): AnswerRows => {
   const { subject, metrics } = plan
   const on = subject.slice.map((column, at) => sql` and cells.${sql.ref(`_s${at}`)} = facts.${sql.ref(column)}`)
   const made = metrics.flatMap((metric, at) => {
-    const all = (side: Side): Sql =>
-      sql.raw(
-        formulaSql(
-          {
-            ...metric,
-            where: [metric.where, `facts._side = '${side}'`]
-              .flatMap((one) => one ?? [])
-              .map((one) => `(${one})`)
-              .join(' and '),
-          },
-          subject,
-        ),
-      )
+    const all = (side: Side): Sql => sql.raw(formulaSql(narrowed(metric, `facts._side = '${side}'`), subject))
     const both = (side: Side): Sql =>
       sql.raw(
         `(case when bool_or(cells._both${at}) then ${figureOf(metric, subject, `facts._side = '${side}' and cells._both${at}`)} end)`,
