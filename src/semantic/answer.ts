@@ -8,9 +8,9 @@ import type { Metric, SemanticDimension, SemanticModel, Subject } from '../defin
 import { type CompiledQuery, compileQuery } from './compile-question.ts'
 import { spanOf } from './period.ts'
 import { mostRows, type QueryFilter, querySchema, refuse } from './query.ts'
-import type { Reader, Reading, Rows } from './reader.ts'
+import { type Reader, type Reading, type Rows, rowsOf } from './reader.ts'
 import { type AnswerState, type MethodBreak, stateOf } from './state.ts'
-import type { Sql } from './statement.ts'
+import { refs, type Sql, whereAll } from './statement.ts'
 
 /** A figure as JSON holds it exactly, else as text. */
 export type Cell = string | number | boolean | null | readonly string[]
@@ -39,14 +39,10 @@ const answerOf = async (reading: Reading, model: SemanticModel, compiled: Compil
     await momentOf(reading),
   ]
   const limit = lastShown(compiled, columns, rows)
-  const shown = rows.slice(0, limit)
   return {
     subject: subject.name,
     metrics: metrics.map(wordsOf),
-    columns,
-    rows: shown.map((row) => Object.fromEntries(columns.map((name, at) => [name, cellOf(row[at], !rowOf.includes(name))]))),
-    /** There are more rows than were asked for. */
-    is_cut: rows.length > limit,
+    ...shownOf({ columns, rows }, limit, (name) => !rowOf.includes(name)),
     sql,
     parameters,
     /** ISO 8601: as_of, or the moment of the answer. */
@@ -136,14 +132,10 @@ const breakNote = ({ starts_on, columns, change }: MethodBreak): string => {
 
 const wordsOf = ({ name, about, unit, format }: Metric) => ({ name, about, unit, format })
 
-const textRow = z.tuple([z.string()])
-
 const momentOf = async (reading: Reading): Promise<string> => {
-  const { rows } = await reading.read({
-    sql: `select to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`,
-    parameters: [],
-  })
-  return textRow.parse(rows[0])[0]
+  const asked = sql`select to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`
+  const [[moment] = ['']] = await rowsOf(reading, asked, z.tuple([z.string()]))
+  return moment
 }
 
 /** @param isFigure a number, where JavaScript holds it to the last digit */
@@ -181,19 +173,17 @@ export const answerView = (reader: Reader, model: SemanticModel, question: ViewQ
       ...(pipeline === undefined || !columns.includes('pipeline') ? [] : [sql`pipeline = ${pipeline}`]),
       ...(span === null ? [] : [sql`${sql.ref(time)} >= ${span.from}`, sql`${sql.ref(time)} < ${span.to}`]),
     ]
-    const where = conditions.length === 0 ? sql`` : sql` where ${sql.join(conditions, sql` and `)}`
     const newest = question.newestBy ?? time
     const order = columns.includes(newest) ? sql` order by ${sql.ref(newest)} desc nulls last` : sql``
-    const names = sql.join(columns.map((name) => sql.ref(name)))
-    const statement = sql`select ${names} from ${sql.table(`bi.${view}`)}${where}${order} limit ${sql.lit(limit + 1)}`.compile(
-      reading.db,
-    )
-    return { ...shownOf(await reading.read(statement), limit), sql: statement.sql, parameters: statement.parameters }
+    const rows = sql`select ${refs(columns)} from ${sql.table(`bi.${view}`)}${whereAll(conditions)}${order} limit ${sql.lit(limit + 1)}`
+    const statement = rows.compile(reading.db)
+    return { ...shownOf(await reading.read(statement), limit, () => true), sql: statement.sql, parameters: statement.parameters }
   })
 
-const shownOf = ({ columns, rows }: Rows, limit: number) => ({
+const shownOf = ({ columns, rows }: Rows, limit: number, isFigure: (name: string) => boolean) => ({
   columns,
-  rows: rows.slice(0, limit).map((row) => Object.fromEntries(columns.map((name, at) => [name, cellOf(row[at], true)]))),
+  rows: rows.slice(0, limit).map((row) => Object.fromEntries(columns.map((name, at) => [name, cellOf(row[at], isFigure(name))]))),
+  /** There are more rows than were asked for. */
   is_cut: rows.length > limit,
 })
 
@@ -231,8 +221,8 @@ const assertOne = async (
   const read = async (more: Sql): Promise<string[]> => {
     if (!('table' in values)) return [...values]
     const names = sql`select ${sql.ref(values.column)}::text as name from ${sql.table(`bi.${values.table}`)}`
-    const { rows } = await reading.read(sql`select name from (${names}) as known${more}`.compile(reading.db))
-    return rows.flatMap((row) => nameRow.parse(row)[0] ?? [])
+    const rows = await rowsOf(reading, sql`select name from (${names}) as known${more}`, nameRow)
+    return rows.flatMap(([known]) => known ?? [])
   }
   if ((await read(sql` where name = ${asked} limit 1`)).includes(asked)) return
   if (await isOnLists(reading, subject, column, asked))

@@ -1,4 +1,5 @@
 // A login that reads bi and nothing else: one transaction an answer, read only, with a limit on its time; questions have one on their rows.
+import type { RawBuilder } from 'kysely'
 import { z } from 'zod'
 import { EtlError, messageOf } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
@@ -40,6 +41,10 @@ export interface Reading {
   /** Throws QueryRefusedError where the answer takes too long. */
   read(statement: Statement): Promise<Rows>
 }
+
+/** Rows of a statement of ours, as far as they were foreseen. @param row what each must be */
+export const rowsOf = async <Row>({ db, read }: Reading, statement: RawBuilder<unknown>, row: z.ZodType<Row>): Promise<Row[]> =>
+  z.array(row).parse((await read(statement.compile(db))).rows)
 
 /** The warehouse as a reader. */
 export type Reader = Awaited<ReturnType<typeof openReader>>

@@ -5,7 +5,7 @@ import { Temporal } from '../core/temporal.ts'
 import { columnNames } from '../db/catalog.ts'
 import { knowsThePast, type SemanticModel, type Subject } from '../definition/semantic.ts'
 import { earlier, type Span } from './period.ts'
-import type { Reading } from './reader.ts'
+import { type Reading, rowsOf } from './reader.ts'
 
 export interface MethodBreak {
   readonly starts_on: string
@@ -112,8 +112,7 @@ interface Asked {
 const partsOf = async (reading: Reading, pipeline: string, before: readonly Part[] = []): Promise<Part[]> => {
   const hasEnds = (await columnNames(reading.db, 'bi.breaks')).includes('continued_by')
   const statement = sql`select continued_by, starts_on::text from bi.breaks where pipeline = ${pipeline} and kind = 'table'`
-  const row = hasEnds ? (await reading.read(statement.compile(reading.db))).rows[0] : undefined
-  const [next, to] = row === undefined ? [null, null] : partRow.parse(row)
+  const [[next, to] = [null, null]] = hasEnds ? await rowsOf(reading, statement, partRow) : []
   const parts = [...before, { pipeline, from: before.at(-1)?.to ?? null, to }]
   return next === null || parts.some((part) => part.pipeline === next) ? parts : partsOf(reading, next, parts)
 }
@@ -134,12 +133,10 @@ const breaksWithin = async (reading: Reading, parts: readonly Part[], spans: rea
   const [first, last] = [spans.map(({ from }) => from).sort()[0], spans.map(({ to }) => to).sort().at(-1)] // biome-ignore format: one look
   const within =
     first === undefined || last === undefined ? sql`` : sql` and starts_on > ${first}::date and starts_on < ${last}::date`
-  const names = sql.join(parts.map(({ pipeline }) => sql`${pipeline}`))
+  const names = sql.join(parts.map(({ pipeline }) => pipeline))
   const statement = sql`select starts_on::text, columns, change from bi.breaks where pipeline in (${names})${within} order by starts_on limit ${sql.lit(mostCells)}`
-  const { rows } = await reading.read(statement.compile(reading.db))
-  return rows
-    .map((row) => breakRow.parse(row))
-    .map(([starts_on, columns, change]) => ({ starts_on, columns: columns ?? [], change }))
+  const rows = await rowsOf(reading, statement, breakRow)
+  return rows.map(([starts_on, columns, change]) => ({ starts_on, columns: columns ?? [], change }))
 }
 
 const withinSpans = (column: string, spans: readonly Span[]) =>
@@ -165,13 +162,12 @@ const cellsIn = async (
   const conditions = cells
     .filter(({ column }) => columns.includes(column))
     .map(({ column, isNot, values }) => {
-      const list = sql.join(values.map((value) => sql`${value}`))
+      const list = sql.join(values)
       return isNot ? sql` and ${sql.ref(column)}::text not in (${list})` : sql` and ${sql.ref(column)}::text in (${list})`
     })
   const statement = sql`select period::text, slice, ${sql.ref(said)} from ${sql.table(view)} where ${inParts('period', parts)}${only}
     ${withinSpans('period', spans)}${sql.join(conditions, sql``)} order by period desc, slice limit ${sql.lit(mostCells)}`
-  const { rows } = await reading.read(statement.compile(reading.db))
-  return rows.map((row) => cellRow.parse(row))
+  return rowsOf(reading, statement, cellRow)
 }
 
 /** Rows of one window are final together, so one of them tells. */
@@ -184,7 +180,7 @@ const monthsOf = async (reading: Reading, parts: readonly Part[], facts: Subject
   const statement = sql`select to_char(c.month, 'YYYY-MM'), c.cells, c.there, ${isFinal} from (select month, sum(cells) as cells, sum(cells_with_rows) as there
     from bi.coverage_months where ${inParts('month', parts)}${withinSpans('month', spans)} group by month having sum(cells_with_rows) > 0
     order by month desc limit ${sql.lit(mostMonths)}) as c order by c.month`
-  return (await reading.read(statement.compile(reading.db))).rows.map((row) => monthRow.parse(row))
+  return rowsOf(reading, statement, monthRow)
 }
 
 /** Months that the published version does not cover and the former one shows. */
@@ -194,8 +190,7 @@ const monthsShown = async (reading: Reading, facts: Subject | undefined, months:
   const firsts = sql.join(months.map((month) => sql`${`${month}-01`}::date`))
   const statement = sql`select to_char(m, 'YYYY-MM') from unnest(array[${firsts}]) as m
     where exists (select from ${sql.table(`bi.${facts.view}`)} f where ${time} >= m and ${time} < m + interval '1 month')`
-  const { rows } = await reading.read(statement.compile(reading.db))
-  return rows.map((row) => monthName.parse(row)[0])
+  return (await rowsOf(reading, statement, monthName)).flat()
 }
 
 const monthsIn = ({ from, to }: Span): string[] => {
