@@ -1,6 +1,6 @@
 // An export for lakes: one file a month, only changed months the next time, the same sums in DuckDB and pyarrow, in a folder and in a bucket.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
@@ -105,8 +105,11 @@ describe('an export by month', () => {
     ).rejects.toThrow('killed')
     expect(readFileSync(fileOf(january)).equals(before)).toBe(false)
     for (const month of [january, '2026-02', '2026-03']) expect(await rowsOf(month)).toHaveLength(1000)
-    // As one leaves it that was killed while it copied.
-    writeFileSync(join(folder, 'export_month=2026-01', '.data.parquet.1.partial'), 'PAR1 and then nothing')
+    // As one leaves it that was killed while it copied, a day ago.
+    const left = join(folder, 'export_month=2026-01', '.millrace-export-1.partial')
+    writeFileSync(left, 'PAR1 and then nothing')
+    const yesterday = Date.now() / 1_000 - 25 * 3_600
+    utimesSync(left, yesterday, yesterday)
     expect(await write(true)).toMatchObject({ written: [january, '2026-02', '2026-03'], unchanged: 0 })
     expect(readdirSync(join(folder, 'export_month=2026-01'))).toEqual(['data.parquet'])
     await expect(target.putFile('export_month=2026-01/data.parquet', join(folder, 'gone'))).rejects.toThrow(/ENOENT/)
@@ -153,7 +156,7 @@ describe.skipIf(python === undefined)('DuckDB and pyarrow', () => {
     await query(`update bi.facts set hits = 9223372036854775807 - clicks where clicks <= 3`)
     await write()
     // As an export leaves it that was killed while it wrote.
-    writeFileSync(join(folder, 'export_month=2026-01', '.data.parquet.1.partial'), 'PAR1 and then nothing')
+    writeFileSync(join(folder, 'export_month=2026-01', '.millrace-export-1.partial'), 'PAR1 and then nothing')
     const script = join(folder, '..', 'read-months.py')
     writeFileSync(script, reader)
     const [duck, arrow, types] = JSON.parse(execFileSync(python ?? '', [script, folder], { encoding: 'utf8' })) as string[][]

@@ -1,17 +1,17 @@
 // A view of bi as a folder or bucket for lakes: one Parquet file a month, and a list of them; later only the months that changed.
-import { copyFile, mkdtemp, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readFile, rm, rmdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { sql } from 'kysely'
 import { z } from 'zod'
 import { jsonOrNull } from '../../core/json.ts'
 import { EtlError } from '../../core/errors.ts'
-import { makeFolders } from '../../core/make-folders.ts'
 import type { Database } from '../../db/connect.ts'
 import { makeLock, tryLockByName } from '../../db/named-lock.ts'
 import type { Flags, Texts } from '../../db/typed-row.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Scales, scalesOf, writeParquet } from './parquet.ts'
+import { replaceFile, unlessMissing } from './replace-file.ts'
 import { atOneMoment, type RowFilter, selectRows, type ViewRows, viewRows } from './export-view.ts'
 
 /** Where the files go. A file is there whole or not at all. */
@@ -167,36 +167,15 @@ const monthsOf = async (trx: Db, found: ViewRows): Promise<{ month: string; dige
 
 /** A folder that takes the files; made when it is not there. */
 export const folderTarget = (folder: string): ExportTarget => {
-  const put = async (name: string, write: (path: string) => Promise<void>): Promise<void> => {
-    const path = join(folder, name)
-    await makeFolders(dirname(path))
-    // What a killed export leaves is hidden, so that readers of the folder pass over it until the next one removes it.
-    const partial = join(dirname(path), `.${basename(path)}.${process.pid}.partial`)
-    await removePartials(path)
-    await write(partial)
-    await rename(partial, path)
-  }
   return {
     place: folder,
     text: (name) => readFile(join(folder, name), 'utf8').catch(unlessMissing),
-    putText: (name, text) => put(name, (path) => writeFile(path, text)),
-    putFile: (name, file) => put(name, (path) => copyFile(file, path)),
+    putText: (name, text) => replaceFile(join(folder, name), (path) => writeFile(path, text)),
+    putFile: (name, file) => replaceFile(join(folder, name), (path) => copyFile(file, path)),
     remove: async (name) => {
       await rm(join(folder, name), { force: true })
       // A month's own folder goes with its only file.
       if (dirname(name) !== '.') await rmdir(join(folder, dirname(name))).catch(() => undefined)
     },
   }
-}
-
-/** Only one export writes to a place at a time, so no other export is writing to them. */
-const removePartials = async (path: string): Promise<void> => {
-  const names = await readdir(dirname(path))
-  const left = names.filter((name) => name.startsWith(`.${basename(path)}.`) && name.endsWith('.partial'))
-  for (const name of left) await rm(join(dirname(path), name), { force: true })
-}
-
-const unlessMissing = (error: NodeJS.ErrnoException): null => {
-  if (error.code === 'ENOENT') return null
-  throw error
 }

@@ -1,10 +1,8 @@
 // A view of bi as one file for notebooks and spreadsheets: CSV with formulas made harmless, or Parquet; streamed, so that size costs no memory.
 import { createWriteStream } from 'node:fs'
-import { dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../../core/errors.ts'
-import { makeFolders } from '../../core/make-folders.ts'
 import { type Database, copyOutOf } from '../../db/connect.ts'
 import { suggest } from '../../definition/problem.ts'
 import { withSession } from '../../db/session.ts'
@@ -29,7 +27,6 @@ export const exportView = async (
   { view, format, file, filter = everyRow }: ExportRequest,
 ): Promise<number> => {
   const found = await viewRows(database.kysely, view, filter)
-  await makeFolders(dirname(file))
   const write = format === 'csv' ? exportCsv : exportParquet
   return replaceFile(file, (partial) => write(database, found, partial))
 }

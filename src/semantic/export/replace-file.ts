@@ -1,7 +1,8 @@
-// A file that is whole or as it was: what is written lies beside it until it takes its place.
+// A file that is whole or as it was: what is written lies beside it, hidden, until it takes its place.
 import { randomUUID } from 'node:crypto'
 import { chmod, chown, readdir, readlink, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { makeFolders } from '../../core/make-folders.ts'
 
 const partialName = /^\.millrace-export-.*\.partial$/
 const dayMs = 24 * 3_600_000
@@ -11,6 +12,7 @@ const dayMs = 24 * 3_600_000
  * @param write gets the path to write to
  */
 export const replaceFile = async <T>(path: string, write: (partial: string) => Promise<T>): Promise<T> => {
+  await makeFolders(dirname(path))
   // Links that lead in a circle are refused here.
   await stat(path).catch(unlessMissing)
   const file = await linkedFile(path)
@@ -46,7 +48,7 @@ const removePartials = async (folder: string): Promise<void> => {
 }
 
 /** A file that is no link is refused by `readlink` as invalid. */
-const unlessMissing = (error: NodeJS.ErrnoException): null => {
+export const unlessMissing = (error: NodeJS.ErrnoException): null => {
   if (error.code === 'ENOENT' || error.code === 'EINVAL') return null
   throw error
 }
