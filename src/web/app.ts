@@ -7,13 +7,12 @@ import { csrf } from 'hono/csrf'
 import { html } from 'hono/html'
 import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
-import { sql } from 'kysely'
 import type { Secret } from '../core/redact.ts'
 import { shipped } from '../core/shipped.ts'
 import { unitStates } from '../core/types.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
-import type { Texts } from '../db/typed-row.ts'
+import { query, type Texts } from '../db/typed-row.ts'
 import { createAccess, equal } from './access.ts'
 import { mountActions, numberIn } from './actions.ts'
 import type { WebContext } from './context.ts'
@@ -124,7 +123,7 @@ const createProbe = ({ kysely, overdue, actions }: WebContext): Probe => {
   let asking: ReturnType<Probe> | null = null
   const ask: Probe = async () => {
     try {
-      const { rows } = await sql<Texts<'refuses'>>`select current_setting('transaction_read_only') as refuses`.execute(kysely)
+      const rows = await query<Texts<'refuses'>>(kysely)`select current_setting('transaction_read_only') as refuses`
       // A page alone only reads, also from a standby.
       if (rows[0]?.refuses === 'on' && actions.replay !== null) return 'read-only'
       return (await overdue()).length === 0 ? 'well' : 'overdue'
@@ -234,16 +233,14 @@ const mostCounted = 10_000
 
 /** Text that differs whenever anything the pages show has changed. */
 const ledgerMark = async (db: Db): Promise<string> => {
-  const { rows } = await sql<Texts<'mark'>>`
+  const rows = await query<Texts<'mark'>>(db)`
     select concat_ws('/', (select max(load_id) from etl.loads), (select max(event_id) from etl.events),
       (select max(run_id) from etl.runs), (select max(request_id) from etl.requests),
       (select string_agg(r.run_id || ':' || (select count(*) from (select from etl.run_jobs w
           where w.run_id = r.run_id and w.outcome is null limit ${mostCounted}) open), ',' order by r.run_id)
         from etl.runs r where r.state = 'running'),
       (select string_agg(j.job_id || ':' || j.fence, ',' order by j.job_id) from etl.jobs j where j.holder is not null),
-      (select count(*) from (select from etl.jobs j where j.state in ('held', 'failed') limit ${mostCounted}) trouble)) as mark`.execute(
-    db,
-  )
+      (select count(*) from (select from etl.jobs j where j.state in ('held', 'failed') limit ${mostCounted}) trouble)) as mark`
   return rows[0]?.mark ?? ''
 }
 

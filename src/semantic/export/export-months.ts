@@ -8,7 +8,7 @@ import { jsonOrNull } from '../../core/json.ts'
 import { EtlError } from '../../core/errors.ts'
 import type { Database } from '../../db/connect.ts'
 import { makeLock, tryLockByName } from '../../db/named-lock.ts'
-import type { Flags, Texts } from '../../db/typed-row.ts'
+import { type Flags, query, type Texts } from '../../db/typed-row.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Scales, scalesOf, writeParquet } from './parquet.ts'
 import { replaceFile, unlessMissing } from './replace-file.ts'
@@ -78,9 +78,7 @@ const holdPlace = async (trx: Db, lock: string, place: string): Promise<void> =>
 }
 
 const isReadOnly = async (db: Db): Promise<boolean> => {
-  const { rows } = await sql<Flags<'reads_only'>>`select current_setting('transaction_read_only')::boolean as reads_only`.execute(
-    db,
-  )
+  const rows = await query<Flags<'reads_only'>>(db)`select current_setting('transaction_read_only')::boolean as reads_only`
   return rows[0]?.reads_only === true
 }
 

@@ -7,7 +7,7 @@ import { type Database, copyOutOf } from '../../db/connect.ts'
 import { suggest } from '../../definition/problem.ts'
 import { withSession } from '../../db/session.ts'
 import type { Db } from '../../db/tables.ts'
-import type { Texts } from '../../db/typed-row.ts'
+import { query, type Texts } from '../../db/typed-row.ts'
 import { scalesOf, type ViewColumn, writeParquet } from './parquet.ts'
 import { replaceFile } from './replace-file.ts'
 
@@ -115,11 +115,11 @@ export const selectRows = ({ view, columns, period, where }: ViewRows, month?: s
 }
 
 const columnsOf = async (db: Db, view: string): Promise<readonly ViewColumn[]> => {
-  const { rows } = await sql<ViewColumn>`
+  const rows = await query<ViewColumn>(db)`
     select a.attname as name, format_type(a.atttypid, null) as type from pg_attribute a join pg_class c on c.oid = a.attrelid
     join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'bi' and c.relname = ${view} and c.relkind in ('r', 'v', 'p') and a.attnum > 0 and not a.attisdropped
-    order by a.attnum`.execute(db)
+    order by a.attnum`
   if (rows.length > 0) return rows
   const all = await sql<Texts<'name'>>`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'bi' and c.relkind in ('r', 'v', 'p') order by 1`.execute(db)

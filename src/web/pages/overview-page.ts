@@ -1,10 +1,9 @@
 // The ten-second page: what needs a person, how complete and fresh each pipeline is, what it cost, what works now.
 import { html } from 'hono/html'
-import { sql } from 'kysely'
 import { counted, sum } from '../../core/counted.ts'
 import type { Definition, UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
-import type { Lists, Numbers, Texts } from '../../db/typed-row.ts'
+import { type Lists, type Numbers, query, type Texts } from '../../db/typed-row.ts'
 import { cappedUnits } from '../../ledger/loads.ts'
 import { barsOf, nightBars } from '../charts.ts'
 import { allOf, type WebContext } from '../context.ts'
@@ -240,15 +239,13 @@ type PipelineNight = Texts<'pipeline' | 'finished_at' | 'day'> &
   Lists<Texts<'restated'>>
 
 /** Oldest first. A run at work is not in it. @param fromDay the first one, `YYYY-MM-DD` */
-export const pipelineNights = async (db: Db, fromDay: string): Promise<PipelineNight[]> => {
-  const { rows } = await sql<PipelineNight>`
+export const pipelineNights = (db: Db, fromDay: string): Promise<PipelineNight[]> =>
+  query<PipelineNight>(db)`
     select p.key as pipeline, r.finished_at, to_char(r.finished_at at time zone 'UTC', 'YYYY-MM-DD') as day,
       coalesce((p.value ->> 'inserted')::float8, 0) as inserted, coalesce((p.value ->> 'updated')::float8, 0) as updated,
       coalesce((p.value ->> 'ended')::float8, 0) as ended, coalesce(p.value -> 'restated', '[]') as restated
     from etl.runs r cross join lateral jsonb_each(r.summary -> 'pipelines') p
-    where r.finished_at >= ${fromDay}::date order by r.finished_at, r.run_id`.execute(db)
-  return rows
-}
+    where r.finished_at >= ${fromDay}::date order by r.finished_at, r.run_id`
 
 /** The newest restatement of a pipeline, and every month that was restated since `fromDay` of the rows given. */
 const restatedOf = (nights: readonly PipelineNight[]) => {

@@ -1,8 +1,7 @@
 // What waits for a person's word, and what has it and is not bought yet.
-import { sql } from 'kysely'
 import { sum } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
-import type { Maybe, Numbers, Row, Texts } from '../../db/typed-row.ts'
+import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
 
 /** `credits`: what they are thought to cost, null: the price of some is not known; `allowed`: what the night might have cost, null: nothing bounded it. */
 export type WaitingWord = Row<'etl.pipelines', 'pipeline' | 'version'> &
@@ -15,8 +14,8 @@ export type WaitingWord = Row<'etl.pipelines', 'pipeline' | 'version'> &
   }
 
 /** Oldest first. @param pipelines only these; empty: all */
-export const waitingWords = async (db: Db, pipelines: readonly string[] = []): Promise<WaitingWord[]> => {
-  const { rows } = await sql<WaitingWord>`
+export const waitingWords = (db: Db, pipelines: readonly string[] = []): Promise<WaitingWord[]> =>
+  query<WaitingWord>(db)`
     select a.approval_id::float8 as approval_id, p.pipeline, p.version, a.kind, a.units::float8 as units, a.reports,
       case when not exists (select from etl.jobs j where j.approval_id = a.approval_id and j.ask_number is null and j.estimated_quota is null)
         then a.credits::float8 end as credits,
@@ -25,17 +24,13 @@ export const waitingWords = async (db: Db, pipelines: readonly string[] = []): P
         p.window_every) as to, a.asked_at
     from etl.approvals a join etl.pipelines p using (pipeline_id)
     where a.state = 'waiting' and a.units > 0 and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
-    order by a.approval_id`.execute(db)
-  return rows
-}
+    order by a.approval_id`
 
 /** Every run judges anew what waits, under a new number: what waits now in place of the one of that number; null: nothing does, or that one was decided. */
 export const successorOf = async (db: Db, approvalId: number): Promise<number | null> => {
-  const { rows } = await sql<Numbers<'approval_id'>>`
+  const rows = await query<Numbers<'approval_id'>>(db)`
     select n.approval_id::float8 as approval_id from etl.approvals a join etl.approvals n on n.pipeline_id = a.pipeline_id and n.kind = a.kind
-    where a.approval_id = ${String(approvalId)}::bigint and a.state = 'dissolved' and n.state = 'waiting' and n.units > 0`.execute(
-    db,
-  )
+    where a.approval_id = ${String(approvalId)}::bigint and a.state = 'dissolved' and n.state = 'waiting' and n.units > 0`
   return rows[0]?.approval_id ?? null
 }
 
@@ -51,13 +46,11 @@ export type Standing = Texts<'pipeline'> &
   Maybe<Numbers<'credits'> & Texts<'approved_by' | 'done_on'>>
 
 /** Approved, or named by a person, and not bought yet: beyond a day's or a month's budget, or no run began since. */
-export const standingWords = async (db: Db, pipelines: readonly string[] = []): Promise<Standing[]> => {
-  const { rows } = await sql<Standing>`
+export const standingWords = (db: Db, pipelines: readonly string[] = []): Promise<Standing[]> =>
+  query<Standing>(db)`
     select p.pipeline, sum(j.cells)::float8 as units, count(*)::integer as reports,
       case when bool_and(j.estimated_quota is not null) then sum(j.estimated_quota)::float8 end as credits,
       max(a.decided_by) as approved_by, max(a.done_on)::text as done_on
     from etl.approvals a join etl.pipelines p using (pipeline_id) join etl.jobs j on j.approval_id = a.approval_id
     where a.state = 'approved' and j.ask_number is null and j.state = 'open' and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
-    group by 1 order by 1`.execute(db)
-  return rows
-}
+    group by 1 order by 1`

@@ -1,7 +1,7 @@
 // The units of slices month by month, each found by its key: coverage of one pipeline, and what a search finds.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
-import type { Row } from '../../db/typed-row.ts'
+import { query, type Row } from '../../db/typed-row.ts'
 
 /** From best to worst, as a cell of several units shows its worst. */
 export const coverageStates = ['loaded', 'restated', 'running', 'waiting', 'missing', 'failed', 'held'] as const
@@ -46,7 +46,7 @@ export const pipelineCoverage = async (
   pipeline: string,
   { most, offset = 0 }: { readonly most: number; readonly offset?: number },
 ) => {
-  const { rows } = await sql<CoverageSlice>`
+  const rows = await query<CoverageSlice>(db)`
     with windows as materialized (
       select w.pipeline_id, w.window_from from etl.window_list w where w.pipeline = ${pipeline}
     )
@@ -54,7 +54,7 @@ export const pipelineCoverage = async (
       select s.pipeline_id, s.slice_id, s."values" from etl.slices s
       where s.pipeline_id in (select p.pipeline_id from etl.pipelines p where p.pipeline = ${pipeline})
       order by s."values", s.slice_id limit ${most + 1} offset ${offset}) s
-    order by s."values", s.slice_id`.execute(db)
+    order by s."values", s.slice_id`
   const byValues = Map.groupBy(rows.slice(0, most), ({ values }) => JSON.stringify(values))
   const slices = [...byValues.values()].map((versions) => ({
     values: versions[0]?.values ?? [],
@@ -76,13 +76,13 @@ const mostPassed = 500
  * @param texts at least one character each @param fromMonth the first window that is shown, `YYYY-MM-DD`
  * @param most slices of one pipeline and of all
  */
-export const searchSlices = async (
+export const searchSlices = (
   db: Db,
   texts: readonly string[],
   fromMonth: string,
   most: { readonly ofOne: number; readonly ofAll: number },
-): Promise<readonly FoundSlice[]> => {
-  const { rows } = await sql<FoundSlice>`
+): Promise<readonly FoundSlice[]> =>
+  query<FoundSlice>(db)`
     with windows as materialized (
       select w.pipeline_id, w.window_from from etl.window_list w where w.window_from >= ${fromMonth}::date
     )
@@ -95,6 +95,4 @@ export const searchSlices = async (
           where y.pipeline_id = p.pipeline_id and y."values" >= array[t.text] order by y."values" limit ${mostPassed}) x
         where starts_with(x."values"[1], t.text) order by x."values"
         limit greatest(1, least(${most.ofOne}::bigint, ${most.ofAll}::bigint / (select count(*) from etl.pipelines)))) s) s
-    order by s.pipeline, s.version, s."values"`.execute(db)
-  return rows
-}
+    order by s.pipeline, s.version, s."values"`

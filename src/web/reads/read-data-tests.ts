@@ -1,17 +1,16 @@
 // The tests of definitions and the units that fail them.
-import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
-import type { Maybe, Numbers, Row, Texts } from '../../db/typed-row.ts'
+import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
 import { wholeAs } from './whole-columns.ts'
 
 /** Tests as they were last planned with, and how many units fail them now: by pipeline, in the order of the definition. */
-export const testLines = async (db: Db) => {
-  const { rows } = await sql<
+export const testLines = (db: Db) =>
+  query<
     Row<'etl.pipelines', 'pipeline'> &
       Texts<'test' | 'expects' | 'on_failure'> &
       Numbers<'held' | 'warned' | 'released'> &
       Maybe<Texts<'tested_at'>>
-  >`
+  >(db)`
     select p.pipeline, t.test ->> 'name' as test, t.test ->> 'expects' as expects, t.test ->> 'on_failure' as on_failure,
       coalesce(f.held, 0)::float8 as held, coalesce(f.warned, 0)::float8 as warned, coalesce(f.released, 0)::float8 as released, f.tested_at
     from (select distinct on (pipeline, version) * from etl.pipelines order by pipeline, version, updated_at desc) p
@@ -19,9 +18,7 @@ export const testLines = async (db: Db) => {
       left join (select pipeline, version, test, count(*) filter (where outcome = 'held') as held, count(*) filter (where outcome = 'warned') as warned,
         count(*) filter (where outcome = 'released') as released, max(tested_at) as tested_at from etl.failed_tests group by 1, 2, 3) f
         on f.pipeline = p.pipeline and f.version = p.version and f.test = t.test ->> 'name'
-    order by p.pipeline, p.version, t.place`.execute(db)
-  return rows
-}
+    order by p.pipeline, p.version, t.place`
 
 /** Units that fail a test with what was found, newest first. @param unitId null: of every unit */
 export const failedTests = (db: Db, limit: number, unitId: number | null = null) =>

@@ -1,5 +1,4 @@
 // How complete each of the last months of a pipeline is, and when its next one is due: by what windows were counted to, and the calendar.
-import { sql } from 'kysely'
 import type { Definition } from '../../core/types.ts'
 import {
   addWindows,
@@ -13,7 +12,7 @@ import {
   windowsBetween,
 } from '../../core/window.ts'
 import type { Db } from '../../db/tables.ts'
-import type { Row } from '../../db/typed-row.ts'
+import { query, type Row } from '../../db/typed-row.ts'
 import { slicesWanted } from '../../ledger/slices.ts'
 import { unitsIn, type WindowState } from './read-windows.ts'
 
@@ -33,13 +32,11 @@ export interface WantedLine extends Row<'etl.pipelines', 'pipeline_id' | 'pipeli
 
 /** One row a pipeline. Reads the windows and, once a generation, the wanted slices; no unit. */
 export const wantedLines = async (db: Db): Promise<WantedLine[]> => {
-  const { rows } = await sql<Omit<WantedLine, 'wanted'> & Row<'etl.pipelines', 'generation'>>`
+  const rows = await query<Omit<WantedLine, 'wanted'> & Row<'etl.pipelines', 'generation'>>(db)`
     select p.pipeline_id, p.pipeline, p.generation,
       array(select w.window_from::text from etl.windows w where w.pipeline_id = p.pipeline_id and w.closed_generation < p.generation and exists
         (select from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null and s.wanted_since > w.closed_generation)) as unfinished
-    from (select distinct on (pipeline) * from etl.pipelines order by pipeline, version desc, updated_at desc) p order by p.pipeline`.execute(
-    db,
-  )
+    from (select distinct on (pipeline) * from etl.pipelines order by pipeline, version desc, updated_at desc) p order by p.pipeline`
   return Promise.all(
     rows.map(async ({ generation, ...line }) => ({
       ...line,

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { givenUpBy } from '../../core/report-shape.ts'
 import type { ReportState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
-import type { Maybe, Numbers, Row, Texts } from '../../db/typed-row.ts'
+import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
 import { boxColumns } from './boxes.ts'
 import { wholesOrNull } from './whole-columns.ts'
 
@@ -62,7 +62,7 @@ export const listPurchases = async (
   { pipelines, limit }: { readonly pipelines: readonly string[]; readonly limit: number },
 ): Promise<{ rows: Purchase[]; total: number }> => {
   const among = pipelines.length === 0 ? sql`true` : sql`r.pipeline = any(${[...pipelines]}::text[])`
-  const { rows } = await sql<Purchase & Numbers<'total'>>`
+  const rows = await query<Purchase & Numbers<'total'>>(db)`
     with purchases as (
       select case
           when r.answer_id is null and r.job_state = 'open' and r.state in ('intent', 'submitted', 'ready') then 'open'
@@ -76,6 +76,6 @@ export const listPurchases = async (
     select kind, job_id::float8 as job_id, job_state, account, pipeline, version, window_from, window_to, cells, state, report_id,
       status_word, submitted_at, coalesce(used_quota, estimated_quota)::float8 as quota, error_message as message,
       (count(*) over ())::float8 as total
-    from purchases where kind is not null order by job_id desc limit ${limit}`.execute(db)
+    from purchases where kind is not null order by job_id desc limit ${limit}`
   return { rows: rows.map(({ total: _, ...row }) => row), total: rows[0]?.total ?? 0 }
 }

@@ -1,7 +1,7 @@
 // Runs with what became of their units and the jobs they waited for.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
-import type { Numbers, Row } from '../../db/typed-row.ts'
+import { type Numbers, query, type Row } from '../../db/typed-row.ts'
 import { boxColumns } from './boxes.ts'
 import { linesOf, type UnitLine } from './unit-lines.ts'
 import { wholeAs, wholes } from './whole-columns.ts'
@@ -71,7 +71,7 @@ export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[
     units += job.units
     return wanted
   })
-  const { rows } = await sql<Numbers<'unit_id'>>`
+  const rows = await query<Numbers<'unit_id'>>(db)`
     select u.unit_id::float8 as unit_id from unnest(${first.map(({ job_id }) => job_id)}::bigint[]) with ordinality as f (job_id, place)
       join etl.run_jobs w on w.run_id = ${String(runId)}::bigint and w.job_id = f.job_id join etl.jobs j on j.job_id = f.job_id
       join etl.pipelines p on p.pipeline_id = j.pipeline_id
@@ -80,7 +80,7 @@ export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[
         case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end) as t (at)
       cross join lateral unnest(b.slice_ids) as s (slice_id)
       join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from = t.at::date and u.slice_id = s.slice_id
-    order by f.place, u.window_from, u.slice_id limit ${limit}`.execute(db)
+    order by f.place, u.window_from, u.slice_id limit ${limit}`
   return linesOf(
     db,
     rows.map((row) => row.unit_id),

@@ -3,7 +3,7 @@
 import { sql } from 'kysely'
 import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
-import type { Numbers, Row } from '../../db/typed-row.ts'
+import { type Numbers, query, type Row } from '../../db/typed-row.ts'
 import { wholeOrNullAs } from './whole-columns.ts'
 
 /** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held. */
@@ -85,7 +85,7 @@ const windowTotals = async (db: Db, windows: readonly (ListedWindow & ReturnType
 
 const countUnits = async (db: Db, windows: readonly Key[]): Promise<ReadonlyMap<string, WindowTotals>> => {
   if (windows.length === 0) return new Map()
-  const { rows } = await sql<Key & WindowTotals>`
+  const rows = await query<Key & WindowTotals>(db)`
     select w.pipeline_id, w.window_from, c.loaded, c.idle, l.rows
     from unnest(${windows.map((one) => one.pipeline_id)}::integer[], ${windows.map((one) => one.window_from)}::date[]) as w (pipeline_id, window_from)
       cross join lateral (select count(u.answer_id)::float8 as loaded,
@@ -93,7 +93,7 @@ const countUnits = async (db: Db, windows: readonly Key[]): Promise<ReadonlyMap<
           and exists (select from etl.slices s where s.slice_id = u.slice_id and s.wanted_until is null)))::float8 as idle
         from etl.units u where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from) c
       cross join lateral (select coalesce(sum(x.rows_inserted - x.rows_ended), 0)::float8 as rows from etl.loads x
-        where x.pipeline_id = w.pipeline_id and x.window_from = w.window_from and x.outcome = 'loaded') l`.execute(db)
+        where x.pipeline_id = w.pipeline_id and x.window_from = w.window_from and x.outcome = 'loaded') l`
   return new Map(rows.map((row) => [windowKey(row), row]))
 }
 

@@ -1,7 +1,6 @@
 // What it costs to try a unit again: its job's price, as plan and guard have it; nothing where the report was bought or the answer is at hand.
-import { sql } from 'kysely'
 import type { PipelinePrice } from '../../core/learned-price.ts'
-import type { Flags, Maybe, Numbers, Row } from '../../db/typed-row.ts'
+import { type Flags, type Maybe, type Numbers, query, type Row } from '../../db/typed-row.ts'
 import type { WebContext } from '../context.ts'
 
 type Price = Row<'etl.pipelines', 'pipeline'> & Numbers<'unit_id' | 'cells'> & Maybe<Numbers<'estimate'>> & Flags<'buys'>
@@ -13,11 +12,11 @@ export const repairCredits = async (
 ): Promise<Map<number, number | null>> => {
   const troubled = units.filter(({ state }) => state === 'held' || state === 'failed').map(({ unit_id }) => String(unit_id))
   if (troubled.length === 0) return new Map()
-  const { rows } = await sql<Price>`
+  const rows = await query<Price>(kysely)`
     select u.unit_id::float8 as unit_id, p.pipeline, coalesce(j.cells, 0)::float8 as cells, j.estimated_quota::float8 as estimate,
       coalesce(j.state in ('held', 'failed') and j.guard <> 'needs approval' and j.answer_id is null and j.report_id is null, false) as buys
     from etl.units u join etl.pipelines p using (pipeline_id) left join etl.jobs j on j.job_id = u.job_id
-    where u.unit_id = any(${troubled}::bigint[])`.execute(kysely)
+    where u.unit_id = any(${troubled}::bigint[])`
   const prices = new Map<string, PipelinePrice>()
   for (const { pipeline, buys } of rows) if (buys && !prices.has(pipeline)) prices.set(pipeline, await priceOf(pipeline))
   return new Map(

@@ -2,7 +2,7 @@
 // what the service charged by its own books.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
-import type { Flags, Lists, Maybe, Numbers, Texts } from '../../db/typed-row.ts'
+import { type Flags, type Lists, type Maybe, type Numbers, query, type Texts } from '../../db/typed-row.ts'
 
 /**
  * Credits of a month, by account, pipeline and the tags it was charged to when it was bought. `requests`: those that are paid for one by one; `used`: credits of
@@ -14,16 +14,14 @@ export type Spending = Texts<'month' | 'account' | 'pipeline'> &
   }
 
 /** The newest month first, then by account, pipeline and tags. @param fromDay the first one, `YYYY-MM-DD` */
-export const spendingByMonth = async (db: Db, fromDay: string): Promise<Spending[]> => {
-  const { rows } = await sql<Spending>`
+export const spendingByMonth = (db: Db, fromDay: string): Promise<Spending[]> =>
+  query<Spending>(db)`
     select to_char(s.day, 'YYYY-MM') as month, s.account, s.pipeline, t.tags, sum(s.reports)::float8 as reports, sum(s.requests)::float8 as requests,
       coalesce(sum(s.used_quota) filter (where s.requests = 0), 0)::float8 as report_credits,
       coalesce(sum(s.used_quota) filter (where s.requests > 0), 0)::float8 as request_credits,
       coalesce(sum(s.used_quota), 0)::float8 as used, sum(s.reserved_quota)::float8 as reserved, sum(s.unpriced)::float8 as unpriced
     from etl.spending s join etl.tag_sets t using (tag_set_id) where s.day >= ${fromDay}::date
-    group by 1, 2, 3, t.tag_set_id, t.tags order by 1 desc, 2, 3, t.tags::text`.execute(db)
-  return rows
-}
+    group by 1, 2, 3, t.tag_set_id, t.tags order by 1 desc, 2, 3, t.tags::text`
 
 export type TagSpending = ReturnType<typeof spendingByTag>[number]
 
@@ -72,29 +70,25 @@ const perSlice = (month: string) => sql`
   )`
 
 /** By value of one dimension, the dearest first. @param month its first day */
-export const spendingByValue = async (db: Db, month: string, dimension: string): Promise<ValueSpending[]> => {
-  const { rows } = await sql<ValueSpending>`
+export const spendingByValue = (db: Db, month: string, dimension: string): Promise<ValueSpending[]> =>
+  query<ValueSpending>(db)`
     ${perSlice(month)}
     select p.pipeline, ${dimension} as dimension, s."values"[array_position(p.dimensions, ${dimension})] as value, bool_or(s.wanted_until is null) as wanted,
       sum(h.credits)::float8 as credits
     from shared h join etl.slices s using (slice_id) join etl.pipelines p on p.pipeline_id = h.pipeline_id
-    where ${dimension} = any(p.dimensions) group by 1, 3 order by 5 desc, 1, 3`.execute(db)
-  return rows
-}
+    where ${dimension} = any(p.dimensions) group by 1, 3 order by 5 desc, 1, 3`
 
 /** Slices that left the lists and for which something was bought in the month, the first few as examples. */
 export type UnwantedSpending = Texts<'pipeline'> & Numbers<'slices' | 'credits'> & Lists<Texts<'examples'>>
 
 /** What was bought in a month for values that no list holds any more. @param month its first day */
-export const unwantedSpending = async (db: Db, month: string): Promise<UnwantedSpending[]> => {
-  const { rows } = await sql<UnwantedSpending>`
+export const unwantedSpending = (db: Db, month: string): Promise<UnwantedSpending[]> =>
+  query<UnwantedSpending>(db)`
     ${perSlice(month)}
     select p.pipeline, count(distinct h.slice_id)::integer as slices, (array_agg(distinct array_to_string(s."values", ', ')))[1:3] as examples,
       sum(h.credits)::float8 as credits
     from shared h join etl.slices s using (slice_id) join etl.pipelines p on p.pipeline_id = h.pipeline_id
-    where s.wanted_until is not null group by 1 having sum(h.credits) > 0 order by 4 desc, 1`.execute(db)
-  return rows
-}
+    where s.wanted_until is not null group by 1 having sum(h.credits) > 0 order by 4 desc, 1`
 
 /** `difference`: credits charged beyond what is on record (below 0: less); null: there are not two readings. `remaining`: as it said at the last one. */
 export type MeterMonth = Texts<'api' | 'account' | 'month' | 'last_read_at'> &
@@ -102,13 +96,9 @@ export type MeterMonth = Texts<'api' | 'account' | 'month' | 'last_read_at'> &
   Maybe<Numbers<'difference' | 'remaining'>>
 
 /** The newest month first. @param fromDay the first one, `YYYY-MM-DD` */
-export const meterMonths = async (db: Db, fromDay: string): Promise<MeterMonth[]> => {
-  const { rows } = await sql<MeterMonth>`
+export const meterMonths = (db: Db, fromDay: string): Promise<MeterMonth[]> =>
+  query<MeterMonth>(db)`
     select r.api, r.account, to_char(r.read_at at time zone 'UTC', 'YYYY-MM') as month, count(*)::integer as readings,
       sum(r.difference)::float8 as difference, max(r.read_at) as last_read_at,
       (array_agg(coalesce(r.remaining_credits, r.remaining_requests) order by r.reading_id desc))[1]::float8 as remaining
-    from etl.meter_readings r where r.read_at >= (${fromDay}::date at time zone 'UTC') group by 1, 2, 3 order by 3 desc, 1, 2`.execute(
-    db,
-  )
-  return rows
-}
+    from etl.meter_readings r where r.read_at >= (${fromDay}::date at time zone 'UTC') group by 1, 2, 3 order by 3 desc, 1, 2`

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Definition } from '../../core/types.ts'
 import { missingRelations } from '../../db/catalog.ts'
 import type { Db } from '../../db/tables.ts'
-import type { Numbers } from '../../db/typed-row.ts'
+import { type Numbers, query } from '../../db/typed-row.ts'
 import { type ReportLine, reportLines } from './read-reports.ts'
 import { unitLine } from './unit-lines.ts'
 import { amongIds, shortList, wholeAs, wholeOrNullAs, wholes, wholesOrNull } from './whole-columns.ts'
@@ -148,7 +148,7 @@ export const unitRows = async (db: Db, definition: Definition, unit: UnitDetail)
     ...slice.map(([dimension, value]) => sql`${sql.ref(dimension)} = ${value}`),
     sql`_unit_id = ${unit.unit_id}::bigint`,
   ]
-  const { rows } = await sql<Numbers<'rows'>>`select count(*)::float8 as rows from ${sql.table(name)}
-    where ${sql.join(conditions, sql` and `)}`.execute(db)
+  const rows = await query<Numbers<'rows'>>(db)`select count(*)::float8 as rows from ${sql.table(name)}
+    where ${sql.join(conditions, sql` and `)}`
   return rows[0]?.rows ?? null
 }
