@@ -6,7 +6,7 @@ import type { WebContext } from '../context.ts'
 import { count, coverageAddress, dayBefore, moment, unitsAddress } from '../format.ts'
 import { type Html, page, table, unitLink } from '../layout.ts'
 import { boxColumns, boxKey } from '../reads/boxes.ts'
-import { wholeOrNullAs, wholes } from '../reads/whole-columns.ts'
+import { wholes, wholesOrNull } from '../reads/whole-columns.ts'
 
 const daysShown = 60
 
@@ -79,7 +79,7 @@ const restatements = (db: Db, fromDay: string, limit: number) =>
     .select(boxColumns)
     // Without a unit where the answer was for several.
     .select([
-      wholeOrNullAs('u', 'unit_id'),
+      ...wholesOrNull('u', 'unit_id'),
       'b.loaded_at',
       ...wholes('b', 'rows_read', 'rows_updated', 'rows_ended', 'rows_inserted'),
     ])

@@ -1,7 +1,7 @@
 // The tests of definitions and the units that fail them.
 import type { Db } from '../../db/tables.ts'
 import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
-import { wholeAs } from './whole-columns.ts'
+import { wholes } from './whole-columns.ts'
 
 /** Tests as they were last planned with, and how many units fail them now: by pipeline, in the order of the definition. */
 export const testLines = (db: Db) =>
@@ -25,7 +25,7 @@ export const failedTests = (db: Db, limit: number, unitId: number | null = null)
   db
     .selectFrom('etl.failed_tests as f')
     .innerJoin('etl.unit_list as u', 'u.unit_id', 'f.unit_id')
-    .select([wholeAs('f', 'unit_id'), 'u.unit_key', 'f.pipeline', 'f.test', 'f.outcome', 'f.message', 'f.tested_at'])
+    .select([...wholes('f', 'unit_id'), 'u.unit_key', 'f.pipeline', 'f.test', 'f.outcome', 'f.message', 'f.tested_at'])
     .$if(unitId !== null, (query) => query.where('f.unit_id', '=', String(unitId)))
     .orderBy('f.tested_at', 'desc')
     .orderBy('f.unit_id')

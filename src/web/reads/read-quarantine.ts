@@ -1,7 +1,7 @@
 // Rejected rows, with the raw record.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
-import { wholeAs, wholeOrNullAs } from './whole-columns.ts'
+import { wholes, wholesOrNull } from './whole-columns.ts'
 
 const rawShown = 2_000
 
@@ -10,8 +10,8 @@ export const quarantined = (db: Db, limit: number, unitId: number | null = null)
   db
     .selectFrom('etl.quarantine as q')
     .leftJoin('etl.unit_list as u', 'u.unit_id', 'q.unit_id')
-    .select([wholeAs('q', 'quarantine_id'), wholeOrNullAs('q', 'unit_id'), 'u.unit_key', wholeAs('q', 'job_id'), 'q.pipeline'])
-    .select(['q.part', wholeAs('q', 'line'), 'q.column_name', 'q.reason', 'q.created_at'])
+    .select([...wholes('q', 'quarantine_id', 'job_id', 'line'), ...wholesOrNull('q', 'unit_id')])
+    .select(['u.unit_key', 'q.pipeline', 'q.part', 'q.column_name', 'q.reason', 'q.created_at'])
     .select(sql<string>`left(q.raw, ${rawShown})`.as('raw'))
     .where('q.state', '=', 'open')
     .$if(unitId !== null, (query) => query.where('q.unit_id', '=', String(unitId)))

@@ -1,7 +1,7 @@
 // Quota spent and reserved, by day and by month.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
-import { wholeAs, wholes } from './whole-columns.ts'
+import { wholes } from './whole-columns.ts'
 
 /** @param fromDay the first one, `YYYY-MM-DD`; left out: a year ago */
 export const quotaDays = (db: Db, fromDay?: string) =>
@@ -42,7 +42,7 @@ const added = <Sum extends { reports: number; requests: number; used: number; re
 export const dataPointReadings = (db: Db) =>
   db
     .selectFrom('etl.data_point_readings as r')
-    .select(['r.account', 'r.dataset', 'r.readings', wholeAs('r', 'answer_id')])
+    .select(['r.account', 'r.dataset', 'r.readings', ...wholes('r', 'answer_id')])
     .orderBy('r.dataset')
     .orderBy('r.account')
     .execute()

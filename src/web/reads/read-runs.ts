@@ -4,12 +4,12 @@ import type { Db } from '../../db/tables.ts'
 import { type Numbers, query, type Row } from '../../db/typed-row.ts'
 import { boxColumns } from './boxes.ts'
 import { linesOf, type UnitLine } from './unit-lines.ts'
-import { wholeAs, wholes } from './whole-columns.ts'
+import { wholes } from './whole-columns.ts'
 
 const runLines = (db: Db) =>
   db
     .selectFrom('etl.run_list as r')
-    .select([wholeAs('r', 'run_id'), 'r.command', 'r.arguments', 'r.state', 'r.process', 'r.started_at', 'r.finished_at'])
+    .select([...wholes('r', 'run_id'), 'r.command', 'r.arguments', 'r.state', 'r.process', 'r.started_at', 'r.finished_at'])
     .select(wholes('r', 'planned', 'loaded', 'unchanged', 'waiting', 'held', 'failed'))
 
 export type RunLine = Awaited<ReturnType<ReturnType<typeof runLines>['execute']>>[number]
@@ -48,7 +48,7 @@ export const runJobs = (db: Db, runId: number, limit: number) =>
     )
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
     .select(boxColumns)
-    .select([wholeAs('b', 'job_id'), 'b.state', 'b.report_state', 'b.units', 'b.outcome', 'b.held_units', 'b.error_code'])
+    .select([...wholes('b', 'job_id'), 'b.state', 'b.report_state', 'b.units', 'b.outcome', 'b.held_units', 'b.error_code'])
     .orderBy('b.place')
     .execute()
 

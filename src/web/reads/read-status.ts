@@ -11,7 +11,7 @@ import { quotaDays, quotaMonths } from './read-quota.ts'
 import { openReports, type ReportLine } from './read-reports.ts'
 import { coverageMonths, pipelineCounts, readWindows, type Windows } from './read-windows.ts'
 import { troubledLines, type UnitLine, unitLines } from './unit-lines.ts'
-import { wholeAs, wholes } from './whole-columns.ts'
+import { wholes } from './whole-columns.ts'
 
 export type Status = Awaited<ReturnType<typeof readStatus>>
 
@@ -76,7 +76,7 @@ const lastRuns = (db: Db) =>
   db
     .selectFrom('etl.runs as r')
     .innerJoin('etl.run_list as l', 'l.run_id', 'r.run_id')
-    .select([wholeAs('r', 'run_id'), 'r.command', 'r.state', 'r.started_at', 'r.finished_at', 'r.summary'])
+    .select([...wholes('r', 'run_id'), 'r.command', 'r.state', 'r.started_at', 'r.finished_at', 'r.summary'])
     .select(wholes('l', 'held', 'failed', 'waiting'))
     .orderBy('r.run_id', 'desc')
     .limit(mostRuns)
@@ -95,15 +95,7 @@ const troubledReplays = async (db: Db, pipelines: readonly string[], limit: numb
     .selectFrom('etl.jobs as b')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
     .select(boxColumns)
-    .select([
-      wholeAs('b', 'job_id'),
-      wholeAs('b', 'answer_id'),
-      'b.reason',
-      'b.cells',
-      'b.state',
-      'b.error_code',
-      'b.error_message',
-    ])
+    .select([...wholes('b', 'job_id', 'answer_id'), 'b.reason', 'b.cells', 'b.state', 'b.error_code', 'b.error_message'])
     .where('b.state', 'in', ['held', 'failed'])
     .where('b.answer_id', 'is not', null)
     .where((eb) => eb.not(eb.exists(eb.selectFrom('etl.units as u').select('u.unit_id').whereRef('u.job_id', '=', 'b.job_id'))))

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Numbers, query, type Row } from '../../db/typed-row.ts'
-import { wholeOrNullAs } from './whole-columns.ts'
+import { wholesOrNull } from './whole-columns.ts'
 
 /** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held. */
 export type WindowState = Awaited<ReturnType<typeof openStates>>[number]
@@ -101,7 +101,7 @@ const listedWindows = (db: Db, pipelines: readonly string[]) =>
   db
     .selectFrom('etl.window_list as w')
     .select(['w.pipeline_id', 'w.pipeline', 'w.window_from', 'w.closed', 'w.looked_at'])
-    .select([wholeOrNullAs('w', 'closed_units'), wholeOrNullAs('w', 'closed_rows')])
+    .select(wholesOrNull('w', 'closed_units', 'closed_rows'))
     .select([newestLoad('loaded').as('loaded_at'), newestLoad('unchanged').as('unchanged_at')])
     .$if(pipelines.length > 0, (query) => query.where('w.pipeline', 'in', pipelines))
     .execute()

@@ -6,7 +6,10 @@ import type { Db } from '../../db/tables.ts'
 import { type Numbers, query } from '../../db/typed-row.ts'
 import { type ReportLine, reportLines } from './read-reports.ts'
 import { unitLine } from './unit-lines.ts'
-import { amongIds, shortList, wholeAs, wholeOrNullAs, wholes, wholesOrNull } from './whole-columns.ts'
+import { amongIds, wholes, wholesOrNull } from './whole-columns.ts'
+
+/** Of a unit's answers, jobs and loads. */
+const shortList = 50
 
 /** `wanted`: it stands in the lists; where it does not, its rows stay and nothing more is asked for. */
 export const unitDetail = async (db: Db, unitId: number) => {
@@ -38,7 +41,7 @@ export const unitAnswers = (db: Db, { pipeline_id, window_from, slice_id }: Plac
   return db
     .selectFrom(alone.unionAll(packed).as('a'))
     .select(wholes('a', 'answer_id', 'job_id', 'ask_number', 'bytes'))
-    .select(['a.asked_at', 'a.stood_at', 'a.landing', 'a.source_last_updated', wholeOrNullAs('a', 'source_count')])
+    .select(['a.asked_at', 'a.stood_at', 'a.landing', 'a.source_last_updated', ...wholesOrNull('a', 'source_count')])
     .select(['a.verdict', 'a.verdict_message', sql<number>`cardinality(a.slice_ids)`.as('slices')])
     .orderBy('a.ask_number', 'desc')
     .limit(shortList)
@@ -47,42 +50,31 @@ export const unitAnswers = (db: Db, { pipeline_id, window_from, slice_id }: Plac
 
 export type AnswerLine = Awaited<ReturnType<typeof unitAnswers>>[number]
 
-/** The job that asks for the unit, those that brought its answers, and whatever these were asked again for. */
+/** The job that asks for the unit, those that brought its answers, and whatever these were asked again for. `holder`: the process that works on it. */
 export const unitJobs = (db: Db, jobId: number | null, answers: readonly AnswerLine[]) => {
   const first = [...new Set([...(jobId === null ? [] : [jobId]), ...answers.map(({ job_id }) => job_id)])]
-  return (
-    db
-      .withRecursive('chain(job_id)', (chain) =>
-        chain
-          .selectFrom('etl.jobs as j')
-          .select('j.job_id')
-          .where(sql<boolean>`j.job_id = any(${sql.val(first)}::bigint[])`)
-          .union(
-            chain
-              .selectFrom('chain as c')
-              .innerJoin('etl.jobs as j', 'j.job_id', 'c.job_id')
-              .select(sql<string>`j.former_job_id`.as('job_id'))
-              .where('j.former_job_id', 'is not', null),
-          ),
-      )
-      .selectFrom('chain as c')
-      .innerJoin('etl.jobs as j', 'j.job_id', 'c.job_id')
-      .leftJoin('etl.processes as p', 'p.process_id', 'j.holder')
-      .select([
-        wholeAs('j', 'job_id'),
-        'j.kind',
-        'j.reason',
-        'j.state',
-        'j.cells',
-        'j.created_at',
-        ...wholesOrNull('j', 'run_id', 'former_job_id'),
-      ])
-      // The process that works on it; null: none does.
-      .select('p.name as holder')
-      .orderBy('j.job_id', 'desc')
-      .limit(shortList)
-      .execute()
-  )
+  return db
+    .withRecursive('chain(job_id)', (chain) =>
+      chain
+        .selectFrom('etl.jobs as j')
+        .select('j.job_id')
+        .where(amongIds('j.job_id', first))
+        .union(
+          chain
+            .selectFrom('chain as c')
+            .innerJoin('etl.jobs as j', 'j.job_id', 'c.job_id')
+            .select(sql<string>`j.former_job_id`.as('job_id'))
+            .where('j.former_job_id', 'is not', null),
+        ),
+    )
+    .selectFrom('chain as c')
+    .innerJoin('etl.jobs as j', 'j.job_id', 'c.job_id')
+    .leftJoin('etl.processes as p', 'p.process_id', 'j.holder')
+    .select(['j.kind', 'j.reason', 'j.state', 'j.cells', 'j.created_at', 'p.name as holder'])
+    .select([...wholes('j', 'job_id'), ...wholesOrNull('j', 'run_id', 'former_job_id')])
+    .orderBy('j.job_id', 'desc')
+    .limit(shortList)
+    .execute()
 }
 
 export type JobLine = Awaited<ReturnType<typeof unitJobs>>[number]
@@ -91,7 +83,7 @@ export type JobLine = Awaited<ReturnType<typeof unitJobs>>[number]
 export const unitLoads = (db: Db, windowFrom: string, answers: readonly AnswerLine[]) =>
   db
     .selectFrom('etl.loads as l')
-    .select([wholeAs('l', 'answer_id'), wholeOrNullAs('l', 'run_id'), 'l.outcome', 'l.units', 'l.loaded_at', 'l.drift'])
+    .select([...wholes('l', 'answer_id'), ...wholesOrNull('l', 'run_id'), 'l.outcome', 'l.units', 'l.loaded_at', 'l.drift'])
     .select(wholes('l', 'rows_read', 'rows_inserted', 'rows_updated', 'rows_ended'))
     .select(wholes('l', 'rows_unchanged', 'rows_quarantined', 'rows_duplicates'))
     .where(
@@ -124,8 +116,8 @@ const mostRequests = 100
 export const jobRequests = (db: Db, jobIds: readonly number[]) =>
   db
     .selectFrom('etl.requests as r')
-    .select([wholeOrNullAs('r', 'job_id'), 'r.method', 'r.endpoint', 'r.part', 'r.attempt', 'r.status', 'r.error_code'])
-    .select([wholeAs('r', 'bytes'), wholeOrNullAs('r', 'credits'), 'r.started_at', 'r.milliseconds'])
+    .select([...wholesOrNull('r', 'job_id'), 'r.method', 'r.endpoint', 'r.part', 'r.attempt', 'r.status', 'r.error_code'])
+    .select([...wholes('r', 'bytes'), ...wholesOrNull('r', 'credits'), 'r.started_at', 'r.milliseconds'])
     .where(amongIds('r.job_id', jobIds))
     .orderBy('r.request_id', 'desc')
     .limit(mostRequests)
