@@ -220,10 +220,9 @@ const dueWords = (due: DueMonth | null, waitsForApproval: boolean): Html => {
 }
 
 const forecastWords = (definition: Definition | undefined, own: readonly Forecast[]): Html => {
-  const spent = own.reduce((sum, one) => sum + one.spent, 0)
   const budget = definition?.limits.quotaPerMonth ?? null
   const end = endWords(own, count)
-  return html`${count(spent)} so far<br>${end === null ? html`<span class="soft">no forecast</span>` : html`about ${end} at month end`}${budget === null ? '' : html`<br><span class="soft">of ${count(budget)}</span>`}`
+  return html`${count(sum(own, 'spent'))} so far<br>${end === null ? html`<span class="soft">no forecast</span>` : html`about ${end} at month end`}${budget === null ? '' : html`<br><span class="soft">of ${count(budget)}</span>`}`
 }
 
 const mostListed = 3

@@ -1,5 +1,6 @@
 // Quota spent and reserved, by day and by month.
 import { sql } from 'kysely'
+import { sum } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
 import { wholes } from './whole-columns.ts'
 
@@ -18,25 +19,19 @@ export const quotaDays = (db: Db, fromDay?: string) =>
     .execute()
 
 export type QuotaDay = Awaited<ReturnType<typeof quotaDays>>[number]
-/** `month`: `2026-01` */
-export type QuotaMonth = Omit<QuotaDay, 'day'> & { readonly month: string }
+export type QuotaMonth = ReturnType<typeof quotaMonths>[number]
 
-/** The newest month first, then by account and pipeline. */
-export const quotaMonths = (days: readonly QuotaDay[]): QuotaMonth[] =>
+/** The newest month (`2026-01`) first, then by account and pipeline. */
+export const quotaMonths = (days: readonly QuotaDay[]) =>
   [...Map.groupBy(days, ({ day, account, pipeline }) => `${day.slice(0, 7)}/${account}/${pipeline}`).values()]
-    .flatMap(([first, ...others]) =>
-      first === undefined ? [] : [others.reduce(added, { ...first, month: first.day.slice(0, 7) })],
-    )
-    .map(({ day: _, ...sum }) => sum)
+    .flatMap((own) => {
+      const [first] = own
+      if (first === undefined) return []
+      const { account, pipeline, day } = first
+      const bought = { reports: sum(own, 'reports'), requests: sum(own, 'requests') }
+      return [{ account, pipeline, ...bought, used: sum(own, 'used'), reserved: sum(own, 'reserved'), month: day.slice(0, 7) }]
+    })
     .sort((a, b) => b.month.localeCompare(a.month) || a.account.localeCompare(b.account) || a.pipeline.localeCompare(b.pipeline))
-
-const added = <Sum extends { reports: number; requests: number; used: number; reserved: number }>(sum: Sum, day: QuotaDay) => ({
-  ...sum,
-  reports: sum.reports + day.reports,
-  requests: sum.requests + day.requests,
-  used: sum.used + day.used,
-  reserved: sum.reserved + day.reserved,
-})
 
 /** What is known of the data points of each dataset (`web-analytics.report/traffic_and_engagement`): one reading is settled. */
 export const dataPointReadings = (db: Db) =>

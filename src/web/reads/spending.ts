@@ -1,6 +1,7 @@
 // What credits were spent on: by account, pipeline and tag, and for values that left the lists. Every sum is of the same rows of etl.spending. Beside it
 // what the service charged by its own books.
 import { sql } from 'kysely'
+import { sum } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Flags, type Lists, type Maybe, type Numbers, query, type Texts } from '../../db/typed-row.ts'
 
@@ -38,8 +39,8 @@ export const spendingByTag = (spending: readonly Spending[]) => {
           tag,
           value: first.tags[tag] ?? null,
           pipelines: [...new Set(group.map(({ pipeline }) => pipeline))].sort(),
-          used: group.reduce((sum, { used }) => sum + used, 0),
-          reserved: group.reduce((sum, { reserved }) => sum + reserved, 0),
+          used: sum(group, 'used'),
+          reserved: sum(group, 'reserved'),
         },
       ]
     }),
