@@ -10,9 +10,12 @@ import { openReports, type ReportLine } from '../reads/read-reports.ts'
 
 const reportsShown = 200
 
-/** @param empty what stands there instead where there is none */
-export const reportTable = (caption: string, reports: readonly ReportLine[], empty: string): Html =>
-  table(caption, reports, empty, {
+/** Credits of a report. */
+export const creditWords = ({ used_quota, estimated_quota }: ReportLine): string =>
+  used_quota === null ? `about ${count(estimated_quota)}` : count(used_quota)
+
+export const reportsPage = async (context: WebContext): Promise<Html> => {
+  const body = table('Open reports', await openReports(context.kysely, reportsShown), 'No report is open.', {
     State: ({ state }) => badge(state),
     'Report id': ({ report_id }) => report_id ?? '(not known)',
     'Service says': ({ status_word }) => status_word ?? '–',
@@ -22,13 +25,9 @@ export const reportTable = (caption: string, reports: readonly ReportLine[], emp
     Age: ({ age_seconds }) => span(age_seconds),
     Polls: ({ polls }) => polls,
     'Next poll': ({ next_poll_at }) => moment(next_poll_at),
-    Quota: ({ used_quota, estimated_quota }) => (used_quota === null ? `about ${count(estimated_quota)}` : count(used_quota)),
+    Quota: creditWords,
     Error: ({ error_message }) => error_message ?? '',
   })
-
-export const reportsPage = async (context: WebContext): Promise<Html> => {
-  const reports = await openReports(context.kysely, reportsShown)
-  const body = reportTable('Open reports', reports, 'No report is open.')
   return page({ title: 'Reports', place: '/reports', warehouse: context.warehouse, body })
 }
 

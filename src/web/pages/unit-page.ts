@@ -26,7 +26,7 @@ import {
   unitRows,
 } from '../reads/unit-detail.ts'
 import { countUnits, type UnitFilter, unitLines } from '../reads/unit-lines.ts'
-import { failedTestTable, quarantineTable } from './trouble-pages.ts'
+import { creditWords, failedTestTable, quarantineTable } from './trouble-pages.ts'
 
 const rejectedShown = 50
 
@@ -124,9 +124,6 @@ const plannedWords = ({ job_id, kind, reason, cells, former_job_id, state }: Job
 
 const boughtWords = (report: ReportLine): Html =>
   html`report <code>${report.report_id ?? 'id not known'}</code> (${report.state}) for ${counted(report.cells, 'unit')}, account ${report.account}${report.next_poll_at === null ? '' : html`, next poll ${moment(report.next_poll_at)}`}${report.error_message === null ? '' : `: ${report.error_message}`}`
-
-const creditWords = ({ used_quota, estimated_quota }: ReportLine): string =>
-  used_quota === null ? `about ${count(estimated_quota)}` : count(used_quota)
 
 const stepOf = ({ method, endpoint }: RequestLine): string =>
   endpoint.includes('status') ? 'polled' : endpoint.startsWith('http') ? 'downloaded' : method === 'POST' ? 'sent' : 'asked'
