@@ -7,6 +7,7 @@ import { csrf } from 'hono/csrf'
 import { html } from 'hono/html'
 import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
+import { jsonOrNull } from '../core/json.ts'
 import type { Secret } from '../core/redact.ts'
 import { shipped } from '../core/shipped.ts'
 import { unitStates } from '../core/types.ts'
@@ -277,17 +278,8 @@ const nothingHere = (request: Context): Response => request.text('There is nothi
 
 const received = async (request: Context, token: Secret, take: (body: unknown) => Promise<number>): Promise<Response> => {
   if (!equal(token.reveal(), param(request, 'token'))) return nothingHere(request)
-  const body = parsed(await request.req.text())
-  if (body === undefined) return request.text('Expected JSON.\n', 400)
+  const body = jsonOrNull(await request.req.text())
+  if (body === null) return request.text('Expected JSON.\n', 400)
   const status = await take(body)
   return new Response(null, { status, headers: status === 503 ? { 'retry-after': '30' } : {} })
-}
-
-/** undefined: not JSON. */
-const parsed = (text: string): unknown => {
-  try {
-    return JSON.parse(text) as unknown
-  } catch {
-    return undefined
-  }
 }
