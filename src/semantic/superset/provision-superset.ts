@@ -1,25 +1,16 @@
 // Makes Superset show the warehouse: the connection, then the bundle, then what left the bundle is removed.
 import { z } from 'zod'
 import type { Secret } from '../../core/redact.ts'
-import type { Definition } from '../../core/types.ts'
-import type { Dashboard } from '../../definition/dashboards.ts'
-import type { SemanticModel } from '../../definition/semantic.ts'
 import type { YamlMap } from '../yaml-text.ts'
-import { type Bundle, type BundleWork, supersetBundle } from './superset-bundle.ts'
+import { type Bundle, type BundleWork, readsOnly, supersetBundle } from './superset-bundle.ts'
 import { type SupersetClient, zipOf } from './superset-client.ts'
 import { certifiedBy, type datasetOf, idOf } from './superset-dataset.ts'
 
 /** What is made where. */
-interface Provisioning {
+interface Provisioning extends Pick<BundleWork, 'connection' | 'views' | 'model' | 'definitions' | 'dashboards'> {
   readonly client: SupersetClient
-  /** Name of the connection in Superset. */
-  readonly connection: string
   /** SQLAlchemy's address of the warehouse, as Superset reaches it. */
   readonly warehouse: Secret
-  readonly views: BundleWork['views']
-  readonly model: SemanticModel
-  readonly definitions: readonly Definition[]
-  readonly dashboards: readonly Dashboard[]
   /** Called with each step as it is done. */
   readonly tell: (text: string) => void
 }
@@ -74,10 +65,7 @@ const provideConnection = async ({ client, connection, warehouse, tell }: Provis
     database_name: connection,
     sqlalchemy_uri: warehouse.reveal(),
     expose_in_sqllab: true,
-    allow_ctas: false,
-    allow_cvas: false,
-    allow_dml: false,
-    allow_file_upload: false,
+    ...readsOnly,
   }
   if (found !== undefined) await client.ask('PUT', `${path}${found.id}`, anything, body)
   const { id } = found ?? (await client.ask('POST', path, idEntry, { ...body, uuid: idOf(connection, 'connection') }))

@@ -53,6 +53,9 @@ export const supersetBundle = (work: BundleWork) => {
   return { files, dashboards, skipped }
 }
 
+/** Of a connection, in Superset's words. */
+export const readsOnly = { allow_ctas: false, allow_cvas: false, allow_dml: false, allow_file_upload: false }
+
 /** The connection, for a Superset that has none of this name. No password: `superset set-database-uri` gives it one. */
 export const connectionFile = (connection: string): readonly [path: string, text: string] => [
   `databases/${fileName(connection)}.yaml`,
@@ -61,10 +64,7 @@ export const connectionFile = (connection: string): readonly [path: string, text
     sqlalchemy_uri: 'postgresql+psycopg2://superset@localhost:5432/warehouse',
     expose_in_sqllab: true,
     allow_run_async: false,
-    allow_ctas: false,
-    allow_cvas: false,
-    allow_dml: false,
-    allow_file_upload: false,
+    ...readsOnly,
     extra: {},
     uuid: idOf(connection, 'connection'),
     version,
@@ -172,13 +172,9 @@ interface PlacedChart {
 
 const columnsOfGrid = 12
 /** A big number of Superset knows whether it rose or fell, and says it by a class alone. */
-const arrows = ['positive', '▲', 'negative', '▼'].reduce(
-  (css, one, at, all) =>
-    at % 2 === 0
-      ? `${css}.superset-legacy-chart-big-number.${one} .subheader-line::before { content: '${all[at + 1]} '; }\n`
-      : css,
-  '',
-)
+const arrows = `.superset-legacy-chart-big-number.positive .subheader-line::before { content: '▲ '; }
+.superset-legacy-chart-big-number.negative .subheader-line::before { content: '▼ '; }
+`
 const aboutHeight = 8
 
 /** Charts in their order, side by side as far as they fit. */

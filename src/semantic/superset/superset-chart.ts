@@ -45,7 +45,7 @@ const queryOf = (chart: Chart, viewColumns: readonly string[], held: readonly Fi
       ...common,
       columns: [axis, ...chart.by],
       metrics,
-      orderby: [...[period, ...chart.by].map((name) => [name, true])],
+      orderby: [period, ...chart.by].map((name) => [name, true]),
       row_limit: seriesRows,
       series_columns: chart.by,
       series_limit: 0,
@@ -123,7 +123,7 @@ const chartMetrics = (chart: Chart, columns: readonly string[]): Metric[] =>
 const commonForm = (chart: Chart, held: readonly FixedColumn[]): YamlMap => ({
   viz_type: vizTypes[chart.kind],
   adhoc_filters: [
-    ...(chart.period === null ? [] : [{ ...simple('period', chart.period, 'TEMPORAL_RANGE', 'No filter') }]),
+    ...(chart.period === null ? [] : [simple('period', chart.period, 'TEMPORAL_RANGE', 'No filter')]),
     ...held.map(({ column, value }) => simple(column, column, '==', value)),
     ...(chart.where === null
       ? []
