@@ -1,6 +1,6 @@
 // The tools an assistant gets: metrics listed, explained and asked for; what is loaded, fresh and restated. Nothing here writes or buys. They are reached by
 // standard input and output, or by requests over HTTP that somebody else has let in.
-import { createMcpHandler, McpServer, type StandardSchemaWithJSON } from '@modelcontextprotocol/server'
+import { type CallToolResult, createMcpHandler, McpServer, type StandardSchemaWithJSON } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { z } from 'zod'
 import { isEtlError, messageOf } from '../core/errors.ts'
@@ -37,7 +37,7 @@ export const createMcpServer = ({ reader, model, onError }: McpContext): McpServ
   const tool = <Input>(
     called: string,
     description: string,
-    inputSchema: Schema<Input>,
+    inputSchema: StandardSchemaWithJSON<unknown, Input>,
     work: (input: Input) => Promise<object>,
   ): void =>
     void server.registerTool(called, { description, inputSchema, annotations }, async (input) =>
@@ -88,18 +88,9 @@ export const createMcpServer = ({ reader, model, onError }: McpContext): McpServ
   return server
 }
 
-/** What the library takes of a schema. */
-type Schema<Input> = StandardSchemaWithJSON<unknown, Input>
-
-interface ToolResult {
-  readonly [key: string]: unknown
-  readonly content: { readonly type: 'text'; readonly text: string }[]
-  readonly isError?: boolean
-}
-
 /** JSON as text. A refusal is a result that says what to ask instead; a failure says no more than that it is one. */
-const resultOf = async (work: () => Promise<object>, onError: (error: unknown) => void): Promise<ToolResult> => {
-  const as = (value: object, isError: boolean): ToolResult => ({
+const resultOf = async (work: () => Promise<object>, onError: (error: unknown) => void): Promise<CallToolResult> => {
+  const as = (value: object, isError: boolean): CallToolResult => ({
     content: [{ type: 'text', text: redact(JSON.stringify(value)) }],
     ...(isError ? { isError } : {}),
   })
