@@ -176,7 +176,7 @@ const checkAlarms = async (folder: string, settings: Settings, definitions: read
   const { routes, problems } = await readNotifyFile(folder, known)
   notes.problems('alarms', problems)
   if (problems.length > 0) return
-  const { receivers } = alarmingOf(settings, routes)
+  const { receivers } = alarmingOf({ settings, routes })
   const names = receivers.map(({ name }) => name).join(', ')
   if (receivers.length > 0) notes.proved('alarms', `their receivers are set: ${names}. \`millrace notify test\` tries them.`)
   else notes.notAsked('alarms', `no receiver is set: nobody gets a message when something goes wrong (${docPage('alarms.md')}).`)

@@ -33,7 +33,7 @@ const list = (invocation: Invocation, rest: readonly string[]): Promise<number> 
   if (rest.length > 0) throw new EtlError('USAGE', 'Write `millrace notify list` alone: it lists what is wrong in the warehouse.')
   return withRuntime(invocation, opened, async ({ database, settings, routes }) => {
     const { output } = invocation
-    const { receivers } = alarmingOf(settings, routes)
+    const { receivers } = alarmingOf({ settings, routes })
     const alarms = await openAlarms(database.kysely)
     const times = timesOf(invocation)
     for (const alarm of alarms) output.event({ event: 'alarm', ...alarm })

@@ -13,7 +13,8 @@ import { sweep } from '../run/retention.ts'
 import { unfinishedForce } from '../ledger/runs.ts'
 import { type RunResult, runJobs } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
-import { checkAlarming, createPing, notify } from '../schedule/notify/send-alarms.ts'
+import { alarmingOf } from '../schedule/notify/receivers.ts'
+import { createPing, notify } from '../schedule/notify/send-alarms.ts'
 import { waitingWords } from '../web/reads/read-approvals.ts'
 import { parseOnly, rangeOf, rangeScope } from './command-options.ts'
 import { personWith, timesOf, withRuntime } from './command-runtime.ts'
@@ -70,7 +71,8 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
       output.note('Nothing was bought.')
       return 1
     }
-    checkAlarming(runtime)
+    // Receivers that are wrong end the command before the night, not in it.
+    alarmingOf(runtime)
     // The watchdog expects nights alone.
     const ping = isNight ? createPing(runtime.settings, runtime.log) : async () => undefined
     await ping('start')

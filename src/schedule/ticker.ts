@@ -14,7 +14,8 @@ import { withCurrentLists } from '../plan/query-lists.ts'
 import { sweep } from '../run/retention.ts'
 import { runJobs, type RunResult } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
-import { checkAlarming, createPing, notify, type Ping } from './notify/send-alarms.ts'
+import { alarmingOf } from './notify/receivers.ts'
+import { createPing, notify, type Ping } from './notify/send-alarms.ts'
 
 /** Ticks are checked for each minute and taken at once; who is so late does not keep time any more. */
 const overdueMs = 5 * 60_000
@@ -36,7 +37,7 @@ export const createTicker = (
   const scheduled = scheduledOf(runtime.definitions)
   // Settings that are wrong end the command before the first night, not in it.
   const ping = createPing(runtime.settings, runtime.log)
-  checkAlarming(runtime)
+  alarmingOf(runtime)
   const keeper = keeperOf(runtime, signal, ping, concurrency)
   const begunMs = sinceMs ?? runtime.clock.now()
   let lookedMs = begunMs

@@ -2,12 +2,13 @@
 // its messages, and how they are sent. A new kind is a function here with its entries in receiverOf and ownReceivers, and its settings in core/alarm-routes.ts, definition/notify-file.ts and cli/check/check-settings.ts. An address is revealed where a message leaves and nowhere else.
 import { createHmac } from 'node:crypto'
 import { isLoopback, isPrivate } from '../../core/address.ts'
-import type { AlarmRoutes, ReceiverSpec, Route } from '../../core/alarm-routes.ts'
+import type { ReceiverSpec, Route } from '../../core/alarm-routes.ts'
 import type { Settings } from '../../core/env.ts'
 import { EtlError, messageOf } from '../../core/errors.ts'
 import { redact, type Secret, secret } from '../../core/redact.ts'
 import { namedSecret } from '../../core/secret-settings.ts'
 import type { ReceiverTraits, Telling, Told } from '../../ledger/deliveries.ts'
+import type { Runtime } from '../../run/runtime.ts'
 
 const slackName = 'MILLRACE_NOTIFY_SLACK'
 const webhookName = 'MILLRACE_NOTIFY_WEBHOOK'
@@ -38,6 +39,8 @@ interface Message extends Sender {
   readonly telling: Telling
   /** The first of what it tells. */
   readonly first: Told
+  /** The same for every try, so that a receiver can tell a repetition. */
+  readonly id: string
 }
 
 /** Where alarms go. */
@@ -52,7 +55,7 @@ export interface Receiver extends ReceiverTraits {
 export type Alarming = ReturnType<typeof alarmingOf>
 
 /** notify.yaml together with the settings it names; without one, a route that tells everybody everything. Throws CONFIGURATION for what is missing or wrong, never with the secret's text. */
-export const alarmingOf = ({ raw }: Settings, routes: AlarmRoutes | null) => {
+export const alarmingOf = ({ settings: { raw }, routes }: Pick<Runtime, 'settings' | 'routes'>) => {
   const environment = ownReceivers(raw)
   const named = (routes?.receivers ?? []).map((spec) => receiverOf(raw, spec))
   const receivers = [...named, ...environment.filter(({ name }) => !named.some((one) => one.name === name))]
@@ -73,7 +76,7 @@ export const tell = async (receiver: Receiver, telling: Telling, sender: Sender)
   const [first] = telling.told
   if (first === undefined) return null
   try {
-    return await receiver.send({ ...sender, telling, first })
+    return await receiver.send({ ...sender, telling, first, id: `${first.notificationId}-${telling.event}` })
   } catch (error) {
     return redact(error instanceof EtlError ? error.message : causeOf(error)).slice(0, longestProblem)
   }
@@ -122,11 +125,10 @@ const slack = (raw: Raw, { name, kind, variable, at }: Spec<'slack'>): Receiver 
   const block = (text: string) => ({ type: 'section', text: { type: 'plain_text', text: text.slice(0, longestBlock) } })
   return {
     ...{ name, kind, ...people },
-    send: ({ telling, first }) => {
-      const { headline, parts } = wordsOf(telling)
+    send: ({ telling, first, id }) => {
+      const { headline, parts } = wordsOf(telling, first)
       const blocks = [block(headline), ...parts.map(({ title, lines }) => block(`${title}:\n${lines.join('\n')}`))]
-      const delivery = { 'millrace-delivery': deliveryId(telling, first) }
-      return post(url.reveal(), redact(JSON.stringify({ text: headline, blocks })), delivery)
+      return post(url.reveal(), redact(JSON.stringify({ text: headline, blocks })), { 'millrace-delivery': id })
     },
   }
 }
@@ -137,8 +139,7 @@ const webhook = (raw: Raw, spec: Spec<'webhook'>): Receiver => {
   const key = spec.key === null ? null : keyOf(raw, spec.key, at)
   return {
     ...{ name, kind, ...machine },
-    send: ({ telling, first, nowMs }) => {
-      const id = deliveryId(telling, first)
+    send: ({ telling, first, id, nowMs }) => {
       const { severity, pipeline, message, changed, nextStep, raisedAt, resolvedAt } = first
       const of = { kind: first.kind, severity, pipeline, message, changed, next_step: nextStep }
       const body = redact(JSON.stringify({ id, event: telling.event, ...of, raised_at: raisedAt, resolved_at: resolvedAt }))
@@ -180,16 +181,16 @@ const email = (raw: Raw, { name, kind, to, at }: Spec<'email'>): Receiver => {
   const from = fromOf(raw, at)
   return {
     ...{ name, kind, ...people },
-    send: async ({ telling, first, warehouseId }) => {
+    send: async ({ telling, first, id, warehouseId }) => {
       const transport = await transportTo(new URL(smtp.reveal()))
       try {
-        const words = wordsOf(telling)
+        const words = wordsOf(telling, first)
         const { rejected } = await transport.sendMail({
           from: { name: 'Millrace', address: from },
           to: [...to],
           subject: redact(`[millrace] ${words.headline}`).replaceAll(/\s+/g, ' ').slice(0, longestSubject),
           text: redact(`${plainText(words)}\n`),
-          messageId: `<${warehouseId}-${deliveryId(telling, first)}@${from.slice(from.indexOf('@') + 1)}>`,
+          messageId: `<${warehouseId}-${id}@${from.slice(from.indexOf('@') + 1)}>`,
           // RFC 3834: holiday notes do not answer it.
           headers: { 'Auto-Submitted': 'auto-generated' },
         })
@@ -214,9 +215,6 @@ const transportTo = async (url: URL) => {
     ...{ connectionTimeout: sendMs, greetingTimeout: sendMs, socketTimeout: sendMs },
   })
 }
-
-/** The same for every try, so that a receiver can tell a repetition. */
-const deliveryId = ({ event }: Telling, { notificationId }: Told): string => `${notificationId}-${event}`
 
 const post = async (url: string, body: string, headers: Readonly<Record<string, string>>): Promise<string | null> => {
   const answer = await fetch(url, {
@@ -286,9 +284,7 @@ const mostLines = 20
 /**
  * A message before it takes the form of its channel: one line such as `Error: 200 units in 3 pipelines failed`, and paragraphs, each a title and lines.
  */
-const wordsOf = ({ event, told }: Telling) => {
-  const [first] = told
-  if (first === undefined) return { headline: 'Nothing', parts: [] }
+const wordsOf = ({ event, told }: Telling, first: Told) => {
   const headline =
     told.length === 1
       ? first.message

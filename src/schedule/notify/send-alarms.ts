@@ -1,7 +1,7 @@
 // Tells people: what is wrong, once when it begins and once when it ends, to those whom the routes name, at the hours they want; a message by which a person sees
 // that a receiver is set up; and the dead man’s switch, a service elsewhere that expects a ping after each good night, and calls when none comes.
 import { docPage } from '../../core/shipped.ts'
-import type { AlarmRoutes, QuietHours, Route, Weekday } from '../../core/alarm-routes.ts'
+import type { QuietHours, Route, Weekday } from '../../core/alarm-routes.ts'
 import { type Cause, type Severity, severityOf } from '../../core/alarm.ts'
 import type { Settings } from '../../core/env.ts'
 import { EtlError, messageOf } from '../../core/errors.ts'
@@ -28,13 +28,9 @@ const leaseSeconds = 60
 const waitForLeaseMs = 25_000
 const askAgainMs = 250
 
-/** Throws CONFIGURATION where a receiver is wrong: before the first night, not in it. */
-export const checkAlarming = ({ settings, routes }: { readonly settings: Settings; readonly routes: AlarmRoutes | null }): void =>
-  void alarmingOf(settings, routes)
-
 /** Reads what is wrong, then sends what is due. A receiver that does not answer is tried again later; nothing here fails a run. */
 export const notify = async (runtime: Runtime): Promise<void> => {
-  const alarming = alarmingOf(runtime.settings, runtime.routes)
+  const alarming = alarmingOf(runtime)
   if (alarming.receivers.length === 0) return
   try {
     await raise(runtime, alarming)
@@ -100,7 +96,7 @@ const sendingOf = ({ warehouse, clock }: Runtime, { receivers, quietHours }: Ala
 
 /** Raised and over: what a receiver opens for the one it closes for the other. @param names which receivers; empty: all. `problem` null: it took the message. Throws USAGE, CONFIGURATION. */
 export const testReceivers = async (runtime: Runtime, names: readonly string[]) => {
-  const { receivers } = alarmingOf(runtime.settings, runtime.routes)
+  const { receivers } = alarmingOf(runtime)
   const known = receivers.map(({ name }) => name)
   if (known.length === 0)
     throw new EtlError(
