@@ -12,11 +12,10 @@ import {
   type Subject,
   windowOf,
 } from '../definition/semantic.ts'
-import { findDimension, findMetrics } from './find.ts'
 import { digits, formulaSql } from './formula.ts'
 import { earlier, intervalOf, isWhole, lengthOf, shiftOf, type Span, spanOf, startOf } from './period.ts'
 import { type Plan, withDefaults } from './pins.ts'
-import { refuse, type SemanticQuery } from './query.ts'
+import { findDimension, findMetrics, refuse, type SemanticQuery } from './query.ts'
 import type { CellFilter } from './state.ts'
 import {
   type AnswerRows,

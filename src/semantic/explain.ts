@@ -1,6 +1,6 @@
 // The model in words, for people and assistants: which metrics there are and what each means.
 import { type Formula, knowsThePast, type Metric, type SemanticModel, type Subject, windowOf } from '../definition/semantic.ts'
-import { allMetrics, findMetric } from './find.ts'
+import { allMetrics, findMetric } from './query.ts'
 import { additivity, formulaSql, guardedSql } from './formula.ts'
 
 /** @param search words of which the line must hold every one; empty: all */

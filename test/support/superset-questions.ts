@@ -4,8 +4,7 @@ import { z } from 'zod'
 import type { Db } from '../../src/db/tables.ts'
 import { type Grain, type SemanticModel, windowOf } from '../../src/definition/semantic.ts'
 import { compileQuery } from '../../src/semantic/compile-question.ts'
-import { allMetrics } from '../../src/semantic/find.ts'
-import { querySchema } from '../../src/semantic/query.ts'
+import { allMetrics, querySchema } from '../../src/semantic/query.ts'
 import { type Api, plain } from './superset-api.ts'
 
 const grains: Readonly<Partial<Record<Grain, string>>> = { day: 'P1D', week: 'P1W', month: 'P1M', quarter: 'P3M', year: 'P1Y' }
