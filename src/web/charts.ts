@@ -3,6 +3,7 @@
 import * as Plot from '@observablehq/plot'
 import { html, raw } from 'hono/html'
 import { parseHTML } from 'linkedom'
+import { sum } from '../core/counted.ts'
 import { count } from './format.ts'
 import type { Html } from './layout.ts'
 import type { QuotaDay } from './reads/read-quota.ts'
@@ -15,7 +16,7 @@ type NightBar = Pick<QuotaDay, 'day'> & { readonly value: number }
 /** Nights in the order given. @param unit what is counted, `rows` @param colour a custom property of the style sheet */
 export const nightBars = (unit: string, bars: readonly NightBar[], colour: string): Html => {
   const most = Math.max(0, ...bars.map(({ value }) => value))
-  const total = bars.reduce((sum, { value }) => sum + value, 0)
+  const total = sum(bars, 'value')
   const top = bars.find(({ value }) => value === most)
   if (most === 0 || top === undefined) return html`<span class="soft">no ${unit}</span>`
   const label = `${unit} by night: ${count(total)} in ${bars.length} nights, most ${count(most)} on ${top.day}, last ${count(bars.at(-1)?.value ?? 0)}`
@@ -33,11 +34,8 @@ const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFra
 const short = (value: number): string => compact.format(value)
 
 /** One bar a night, also for nights without a value. */
-export const barsOf = (days: readonly string[], values: readonly NightBar[]): NightBar[] => {
-  const sums = new Map<string, number>()
-  for (const { day, value } of values) sums.set(day, (sums.get(day) ?? 0) + value)
-  return days.map((day) => ({ day, value: sums.get(day) ?? 0 }))
-}
+export const barsOf = (days: readonly string[], values: readonly NightBar[]): NightBar[] =>
+  days.map((day) => ({ day, value: sum(values, (one) => (one.day === day ? one.value : 0)) }))
 
 const { document } = parseHTML('<!doctype html><html><body></body></html>')
 

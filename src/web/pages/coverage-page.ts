@@ -14,13 +14,8 @@ const slicesShown = 50
 
 export const coveragePage = async (context: WebContext): Promise<Html> => {
   const months = coverageMonths(await windowStates(context.kysely, { remembered: true }))
-  const names = [
-    ...new Set([...context.definitions.map(({ pipeline }) => pipeline), ...months.map(({ pipeline }) => pipeline)]),
-  ].sort()
-  const all = monthsOf(
-    context,
-    months.map(({ month }) => month),
-  )
+  const names = [...new Set([...context.definitions, ...months].map(({ pipeline }) => pipeline))].sort()
+  const all = monthsOf(context, months)
   const body = html`${legend}
 <div class="scroll newest" role="region" aria-label="Coverage by pipeline and month" tabindex="0"><table class="heat">
 ${head('Pipeline', all)}
@@ -46,11 +41,8 @@ export const pipelineCoveragePage = async (context: WebContext, pipeline: string
   ])
   const definition = context.definitions.find((one) => one.pipeline === pipeline)
   if (slices.length === 0 && offset === 0 && definition === undefined) return null
-  const all = monthsOf(
-    context,
-    slices.flatMap(({ units }) => units.map(({ month }) => month)),
-    definition,
-  )
+  const planned = slices.flatMap(({ units }) => units)
+  const all = monthsOf(context, planned, definition)
   const address = (from: number): string => `${coverageAddress(pipeline)}?offset=${Math.max(0, from)}`
   const body = html`<p>${definition?.description ?? ''}</p>${stateCounts(pipeline, states)}${legend}
 ${offset === 0 && !more ? '' : html`<p>Slices ${count(offset + 1)} to ${count(offset + slices.length)}. ${offset > 0 ? html`<a href="${address(offset - slicesShown)}">Earlier</a> ` : ''}${more ? html`<a href="${address(offset + slicesShown)}">More</a>` : ''} <span class="soft">The search above finds one by its name.</span></p>`}
@@ -108,10 +100,14 @@ const emptyState = ({ clock }: WebContext, definition: Definition | undefined, m
 }
 
 /** From the oldest month wanted or known to the one the calendar shows now. */
-const monthsOf = ({ clock, definitions }: WebContext, known: readonly string[], definition?: Definition): string[] => {
+const monthsOf = (
+  { clock, definitions }: WebContext,
+  known: readonly { readonly month: string }[],
+  definition?: Definition,
+): string[] => {
   const today = dateIn(clock.now(), 'UTC')
   const wanted = (definition === undefined ? definitions : [definition]).map(({ window }) => window.from.slice(0, 7))
-  const first = [...known, ...wanted].sort()[0] ?? today.slice(0, 7)
+  const first = [...known.map(({ month }) => month), ...wanted].sort()[0] ?? today.slice(0, 7)
   return windowsBetween(`${first}-01`, today, 'month').map((window) => window.from.slice(0, 7))
 }
 

@@ -1,6 +1,7 @@
 // Units and rows by window: what totals are added up from, and the coverage of one pipeline month by month. There may be a million units in a window
 // that is not closed: a page counts it once, and again when something has changed.
 import { sql } from 'kysely'
+import { sum } from '../../core/counted.ts'
 import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Numbers, query, type Row } from '../../db/typed-row.ts'
@@ -165,14 +166,14 @@ export const pipelineCounts = ({ states, loads }: Windows) =>
       units: Object.fromEntries(
         [...Map.groupBy(own, ({ state }) => state)].map(([state, rows]) => [state, unitsIn(rows)] as const),
       ),
-      rows: ownLoads.reduce((all, { rows }) => all + rows, 0),
+      rows: sum(ownLoads, 'rows'),
       newest_window: loaded.at(-1) ?? null,
       oldest_window: loaded[0] ?? null,
       last_loaded_at: newestOf(ownLoads.map(({ last_loaded_at }) => last_loaded_at)),
     }
   })
 
-export const unitsIn = (states: readonly WindowState[]): number => states.reduce((all, { units }) => all + units, 0)
+export const unitsIn = (states: readonly WindowState[]): number => sum(states, 'units')
 
 export type CoverageMonth = ReturnType<typeof coverageMonths>[number]
 
