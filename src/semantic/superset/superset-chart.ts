@@ -83,7 +83,8 @@ const vizTypes = {
   bar: 'echarts_timeseries_bar',
   table: 'table',
 } as const
-const formats: Readonly<Record<NumberFormat, string>> = {
+/** Of d3, which draws them. */
+export const formats: Readonly<Record<NumberFormat, string>> = {
   count: ',d',
   decimal: ',.2f',
   share: '.1%',

@@ -1,18 +1,17 @@
 // A dataset of Superset, as its import takes it: columns of one view of bi and the metrics of the semantic files, guarded.
 import { createHash } from 'node:crypto'
 import type { Dashboard } from '../../definition/dashboards.ts'
-import { type FigureFormat, type Metric, plainMetrics, type SemanticModel, type Subject } from '../../definition/semantic.ts'
+import { type Metric, plainMetrics, type SemanticModel, type Subject } from '../../definition/semantic.ts'
 import type { DescribedView } from '../../publish/view-columns.ts'
 import { guardedSql } from '../formula.ts'
 import type { YamlMap } from '../yaml-text.ts'
+import { formats } from './superset-chart.ts'
 
 /** Version of the format of each file. */
 export const version = '1.0.0'
 
 /** Who a metric says it is certified by: by this, those that came from the files are told from a person's own. */
 export const certifiedBy = 'Millrace'
-
-const formats: Readonly<Record<FigureFormat, string>> = { count: ',d', decimal: ',.2f', share: '.1%', money: '$,.0f' }
 
 /** The same words give the same id, so that a second import replaces what the first made. */
 export const idOf = (...words: readonly string[]): string => {
