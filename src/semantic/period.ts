@@ -1,6 +1,7 @@
 // The period of a question: half-open days, whole rows only, and the same span before.
 import { type Grain, isFiscal, type Subject } from '../definition/semantic.ts'
 import { Temporal } from '../core/temporal.ts'
+import { alignDown } from '../core/window.ts'
 import { refuse, type SemanticQuery } from './query.ts'
 
 /** Half-open. */
@@ -33,10 +34,8 @@ export const earlier = (date: string, grain: Grain, periods: number): string => 
 
 /** First day of the period that holds `date`. */
 export const startOf = (date: string, grain: Grain): string => {
-  const day = dayOf(date)
-  if (grain === 'day') return date
-  if (grain === 'week') return day.subtract({ days: day.dayOfWeek - 1 }).toString()
-  if (grain === 'month') return day.with({ day: 1 }).toString()
+  if (grain === 'day' || grain === 'week' || grain === 'month') return alignDown(date, grain)
+  const day = Temporal.PlainDate.from(date)
   return day.with({ day: 1, month: grain === 'year' ? 1 : day.month - ((day.month - 1) % 3) }).toString()
 }
 

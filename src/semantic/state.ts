@@ -1,7 +1,7 @@
 // What is there, what is final and what is missing of the months that an answer is made of.
 import { sql } from 'kysely'
 import { z } from 'zod'
-import { Temporal } from '../core/temporal.ts'
+import { addWindows, windowsBetween } from '../core/window.ts'
 import { columnNames } from '../db/catalog.ts'
 import { knowsThePast, type SemanticModel, type Subject } from '../definition/semantic.ts'
 import { earlier, type Span } from './period.ts'
@@ -194,12 +194,6 @@ const monthsShown = async (reading: Reading, facts: Subject | undefined, months:
 }
 
 const monthsIn = ({ from, to }: Span): string[] => {
-  const months: string[] = []
-  for (
-    let day = Temporal.PlainDate.from(from).with({ day: 1 });
-    day.toString() < to && months.length < mostMonths;
-    day = day.add({ months: 1 })
-  )
-    months.push(day.toString().slice(0, 7))
-  return months
+  const latest = addWindows(from, 'month', mostMonths)
+  return windowsBetween(from, to < latest ? to : latest, 'month').map((month) => month.from.slice(0, 7))
 }
