@@ -31,7 +31,7 @@ export const semanticModel = (subject: Subject, model: string): YamlMap => {
       { name: time.name, type: 'time', type_params: { time_granularity: time.grain }, expr: time.expr },
       ...own.map(categorical),
     ],
-    measures: [...guardMeasures(subject), ...plainMetrics(subject).flatMap((metric) => measuresOf(metric, subject))],
+    measures: [...guardMeasures(subject), ...plainMetrics(subject).flatMap((metric) => madeOf(metric, subject).measures)],
   }
 }
 
@@ -79,42 +79,63 @@ const when = (conditions: readonly (string | null)[], value: string): string => 
   return held.length === 0 ? value : `case when ${held.join(' and ')} then ${value} end`
 }
 
-const measure = (name: string, agg: string, expr: string): YamlMap => ({ name, agg, expr })
+type Measure = YamlMap & { readonly name: string }
 
-/** The parts of one metric: one aggregate each. */
-const measuresOf = (metric: Metric, subject: Subject): YamlMap[] => {
+const measure = (name: string, agg: string, expr: string): Measure => ({ name, agg, expr })
+
+const rounded = (figure: string): string => `round((${figure})::numeric, ${digits})`
+
+const divided = (name: string, upper: string, lower: string): MadeOf => ({
+  measures: [measure(`${name}_upper`, 'sum', upper), measure(`${name}_lower`, 'sum', lower)],
+  value: rounded(`part_${name}_upper::numeric / nullif(part_${name}_lower, 0)`),
+})
+
+/** Measures that a figure is made of, one aggregate each, and how it is put together from `part_` and their names. */
+interface MadeOf {
+  readonly measures: readonly Measure[]
+  readonly value: string
+}
+
+/** No row is no data, for a count as for a sum. */
+const madeOf = (metric: Metric, subject: Subject): MadeOf => {
   const { formula, name } = metric
   const { metrics } = subject
   const where = metric.where === null ? null : `(${metric.where})`
+  const rows = `part_${name}_rows`
+  if (formula.kind === 'derived')
+    return {
+      measures: formula.parts.flatMap((one) => {
+        const part = partOf(one, metric, subject)
+        return part === undefined ? [] : madeOf({ ...part, name: `${name}_${one}` }, subject).measures
+      }),
+      value: rounded(
+        formula.of.replaceAll(metricWords, (one) => {
+          const isCount = metrics.get(one)?.formula.kind === 'count_distinct'
+          return isCount ? `nullif(part_${name}_${one}_rows, 0)::numeric` : `part_${name}_${one}_rows::numeric`
+        }),
+      ),
+    }
   if (formula.kind === 'mean') {
     const { of, weight } = formula
-    return [
-      measure(`${name}_upper`, 'sum', when([where], `(${of})::numeric * (${weight})`)),
-      measure(`${name}_lower`, 'sum', when([`(${of}) is not null`, where], `(${weight})`)),
-    ]
+    return divided(name, when([where], `(${of})::numeric * (${weight})`), when([`(${of}) is not null`, where], `(${weight})`))
   }
-  if (formula.kind === 'derived')
-    return formula.parts.flatMap((one) => {
-      const part = partOf(one, metric, subject)
-      return part === undefined ? [] : measuresOf({ ...part, name: `${name}_${one}` }, subject)
-    })
-  if (formula.kind === 'quantile')
-    return [
-      {
-        ...measure(`${name}_rows`, 'percentile', when([where], formula.of)),
-        agg_params: { percentile: formula.at, use_discrete_percentile: false, use_approximate_percentile: false },
-      },
-    ]
-  if (formula.kind !== 'ratio')
-    return [
-      measure(`${name}_rows`, formula.kind, when([where], formula.of)),
-      ...(formula.kind === 'count_distinct' ? [measure(`${name}_there`, 'sum', when([where], '1'))] : []),
-    ]
-  const [above, below] = [summed(metrics.get(formula.of)), summed(metrics.get(formula.to))]
-  return [
-    measure(`${name}_upper`, 'sum', when([`(${below.of}) is not null`, above.where, where], `(${above.of})`)),
-    measure(`${name}_lower`, 'sum', when([`(${above.of}) is not null`, below.where, where], `(${below.of})`)),
-  ]
+  if (formula.kind === 'ratio') {
+    const [above, below] = [summed(metrics.get(formula.of)), summed(metrics.get(formula.to))]
+    return divided(
+      name,
+      when([`(${below.of}) is not null`, above.where, where], `(${above.of})`),
+      when([`(${above.of}) is not null`, below.where, where], `(${below.of})`),
+    )
+  }
+  if (formula.kind === 'quantile') {
+    const percentile = { percentile: formula.at, use_discrete_percentile: false, use_approximate_percentile: false }
+    const measures = [{ ...measure(`${name}_rows`, 'percentile', when([where], formula.of)), agg_params: percentile }]
+    return { measures, value: rounded(rows) }
+  }
+  const counted = measure(`${name}_rows`, formula.kind, when([where], formula.of))
+  if (formula.kind !== 'count_distinct') return { measures: [counted], value: rows }
+  const there = measure(`${name}_there`, 'sum', when([where], '1'))
+  return { measures: [counted, there], value: `case when part_${name}_there > 0 then ${rows} end` }
 }
 
 const guardsOfSubject = (subject: Subject): readonly Guard[] => {
@@ -130,7 +151,7 @@ const wholeOf = ({ dimensions }: Subject, { dimension }: Guard): string | null =
 const guardName = (subject: Subject, dimension: string, kind: 'values' | 'whole'): string =>
   `${subject.name}_${dimension}_${kind}`
 
-const guardMeasures = (subject: Subject): YamlMap[] =>
+const guardMeasures = (subject: Subject): Measure[] =>
   guardsOfSubject(subject).flatMap(({ dimension, column, whole }) => [
     measure(guardName(subject, dimension, 'values'), 'count_distinct', column),
     ...(whole === null
@@ -149,7 +170,7 @@ const simple = (name: string, description: string, measured: string): YamlMap =>
 })
 
 const guardMetrics = (subject: Subject): YamlMap[] =>
-  guardMeasures(subject).map(({ name }) => simple(`count_${String(name)}`, helper, String(name)))
+  guardMeasures(subject).map(({ name }) => simple(`count_${name}`, helper, name))
 
 /** With the parts they are made of. */
 export const metricsOfSubject = (subject: Subject): YamlMap[] => [
@@ -157,39 +178,13 @@ export const metricsOfSubject = (subject: Subject): YamlMap[] => [
   ...plainMetrics(subject).flatMap((metric) => dbtMetrics(metric, subject)),
 ]
 
-/** Measures that a figure is made of, and how. No row is no data, for a count as for a sum. */
-const putTogether = (
-  { name, formula }: Metric,
-  { metrics }: Subject,
-): { readonly parts: readonly string[]; readonly value: string } => {
-  const rounded = (figure: string): string => `round((${figure})::numeric, ${digits})`
-  const rows = `part_${name}_rows`
-  if (formula.kind === 'derived')
-    return {
-      parts: formula.parts.map((one) => `${name}_${one}_rows`),
-      value: rounded(
-        formula.of.replaceAll(metricWords, (one) => {
-          const isCount = metrics.get(one)?.formula.kind === 'count_distinct'
-          return isCount ? `nullif(part_${name}_${one}_rows, 0)::numeric` : `part_${name}_${one}_rows::numeric`
-        }),
-      ),
-    }
-  if (formula.kind === 'mean' || formula.kind === 'ratio')
-    return {
-      parts: [`${name}_upper`, `${name}_lower`],
-      value: rounded(`part_${name}_upper::numeric / nullif(part_${name}_lower, 0)`),
-    }
-  if (formula.kind === 'count_distinct')
-    return { parts: [`${name}_rows`, `${name}_there`], value: `case when part_${name}_there > 0 then ${rows} end` }
-  return { parts: [`${name}_rows`], value: formula.kind === 'quantile' ? rounded(rows) : rows }
-}
-
 /** A metric without conditions is simple; all others are put together from parts, in the rows of the answer. */
 const dbtMetrics = (metric: Metric, subject: Subject): YamlMap[] => {
   const { name, about } = metric
   const guards = guardsOf(metric, subject)
   const description = `${about} Unit: ${metric.unit}.`
-  const { parts, value } = putTogether(metric, subject)
+  const { measures, value } = madeOf(metric, subject)
+  const parts = measures.map((one) => one.name).filter((one) => value.includes(`part_${one}`))
   if (guards.length === 0 && value === `part_${parts[0]}`) return [simple(name, description, `${name}_rows`)]
   const counted = guards.flatMap(({ dimension, whole }) => [
     guardName(subject, dimension, 'values'),
