@@ -35,15 +35,6 @@ export const age = (iso: string, nowMs: number): string => span((nowMs - Date.pa
 /** `1.2 MB`, in thousands; a dash where unknown. */
 export const bytes = (value: number | null): string => (value === null ? '–' : formatBytes(value))
 
-/** A slice as `a.com · us`; a bucket as its first value and how many more. */
-export const sliceLabel = (slice: unknown): string => {
-  if (typeof slice !== 'object' || slice === null) return '–'
-  const parts = Object.values(slice).map((value: unknown) =>
-    Array.isArray(value) ? (value.length === 1 ? String(value[0]) : `${String(value[0])} +${value.length - 1}`) : String(value),
-  )
-  return parts.length === 0 ? 'all' : parts.join(' · ')
-}
-
 /** `YYYY-MM-DD`, `days` before now in UTC. */
 export const dayBefore = (nowMs: number, days: number): string => new Date(nowMs - days * 86_400_000).toISOString().slice(0, 10)
 

@@ -4,7 +4,7 @@ import { html } from 'hono/html'
 import { counted } from '../../core/counted.ts'
 import { unitStates } from '../../core/types.ts'
 import { allOf, type WebContext } from '../context.ts'
-import { bytes, count, coverageAddress, moment, sliceLabel } from '../format.ts'
+import { bytes, count, coverageAddress, moment } from '../format.ts'
 import { actionButton, badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { failedTests } from '../reads/read-data-tests.ts'
 import { quarantined } from '../reads/read-quarantine.ts'
@@ -80,7 +80,7 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dt>How to fix</dt><dd>${nextStepOf(unit, credits)}</dd>
 <dt>Pipeline</dt><dd><a href="${coverageAddress(unit.pipeline)}">${unit.pipeline}</a></dd>
 <dt>Window</dt><dd>${showWindow({ from: unit.window_from, to: unit.window_to })}</dd>
-<dt>Slice</dt><dd>${sliceLabel(unit.slice)}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is asked for)'}</dd>
+<dt>Slice</dt><dd>${Object.values(unit.slice ?? {}).join(' · ') || 'all'}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is asked for)'}</dd>
 <dt>Rows</dt><dd>${count(rows)}${unit.capped ? ', capped at the limit: there may be more' : ''}</dd>
 <dt>Loaded</dt><dd>${moment(unit.loaded_at)}</dd>
 <dt>Asked for</dt><dd>${moment(answer?.asked_at ?? null)}${answer?.stood_at == null ? '' : `, still the same at ${moment(answer.stood_at)}`}</dd>

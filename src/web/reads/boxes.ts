@@ -13,7 +13,7 @@ export const boxColumns = [
   'b.window_from',
   'b.window_to',
   sql<number>`cardinality(b.slice_ids)`.as('slices'),
-  sql<unknown>`case when cardinality(b.slice_ids) <= ${sql.lit(mostSlices)} then etl.box_slice(p.dimensions, b.slice_ids) end`.as(
+  sql<Slice | null>`case when cardinality(b.slice_ids) <= ${sql.lit(mostSlices)} then etl.box_slice(p.dimensions, b.slice_ids) end`.as(
     'slice',
   ),
 ] as const
@@ -25,33 +25,21 @@ export interface BoxColumns {
   readonly window_to: string
   readonly slices: number
   /** A value or a list of them by dimension; null: too many to list. */
-  readonly slice: unknown
+  readonly slice: Slice | null
 }
 
 /** The key that messages name it by; with very many slices, their number. */
 export const boxKey = ({ pipeline, version, window_from, window_to, slices, slice }: BoxColumns): string => {
   const window = { from: window_from, to: window_to }
-  const lists = slice === null ? null : Object.entries(sliceOf(slice)).map(([name, value]) => [name, asList(value)] as const)
-  if (lists === null) {
-    const bare = boxOf({ pipeline, version, window, dimensions: [], slices: [] }).key
-    return `${bare}/${slices} slices`
-  }
+  if (slice === null) return `${boxOf({ pipeline, version, window, dimensions: [], slices: [] }).key}/${slices} slices`
+  const lists = Object.entries(slice).map(([name, value]) => ({ name, values: typeof value === 'string' ? [value] : value }))
   // A box is every combination of its values, so that any rows that hold each value once stand for it.
-  const most = Math.max(1, ...lists.map(([, values]) => values.length))
+  const most = Math.max(1, ...lists.map(({ values }) => values.length))
   return boxOf({
     pipeline,
     version,
     window,
-    dimensions: lists.map(([name]) => name),
-    slices: Array.from({ length: most }, (_, row) => lists.map(([, values]) => values[Math.min(row, values.length - 1)] ?? '')),
+    dimensions: lists.map(({ name }) => name),
+    slices: Array.from({ length: most }, (_, row) => lists.map(({ values }) => values[Math.min(row, values.length - 1)] ?? '')),
   }).key
 }
-
-const asList = (value: string | readonly string[]): readonly string[] => (typeof value === 'string' ? [value] : value)
-
-const isValue = (value: unknown): value is string | string[] =>
-  typeof value === 'string' || (Array.isArray(value) && value.every((one) => typeof one === 'string'))
-
-/** What the ledger gives as jsonb, as values by dimension. */
-const sliceOf = (slice: unknown): Slice =>
-  Object.fromEntries(Object.entries(slice ?? {}).flatMap(([name, value]) => (isValue(value) ? [[name, value] as const] : [])))
