@@ -54,22 +54,7 @@ const modelOf = (subject: Subject) => {
     description: about,
     sql_from: `bi.${view}`,
     dimensions: [
-      ...(time === null
-        ? []
-        : [
-            {
-              name: time.column,
-              type: 'date',
-              sql: column(time.column),
-              time_intervals: time.grains.map((grain) => grain.toUpperCase()),
-            },
-          ]),
-      ...(time === null ? [] : withFiscal(time.grains).filter(isFiscal)).map((grain) => ({
-        name: grain,
-        type: 'string',
-        sql: found('dim_date', 'date', `${grain}_name`, time?.column ?? ''),
-        description: 'By bi.dim_date, which knows the first month of the fiscal year.',
-      })),
+      ...(time === null ? [] : timeDimensions(time)),
       ...[...dimensions.values()].filter(({ column: own }) => own !== time?.column).map((one) => dimensionOf(one, dimensions)),
     ],
     metrics: Object.fromEntries(
@@ -85,6 +70,18 @@ const modelOf = (subject: Subject) => {
     ),
   }
 }
+
+const timeDimensions = ({ column: own, grains }: NonNullable<Subject['time']>) => [
+  { name: own, type: 'date', sql: column(own), time_intervals: grains.map((grain) => grain.toUpperCase()) },
+  ...withFiscal(grains)
+    .filter(isFiscal)
+    .map((grain) => ({
+      name: grain,
+      type: 'string',
+      sql: found('dim_date', 'date', `${grain}_name`, own),
+      description: 'By bi.dim_date, which knows the first month of the fiscal year.',
+    })),
+]
 
 /** What a table has for a column. No join: formulas name columns of the view alone. */
 const found = (table: string, key: string, attribute: string, own: string): string =>
@@ -146,29 +143,22 @@ const propertyOf = (column: Column, place: number): YamlMap => ({
   ...(columnTypes[column.type].isList ? { items: { name: column.name, logicalType: 'string' } } : {}),
 })
 
-const promises = ({ pipeline, expect, schedule }: Definition): YamlMap[] => [
-  ...(expect === null
-    ? []
-    : [
-        {
-          property: 'latency',
-          value: expect.monthBy,
-          unit: 'd',
-          element: `${pipeline}._loaded_at`,
-          description: `A month is loaded by day ${expect.monthBy} of the next one.`,
-        },
-      ]),
-  ...(schedule === null
-    ? []
-    : [
-        {
-          property: 'frequency',
-          value: 1,
-          unit: 'd',
-          element: pipeline,
-          scheduler: 'cron',
-          schedule: schedule.cron,
-          description: `Looked for new and restated values at these times of ${schedule.timeZone}.`,
-        },
-      ]),
-]
+const promises = ({ pipeline, expect, schedule }: Definition): YamlMap[] =>
+  [
+    expect && {
+      property: 'latency',
+      value: expect.monthBy,
+      unit: 'd',
+      element: `${pipeline}._loaded_at`,
+      description: `A month is loaded by day ${expect.monthBy} of the next one.`,
+    },
+    schedule && {
+      property: 'frequency',
+      value: 1,
+      unit: 'd',
+      element: pipeline,
+      scheduler: 'cron',
+      schedule: schedule.cron,
+      description: `Looked for new and restated values at these times of ${schedule.timeZone}.`,
+    },
+  ].filter((one) => one !== null)
