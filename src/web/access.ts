@@ -40,10 +40,8 @@ export const createAccess = ({ token, nowMs }: Access) => {
     if (recent.length >= failuresAMinute) return 'too many'
     failures.delete(sender)
     failures.set(sender, [...recent, nowMs()])
-    for (const oldest of failures.keys()) {
-      if (failures.size <= mostSenders) break
-      failures.delete(oldest)
-    }
+    const [oldest = ''] = failures.keys()
+    if (failures.size > mostSenders) failures.delete(oldest)
     return 'wrong'
   }
   const hasSession = (context: Context): boolean => {

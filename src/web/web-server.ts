@@ -7,8 +7,8 @@ import { bodyLimit } from 'hono/body-limit'
 import { secureHeaders } from 'hono/secure-headers'
 import { isLoopback } from '../core/address.ts'
 import { EtlError } from '../core/errors.ts'
-import { type Secret, secret } from '../core/redact.ts'
-import { createAccess } from './access.ts'
+import { secret } from '../core/redact.ts'
+import { type Access, createAccess } from './access.ts'
 
 export type WebServer = Awaited<ReturnType<typeof listen>>
 
@@ -61,19 +61,16 @@ export const listen = async (app: Hono, { host, port }: { readonly host: string;
 }
 
 /** One address for programs, behind the same door as the page: its token, or loopback under its own name. */
-export interface Endpoint {
+export interface Endpoint extends Access {
   readonly path: string
-  /** null: loopback alone may ask. */
-  readonly token: Secret | null
   readonly mostBytes: number
-  readonly nowMs: () => number
   handle(request: Request): Promise<Response>
 }
 
 /** Everything else is not found; a browser of another page is refused. */
-export const createEndpoint = ({ path, token, mostBytes, nowMs, handle }: Endpoint): Hono => {
+export const createEndpoint = ({ path, mostBytes, handle, ...door }: Endpoint): Hono => {
   const app = new Hono()
-  const access = createAccess({ token, nowMs })
+  const access = createAccess(door)
   app.use(secureHeaders())
   app.use(bodyLimit({ maxSize: mostBytes, onError: (context) => context.text('The body is too large.\n', 413) }))
   app.use(async (context, next) => {

@@ -75,18 +75,15 @@ const readQuota = async ({ kysely, clock, priceOf }: WebContext) => {
 }
 
 /** One a pipeline that was charged for. */
-const dailyCharts = (context: WebContext, { days, nights }: Shown, since: string): Html[] =>
-  [
-    ...Map.groupBy(
-      days.filter(({ used, reserved }) => used + reserved > 0),
-      ({ pipeline }) => pipeline,
-    ),
-  ]
+const dailyCharts = (context: WebContext, { days, nights }: Shown, since: string): Html[] => {
+  const charged = days.filter(({ used, reserved }) => used + reserved > 0)
+  return [...Map.groupBy(charged, ({ pipeline }) => pipeline)]
     .sort(([a], [b]) => a.localeCompare(b))
     .map(([pipeline, own]) => {
       const budget = context.definitions.find((one) => one.pipeline === pipeline)?.limits.quotaPerDay ?? null
       return creditsByDay(`${pipeline}: credits by day`, own, since, nights.at(-1) ?? since, budget)
     })
+}
 
 const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): Html => {
   const known = [
