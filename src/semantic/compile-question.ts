@@ -128,13 +128,9 @@ const sidesOf = ({ span, grain, subject, metrics, query }: Plan, { subjects }: S
 }
 
 const spansOf = (plan: Plan): Span[] => {
-  const {
-    span,
-    query: { compare },
-    grain,
-  } = plan
+  const { span, query, grain } = plan
   if (span === null) return []
-  return compare === undefined ? [readSpan(plan) ?? span] : [span, shiftOf(span, compare, grain).before]
+  return query.compare === undefined ? [readSpan(plan) ?? span] : [span, shiftOf(span, query.compare, grain).before]
 }
 
 /** The dimension that says how many months earlier the other month of a row is, and how many at most. */

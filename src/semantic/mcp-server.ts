@@ -120,12 +120,10 @@ export const serveOnStdio = async (context: McpContext, signal: AbortSignal): Pr
 export const mostRequestBytes = 256 * 1024
 
 /** One request, one answer: nothing is remembered between them. */
-export const createMcpEndpoint = (
-  context: McpContext,
-): { handle(request: Request): Promise<Response>; close(): Promise<void> } => {
+export const createMcpEndpoint = (context: McpContext) => {
   const handler = createMcpHandler(() => createMcpServer(context), {
     onerror: context.onError,
     maxRequestBodySize: mostRequestBytes,
   })
-  return { handle: (request) => handler.fetch(request), close: () => handler.close() }
+  return { handle: (request: Request) => handler.fetch(request), close: () => handler.close() }
 }
