@@ -85,18 +85,13 @@ export const quotaCauses = async (runtime: Runtime): Promise<Cause[]> => {
   const spent = await quotaThisMonth(runtime.database.kysely)
   const byAccount = Map.groupBy(spent, ({ account, source }) => `account ${account} of ${apiNameOf(source)}`)
   return [
-    ...runtime.definitions.flatMap(({ pipeline, limits }) =>
-      levelsReached(
-        runtime,
-        pipeline,
-        pipeline,
-        creditsOf(spent.filter((row) => row.pipeline === pipeline)),
-        limits.quotaPerMonth,
-      ),
-    ),
+    ...runtime.definitions.flatMap(({ pipeline, limits }) => {
+      const own = spent.filter((row) => row.pipeline === pipeline)
+      return levelsReached(runtime, pipeline, pipeline, sum(own, 'spent'), limits.quotaPerMonth)
+    }),
     ...(await tagCauses(runtime)),
     ...[...byAccount].flatMap(([whose, rows]) =>
-      levelsReached(runtime, null, whose, creditsOf(rows), accountBudget(runtime, rows)),
+      levelsReached(runtime, null, whose, sum(rows, 'spent'), accountBudget(runtime, rows)),
     ),
   ]
 }
@@ -115,8 +110,6 @@ const accountBudget = (runtime: Runtime, [first]: readonly QuotaSpent[]): number
   if (first === undefined || ![...runtime.sources.keys()].some((name) => apiNameOf(name) === apiNameOf(first.source))) return null
   return runtime.allowance(first).budget.perMonth
 }
-
-const creditsOf = (rows: readonly QuotaSpent[]): number => sum(rows, 'spent')
 
 /** The first warning is not over when the second comes. */
 const levelsReached = (runtime: Runtime, pipeline: string | null, whose: string, spent: number, budget: number | null) => {
