@@ -2,7 +2,7 @@
 import { Gauge, Registry } from 'prom-client'
 import { unitStates } from '../core/types.ts'
 import type { WebContext } from './context.ts'
-import { type AlarmLine, openAlarms } from './reads/read-alarms.ts'
+import { openAlarms } from './reads/read-alarms.ts'
 import { accountStates } from './reads/read-pace.ts'
 import { countQuarantined } from './reads/read-quarantine.ts'
 import { quotaDays } from './reads/read-quota.ts'
@@ -51,14 +51,6 @@ const gauges =
 const written = async (registry: Registry, isReachable: boolean) => {
   gauges(registry)('database_reachable').set(isReachable ? 1 : 0)
   return { type: registry.contentType, text: await registry.metrics() }
-}
-
-type Make = ReturnType<typeof gauges>
-
-const tellAlarms = (gauge: Make, alarms: readonly AlarmLine[], overdue: number): void => {
-  const open = gauge('alarms_open')
-  for (const { kind, severity } of alarms) open.inc({ kind, severity })
-  gauge('ticks_overdue').set(overdue)
 }
 
 /** While the ledger cannot be read. */
@@ -118,7 +110,9 @@ export const metricsText = async (context: WebContext) => {
     since.set({ account }, Date.parse(now.since) / 1000)
   }
 
-  tellAlarms(gauge, alarms, overdue.length)
+  const open = gauge('alarms_open')
+  for (const { kind, severity } of alarms) open.inc({ kind, severity })
+  gauge('ticks_overdue').set(overdue.length)
   const lastRun = gauge('last_run_state')
   const started = gauge('last_run_started_timestamp_seconds')
   const [run] = runs

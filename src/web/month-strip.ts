@@ -2,11 +2,10 @@
 import { html } from 'hono/html'
 import { count, coverageAddress, unitsAddress } from './format.ts'
 import type { Html } from './layout.ts'
-import type { CoverageState } from './reads/read-coverage.ts'
 import type { MonthLine, MonthState } from './reads/read-months.ts'
 
 /** What a cell shows, so that colour is not needed. */
-export const marks: Readonly<Record<CoverageState | MonthState, readonly [mark: string, words: string]>> = {
+export const marks: Readonly<Record<MonthState, readonly [mark: string, words: string]>> = {
   loaded: ['✓', 'loaded'],
   restated: ['≠', 'loaded, restated since'],
   partly: ['½', 'loaded in part'],
@@ -23,7 +22,7 @@ export const legend = html`<ul class="legend heat" aria-label="Legend">${Object.
 interface StripCell {
   /** `2026-01` */
   readonly month: string
-  readonly state: CoverageState | MonthState
+  readonly state: MonthState
   /** After the words of the state, for example `, 3 of 6 units`. */
   readonly more: string
   /** null: nothing to follow. */

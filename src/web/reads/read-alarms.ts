@@ -31,5 +31,3 @@ export const openAlarms = async (db: Db) => {
         })),
     }))
 }
-
-export type AlarmLine = Awaited<ReturnType<typeof openAlarms>>[number]

@@ -14,10 +14,11 @@ import {
 import type { Db } from '../../db/tables.ts'
 import { query, type Row } from '../../db/typed-row.ts'
 import { slicesWanted } from '../../ledger/slices.ts'
+import type { CoverageState } from './read-coverage.ts'
 import { unitsIn, type WindowState } from './read-windows.ts'
 
 /** `partly`: some units are loaded. `later`: the service has not published it, or the definition begins after it. */
-export type MonthState = 'loaded' | 'restated' | 'partly' | 'running' | 'waiting' | 'missing' | 'failed' | 'held' | 'later'
+export type MonthState = CoverageState | 'partly' | 'later'
 
 /** One month (`2026-01`). `complete`: every wanted unit of every window in it has rows, or was answered without any; `wanted`: units, over its windows. */
 export type MonthLine = ReturnType<typeof monthLine>

@@ -30,5 +30,4 @@ export const accountStates = async (db: Db) => {
   })
 }
 
-export type AccountState = Awaited<ReturnType<typeof accountStates>>[number]
-export type AccountTrouble = NonNullable<AccountState['trouble']>
+export type AccountTrouble = NonNullable<Awaited<ReturnType<typeof accountStates>>[number]['trouble']>
