@@ -1,4 +1,4 @@
-// Numbers as people read them, with what they count.
+// Numbers as people read them, with what they count; and lists added up, as a whole or by what is alike.
 
 const groups = new Intl.NumberFormat('en-US')
 
@@ -21,6 +21,13 @@ type FigureOf<One> = { [Key in keyof One]-?: One[Key] extends number | null ? Ke
 /** null counts as 0. @param pick a field of each, or what is made of it */
 export const sum = <One>(all: readonly One[], pick: FigureOf<One> | ((one: One) => number | null)): number =>
   all.reduce((total, one) => total + (typeof pick === 'string' ? Number(one[pick]) : (pick(one) ?? 0)), 0)
+
+/** What is made of those with one key, in the order in which the keys came. @param made gets the first of them, then all */
+export const groupedBy = <One, Made>(
+  all: readonly One[],
+  keyOf: (one: One) => string,
+  made: (first: One, group: readonly One[]) => Made,
+): Made[] => [...Map.groupBy(all, keyOf).values()].flatMap((group) => group.slice(0, 1).map((first) => made(first, group)))
 
 /** `1.2 MB`, in thousands. */
 export const formatBytes = (bytes: number): string => {

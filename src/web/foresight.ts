@@ -1,7 +1,7 @@
 // What the next run would do, found out once for all who ask and remembered for a while: it takes seconds, and questions to the service.
 import { setTimeout } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
-import { sum } from '../core/counted.ts'
+import { groupedBy, sum } from '../core/counted.ts'
 import { isEtlError } from '../core/errors.ts'
 import type { PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 
@@ -13,20 +13,16 @@ export type PlannedReason = ReturnType<typeof reasonsOf>[number]
 
 export const reasonsOf = (jobs: readonly PreviewJob[]) => {
   const nameOf = ({ reason, approved }: PreviewJob): string => (approved ? 'approved' : reason)
-  const groups = Map.groupBy(jobs, (job) => `${job.pipeline}/${nameOf(job)}/${job.held}`)
-  return [...groups.values()].flatMap((group) => {
-    const [first] = group
-    if (first === undefined) return []
+  const keyOf = (job: PreviewJob): string => `${job.pipeline}/${nameOf(job)}/${job.held}`
+  return groupedBy(jobs, keyOf, (first, group) => {
     const spans = group.flatMap(({ window }) => window.split('..')).sort()
     const known = (name: 'rows' | 'quota'): number | null => (group.every((job) => job[name] === null) ? null : sum(group, name))
-    return [
-      {
-        ...{ pipeline: first.pipeline, reason: nameOf(first), held: first.held },
-        ...{ from: spans[0] ?? '', to: spans.at(-1) ?? '' },
-        ...{ units: sum(group, 'units'), reports: sum(group, 'reports'), requests: sum(group, 'requests') },
-        ...{ rows: known('rows'), credits: known('quota') },
-      },
-    ]
+    return {
+      ...{ pipeline: first.pipeline, reason: nameOf(first), held: first.held },
+      ...{ from: spans[0] ?? '', to: spans.at(-1) ?? '' },
+      ...{ units: sum(group, 'units'), reports: sum(group, 'reports'), requests: sum(group, 'requests') },
+      ...{ rows: known('rows'), credits: known('quota') },
+    }
   })
 }
 

@@ -1,6 +1,6 @@
 // Quota spent and reserved, by day and by month.
 import { sql } from 'kysely'
-import { sum } from '../../core/counted.ts'
+import { groupedBy, sum } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
 import { wholes } from './whole-columns.ts'
 
@@ -22,16 +22,16 @@ export type QuotaDay = Awaited<ReturnType<typeof quotaDays>>[number]
 export type QuotaMonth = ReturnType<typeof quotaMonths>[number]
 
 /** The newest month (`2026-01`) first, then by account and pipeline. */
-export const quotaMonths = (days: readonly QuotaDay[]) =>
-  [...Map.groupBy(days, ({ day, account, pipeline }) => `${day.slice(0, 7)}/${account}/${pipeline}`).values()]
-    .flatMap((own) => {
-      const [first] = own
-      if (first === undefined) return []
-      const { account, pipeline, day } = first
-      const bought = { reports: sum(own, 'reports'), requests: sum(own, 'requests') }
-      return [{ account, pipeline, ...bought, used: sum(own, 'used'), reserved: sum(own, 'reserved'), month: day.slice(0, 7) }]
-    })
-    .sort((a, b) => b.month.localeCompare(a.month) || a.account.localeCompare(b.account) || a.pipeline.localeCompare(b.pipeline))
+export const quotaMonths = (days: readonly QuotaDay[]) => {
+  const keyOf = ({ day, account, pipeline }: QuotaDay): string => `${day.slice(0, 7)}/${account}/${pipeline}`
+  const months = groupedBy(days, keyOf, ({ day, account, pipeline }, own) => ({
+    ...{ account, pipeline, reports: sum(own, 'reports'), requests: sum(own, 'requests') },
+    ...{ used: sum(own, 'used'), reserved: sum(own, 'reserved'), month: day.slice(0, 7) },
+  }))
+  return months.sort(
+    (a, b) => b.month.localeCompare(a.month) || a.account.localeCompare(b.account) || a.pipeline.localeCompare(b.pipeline),
+  )
+}
 
 /** What is known of the data points of each dataset (`web-analytics.report/traffic_and_engagement`): one reading is settled. */
 export const dataPointReadings = (db: Db) =>

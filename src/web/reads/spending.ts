@@ -1,7 +1,7 @@
 // What credits were spent on: by account, pipeline and tag, and for values that left the lists. Every sum is of the same rows of etl.spending. Beside it
 // what the service charged by its own books.
 import { sql } from 'kysely'
-import { sum } from '../../core/counted.ts'
+import { groupedBy, sum } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Flags, type Lists, type Maybe, type Numbers, query, type Texts } from '../../db/typed-row.ts'
 
@@ -29,22 +29,14 @@ export type TagSpending = ReturnType<typeof spendingByTag>[number]
 /** For each tag that any of them has, all of the spending: its values, and what has no such tag (null). */
 export const spendingByTag = (spending: readonly Spending[]) => {
   const names = [...new Set(spending.flatMap(({ tags }) => Object.keys(tags)))].sort()
-  return names.flatMap((tag) =>
-    [...Map.groupBy(spending, ({ month, tags }) => JSON.stringify([month, tags[tag] ?? null])).values()].flatMap((group) => {
-      const [first] = group
-      if (first === undefined) return []
-      return [
-        {
-          month: first.month,
-          tag,
-          value: first.tags[tag] ?? null,
-          pipelines: [...new Set(group.map(({ pipeline }) => pipeline))].sort(),
-          used: sum(group, 'used'),
-          reserved: sum(group, 'reserved'),
-        },
-      ]
-    }),
-  )
+  return names.flatMap((tag) => {
+    const keyOf = ({ month, tags }: Spending): string => JSON.stringify([month, tags[tag] ?? null])
+    return groupedBy(spending, keyOf, ({ month, tags }, group) => ({
+      ...{ month, tag, value: tags[tag] ?? null },
+      pipelines: [...new Set(group.map(({ pipeline }) => pipeline))].sort(),
+      ...{ used: sum(group, 'used'), reserved: sum(group, 'reserved') },
+    }))
+  })
 }
 
 /** `wanted`: a list still holds it. */
