@@ -140,13 +140,12 @@ export const isTakenBack = ({ force }: Policy, isLoaded: RawBuilder<unknown>): R
   sql<boolean>`(${sql.lit(!force)} and j.state = 'failed' and j.error_code = 'CANCELLED' and (${isLoaded}))`
 
 /**
- * A walk `j` that a person took back, where a night asks and the unit `u` of slice `s` is beyond the usual: it is for who names the unit again. What a night
- * buys anyway goes on.
+ * A walk `j` that a person took back, where a night with a guard asks: another job goes on from its pages, which the guard judges as beyond the usual.
+ * @param isLoaded its unit has an answer
  */
-export const isLeftToPersons = ({ asker, pipelineId, usual }: CellScope, from: RawBuilder<unknown>): RawBuilder<boolean> =>
+export const isAskedAnew = ({ asker, usual }: CellScope, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
   asker === 'night' && usual !== null
-    ? sql<boolean>`(j.state = 'failed' and j.error_code = 'CANCELLED' and j.wanted_by = 'beyond' and u.answer_id is null
-        and ${newReason(pipelineId, usual, from)} in ${beyondReasons})`
+    ? sql<boolean>`(j.state = 'failed' and j.error_code = 'CANCELLED' and j.wanted_by = 'beyond' and not (${isLoaded}))`
     : sql<boolean>`false`
 
 /** The same where the window is not published: what was asked for is finished, nothing else is begun. */
@@ -219,9 +218,8 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
   const own = sql`case when u.held_answer_id is not null then ${passes} when u.answer_id is null then 'ask'
     ${policy.taken === undefined ? sql`` : sql`when ${isTakenAnew(policy.taken)} then 'done'`}
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} or ${hasOtherTop(scope)} then 'ask' else 'done' end`
-  const taken = isTakenBack(policy, sql`u.answer_id is not null or u.held_answer_id is not null`)
-  const left = isLeftToPersons(scope, sql`${window.from}::date`)
-  const decided = sql`case when ${left} then 'held' when ${taken} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
+  const isLoaded = sql`u.answer_id is not null or u.held_answer_id is not null`
+  const decided = sql`case when ${isAskedAnew(scope, isLoaded)} then 'ask' when ${isTakenBack(policy, isLoaded)} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
   const decision = unlessUnpublished(decided, window.isPublished)
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   const check = onlyChecked(window.refresh)

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import { type Counts, type Flags, type Maybe, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { type CellScope, isLeftToPersons, isTakenBack, jobDecision } from './candidates.ts'
+import { type CellScope, isAskedAnew, isTakenBack, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
 
 /** Which jobs a run may join instead of asking again. */
@@ -46,10 +46,6 @@ export const nextStep = async (
   return row === undefined || row.last === null ? null : { upTo: row.last, isNew: row.is_new }
 }
 
-/** Of job `j`. Inside a `case`, so that PostgreSQL asks it for the few that were cancelled and does not join all units for it. */
-const isNotLeft = (scope: CellScope): RawBuilder<boolean> => sql<boolean>`
-  not exists (select from etl.units u join etl.slices s using (slice_id) where u.job_id = j.job_id and ${isLeftToPersons(scope, sql`u.window_from`)})`
-
 /** CTEs `part`, a job's units in scope as the run wants them, and `joined`, the jobs of them to wait for. @param units condition that picks the units u */
 const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder<unknown>): RawBuilder<unknown> => {
   const narrowed = [...scope.only].map(
@@ -67,7 +63,7 @@ const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder
       select j.job_id, j.reason, j.window_from, j.window_to, j.cells, j.report_state, j.answer_id, j.approval_id is not null and j.ask_number is null as approved, p.units, p.slice_ids, p.first, p.last
       from part p join etl.jobs j using (job_id)
       where ${jobDecision(scope.policy)} = 'join' and not ${isTakenBack(scope.policy, sql`p.is_loaded`)} and not (j.state = 'failed' and j.report_state is null and ${unpublished})
-        and case when j.error_code = 'CANCELLED' then ${isNotLeft(scope)} else true end
+        and not ${isAskedAnew(scope, sql`p.is_loaded`)}
     )`
 }
 

@@ -71,7 +71,7 @@ export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => 
     select job_id from deleted union all select job_id from kept`
 
 const takenBack =
-  'It was cancelled while its pages were read. Those that were paid for are kept: a backfill of its month uses them, and so does a night that would buy it anyway.'
+  'It was cancelled while its pages were read. Those that were paid for are kept: whoever asks for its month again goes on from them.'
 
 /**
  * Takes back jobs that were not asked for yet and that no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
@@ -138,13 +138,16 @@ export const openingWindows = (pipelineId: number): RawBuilder<unknown> => sql`o
       where windows.closed_generation is not null
   )`
 
+/** What a walk that was taken back has paid for serves the one in its place. */
+const begunBefore = sql`(select t.begun_landing from etl.jobs t where t.job_id = b.left_job_id and t.state = 'failed' and t.error_code = 'CANCELLED')`
+
 /** Part of a statement over `box`: the jobs, their units, who waits, and the windows that are open from now on. */
 const made = ({ runId, pipelineId, kind, account, every, force, isGuarded, order }: JobFrame): RawBuilder<unknown> => sql`
   made as (
     insert into etl.jobs (pipeline_id, kind, reason, wanted_by, window_from, window_to, slice_ids, cells, forced, run_id, former_job_id, account,
-      answer_id, served_by, ask_number, asked_at, estimated_quota, approval_id, guard, state, error_code, error_message)
+      answer_id, served_by, ask_number, asked_at, begun_landing, estimated_quota, approval_id, guard, state, error_code, error_message)
     select ${pipelineId}, ${kind}, b.reason, b.wanted_by, b.window_from, b.window_to, b.slice_ids, b.cells, ${force} or b.reason = 'forced', ${runId}, b.former_job_id, ${account},
-      b.answer_id, b.served_by, a.ask_number, a.asked_at, b.credits, b.approval_id, case when b.approval_id is null then 'usual' else 'needs approval' end,
+      b.answer_id, b.served_by, a.ask_number, a.asked_at, ${begunBefore}, b.credits, b.approval_id, case when b.approval_id is null then 'usual' else 'needs approval' end,
       case when b.approval_id is null then 'open' else 'held' end, case when b.approval_id is not null then 'NEEDS_APPROVAL' end,
       case when b.approval_id is not null then (select ${needsApproval(pipelineId)}) end
     from box b left join etl.answers a on a.answer_id = b.answer_id order by b.n
@@ -174,7 +177,7 @@ export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxT
   if (boxes.length === 0) return 0
   const rows = await query<Counts<'jobs'>>(trx)`
     with box as (
-      select row_number() over () as n, x.reason, x."wantedBy" as wanted_by, x."formerJobId" as former_job_id, x."answerId" as answer_id, x."servedBy" as served_by, x."sliceIds" as slice_ids,
+      select row_number() over () as n, x.reason, x."wantedBy" as wanted_by, x."formerJobId" as former_job_id, x."answerId" as answer_id, x."servedBy" as served_by, null::bigint as left_job_id, x."sliceIds" as slice_ids,
         x."from" as window_from, x."to" as window_to, x.cells, x.credits, x."approvalId" as approval_id
       from jsonb_to_recordset(${JSON.stringify(boxes)}::jsonb) as x (reason text, "wantedBy" text, "formerJobId" bigint, "answerId" bigint, "servedBy" bigint,
         "sliceIds" integer[], "from" date, "to" date, cells integer, credits numeric, "approvalId" bigint)
@@ -219,7 +222,7 @@ export const insertWalks = async (
   const rows = await query<Counts<'jobs'> & Maybe<Numbers<'last'> & Lists<Counts<'left'>>>>(trx)`
     with needed as materialized (${cellsToAsk(scope, window, after, most)}),
     box as (
-      select slice_id as n, reason, case when wanted_by = any(${[...ruling.allowed]}::text[]) then 'approval' else wanted_by end as wanted_by, former_job_id, answer_id, served_by, array[slice_id] as slice_ids, ${window.from}::date as window_from,
+      select slice_id as n, reason, case when wanted_by = any(${[...ruling.allowed]}::text[]) then 'approval' else wanted_by end as wanted_by, former_job_id, answer_id, served_by, left_job_id, array[slice_id] as slice_ids, ${window.from}::date as window_from,
         ${window.to}::date as window_to, 1 as cells,
         case when coalesce(answer_id, served_by) is null then round(${ruling.credits}::numeric, 2) else 0 end as credits,
         case when coalesce(answer_id, served_by) is null and wanted_by = any(${[...ruling.held]}::text[]) then ${ruling.approvalId}::bigint end as approval_id from needed

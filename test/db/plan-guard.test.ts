@@ -405,6 +405,39 @@ describe('pages that are paid for one by one', () => {
     expect(await plans(planning)).toContain('44 older month: open, usual')
   })
 
+  test('that were taken back amid a walk are asked for anew, as beyond the usual, and the walk goes on from them', async () => {
+    const stated = { basis: 'request', credits: 2 } as const
+    const guard = { ...usual, creditsPerNight: 1 }
+    const planning: Planning = { ...planningOf(domains(4), { guard }, pages), stated }
+    const approved = { ...planning, approvedBy: 'ada' }
+    await bought(planning, (await plan(db, approved, range(months.older, months.newest))).runId)
+    const next = { ...planning, definition: withLists(planning.definition, { domains: domains(5) }) }
+    const { runId } = await plan(db, next, due)
+    const { pipeline } = next.definition
+    await approve(db.database.kysely, [pipeline], 'ada')
+    const id = await pipelineIdOf(db, next.definition)
+    await db.database.pool.query(
+      `update etl.jobs set begun_landing = 'begun/pages' where pipeline_id = $1 and window_from = $2 and reason = 'new value'`,
+      [id, `${months.newest}-01`],
+    )
+    await finished(runId)
+    // With the look-back of the others.
+    expect(await withdraw(db.database.kysely, [pipeline], 'ada')).toBe(13 + 8)
+    // The value is one that nights know by now: what is missing of it is usual, but this one was not.
+    await bought(next, (await plan(db, { ...next, approvedBy: 'ada' }, range(months.before, months.before))).runId)
+    await plan(db, next, due)
+    expect(await plans(next)).toContain('1 unfinished: held, needs approval')
+    await approve(db.database.kysely, [pipeline], 'ada')
+    const { rows } = await db.database.pool.query(
+      `select state, begun_landing from etl.jobs where pipeline_id = $1 and begun_landing is not null order by job_id`,
+      [id],
+    )
+    expect(rows).toEqual([
+      { state: 'replaced', begun_landing: 'begun/pages' },
+      { state: 'open', begun_landing: 'begun/pages' },
+    ])
+  })
+
   test('are foreseen as held', async () => {
     const planning = planningOf(domains(4), {}, pages)
     const held = (await preview(db, planning, due)).jobs.filter((job) => job.held)
