@@ -1,5 +1,5 @@
 // The one description of a definition's YAML: zod for checking, JSON Schema for editors. Each `error` says what is expected; issues.ts puts what was
-// found in front of it.
+// found in front of it, and lists the words of an enum by itself.
 import { z } from 'zod'
 import { typeNames } from '../core/column-types.ts'
 import { allReadings } from '../core/data-point-counts.ts'
@@ -9,12 +9,15 @@ import { roundingModes } from '../core/cast-cell.ts'
 const name = z
   .string({ error: 'a name' })
   .regex(/^[a-z][a-z0-9_]*$/, { error: 'a name of lower-case letters, digits and _ that begins with a letter' })
+const columnNames = z.array(name, { error: 'a list of column names' })
+const someColumns = columnNames.min(1, { error: 'at least one column name' })
 
 /** A text that is not empty. @param error what is expected, in a few words */
 const line = (error: string) => z.string({ error }).trim().min(1, { error })
 /** A text of that form. @param error as for `line` */
 const pattern = (error: string, form: RegExp) => z.string({ error }).regex(form, { error })
 const whole = (error: string, least: number, most: number) => z.int({ error }).min(least, { error }).max(most, { error })
+const numberFrom = (error: string, least: number) => z.number({ error }).min(least, { error })
 /** YAML's true or false; `yes` is a text. */
 const flag = z.boolean({ error: 'true or false' })
 
@@ -73,16 +76,14 @@ const dimension = z
 const guard = z
   .union(
     [
-      z.literal('off', { error: 'off' }),
+      z.literal('off'),
       z.strictObject({
         credits_per_night: quota
           .optional()
           .describe(
             'Nightly limit in credits; what is new beyond it waits for approval. Default: from the cost of recent nights.',
           ),
-        factor: z
-          .number({ error: 'a number from 1 on' })
-          .min(1, { error: 'a number from 1 on' })
+        factor: numberFrom('a number from 1 on', 1)
           .max(1000, { error: 'a number up to 1000' })
           .optional()
           .describe('The nightly limit as a multiple of the usual cost. Default 2.'),
@@ -125,13 +126,9 @@ const dataTest = z.strictObject(
       .optional()
       .describe('Each value (of a list: each of its values) is one of these.'),
     not_null: percent.optional().describe('At least this share of the rows has a value: 100%, 95%.'),
-    sum_of: z
-      .array(name, { error: 'a list of column names' })
-      .min(1, { error: 'at least one column name' })
-      .optional()
-      .describe('The column is the sum of these. Rows where one of them has no value are left out.'),
+    sum_of: someColumns.optional().describe('The column is the sum of these. Rows where one of them has no value are left out.'),
     within: z
-      .union([z.number({ error: apartExpected }).min(0, { error: apartExpected }), percent], { error: apartExpected })
+      .union([numberFrom(apartExpected, 0), percent], { error: apartExpected })
       .optional()
       .describe("Beside sum_of: by how much both may differ, a share of the column's value or an amount. Default 0."),
     ratio: bounds('two factors')
@@ -142,14 +139,12 @@ const dataTest = z.strictObject(
       .describe(
         'The sum over the unit differs by at most this share from what is loaded of it: a restatement beyond is reported.',
       ),
-    at_least: z
-      .number({ error: 'a number from 0 on' })
-      .min(0, { error: 'a number from 0 on' })
+    at_least: numberFrom('a number from 0 on', 0)
       .optional()
       .describe('Beside ratio and restated: sums below this are too small to say anything. Default 0.'),
     allow: percent.optional().describe('Beside range, accepted and sum_of: the share of rows that may be otherwise. Default 0%.'),
     on_failure: z
-      .enum(testActions, { error: 'warn or hold' })
+      .enum(testActions)
       .optional()
       .describe('warn: the rows are loaded, and a message is sent. hold: the answer waits for a person. Default warn.'),
   },
@@ -165,19 +160,13 @@ export type RawDataTest = z.infer<typeof dataTest>
 
 const rejectsExpected = "a share such as 0.1%, a count such as 10, or both as '0.1%, 100'"
 const rejects = z.union(
-  [
-    z.int().min(0),
-    z.string().regex(/^((100|\d{1,2}(\.\d+)?)%|\d+|(100|\d{1,2}(\.\d+)?)%\s*,\s*\d+)$/, { error: rejectsExpected }),
-  ],
+  [z.int().min(0), pattern(rejectsExpected, /^((100|\d{1,2}(\.\d+)?)%|\d+|(100|\d{1,2}(\.\d+)?)%\s*,\s*\d+)$/)],
   { error: rejectsExpected },
 )
 
 const column = z.strictObject(
   {
-    type: z
-      .enum(typeNames, { error: `one of ${typeNames.join(', ')}` })
-      .optional()
-      .describe('SQL type. Left out: the type the source knows for the field.'),
+    type: z.enum(typeNames).optional().describe('SQL type. Left out: the type the source knows for the field.'),
     description: line('a sentence').optional().describe("What the column holds; becomes the column's comment."),
     unit: line('a unit of measure in words').optional().describe('Unit of measure, in words.'),
     nullable: flag.optional().describe('Whether the value may be missing. Key columns never may. Default true.'),
@@ -201,7 +190,7 @@ const column = z.strictObject(
         'Brings the spelling to the one the warehouse uses: period_start, or one that the source knows (country, domain).',
       ),
     rounding: z
-      .enum(roundingModes, { error: `one of ${roundingModes.join(', ')}` })
+      .enum(roundingModes)
       .optional()
       .describe(
         'How a fraction becomes a whole number, in columns of type bigint and integer: half_up (1.5 is 2, 2.5 is 3), half_even (2.5 is 2) or down (2.9 is 2). Left out: a row with a fraction is rejected.',
@@ -229,10 +218,7 @@ const publication = z.strictObject(
 
 const window = z.strictObject(
   {
-    every: z
-      .enum(['month', 'week', 'day'], { error: 'month, week or day' })
-      .optional()
-      .describe('Span loaded as one truth. Default month.'),
+    every: z.enum(['month', 'week', 'day']).optional().describe('Span loaded as one truth. Default month.'),
     from: pattern('a month such as 2024-01 (or a day such as 2024-01-15)', /^\d{4}-(0[1-9]|1[0-2])(-\d{2})?$/).describe(
       'The earliest window the nightly run loads.',
     ),
@@ -255,14 +241,8 @@ const schedule = z.strictObject(
       'Minute hour day-of-month month weekday.',
     ),
     time_zone: timeZone.optional().describe('IANA time zone of the cron fields. Default UTC.'),
-    overlap: z
-      .enum(['queue', 'skip'], { error: 'queue or skip' })
-      .optional()
-      .describe('When the last run still runs. Default queue.'),
-    catch_up: z
-      .enum(['last', 'all', 'none'], { error: 'last, all or none' })
-      .optional()
-      .describe('Ticks missed while down. Default last.'),
+    overlap: z.enum(['queue', 'skip']).optional().describe('When the last run still runs. Default queue.'),
+    catch_up: z.enum(['last', 'all', 'none']).optional().describe('Ticks missed while down. Default last.'),
   },
   { error: 'a map such as { cron: "30 2 * * *", time_zone: Europe/Berlin }' },
 )
@@ -302,13 +282,13 @@ const report = z.strictObject(
       .describe('Send a submission again whose answer was lost; it may be paid twice. Default false.'),
     resubmit_failed: flag.optional().describe('Buy a report again that the service could not make. Default false.'),
     data_points: z
-      .enum(['learn', ...allReadings, 'ignore'], { error: `one of learn, ${allReadings.join(', ')}, ignore` })
+      .enum(['learn', ...allReadings, 'ignore'])
       .optional()
       .describe(
         "What the service's data_points_count counts: a report that disagrees with it is held. Default learn: rows, cells or non_empty_cells, from reports that agree. With _with_duplicates each of identical rows counts. ignore: the count is not compared.",
       ),
     final_newline: z
-      .enum(['required', 'optional'], { error: 'required or optional' })
+      .enum(['required', 'optional'])
       .optional()
       .describe(
         'Whether the last line of a report ends as the others do. Default required: one that does not is taken for cut off. optional: for a service that never ends it.',
@@ -325,24 +305,15 @@ const report = z.strictObject(
 
 const tableIndex = z.strictObject(
   {
-    columns: z
-      .array(name, { error: 'a list of column names' })
-      .min(1, { error: 'at least one column name' })
-      .describe('Columns of the index, in order: first what questions ask for one value of.'),
-    include: z
-      .array(name, { error: 'a list of column names' })
-      .optional()
-      .describe('Columns carried along, so that such a question is answered from the index alone.'),
+    columns: someColumns.describe('Columns of the index, in order: first what questions ask for one value of.'),
+    include: columnNames.optional().describe('Columns carried along, so that such a question is answered from the index alone.'),
   },
   { error: 'a map such as { columns: [keyword, country, month], include: [clicks] }' },
 )
 
 const table = z.strictObject(
   {
-    key: z
-      .array(name, { error: 'a list of column names' })
-      .min(1, { error: 'at least one column name' })
-      .describe('Columns of the primary key, in order.'),
+    key: someColumns.describe('Columns of the primary key, in order.'),
     columns: z
       .record(name, column, { error: 'a map of columns' })
       .describe('The other columns, and words about those of the key.'),
