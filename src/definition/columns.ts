@@ -15,19 +15,15 @@ interface ColumnInput {
   readonly every: WindowSize
 }
 
-/** Columns of the table. Problems go to the scope; a column with one is left out. */
+/** Columns of the table, those of the key first. Problems go to the scope; a column with one is left out. */
 export const resolveColumns = (input: ColumnInput, scope: Scope): readonly Column[] => {
   const { key, columns } = input.table
   checkKey(key, input.dimensions, input.every, scope)
-  const keyColumns = [...new Set(key)].flatMap((name) => {
-    const declared = Object.hasOwn(columns, name)
-    const path: Path = declared ? ['table', 'columns', name] : ['table', 'key', key.indexOf(name)]
-    return resolveColumn(name, declared ? columns[name] : undefined, path, true, input, scope) ?? []
+  return [...new Set([...key, ...Object.keys(columns)])].flatMap((name) => {
+    const raw = Object.hasOwn(columns, name) ? columns[name] : undefined
+    const path: Path = raw === undefined ? ['table', 'key', key.indexOf(name)] : ['table', 'columns', name]
+    return resolveColumn(name, raw, path, key.includes(name), input, scope) ?? []
   })
-  const others = Object.entries(columns)
-    .filter(([name]) => !key.includes(name))
-    .flatMap(([name, raw]) => resolveColumn(name, raw, ['table', 'columns', name], false, input, scope) ?? [])
-  return [...keyColumns, ...others]
 }
 
 const resolveColumn = (
