@@ -83,10 +83,8 @@ export interface JsonNode {
 }
 
 /** `schema` as JSON Schema; an empty node where it has parts JSON Schema cannot say. */
-export const jsonSchemaOf = (schema: z.ZodType): JsonNode => {
-  const node: JsonNode = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as JsonNode
-  return node
-}
+export const jsonSchemaOf = (schema: z.ZodType): JsonNode =>
+  z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as JsonNode
 
 const keysAt = (schema: z.ZodType, path: Path): readonly string[] => {
   const start: readonly JsonNode[] = [jsonSchemaOf(schema)]

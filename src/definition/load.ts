@@ -2,6 +2,7 @@
 import { readdir } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { EtlError, messageOf } from '../core/errors.ts'
+import { isRecord } from '../core/json.ts'
 import { mostListBytes, mostTextBytes, readRegular } from '../core/regular-file.ts'
 import { ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
@@ -136,25 +137,18 @@ const define = (
   return { definition: scope.problems.length === 0 ? definition : null, problems: scope.problems, lists: scope.lists }
 }
 
-const recordOf = (value: unknown): Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
+const recordOf = (value: unknown): Readonly<Record<string, unknown>> => (isRecord(value) ? value : {})
+
+const inspected = ['window', 'schedule', 'limits', 'for_each', 'params', 'table', 'tests'] as const
 
 /** The parts whose form is right although that of others is not. */
 const wellFormed = (value: unknown): Partial<RawDefinition> => {
-  const written: Readonly<Record<string, unknown>> = typeof value === 'object' && value !== null ? { ...value } : {}
-  const { window, schedule, limits, for_each, params, table, tests } = definitionSchema.shape
-  const part = <T>(schema: { safeParse(input: unknown): { data?: T } }, name: string): T | undefined =>
-    schema.safeParse(written[name]).data
+  const written: Readonly<Record<string, unknown>> = { for_each: {}, params: {}, ...recordOf(value) }
   return Object.fromEntries(
-    Object.entries({
-      window: part(window, 'window'),
-      schedule: part(schedule, 'schedule'),
-      limits: part(limits, 'limits'),
-      for_each: part(for_each, 'for_each') ?? (written['for_each'] === undefined ? {} : undefined),
-      params: part(params, 'params') ?? (written['params'] === undefined ? {} : undefined),
-      table: part(table, 'table'),
-      tests: part(tests, 'tests'),
-    }).filter(([, data]) => data !== undefined),
+    inspected.flatMap((name) => {
+      const { data } = definitionSchema.shape[name].safeParse(written[name])
+      return data === undefined ? [] : [[name, data]]
+    }),
   )
 }
 
