@@ -21,7 +21,7 @@ export {
 export type { ColumnType } from './core/column-types.ts'
 export { type Secret, secret } from './core/redact.ts'
 export type { ReportIntent, ReportMemo, ReportRecord } from './core/report-shape.ts'
-export type { AnswerForm, DimensionSpec, FieldSpec, PeriodSpec, SourceSpec, Spelling } from './core/source-spec.ts'
+export type { AnswerForm, Dataset, DimensionSpec, FieldSpec, PeriodSpec, SourceSpec, Spelling } from './core/source-spec.ts'
 export type {
   Box,
   Definition,
@@ -32,7 +32,7 @@ export type {
   Unit,
   Window,
 } from './core/types.ts'
-export type { Allowance, Api, Capabilities, Credits, Dataset, ServiceFinding } from './extract/api.ts'
+export type { Allowance, Api, Capabilities, Credits, ServiceFinding } from './extract/api.ts'
 export { parseJson, parsePage, type RecordPage } from './extract/http-answer.ts'
 export type { Authentication, Connection, HttpAnswer, HttpClient, HttpRequest, HttpStream } from './extract/http-types.ts'
 export type { Page, WalkOptions } from './extract/page-reader.ts'

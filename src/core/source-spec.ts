@@ -156,3 +156,21 @@ export const ofDataset = <Spec extends SourceSpec>(
   params: Readonly<Record<string, unknown>>,
   forEach: readonly string[],
 ): Spec => (source.dimensionsOf === undefined ? source : { ...source, dimensions: source.dimensionsOf(params, forEach) })
+
+/** One dataset that a service offers. */
+export interface Dataset {
+  readonly table: string
+  readonly metrics: readonly string[]
+  /** What it can be asked by; null: the service does not say. */
+  readonly filters: readonly string[] | null
+  /** By the parameter of a definition: what the dataset can be asked with. */
+  readonly choices: Readonly<Record<string, readonly string[]>>
+  /** Columns that tell rows apart beside the period and what is asked for; null where the service does not say. */
+  readonly dimensions: readonly string[] | null
+  /** What the service says of the dataset, and of its metrics and dimensions by name; empty where it says nothing. */
+  readonly about: string
+  readonly descriptions: Readonly<Record<string, string>>
+  /** First and last month there is, YYYY-MM; null where the service does not say. */
+  readonly from: string | null
+  readonly to: string | null
+}

@@ -3,7 +3,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { diskError } from '../core/disk-error.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
-import { type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '../core/source-spec.ts'
+import { type Dataset, type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { ColumnType } from '../core/column-types.ts'
 import { makeFolders } from '../core/make-folders.ts'
 import { columnNameProblem, pipelineNameProblem } from './columns.ts'
@@ -11,20 +11,8 @@ import { checkValue } from './for-each.ts'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
 import { placeholder } from './scope.ts'
 
-export interface DescribedDataset {
-  readonly metrics: readonly string[]
-  /** By parameter. */
-  readonly choices: Readonly<Record<string, readonly string[]>>
-  /** Columns that tell rows apart beside the period and what is asked for; left out or null: it does not say. */
-  readonly dimensions?: readonly string[] | null
-  /** What it says of the dataset; of metrics and dimensions by name. */
-  readonly about?: string
-  readonly descriptions?: Readonly<Record<string, string>>
-  /** What the service filters it by, by its own names. */
-  readonly filters?: readonly string[] | null
-  /** First month there is, YYYY-MM. */
-  readonly from?: string | null
-}
+/** What a service says of the dataset; what it leaves out it does not say. */
+export type DescribedDataset = Pick<Dataset, 'metrics' | 'choices'> & Partial<Dataset>
 
 interface DatasetRequest {
   readonly name: string

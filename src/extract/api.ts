@@ -4,6 +4,7 @@ import type { Budget } from '../core/budget-scope.ts'
 import type { NamedPrice } from '../core/learned-price.ts'
 import type { Secret } from '../core/redact.ts'
 import type { ReleasedData } from '../core/release-month.ts'
+import type { Dataset } from '../core/source-spec.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import type { Connection, HttpClient } from './http-types.ts'
 
@@ -13,24 +14,6 @@ export interface Allowance {
   readonly budget: Budget
   /** What a setting says of prices, by the dataset's own name. Default: nothing; what is charged is learned. */
   readonly prices?: ReadonlyMap<string, NamedPrice>
-}
-
-/** One dataset that a service offers. */
-export interface Dataset {
-  readonly table: string
-  readonly metrics: readonly string[]
-  /** What it can be asked by; null: the service does not say. */
-  readonly filters: readonly string[] | null
-  /** By the parameter of a definition: what the dataset can be asked with. */
-  readonly choices: Readonly<Record<string, readonly string[]>>
-  /** Columns that tell rows apart beside the period and what is asked for; null where the service does not say. */
-  readonly dimensions: readonly string[] | null
-  /** What the service says of the dataset, and of its metrics and dimensions by name; empty where it says nothing. */
-  readonly about: string
-  readonly descriptions: Readonly<Record<string, string>>
-  /** First and last month there is, YYYY-MM; null where the service does not say. */
-  readonly from: string | null
-  readonly to: string | null
 }
 
 /** What a key may ask for. */
