@@ -2,13 +2,12 @@
 // figures here: the newest one, and its change over rows that have the measure in both months. So does a table, for each of what it lists and for all of it.
 import { z } from 'zod'
 
+const expression = z.string().regex(/^[a-z_][a-z0-9_]*( [+-] [a-z_][a-z0-9_]*)*$/, 'columns of the view, added or subtracted')
+
 /** What a tile compares: columns of the view that have a twin `X_before`, or sums and differences of such; and `over` which column's values it says how many are compared. */
 const comparedSchema = z.strictObject({
-  of: z.string().regex(/^[a-z_][a-z0-9_]*( [+-] [a-z_][a-z0-9_]*)*$/, 'columns of the view, added or subtracted'),
-  per: z
-    .string()
-    .regex(/^[a-z_][a-z0-9_]*( [+-] [a-z_][a-z0-9_]*)*$/, 'columns of the view, added or subtracted')
-    .optional(),
+  of: expression,
+  per: expression.optional(),
   over: z.string().regex(/^[a-z_][a-z0-9_]*$/, 'a column of the view'),
   as: z.enum(['count', 'money', 'decimal', 'share']).default('count'),
   digits: z.int().min(0).max(4).default(1),

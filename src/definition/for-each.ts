@@ -54,22 +54,22 @@ const whatOf = (params: Readonly<Record<string, unknown>>, { name, dimensions, d
 
 const readDimension = (name: string, written: RawDimension, spec: DimensionSpec, scope: Scope): Dimension => {
   const path: Path = ['for_each', name]
-  const bucket = Array.isArray(written) ? null : (written.bucket ?? null)
+  const given: Exclude<RawDimension, readonly unknown[]> = Array.isArray(written) ? { values: written } : written
+  const bucket = given.bucket ?? null
   checkBucket(name, bucket, spec, scope)
-  if (!Array.isArray(written) && 'file' in written) {
-    const { file } = written
+  if ('file' in given) {
+    const { file } = given
     const before = scope.lists.length
     const values = fromFile(file, [...path, 'file'], spec, scope)
     const wrong = scope.lists[before]
     return { name, bucket, file, ...(wrong === undefined ? { values } : { values: [], unread: showProblem(wrong) }) }
   }
-  if (!Array.isArray(written) && 'query' in written) {
-    const query = { sql: written.query, shrink: share(written.shrink ?? '10%'), timeoutMs: durationMs(written.timeout ?? '30s') }
+  if ('query' in given) {
+    const query = { sql: given.query, shrink: share(given.shrink ?? '10%'), timeoutMs: durationMs(given.timeout ?? '30s') }
     return { name, bucket, file: null, values: [], query }
   }
   const listPath = Array.isArray(written) ? path : [...path, 'values']
-  const list = Array.isArray(written) ? written : written.values
-  return { name, bucket, file: null, values: fromYaml(list, listPath, spec, scope) }
+  return { name, bucket, file: null, values: fromYaml(given.values, listPath, spec, scope) }
 }
 
 /** A bucket lowers what the source takes in one request. One that could not is a mistake, not a number to cap in silence. */

@@ -88,18 +88,15 @@ const summaryPipeline = (kind: string | undefined, report: (line: number, messag
 /** Those that others read come first. */
 const ordered = (marts: readonly Mart[], problems: Problem[]): Mart[] => {
   const done: Mart[] = []
-  const names = new Set(marts.map(({ name }) => name))
+  const byName = new Map(marts.map((mart) => [mart.name, mart]))
   const visit = (mart: Mart, path: readonly string[]): void => {
     if (done.includes(mart)) return
     if (path.includes(mart.name)) {
       problems.push({ file: mart.file, line: 1, column: 1, message: `it reads itself: ${[...path, mart.name].join(' > ')}.` })
       return
     }
-    for (const read of mart.reads.filter((one) => names.has(one))) {
-      const other = marts.find(({ name }) => name === read)
-      if (other !== undefined) visit(other, [...path, mart.name])
-    }
-    if (!done.includes(mart)) done.push(mart)
+    for (const other of mart.reads.flatMap((read) => byName.get(read) ?? [])) visit(other, [...path, mart.name])
+    done.push(mart)
   }
   for (const mart of marts) visit(mart, [])
   return done
