@@ -5,8 +5,7 @@ import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { z } from 'zod'
 import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
-import { packageFile, shipped } from '../core/shipped.ts'
-import { version } from '../core/shipped.ts'
+import { packageFile, shipped, version } from '../core/shipped.ts'
 import { makeFolders } from '../core/make-folders.ts'
 import type { Handler } from './command-spec.ts'
 
@@ -78,40 +77,30 @@ const below = async (folder: string): Promise<string[]> =>
 const [pattern, flags] = ['^( +country: )\\[.*\\]$', 'm']
 const listOfPlaces = new RegExp(pattern, flags)
 
-/** A shipped file of `pipelines`, with the lists of its reader. */
-type WithOwnLists = (file: string, text: string) => string
-
-/** Throws USAGE. Without either option every file stays as it is. */
-const ownLists = (options: Readonly<Record<string, unknown>>): WithOwnLists => {
-  const sites = valuesOf(options['domains'], {
-    is: /^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$/,
-    wrong: (value) =>
-      `--domains has '${value}', which is no domain; write for example --domains a.com,b.com, without https:// and www.`,
-  })
-  const places = valuesOf(options['countries'], {
-    is: /^(?!uk$)(?:[a-z]{2}|world)$/,
-    wrong: (value) =>
-      value === 'uk'
-        ? `--countries has '${value}', which is not the ISO code of a country; write gb.`
-        : `--countries has '${value}', which is no country; write for example --countries us,gb: two small letters each, or world.`,
-  })
-  return (file, text) => {
+/** Puts the reader's own lists into a shipped file of `pipelines`. Throws USAGE. Without either option every file stays as it is. */
+const ownLists = (options: Readonly<Record<string, unknown>>) => {
+  const sites = valuesOf(
+    options['domains'],
+    /^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$/,
+    (value) => `--domains has '${value}', which is no domain; write for example --domains a.com,b.com, without https:// and www.`,
+  )
+  const places = valuesOf(options['countries'], /^(?!uk$)(?:[a-z]{2}|world)$/, (value) =>
+    value === 'uk'
+      ? `--countries has '${value}', which is not the ISO code of a country; write gb.`
+      : `--countries has '${value}', which is no country; write for example --countries us,gb: two small letters each, or world.`,
+  )
+  return (file: string, text: string): string => {
     if (sites !== null && file.endsWith('domains.txt')) return withLines(text, sites)
     if (places !== null && file.endsWith('.yaml')) return text.replace(listOfPlaces, `$1[${places.join(', ')}]`)
     return text
   }
 }
 
-interface Kind {
-  readonly is: RegExp
-  readonly wrong: (value: string) => string
-}
-
 /** null: the examples stay. */
-const valuesOf = (text: unknown, { is, wrong }: Kind): readonly string[] | null => {
+const valuesOf = (text: unknown, form: RegExp, wrong: (value: string) => string): readonly string[] | null => {
   if (text === undefined) return null
   const values = String(text).split(/, */)
-  const unfit = values.find((value) => !is.test(value))
+  const unfit = values.find((value) => !form.test(value))
   if (unfit !== undefined) throw new EtlError('USAGE', wrong(unfit))
   return values
 }
@@ -128,8 +117,10 @@ const lockSchema = z.object({ packages: z.record(z.string(), z.looseObject({ res
  */
 const ownOrigin = (folder: string): string => {
   const own = dirname(packageFile())
-  const [project, inside] = splitAtModules(own)
-  if (project === null) return fileFrom(folder, own)
+  const at = own.indexOf(`${sep}node_modules${sep}`)
+  if (at < 0) return fileFrom(folder, own)
+  // The folder that has the outermost node_modules, and the path from there as npm writes it.
+  const [project, inside] = [own.slice(0, at), withSlashes(own.slice(at + 1))]
   const lock = join(project, 'node_modules', '.package-lock.json')
   if (!existsSync(lock)) return version
   const parsed = lockSchema.safeParse(JSON.parse(readFileSync(lock, 'utf8')))
@@ -138,21 +129,9 @@ const ownOrigin = (folder: string): string => {
   return fileFrom(folder, resolve(project, resolved.slice('file:'.length)))
 }
 
-/** The folder that has the outermost node_modules, and the path from there as npm writes it; null: the program is not installed. */
-const splitAtModules = (own: string): readonly [string | null, string] => {
-  const at = own.indexOf(`${sep}node_modules${sep}`)
-  return at < 0
-    ? [null, '']
-    : [
-        own.slice(0, at),
-        own
-          .slice(at + 1)
-          .split(sep)
-          .join('/'),
-      ]
-}
+const withSlashes = (path: string): string => path.split(sep).join('/')
 
-const fileFrom = (folder: string, target: string): string => `file:${relative(folder, target).split(sep).join('/')}`
+const fileFrom = (folder: string, target: string): string => `file:${withSlashes(relative(folder, target))}`
 
 /** As a shell takes it. */
 const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)
