@@ -21,7 +21,7 @@ import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
 import { readNotifyFile } from '../definition/notify-file.ts'
 import { type Problem, placeOf, suggest } from '../definition/problem.ts'
-import { priceName } from '../plan/plan-context.ts'
+import { priceName, sourceOf } from '../plan/plan-context.ts'
 import { accountsOf, type ApiSettings, exampleTrouble, originOf, originTrouble, readApiSettings } from '../run/apis.ts'
 import { martFolders } from '../run/known-marts.ts'
 import { createLineage } from '../run/lineage.ts'
@@ -117,7 +117,8 @@ const check = async (invocation: Invocation) => {
   const asking = offline || apis === null ? [] : checkAccounts(apis, definitions, notes)
   if (apis !== null && folders !== null)
     await attempt('configuration', async () => checkPrices(apis, folders, definitions, notes))
-  const database = await attempt('database', () => open(settings))
+  const { databaseUrl, home } = settings
+  const database = await attempt('database', () => openDatabase({ databaseUrl, home, maxConnections: 2 }))
   try {
     const checking = { pipelinesFolder: folder, definitions, marts, folders, notes }
     if (database !== null) await attempt('database', () => checkDatabase(database, checking))
@@ -137,8 +138,6 @@ const check = async (invocation: Invocation) => {
   }
   return result()
 }
-
-const open = ({ databaseUrl, home }: Settings): Promise<Database> => openDatabase({ databaseUrl, home, maxConnections: 2 })
 
 const checkFiles = (
   notes: Notes,
@@ -230,10 +229,7 @@ const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], no
 const checkPrices = (apis: ApiSettings, { sources }: SourceFolders, definitions: readonly Definition[], notes: Notes): void => {
   for (const { of, definitions: asking } of accountsOf(definitions)) {
     if (connectionOf(apis, of) === null) continue
-    const asked = asking.flatMap((one) => {
-      const source = sources.get(one.source)
-      return source === undefined ? [] : [priceName(one, source)]
-    })
+    const asked = asking.map((one) => priceName(one, sourceOf({ sources }, one)))
     for (const name of apis.allowance(of).prices?.keys() ?? [])
       if (!asked.includes(name))
         notes.warning(
@@ -328,9 +324,7 @@ const columnProblems = async (db: Db, subject: Subject, columns: readonly string
 const missing = (at: EntryPlace, column: string, view: string, columns: readonly string[]): Problem[] =>
   columns.includes(column)
     ? []
-    : [{ ...placeOnly(at), message: `bi.${view} has no column '${column}'.${suggest(column, columns)} Correct the name.` }]
-
-const placeOnly = ({ file, line, column }: EntryPlace) => ({ file, line, column })
+    : [{ ...at, message: `bi.${view} has no column '${column}'.${suggest(column, columns)} Correct the name.` }]
 
 const formulaProblems = async (db: Db, subject: Subject): Promise<Problem[]> => {
   const problems: Problem[] = []
@@ -341,7 +335,7 @@ const formulaProblems = async (db: Db, subject: Subject): Promise<Problem[]> => 
       )
     } catch (error) {
       if (!isDatabaseError(error)) throw error
-      problems.push({ ...placeOnly(metric.at), message: `${metric.name}: ${messageOf(error)}. Correct its formula.` })
+      problems.push({ ...metric.at, message: `${metric.name}: ${messageOf(error)}. Correct its formula.` })
     }
   return problems
 }

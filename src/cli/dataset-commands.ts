@@ -4,11 +4,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import type { Definition } from '../core/types.ts'
 import { assertFree, type DescribedDataset, newDataset } from '../definition/dataset-files.ts'
 import { suggest } from '../definition/problem.ts'
 import { placeholder } from '../definition/scope.ts'
 import type { Source } from '../extract/source.ts'
+import { sourceOf } from '../plan/plan-context.ts'
 import { newMigration, type NewMigration } from '../run/new-migration.ts'
 import { findSource, openDefinitions } from '../run/open-runtime.ts'
 import {
@@ -110,7 +110,7 @@ const writeMigration = async (invocation: Invocation, name: string): Promise<num
 }
 
 /** Beside the definition. */
-export const recordedFile = (folder: string, pipeline: string): string => join(folder, `${pipeline}.recorded.json`)
+const recordedFile = (folder: string, pipeline: string): string => join(folder, `${pipeline}.recorded.json`)
 
 /** Throws DEFINITION where the file is not as `millrace record` writes it. */
 const readRecorded = async (file: string): Promise<readonly Recorded[]> => {
@@ -126,7 +126,7 @@ const readRecorded = async (file: string): Promise<readonly Recorded[]> => {
   }
 }
 
-export const writeRecorded = (file: string, answers: readonly Recorded[]): Promise<void> =>
+const writeRecorded = (file: string, answers: readonly Recorded[]): Promise<void> =>
   writeFile(file, `${JSON.stringify({ answers }, null, 1)}\n`)
 
 /** Exit code 1 where something differs from what was expected. */
@@ -136,12 +136,13 @@ export const test: Handler = async (invocation) => {
   const { definitions, sources } = await openDefinitions(folder, args)
   let [tested, failed] = [0, 0]
   for (const definition of definitions) {
+    const source = sourceOf({ sources }, definition)
     const file = recordedFile(folder, definition.pipeline)
     const answers = await readRecorded(file)
     if (answers.length === 0) output.line(`${definition.pipeline}: no recorded answers; \`millrace record UNIT\` makes one`)
     const renewed: Recorded[] = []
     for (const recorded of answers) {
-      const found = await tryOutcome(definition, sources, recorded)
+      const found = await outcomeOf(definition, source, recorded).catch(messageOf)
       const said = typeof found === 'string' ? [found] : differences(recorded.expected, found)
       renewed.push(typeof found === 'string' ? recorded : { ...recorded, expected: found })
       tested += 1
@@ -156,16 +157,6 @@ export const test: Handler = async (invocation) => {
   const next = failed === 0 ? '' : ' If that is what you want, `millrace test --accept` takes it as expected.'
   output.line(`${tested} recorded answers, ${failed} failed.${options['accept'] === true ? '' : next}`)
   return failed > 0 && options['accept'] !== true ? 1 : 0
-}
-
-const tryOutcome = async (
-  definition: Definition,
-  sources: Awaited<ReturnType<typeof openDefinitions>>['sources'],
-  recorded: Recorded,
-): ReturnType<typeof outcomeOf> extends Promise<infer Found> ? Promise<Found | string> : never => {
-  const source = sources.get(definition.source)
-  if (source === undefined) return `there is no source '${definition.source}'`
-  return outcomeOf(definition, source, recorded).catch(messageOf)
 }
 
 /** Asks the service for nothing. One of the same name is replaced. */
