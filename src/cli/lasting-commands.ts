@@ -14,7 +14,7 @@ import { hookReceiver } from '../schedule/release-watch.ts'
 import { type Scheduler, startHelper, startScheduler } from '../schedule/run-schedule.ts'
 import { createStatusApp } from '../web/app.ts'
 import { actor, type WebContext } from '../web/context.ts'
-import { listen, type WebServer, webSettings } from '../web/web-server.ts'
+import { listen, webSettings } from '../web/web-server.ts'
 import { interruptedCode, untilInterrupted, withRuntime } from './command-runtime.ts'
 import { type Handler, type Invocation, pagePort } from './command-spec.ts'
 import { reasonsOf } from '../web/foresight.ts'
@@ -62,7 +62,9 @@ export const worker: Handler = async (invocation) =>
   })
 
 interface PageOptions {
+  /** What `--port` says; left out: MILLRACE_WEB_PORT, else 7433. */
   readonly port?: string | undefined
+  /** Asked by the health endpoint, see `Scheduler.overdue`. */
   readonly overdue?: WebContext['overdue']
   readonly hooks?: WebContext['hooks']
   /** Whether a person may want to query the embedded database meanwhile, and is told how. */
@@ -71,37 +73,17 @@ interface PageOptions {
   readonly isReader?: boolean
 }
 
-/** Beside `work`, which lasts until it is interrupted: the page, whose address is said first. @returns the exit code */
+/**
+ * Beside `work`, which lasts until it is interrupted: the page, whose address is said first. A taken port ends the command only where someone chose it;
+ * the default gives way to a free one.
+ * @returns the exit code
+ */
 export const withStatusPage = async (
   { output }: Invocation,
   runtime: OpenRuntime,
-  options: PageOptions,
+  { port, overdue = async () => [], hooks = null, isReader = false, showsDatabase = false }: PageOptions,
   work: () => Promise<void>,
 ): Promise<number> => {
-  const page = await serveStatusPage(runtime, options)
-  output.event({ event: 'status_page', url: page.url })
-  output.line(`The status page is at ${page.url}${page.gaveWay ? ` (port ${pagePort} is taken)` : ''}. Ctrl-C ends it.`)
-  const { psql } = runtime.database
-  if (options.showsDatabase === true && psql !== null)
-    output.line(`The database runs as long as this does; from another terminal in this folder:\n  ${psql}`)
-  try {
-    await work()
-    return interruptedCode
-  } finally {
-    await page.close()
-  }
-}
-
-/**
- * A taken port ends the command only where someone chose it; the default gives way to a free one.
- * @param port what `--port` says; undefined: MILLRACE_WEB_PORT, else 7433
- * @param overdue asked by the health endpoint, see `Scheduler.overdue`
- */
-const serveStatusPage = async (
-  runtime: OpenRuntime,
-  { port, overdue = async () => [], hooks = null, isReader = false }: PageOptions,
-): Promise<WebServer & { readonly gaveWay: boolean }> => {
-  let gaveWay = false
   const raw = port === undefined ? runtime.settings.raw : { ...runtime.settings.raw, MILLRACE_WEB_PORT: port }
   const { address, token } = webSettings(raw, pagePort)
   const replays = createReplays(runtime)
@@ -109,20 +91,24 @@ const serveStatusPage = async (
   const { app, close } = createStatusApp({ ...shown, overdue, hooks }, token, (error) =>
     runtime.log.warn({ error: messageOf(error) }, 'status page'),
   )
+  let gaveWay = false
   const server = await listen(app, address).catch((error: unknown) => {
-    const chosen = raw['MILLRACE_WEB_PORT'] !== undefined && raw['MILLRACE_WEB_PORT'] !== ''
-    if (chosen || !isEtlError(error)) throw error
+    if (raw['MILLRACE_WEB_PORT'] || !isEtlError(error)) throw error
     gaveWay = true
     return listen(app, { ...address, port: 0 })
   })
-  return {
-    url: server.url,
-    gaveWay,
-    close: async () => {
-      close()
-      await server.close()
-      await replays.close()
-    },
+  output.event({ event: 'status_page', url: server.url })
+  output.line(`The status page is at ${server.url}${gaveWay ? ` (port ${pagePort} is taken)` : ''}. Ctrl-C ends it.`)
+  const { psql } = runtime.database
+  if (showsDatabase && psql !== null)
+    output.line(`The database runs as long as this does; from another terminal in this folder:\n  ${psql}`)
+  try {
+    await work()
+    return interruptedCode
+  } finally {
+    close()
+    await server.close()
+    await replays.close()
   }
 }
 
