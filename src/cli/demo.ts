@@ -190,11 +190,12 @@ const sampleRows = async (kysely: Db, definition: Definition, limit: number) => 
 }
 
 /** `millrace sandbox`: the service itself on this machine, until Ctrl-C. */
-export const sandboxCommand: Handler = async ({ options, output, signal }) => {
+export const sandboxCommand: Handler = async (invocation) => {
+  const { options, output } = invocation
   const line = (text: string): void => output.line(text)
   const sandbox = options['like'] === 'vendor' ? await startVendor(options, line) : await startOwn(options, line)
   output.event(listeningEvent(sandbox))
-  if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+  await untilInterrupted(invocation)
   await sandbox.close()
   output.summary('sandbox', {})
   return 0

@@ -9,6 +9,7 @@ import { counted } from '../../core/counted.ts'
 import { diskError } from '../../core/disk-error.ts'
 import type { Settings } from '../../core/env.ts'
 import { isEtlError, messageOf } from '../../core/errors.ts'
+import { isRecord } from '../../core/json.ts'
 import type { Mart } from '../../core/mart.ts'
 import type { Definition } from '../../core/types.ts'
 import type { Database } from '../../db/connect.ts'
@@ -290,7 +291,8 @@ const checkMart = async (
     return notAsked(mart, `there is no definition of ${mart.summaryOf} that is right and published.`)
   const missing = await notThere(kysely, mart, definitions)
   if (missing !== null) return notAsked(mart, `${missing} is not published yet (\`millrace migrate\` does it).`)
-  const first = lineOf(text, mart.sql.split('\n', 1)[0] ?? '')
+  const opens = mart.sql.split('\n', 1)[0]?.trim()
+  const first = lineWhere(text, (line) => line.trim() === opens)
   try {
     const names = await columnsOf(kysely, factsOf(mart, definitions))
     const findings = compareColumns(mart, names, definitions, text)
@@ -299,10 +301,7 @@ const checkMart = async (
       : [{ result: 'proved', message: `${mart.file}: the query runs and gives the columns its header explains.` }]
   } catch (error) {
     if (!isDatabaseError(error)) throw error
-    const at =
-      typeof error === 'object' && error !== null && 'position' in error && typeof error.position === 'string'
-        ? Number(error.position) - opening.length - 1
-        : 0
+    const at = isRecord(error) && typeof error['position'] === 'string' ? Number(error['position']) - opening.length - 1 : 0
     const line = first + factsOf(mart, definitions).slice(0, Math.max(0, at)).split('\n').length - 1
     return [
       { result: 'error', message: `${mart.file}:${line}:1: PostgreSQL refuses the query: ${messageOf(error)}. Correct it.` },
@@ -341,16 +340,14 @@ const notThere = async (db: Db, mart: Mart, definitions: readonly Definition[]):
   return first ?? null
 }
 
-const lineOf = (text: string, line: string): number =>
-  Math.max(1, text.split('\n').findIndex((one) => one.trim() === line.trim()) + 1)
+/** The first such line, from 1; 1 also where there is none. */
+const lineWhere = (text: string, isIt: (line: string) => boolean): number => Math.max(1, text.split('\n').findIndex(isIt) + 1)
 
 const compareColumns = (mart: Mart, names: readonly string[], definitions: readonly Definition[], text: string) => {
-  const place = (pattern: RegExp): string =>
-    `${mart.file}:${Math.max(1, text.split('\n').findIndex((line) => pattern.test(line)) + 1)}:1`
   const isLacking = (name: string): boolean => !names.includes(name)
   const wrong = (pattern: RegExp, words: string): MartFinding => ({
     result: 'error',
-    message: `${place(pattern)}: ${words} It gives ${names.join(', ')}.`,
+    message: `${mart.file}:${lineWhere(text, (line) => pattern.test(line))}:1: ${words} It gives ${names.join(', ')}.`,
   })
   const explained = new Set([...definitions.flatMap(({ columns }) => columns.map(({ name }) => name)), ...mart.columns.keys()])
   return [
