@@ -2,11 +2,10 @@
 import { pipeline, Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import { z } from 'zod'
-import type { Exchange } from './exchange.ts'
 import { contentFaults } from './fault-kinds.ts'
 import { versionOf } from './keyword-endpoint.ts'
 import { addMonths, type Calendar } from './publication-calendar.ts'
-import { json, plainText, quotaExhausted, type Reply, refusal, retryAfter } from './reply.ts'
+import { type Exchange, json, plainText, quotaExhausted, type Reply, refusal, retryAfter } from './reply.ts'
 import { fateOf, type Report } from './report-jobs.ts'
 import { periodsBetween, priceOf, type ReportQuery, type ReportWorld, type TableQuery } from './report-query.ts'
 import { reportText } from './report-text.ts'
@@ -17,7 +16,7 @@ import { countries } from './words.ts'
 
 const linkLifeMs = 30 * 24 * 3_600_000
 
-export const checkSubmission = (service: Service, exchange: Exchange, kind: ReportQuery['kind']): Checked<ReportQuery> => {
+export const checkSubmission = (service: Service, exchange: Exchange, kind: ReportQuery['kind']): Checked => {
   if (!exchange.isJson) return { ok: false, errors: ['Content-Type: expected application/json'] }
   if (exchange.body === undefined) return { ok: false, errors: ['body: not JSON'] }
   const { extensions } = service.settings()
@@ -176,7 +175,7 @@ const limitErrors = ({ kind, tables }: ReportQuery, limits: Limits): string[] =>
   ]
 }
 
-type Checked<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly errors: readonly string[] }
+type Checked = { readonly ok: true; readonly value: ReportQuery } | { readonly ok: false; readonly errors: readonly string[] }
 
 const monthOrDay = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$/, 'expected YYYY-MM')
 const domain = z
@@ -231,7 +230,7 @@ const shownSchema = reportSchema.omit({ report_name: true, webhook_url: true }).
 })
 
 /** A general batch report request. @param extensions whether fields that the interface does not show are taken */
-export const checkReport = (body: unknown, calendar: Calendar, extensions = true): Checked<ReportQuery> => {
+export const checkReport = (body: unknown, calendar: Calendar, extensions = true): Checked => {
   const parsed = (extensions ? reportSchema : shownSchema).safeParse(body)
   if (!parsed.success) return { ok: false, errors: fieldErrors(parsed.error) }
   const { delivery_information, report_query } = parsed.data
@@ -246,7 +245,7 @@ export const checkReport = (body: unknown, calendar: Calendar, extensions = true
   return checkTables('report', delivery_information.response_format, asked, calendar)
 }
 
-export const checkShopper = (body: unknown, calendar: Calendar): Checked<ReportQuery> => {
+export const checkShopper = (body: unknown, calendar: Calendar): Checked => {
   const parsed = shopperSchema.safeParse(body)
   if (!parsed.success) return { ok: false, errors: fieldErrors(parsed.error) }
   const { domains: list, category_ids, metrics: names, start_date: from, end_date: to, response_format } = parsed.data
@@ -265,7 +264,7 @@ const checkTables = (
   format: ReportQuery['format'],
   asked: readonly Asked[],
   calendar: Calendar,
-): Checked<ReportQuery> => {
+): Checked => {
   const errors = asked.flatMap((table) => tableErrors(table, calendar))
   if (errors.length > 0) return { ok: false, errors }
   const tables = asked.map(({ vtable, granularity, domains: list, places, includeSubdomains, metrics: names, from, to }) => ({

@@ -14,8 +14,6 @@ export type TakeFault = (kind: FaultKind) => Fault | null
 type Counted = ReturnType<typeof uncounted>
 const uncounted = (fault: Fault, index: number) => ({ fault, index, seen: 0, acted: 0 })
 
-export type Faults = ReturnType<typeof createFaults>
-
 export const createFaults = (list: readonly Fault[], seed: number) => {
   const counted = list.map(uncounted)
   const dueNow = (point: FaultPoint, belongs: (kind: FaultKind) => boolean): Counted[] =>

@@ -5,12 +5,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { domainsOf, download, status, submit } from './batch-endpoints.ts'
 import type { KeyFlag, RequestRecord } from './books.ts'
-import type { Exchange } from './exchange.ts'
 import { capabilities, credits, describe, history, retry, userCapabilities, validate } from './extension-endpoints.ts'
 import type { Endpoint, Fault } from './fault-kinds.ts'
 import type { TakeFault } from './faults.ts'
 import { keywords } from './keyword-endpoint.ts'
-import { type Family, html, json, jsonText, keyRefused, quotaExhausted, refusal, type Reply, retryAfter } from './reply.ts'
+import type { Exchange, Family, Reply } from './reply.ts'
+import { html, json, jsonText, keyRefused, quotaExhausted, refusal, retryAfter } from './reply.ts'
 import { readJson } from './request-body.ts'
 import { problems } from './sandbox-options.ts'
 import { send } from './send.ts'
@@ -75,15 +75,14 @@ const answer = async (service: Service, match: Match, exchange: Exchange, linkBa
   if (fault('stall') !== null) return 'silence'
   if (fault('drop-before') !== null) return 'reset'
   const family = route.key === 'query' ? 'rest' : 'batch'
-  const early = replyBeforeEffect(exchange, family) ?? refuse(service, match, exchange)
+  const early = replyBeforeEffect(exchange, family) ?? refuse(service, match, exchange, family)
   const reply = early ?? (await route.answer(service, exchange, linkBase))
   return fault('drop-reply') === null ? faultedReply(reply, fault) : 'reset'
 }
 
 /** The rate limit counts requests with a wrong key too. Downloads have neither. */
-const refuse = (service: Service, { route }: Match, { key }: Exchange): Reply | null => {
+const refuse = (service: Service, { route }: Match, { key }: Exchange, family: Family): Reply | null => {
   if (route.key === 'none') return null
-  const family = route.key === 'query' ? 'rest' : 'batch'
   const { requestsPerSecond, retryAfter: form } = service.settings()
   const taken = service.bucket.take(requestsPerSecond)
   if (!taken.ok) {
@@ -158,14 +157,10 @@ const replyBeforeEffect = ({ fault, url }: Exchange, family: Family): Reply | nu
   const unavailable = fault('status-503')
   if (unavailable !== null) return refusal(family, 503, 503, ['Service unavailable'], waitHeader(unavailable))
   const other = fault('any-status')
-  if (other !== null)
-    return refusal(
-      family,
-      other.status ?? 500,
-      other.status ?? 500,
-      [STATUS_CODES[other.status ?? 500] ?? `Status ${other.status}`],
-      waitHeader(other),
-    )
+  if (other !== null) {
+    const { status = 500 } = other
+    return refusal(family, status, status, [STATUS_CODES[status] ?? `Status ${status}`], waitHeader(other))
+  }
   if (fault('html-200') !== null) return html(200, 'Scheduled maintenance')
   if (fault('key-refused') !== null) return keyRefused(family)
   if (fault('quota-exhausted') !== null) return quotaExhausted(family)

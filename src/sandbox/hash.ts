@@ -20,6 +20,3 @@ export const combine = (hash: number, value: number): number => mix(Math.imul(ha
 
 /** A hash as a number in [0, 1). */
 export const unit = (hash: number): number => (hash >>> 0) / 4294967296
-
-/** The element of a non-empty list that `hash` points at. */
-export const pick = <T>(list: readonly [T, ...T[]], hash: number): T => list[(hash >>> 0) % list.length] ?? list[0]

@@ -1,11 +1,10 @@
 // GET /v4/website-analysis/keywords (interface 2.1, 2.2, 4.1): the strict check of its query, with the in-body code of a refusal, and the faults that lie in its answer.
 import { z } from 'zod'
 import { addWindows } from '../core/window.ts'
-import type { Exchange } from './exchange.ts'
 import type { TakeFault } from './faults.ts'
 import { brandedTypes, type KeywordQuery, keywordView, type KeywordView, trafficSources, webSources } from './keyword-data.ts'
 import { addMonths, type Calendar, factorOf, generationOf, monthsBetween } from './publication-calendar.ts'
-import { dataNotFound, jsonText, quotaExhausted, refusal, type Reply } from './reply.ts'
+import { dataNotFound, type Exchange, jsonText, quotaExhausted, refusal, type Reply } from './reply.ts'
 import type { Service } from './service.ts'
 import { countries } from './words.ts'
 

@@ -132,8 +132,6 @@ const newReport = ({ body, key, caller, nowMs, ...asked }: NewReport, startedMs:
   }
 }
 
-export type Submission = ReturnType<typeof submissionOf>
-
 const submissionOf = (
   id: string,
   query: ReportQuery,

@@ -9,7 +9,7 @@ import { withoutPrototype } from './request-body.ts'
 
 const count = z.int().nonnegative()
 const most = z.int().positive().nullable().default(null)
-const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)
+export const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'expected YYYY-MM')
 const off = z.boolean().default(false)
 
 const csvSchema = z.strictObject({

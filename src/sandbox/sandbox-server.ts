@@ -13,7 +13,7 @@ import { json, type Reply } from './reply.ts'
 import type { ReportQuery, ReportWorld, TableQuery } from './report-query.ts'
 import { reportRows, shapeOf } from './report-rows.ts'
 import { readJson } from './request-body.ts'
-import { problems, type SandboxOptions, type Settings } from './sandbox-options.ts'
+import { month, problems, type SandboxOptions, type Settings } from './sandbox-options.ts'
 import { send } from './send.ts'
 import { createService, type Service } from './service.ts'
 
@@ -166,10 +166,7 @@ const rows = (query: ReportQuery, world: ReportWorld): SoldRow[] => {
   return [...reportRows(query, world)].map((row) => Object.fromEntries(names.map((name, index) => [name, row[index] ?? null])))
 }
 
-const restateSchema = z.strictObject({
-  month: z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'expected YYYY-MM'),
-  domain: z.string().optional(),
-})
+const restateSchema = z.strictObject({ month, domain: z.string().optional() })
 
 type Action = (service: Service, body: unknown) => unknown
 
@@ -209,7 +206,7 @@ const actions: Readonly<Record<string, Action>> = {
   },
 }
 
-const methodSchema = z.strictObject({ from: restateSchema.shape.month, change: z.number().gt(-1) })
+const methodSchema = z.strictObject({ from: month, change: z.number().gt(-1) })
 
 const releaseSchema = z.strictObject({ event: z.enum(['Monthly', 'Daily']).optional(), date: z.iso.date().optional() }).optional()
 

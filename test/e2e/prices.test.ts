@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { hashText, pick, unit } from '../../src/sandbox/hash.ts'
+import { hashText, unit } from '../../src/sandbox/hash.ts'
 import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
 import { type Price, priceBases } from '../../src/sandbox/vendor/vendor-prices.ts'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
@@ -828,7 +828,7 @@ test('what waits for the budget is counted in units where it is no report, at th
 
 /** What a seed's service charges for each of two pipelines, and what the environment says of it. */
 const listOf = (seed: number) => {
-  const among = <T>(what: string, ...of: readonly [T, ...T[]]): T => pick(of, hashText(what, seed))
+  const among = <T>(what: string, ...of: readonly [T, ...T[]]): T => of[hashText(what, seed) % of.length] ?? of[0]
   const price = (of: string): Price => ({
     by: among(`by ${of}`, ...priceBases),
     credits: Number((10 ** (unit(hashText(`credits ${of}`, seed)) * 3 - 2)).toFixed(3)),

@@ -1,7 +1,7 @@
 // The batch endpoints: submit, shopper, validate, status, and the free questions (interface 4.2 to 4.5; facts 1 to 7, 20, 21, 50 to 55, 66 to 72).
 import { z } from 'zod'
 import { monthsBetween } from '../publication-calendar.ts'
-import { problems } from '../sandbox-options.ts'
+import { month, problems } from '../sandbox-options.ts'
 import type { VendorBooks, VendorReport } from './vendor-books.ts'
 import { fileOf, quarters, type TableAsked } from './vendor-data.ts'
 import type { VendorSettings } from './vendor-options.ts'
@@ -11,7 +11,6 @@ import * as words from './vendor-words.ts'
 import { jsonReply, type VendorReply } from './vendor-words.ts'
 
 const list = z.array(z.union([z.string(), z.int()]).transform(String)).min(1)
-const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)
 const format = z.enum(['csv', 'json'])
 const tableSchema = z.looseObject({
   vtable: z.string(),
@@ -139,17 +138,11 @@ const make = (settings: VendorSettings, { format: form, tables }: Submission) =>
 const csvOf = (header: readonly string[], rows: readonly (readonly string[])[]): string =>
   `${[header, ...(rows.length === 0 ? [['No data returned']] : rows)].map((row) => row.join(',')).join('\n')}\n`
 
-const jsonOf = (header: readonly string[], rows: readonly (readonly string[])[]): string =>
-  rows
-    .map((row) =>
-      JSON.stringify(
-        Object.fromEntries(
-          header.map((name, index) => [name, /^-?[\d.]+$/.test(row[index] ?? '') ? Number(row[index]) : row[index]]),
-        ),
-      ),
-    )
-    .map((line) => `${line}\n`)
-    .join('')
+const jsonOf = (header: readonly string[], rows: readonly (readonly string[])[]): string => {
+  const cellOf = (cell = ''): string | number => (/^-?[\d.]+$/.test(cell) ? Number(cell) : cell)
+  const recordOf = (row: readonly string[]) => Object.fromEntries(header.map((name, index) => [name, cellOf(row[index])]))
+  return rows.map((row) => `${JSON.stringify(recordOf(row))}\n`).join('')
+}
 
 /** Takes the report and charges it, however it ends: 200 with an id, or a refusal. */
 export const submit = (

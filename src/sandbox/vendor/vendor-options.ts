@@ -2,10 +2,9 @@
 import { docPage } from '../../core/shipped.ts'
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
-import { problems } from '../sandbox-options.ts'
+import { month, problems } from '../sandbox-options.ts'
 import { priceSchema } from './vendor-prices.ts'
 
-const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)
 const credits = z.number().nonnegative().nullable()
 const values = z.array(z.string()).nullable()
 
