@@ -3,10 +3,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { type GoalId, goals, show } from '../bench/goals.ts'
+import { commands } from '../src/cli/commands.ts'
 import { errorCodes, type Retry } from '../src/core/errors.ts'
 import { jobTransitions, reportTransitions } from '../src/ledger/transitions.ts'
 import { faultKinds } from '../src/sandbox/fault-kinds.ts'
-import { optionsSchema, sandboxFlags } from '../src/sandbox/sandbox-options.ts'
+import { optionsSchema } from '../src/sandbox/sandbox-options.ts'
 import { routes } from '../src/sandbox/handle.ts'
 import { metrics } from '../src/web/metrics.ts'
 import { additivityTable } from '../test/support/additivity.ts'
@@ -71,7 +72,10 @@ const blocks: Readonly<Record<string, { readonly page: string; readonly text: ()
     text: () =>
       table(
         ['option', 'does'],
-        sandboxFlags.map(({ flags, description }) => [`\`${flags}\``, description]),
+        (commands.find(({ usage }) => usage === 'sandbox')?.options ?? []).map(({ flags, description }) => [
+          `\`${flags}\``,
+          description,
+        ]),
       ),
   },
   options: {

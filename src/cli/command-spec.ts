@@ -32,8 +32,6 @@ export interface CommandSpec {
   readonly description: string
   /** Beside those that every command has. */
   readonly options?: readonly OptionSpec[]
-  /** Options that are read from the command's own part of the program, only when it is the one asked for. */
-  readonly moreOptions?: () => Promise<readonly OptionSpec[]>
   readonly examples: readonly string[]
   load(): Promise<Handler>
 }

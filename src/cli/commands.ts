@@ -300,7 +300,24 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'sandbox',
     description: 'The service itself, locally, with synthetic data and switchable faults.',
-    moreOptions: async () => (await import('../sandbox/sandbox-options.ts')).sandboxFlags,
+    options: [
+      option('--port <port>', 'port on 127.0.0.1; 0: any free one (default 8080)'),
+      option('--key <key>', 'the API key it accepts (default sandbox-key)'),
+      option('--seed <number>', 'another seed gives other data (default 1)'),
+      option('--keywords <rows>', 'keywords of a domain, country and month (default 400)'),
+      option(
+        '--now <date>',
+        "today's date, which decides what is published; in code also a function that returns milliseconds; null: the real clock",
+      ),
+      option('--restate <months>', 'months that answer with restated values: 2026-01,2026-02'),
+      option('--hostile', 'values at the edge: integers beyond 2^53, 40 digits, fractions for integers'),
+      option('--no-extensions', 'without endpoints, parameters, fields and limits that the service itself does not have'),
+      option(
+        '--like <service>',
+        "own: this sandbox (default); vendor: prices, limits and refusals as the service's documentation has them",
+      ),
+      option('--options <json>', 'any option by its name, as JSON or as a file with JSON; with --like vendor, its options'),
+    ],
     examples: ['millrace sandbox --port 8080', 'millrace sandbox --restate 2026-01'],
     load: async () => (await import('./demo.ts')).sandboxCommand,
   },

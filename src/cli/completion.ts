@@ -102,7 +102,7 @@ export const completeWords = async (
     return fits(commands.map(({ usage, description }) => ({ text: usage.split(' ')[0] ?? '', about: description })))
   const command = commands.find(({ usage }) => usage.split(' ')[0] === name)
   if (command === undefined) return []
-  const options = [...(command.options ?? []), ...((await command.moreOptions?.()) ?? []), ...sharedOptions, help]
+  const options = [...(command.options ?? []), ...sharedOptions, help]
   const asking = optionOf(options, words.at(-2) ?? '')
   if (asking !== undefined && takesValue(asking)) return fits((asking.values ?? []).map((text) => ({ text, about: '' })))
   if (current.startsWith('-')) return fits(options.map((option) => ({ text: flagOf(option), about: option.description })))

@@ -57,7 +57,7 @@ const flush = async (): Promise<void> => {
 
 const runCommandLine = async (argv: readonly string[], ending: Interruption): Promise<number> => {
   let exitCode = 0
-  const program = buildProgram(await withMoreOptions(argv[0]), ending, (code) => {
+  const program = buildProgram(commands, ending, (code) => {
     exitCode = code
   })
   try {
@@ -83,15 +83,6 @@ const usageEnded = ({ exitCode, message }: CommanderError, argv: readonly string
   if (argv.includes('--json')) process.stdout.write(`${redact(JSON.stringify(event))}\n`)
   return 2
 }
-
-const withMoreOptions = async (asked: string | undefined): Promise<readonly CommandSpec[]> =>
-  Promise.all(
-    commands.map(async (spec) =>
-      spec.moreOptions !== undefined && spec.usage.split(' ')[0] === asked
-        ? { ...spec, options: await spec.moreOptions() }
-        : spec,
-    ),
-  )
 
 const closingHelp = `
 Start with \`millrace demo\`: it needs no account. \`millrace COMMAND --help\` shows

@@ -97,41 +97,26 @@ export const patched = (given: object, patch: object): object => {
 export const problems = (error: z.ZodError): string =>
   error.issues.map(({ path, message }) => `${path.join('.') || 'the body'}: ${message}`).join('; ')
 
-/** What a person types often, in the words of its option, and the default where that is another; `--options` takes the rest. */
-const typed = [
-  ['port <port>', 'port', ' (default 8080)'],
-  ['key <key>', 'apiKey', ' (default sandbox-key)'],
-  ['seed <number>', 'seed', ' (default 1)'],
-  ['keywords <rows>', 'keywordsPerDomain', ' (default 400)'],
-  ['now <date>', 'now', ''],
-  ['restate <months>', 'restate', ': 2026-01,2026-02'],
-  ['hostile', 'hostile', ''],
-  ['no-extensions', 'extensions', ''],
-] as const
-
-export const sandboxFlags: readonly { readonly flags: string; readonly description: string }[] = [
-  ...typed.map(([flag, option, more]) => ({
-    flags: `--${flag}`,
-    description: `${flag.startsWith('no-') ? 'without ' : ''}${optionsSchema.shape[option].description}${more}`,
-  })),
-  {
-    flags: '--like <service>',
-    description: "own: this sandbox (default); vendor: prices, limits and refusals as the service's documentation has them",
-  },
-  {
-    flags: '--options <json>',
-    description: 'any option by its name, as JSON or as a file with JSON; with --like vendor, its options',
-  },
-]
+/** What a person types often: options of the command `sandbox` by name, and ours; `--options` takes the rest. */
+const typed = {
+  port: 'port',
+  key: 'apiKey',
+  seed: 'seed',
+  keywords: 'keywordsPerDomain',
+  now: 'now',
+  restate: 'restate',
+  hostile: 'hostile',
+  extensions: 'extensions',
+} as const
 
 /** Commander's options as options of the sandbox. Throws USAGE where --options cannot be read. */
 export const sandboxOptionsFrom = (options: Readonly<Record<string, unknown>>): object => {
-  const given = typed.flatMap(([flag, option]) => {
-    const value = options[flag.replace(/^no-/, '').split(' ')[0] ?? '']
+  const given = Object.entries(typed).flatMap(([name, option]) => {
+    const value = options[name]
     if (value === undefined) return []
     const isNumber = optionsSchema.shape[option].safeParse(0).success
     if (isNumber && !Number.isFinite(Number(value)))
-      throw new EtlError('USAGE', `--${flag.split(' ')[0]} is '${String(value)}'; write a number.`)
+      throw new EtlError('USAGE', `--${name} is '${String(value)}'; write a number.`)
     return [[option, option === 'restate' ? String(value).split(',') : isNumber ? Number(value) : value]]
   })
   return { ...Object.fromEntries(given), ...jsonOptions(options['options']), port: Number(options['port'] ?? 8080) }

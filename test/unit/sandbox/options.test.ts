@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { jsonOptions, patched, sandboxFlags, sandboxOptionsFrom, settle } from '../../../src/sandbox/sandbox-options.ts'
+import { jsonOptions, patched, sandboxOptionsFrom, settle } from '../../../src/sandbox/sandbox-options.ts'
 import { createRateBucket } from '../../../src/sandbox/service.ts'
 
 describe('options', () => {
@@ -42,11 +42,6 @@ describe('command-line flags', () => {
 
   test('a flag that is no number is refused by its name', () => {
     expect(() => settle(sandboxOptionsFrom({ port: 'abc' }))).toThrow(/--port is 'abc'/)
-  })
-
-  test('no two flags have the same name', () => {
-    const names = sandboxFlags.map(({ flags }) => flags.split(' ')[0])
-    expect(new Set(names).size).toBe(names.length)
   })
 })
 
