@@ -7,7 +7,6 @@ import type { Definition } from '../core/types.ts'
 import { makeFolders } from '../core/make-folders.ts'
 import { loadDashboards } from '../definition/dashboards.ts'
 import { loadMarts } from '../definition/marts.ts'
-import type { SemanticModel } from '../definition/semantic.ts'
 import { loadSemantics } from '../definition/semantic-model.ts'
 import { dataDictionary } from '../publish/dictionary.ts'
 import { describedViews } from '../publish/view-columns.ts'
@@ -81,19 +80,18 @@ const leftOver = async (out: string, documents: ReadonlyMap<string, string>): Pr
   return left.sort()
 }
 
-interface Defined {
-  readonly definitions: readonly Definition[]
-  readonly marts: readonly Mart[]
-}
-
 /** By path from the folder of documents. @param tell called with what was left out, and why */
 export const moreDocuments = async (
   pipelines: string,
-  { definitions, marts }: Defined,
+  { definitions, marts }: { readonly definitions: readonly Definition[]; readonly marts: readonly Mart[] },
   commands: readonly CommandSpec[],
   tell: (text: string) => void,
 ): Promise<ReadonlyMap<string, string>> => {
   const model = await loadSemantics(semanticFolders(pipelines))
+  const views = describedViews(definitions, marts)
+  const dashboards = await loadDashboards(dashboardFolders(pipelines))
+  const bundle = supersetBundle({ connection: defaultConnection, views, model, definitions, dashboards })
+  for (const text of bundle.skipped) tell(`superset-bundle without the dashboard ${text}`)
   const words = definitions.map(({ pipeline, description, file }) => ({
     pipeline,
     description,
@@ -101,20 +99,7 @@ export const moreDocuments = async (
   }))
   return new Map([
     ...semanticDocuments(model, definitions, marts),
-    ...(await bundleDocuments(pipelines, { definitions, marts }, model, tell)),
+    ...[...bundle.files, connectionFile(defaultConnection)].map(([path, text]) => [`superset-bundle/${path}`, text] as const),
     [join('..', 'llms.txt'), llmsText({ model, commands, pipelines: words })],
   ])
-}
-
-const bundleDocuments = async (
-  pipelines: string,
-  { definitions, marts }: Defined,
-  model: SemanticModel,
-  tell: (text: string) => void,
-): Promise<[path: string, text: string][]> => {
-  const views = describedViews(definitions, marts)
-  const dashboards = await loadDashboards(dashboardFolders(pipelines))
-  const { files, skipped } = supersetBundle({ connection: defaultConnection, views, model, definitions, dashboards })
-  for (const text of skipped) tell(`superset-bundle without the dashboard ${text}`)
-  return [...files, connectionFile(defaultConnection)].map(([path, text]) => [`superset-bundle/${path}`, text])
 }
