@@ -46,12 +46,9 @@ const countryScale = (country: string): number => (country === 'world' ? 1 : 0.0
 
 /** The keywords of one query; the same arguments give the same bytes. */
 export const keywordView = (query: KeywordQuery, world: KeywordWorld) => {
-  const period = query.from === query.to ? query.from : `${query.from}..${query.to}`
-  const domainHash = hashText(query.domain, world.seed)
-  const periodHash = hashText(`${query.domain}|${query.country}|${period}`, world.seed)
-  const rows = world.rows === 0 ? 0 : Math.max(1, world.rows + rowDrift(periodHash, world.generation))
+  const context = contextOf(query, world)
+  const rows = world.rows === 0 ? 0 : Math.max(1, world.rows + rowDrift(context.periodHash, world.generation))
   const inClass = countRanks(rows, query.brandedType)
-  const context = contextOf(query, world, { domainHash, periodHash, period })
   return {
     count: query.trafficSource === 'Paid' ? Math.ceil(inClass / paidShare) : inClass,
     /** One record as JSON text; `index` from 0 in the order of the answer. */
@@ -61,18 +58,19 @@ export const keywordView = (query: KeywordQuery, world: KeywordWorld) => {
 
 type Context = ReturnType<typeof contextOf>
 
-const contextOf = (
-  query: KeywordQuery,
-  world: KeywordWorld,
-  { domainHash, periodHash, period }: { readonly domainHash: number; readonly periodHash: number; readonly period: string },
-) => ({
-  ...{ query, world, domainHash, periodHash },
-  countryHash: hashText(query.country, world.seed),
-  monthHash: hashText(period, world.seed),
-  /** Clicks of the first keyword, unscaled. */
-  top: 10 ** (4.2 + 1.3 * unit(domainHash)) * countryScale(query.country) * (0.85 + 0.3 * unit(periodHash)),
-  scale: trafficScale[query.trafficSource] * webScale[query.webSource] * (world.factor ?? 1),
-})
+const contextOf = (query: KeywordQuery, world: KeywordWorld) => {
+  const period = query.from === query.to ? query.from : `${query.from}..${query.to}`
+  const domainHash = hashText(query.domain, world.seed)
+  const periodHash = hashText(`${query.domain}|${query.country}|${period}`, world.seed)
+  return {
+    ...{ query, world, domainHash, periodHash },
+    countryHash: hashText(query.country, world.seed),
+    monthHash: hashText(period, world.seed),
+    /** Clicks of the first keyword, unscaled. */
+    top: 10 ** (4.2 + 1.3 * unit(domainHash)) * countryScale(query.country) * (0.85 + 0.3 * unit(periodHash)),
+    scale: trafficScale[query.trafficSource] * webScale[query.webSource] * (world.factor ?? 1),
+  }
+}
 
 /** A few rows at the end vanish or appear with each restatement; never none. */
 const rowDrift = (periodHash: number, generation: number): number => {

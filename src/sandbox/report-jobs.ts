@@ -120,9 +120,24 @@ const rowsOf = (report: Report): number => {
 }
 
 const newReport = ({ body, key, caller, nowMs, ...asked }: NewReport, startedMs: number) => {
-  const id = randomUUID()
+  const { query } = asked
+  const id: string = randomUUID()
   return {
-    ...{ ...asked, id, startedMs, submission: submissionOf(id, asked.query, { body, key, caller, nowMs }), links: 0 },
+    ...{ ...asked, id, startedMs, links: 0 },
+    submission: {
+      ...{ id, kind: query.kind, body, key, caller, at: new Date(nowMs).toISOString(), estimatedQuota: priceOf(query) },
+      /** What was sold, whatever the form of the body: of each table its domains x places (countries or categories) x dates. */
+      asked: query.tables,
+      /** What it cost: null before it was charged, 0 after a refund. */
+      chargedQuota: null as number | null,
+      /** The word the next status would say, as of now. */
+      status: 'pending',
+      statusRequests: 0,
+      /** Downloads that were sent whole. */
+      downloads: 0,
+      /** Free retries asked for. */
+      retries: 0,
+    },
     /** Data rows, counted when first needed. */
     rows: null as number | null,
     /** Data points by what is counted, likewise. */
@@ -131,25 +146,6 @@ const newReport = ({ body, key, caller, nowMs, ...asked }: NewReport, startedMs:
     ...{ expiredThrough: 0, expiredStatus: 403 },
   }
 }
-
-const submissionOf = (
-  id: string,
-  query: ReportQuery,
-  { nowMs, ...sent }: Pick<NewReport, 'body' | 'key' | 'caller' | 'nowMs'>,
-) => ({
-  ...{ id, kind: query.kind, ...sent, at: new Date(nowMs).toISOString(), estimatedQuota: priceOf(query) },
-  /** What was sold, whatever the form of the body: of each table its domains x places (countries or categories) x dates. */
-  asked: query.tables,
-  /** What it cost: null before it was charged, 0 after a refund. */
-  chargedQuota: null as number | null,
-  /** The word the next status would say, as of now. */
-  status: 'pending',
-  statusRequests: 0,
-  /** Downloads that were sent whole. */
-  downloads: 0,
-  /** Free retries asked for. */
-  retries: 0,
-})
 
 /** The fault that decides how a report ends, as its fate. */
 export const fateOf = (failed: Fault | null, rejected: Fault | null, stuck: Fault | null): Fate =>

@@ -81,31 +81,24 @@ export const usageOf = ({ url, apiKey, downloadUrl }: Sandbox): readonly string[
   `Options and faults: ${docPage('sandbox-reference.md')}. Ctrl-C ends it.`,
 ]
 
-const listen =
-  (service: Service, listener: Listener, linkBase: () => string): RequestListener =>
-  (request, response) => {
-    respond(service, request, response, listener, linkBase()).catch((error: unknown) => {
+const listen = (service: Service, listener: Listener, linkBase: () => string): RequestListener => {
+  const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    response.on('error', () => response.destroy())
+    if (!URL.canParse(request.url ?? '/', 'http://sandbox'))
+      return send(response, json(400, { errors: ['The address is not valid'] }), null)
+    const { url, caller } = callerOf(new URL(request.url ?? '/', 'http://sandbox'))
+    if (listener.api && url.pathname.startsWith('/_sandbox/'))
+      return send(response, await control(service, request, url.pathname), null)
+    await handle(service, { request, response, url, caller }, listener, linkBase())
+  }
+  return (request, response) => {
+    respond(request, response).catch((error: unknown) => {
       // A client that goes away is no event; anything else is a defect and must not look like an answer.
       if (response.headersSent || response.destroyed) response.destroy()
       else
         send(response, json(500, { errors: [`The sandbox failed: ${messageOf(error)}`] }), null).catch(() => response.destroy())
     })
   }
-
-const respond = async (
-  service: Service,
-  request: IncomingMessage,
-  response: ServerResponse,
-  listener: Listener,
-  linkBase: string,
-): Promise<void> => {
-  response.on('error', () => response.destroy())
-  if (!URL.canParse(request.url ?? '/', 'http://sandbox'))
-    return send(response, json(400, { errors: ['The address is not valid'] }), null)
-  const { url, caller } = callerOf(new URL(request.url ?? '/', 'http://sandbox'))
-  if (listener.api && url.pathname.startsWith('/_sandbox/'))
-    return send(response, await control(service, request, url.pathname), null)
-  await handle(service, { request, response, url, caller }, listener, linkBase)
 }
 
 /** Several clients of one sandbox are told apart by the path of their base address: /as/NAME. */
