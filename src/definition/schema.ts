@@ -325,7 +325,7 @@ const table = z.strictObject(
   { error: 'a map with key, columns and, where wanted, indexes' },
 )
 
-/** The YAML of a pipeline. `millrace docs` writes it as pipelines/schema.json, from which editors complete and explain. */
+/** The YAML of a pipeline. test/contract/pipelines.test.ts keeps it as pipelines/schema.json, from which editors complete and explain. */
 export const definitionSchema = z.strictObject(
   {
     pipeline: name.describe("The pipeline's name: the view bi.<pipeline>."),
@@ -365,9 +365,3 @@ export type RawIndex = z.infer<typeof tableIndex>
 /** A column as written; what it leaves out comes from the source. */
 export type RawColumn = z.infer<typeof column>
 export type RawDimension = z.infer<typeof dimension>
-
-/** The JSON Schema kept in `pipelines/schema.json`, for completion and checks in editors. */
-export const definitionJsonSchema = (): Record<string, unknown> => ({
-  ...z.toJSONSchema(definitionSchema, { io: 'input', target: 'draft-7' }),
-  title: 'Millrace pipeline definition',
-})

@@ -1,6 +1,5 @@
-// The YAML of a semantic file, as zod checks it; also the JSON Schema from which editors complete.
+// The YAML of a semantic file, as zod checks it; test/unit/definition/semantic.test.ts keeps it as semantic/schema.json, from which editors complete.
 import { z } from 'zod'
-import { type JsonNode, jsonSchemaOf } from './issues.ts'
 import { calendarGrains, figureFormats, grains } from './semantic.ts'
 
 const name = z
@@ -141,9 +140,3 @@ export const semanticSchema = z.strictObject({
 export type SemanticFile = z.infer<typeof semanticSchema>
 export type MetricFile = z.infer<typeof metric>
 export type DimensionFile = z.infer<typeof dimension>
-
-/** Kept as semantic/schema.json, for completion and checks in editors. */
-export const semanticJsonSchema = (): JsonNode & { readonly $schema?: string } => ({
-  ...jsonSchemaOf(semanticSchema),
-  description: 'What figures mean: docs/metrics.md',
-})
