@@ -14,24 +14,6 @@ interface Part {
   readonly data: SemanticFile
 }
 
-/** Subjects of all parts; a later part's entries replace earlier ones. */
-const buildModel = (parts: readonly Part[]): { model: SemanticModel; problems: readonly Problem[] } => {
-  const problems: Problem[] = []
-  const wrong: Wrong = (...at) => void problems.push(problemAt(...at))
-  const names = [...new Set(parts.map(({ data }) => data.subject))]
-  const subjects = new Map<string, Subject>()
-  for (const name of names) {
-    const subject = subjectOf(
-      parts.filter(({ data }) => data.subject === name),
-      names,
-      wrong,
-    )
-    if (subject !== null) subjects.set(name, subject)
-  }
-  problems.push(...repeated([...subjects.values()]))
-  return { model: { subjects }, problems }
-}
-
 /** A metric is asked for by its name alone. */
 const repeated = (subjects: readonly Subject[]): Problem[] => {
   const seen = new Map<string, Subject>()
@@ -179,6 +161,7 @@ export const readSemantics = async (folders: readonly string[]) =>
 /** The same without a disk. */
 export const parseSemantics = (files: readonly { readonly file: string; readonly text: string }[]) => {
   const problems: Problem[] = []
+  const wrong: Wrong = (...at) => void problems.push(problemAt(...at))
   const parts: Part[] = []
   for (const { file, text } of files) {
     const { yaml, problems: found } = readYaml(file, text)
@@ -188,8 +171,18 @@ export const parseSemantics = (files: readonly { readonly file: string; readonly
     if (checked.success) parts.push({ yaml, data: checked.data })
     else problems.push(...problemsOf(checked.error.issues, semanticSchema, yaml))
   }
-  const { model, problems: wrong } = buildModel(parts)
-  return { model, problems: sortProblems([...problems, ...wrong]), files: files.map(({ file }) => file) }
+  // A later part's entries replace earlier ones.
+  const bySubject = Map.groupBy(parts, ({ data }) => data.subject)
+  const known = [...bySubject.keys()]
+  const subjects = new Map(
+    [...bySubject].flatMap(([name, own]) => {
+      const subject = subjectOf(own, known, wrong)
+      return subject === null ? [] : [[name, subject] as const]
+    }),
+  )
+  problems.push(...repeated([...subjects.values()]))
+  const model: SemanticModel = { subjects }
+  return { model, problems: sortProblems(problems), files: files.map(({ file }) => file) }
 }
 
 /** Throws DEFINITION with every problem. */
