@@ -115,14 +115,21 @@ export const untilInterrupted = async ({ signal }: Invocation): Promise<void> =>
   if (!signal.aborted) await once(signal, 'abort')
 }
 
+/** Their definitions as they are written, for what is searched, not compiled; none where there is no such folder. */
+export const definitionTexts = (folder: string): readonly string[] =>
+  existsSync(folder)
+    ? readdirSync(folder)
+        .filter((name) => /\.ya?ml$/.test(name))
+        .map((name) => readFileSync(join(folder, name), 'utf8'))
+    : []
+
 const schedule = /^schedule:.*(?:\n[ \t]+.*)*/m
 
-/** The zone that every schedule names, else UTC. Files are searched, not compiled: commands that read the ledger alone start in a third of a second. */
+/** The zone that every schedule names, else UTC. Commands that read the ledger alone start in a third of a second, hence no definition is compiled for it. */
 const zoneOf = (folder: string): string => {
   const zones = new Set(
-    readdirSync(folder)
-      .filter((name) => /\.ya?ml$/.test(name))
-      .flatMap((name) => schedule.exec(readFileSync(join(folder, name), 'utf8'))?.[0] ?? [])
+    definitionTexts(folder)
+      .flatMap((text) => schedule.exec(text)?.[0] ?? [])
       .map((text) => /^[^#\n]*\btime_zone:\s*["']?([\w/+-]+)/m.exec(text)?.[1] ?? 'UTC'),
   )
   const [zone = 'UTC', other] = zones
@@ -133,19 +140,10 @@ export type Times = ReturnType<typeof timesOf>
 
 /** Shows moments as minutes of one zone: that of the folder of pipelines, UTC where there is none. */
 export const timesOf = (invocation: Invocation) => {
-  const zone = folderZone(pipelinesFolder(invocation))
+  const zone = zoneOf(pipelinesFolder(invocation))
   return {
     at: (moment: string | null): string => (moment === null ? '-' : timeIn(Date.parse(moment), zone)),
     /** Below what has times in it. */
     sayZone: (output: Output): void => output.line(`Times: ${zone}.`),
-  }
-}
-
-const folderZone = (folder: string): string => {
-  try {
-    return zoneOf(folder)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'UTC'
-    throw error
   }
 }

@@ -1,8 +1,6 @@
 // `millrace completion SHELL`: the script that has bash, zsh or fish ask this program for what may come next, and the answers to that: commands, their
 // options, the values of these, names of pipelines.
-import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { pipelinesFolder } from './command-runtime.ts'
+import { definitionTexts, pipelinesFolder } from './command-runtime.ts'
 import { type CommandSpec, type Handler, type Invocation, type OptionSpec, sharedOptions } from './command-spec.ts'
 
 /** Without words it prints the script, with words what may stand where the last of them is. */
@@ -15,7 +13,7 @@ export const completion: Handler = async (invocation) => {
     output.summary('completion', { shell: name, script: shell.script })
     return 0
   }
-  const found = await completeWords(commands, words, () => pipelineNames(invocation, words))
+  const found = completeWords(commands, words, () => pipelineNames(invocation, words))
   for (const candidate of found) {
     output.line(shell.show(candidate))
     output.event({ event: 'candidate', ...candidate })
@@ -25,13 +23,11 @@ export const completion: Handler = async (invocation) => {
 }
 
 /** By the line that names each; a definition that is wrong otherwise still has its name. */
-const pipelineNames = async (invocation: Invocation, words: readonly string[]): Promise<readonly string[]> => {
+const pipelineNames = (invocation: Invocation, words: readonly string[]): readonly string[] => {
   const named = words[words.indexOf('--pipelines') + 1]
   const options = words.includes('--pipelines') ? { pipelines: named } : {}
   const folder = pipelinesFolder({ ...invocation, options })
-  const files = (await readdir(folder).catch(() => [])).filter((file) => /\.ya?ml$/.test(file))
-  const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')))
-  return [...new Set(texts.flatMap((text) => /^pipeline:\s*["']?(\w+)/m.exec(text)?.[1] ?? []))].sort()
+  return [...new Set(definitionTexts(folder).flatMap((text) => /^pipeline:\s*["']?(\w+)/m.exec(text)?.[1] ?? []))].sort()
 }
 
 interface Shell {
@@ -90,11 +86,11 @@ const help: OptionSpec = { flags: '--help', description: 'what the command takes
  * @param words after `millrace`, the last one as far as it is typed
  * @param pipelines names of the definitions; asked for only where one may stand
  */
-export const completeWords = async (
+export const completeWords = (
   commands: readonly CommandSpec[],
   words: readonly string[],
-  pipelines: () => Promise<readonly string[]>,
-): Promise<readonly Candidate[]> => {
+  pipelines: () => readonly string[],
+): readonly Candidate[] => {
   const current = words.at(-1) ?? ''
   const [name] = words
   const fits = (all: readonly Candidate[]): readonly Candidate[] => all.filter(({ text }) => text.startsWith(current))
@@ -106,7 +102,7 @@ export const completeWords = async (
   const asking = optionOf(options, words.at(-2) ?? '')
   if (asking !== undefined && takesValue(asking)) return fits((asking.values ?? []).map((text) => ({ text, about: '' })))
   if (current.startsWith('-')) return fits(options.map((option) => ({ text: flagOf(option), about: option.description })))
-  return fits(await argumentCandidates(command, positionOf(words, options), pipelines))
+  return fits(argumentCandidates(command, positionOf(words, options), pipelines))
 }
 
 const flagOf = ({ flags }: OptionSpec): string => /--[a-z-]+/.exec(flags)?.[0] ?? ''
@@ -122,10 +118,10 @@ const positionOf = (words: readonly string[], options: readonly OptionSpec[]): n
   }).length
 
 /** `[pipeline...]` is a name of a definition, `<list|show|retry>` one of these words. */
-const argumentCandidates = async ({ usage }: CommandSpec, position: number, pipelines: () => Promise<readonly string[]>) => {
+const argumentCandidates = ({ usage }: CommandSpec, position: number, pipelines: () => readonly string[]) => {
   const [, ...parts] = usage.split(' ').map((part) => part.replaceAll(/[<>[\]]/g, ''))
   const part = parts[position] ?? parts.findLast((one) => one.endsWith('...'))
   if (part === undefined) return []
   if (part.includes('|')) return part.split('|').map((text) => ({ text, about: '' }))
-  return part === 'pipeline...' ? (await pipelines()).map((text) => ({ text, about: 'pipeline' })) : []
+  return part === 'pipeline...' ? pipelines().map((text) => ({ text, about: 'pipeline' })) : []
 }

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 import { commands } from '../../../src/cli/commands.ts'
 import { completeWords } from '../../../src/cli/completion.ts'
 
-const offered = async (line: string): Promise<string[]> =>
-  (await completeWords(commands, line.split(' '), async () => ['keywords', 'traffic_sources'])).map(({ text }) => text)
+const offered = (line: string): string[] =>
+  completeWords(commands, line.split(' '), () => ['keywords', 'traffic_sources']).map(({ text }) => text)
 
 test.each([
   ['ba', ['backfill']],
@@ -20,19 +20,11 @@ test.each([
   ['run --pipelines ', []],
   ['cancel ', []],
   ['nonsense ', []],
-])('after `millrace %s` come %j', async (line, expected) => {
-  expect(await offered(line)).toEqual(expected)
+])('after `millrace %s` come %j', (line, expected) => {
+  expect(offered(line)).toEqual(expected)
 })
 
-test('every command and every option is offered', async () => {
-  expect(await offered('')).toEqual(commands.map(({ usage }) => usage.split(' ')[0]))
-  expect(await offered('run --')).toEqual([
-    '--dry-run',
-    '--only',
-    '--yes',
-    '--resubmit-uncertain',
-    '--json',
-    '--pipelines',
-    '--help',
-  ])
+test('every command and every option is offered', () => {
+  expect(offered('')).toEqual(commands.map(({ usage }) => usage.split(' ')[0]))
+  expect(offered('run --')).toEqual(['--dry-run', '--only', '--yes', '--resubmit-uncertain', '--json', '--pipelines', '--help'])
 })
