@@ -1,7 +1,7 @@
 // The table's columns: where each comes from, its type, its words, what it may be called; key columns first, in key order.
 import { type ColumnType, columnTypes } from '../core/column-types.ts'
 import type { FieldSpec } from '../core/source-spec.ts'
-import type { Column, ColumnOrigin, Dimension, Normalize, ParamValue, WindowSize } from '../core/types.ts'
+import type { Column, ColumnOrigin, Dimension, ParamValue, WindowSize } from '../core/types.ts'
 import { suggest } from './problem.ts'
 import { paramDescription, report, type Scope } from './scope.ts'
 import type { RawColumn, RawDefinition } from './schema.ts'
@@ -48,6 +48,7 @@ const resolveColumn = (
     )
     return null
   }
+  const period = name === 'date' && type === 'date' ? 'period_start' : null
   const column: Column = {
     name,
     type,
@@ -59,7 +60,10 @@ const resolveColumn = (
     from,
     ifAbsent: raw?.if_absent === undefined ? (isKey ? null : (field?.ifAbsent ?? null)) : writtenDefault(raw, name, scope),
     ...(raw?.may_vanish === undefined ? {} : { mayVanish: raw.may_vanish }),
-    normalize: origin === 'response' ? normalizeOf(name, type, raw, field, scope) : null,
+    normalize:
+      origin === 'response'
+        ? (raw?.normalize ?? field?.normalize ?? period ?? scope.source.dimensions[name]?.normalize ?? null)
+        : null,
     rounding: raw?.rounding ?? null,
   }
   checkSpelling(raw?.normalize, path, scope)
@@ -137,17 +141,6 @@ const describe = (name: string, origin: ColumnOrigin, field: FieldSpec | null, f
   if (origin === 'slice') return scope.source.dimensions[name]?.description ?? `The ${name} asked for`
   if (origin === 'param') return paramDescription(scope, name) ?? `Parameter '${name}' of the request`
   return field?.description ?? `Field '${from[0] ?? name}' of the response`
-}
-
-const normalizeOf = (
-  name: string,
-  type: ColumnType,
-  raw: RawColumn | undefined,
-  field: FieldSpec | null,
-  scope: Scope,
-): Normalize | null => {
-  const period = name === 'date' && type === 'date' ? 'period_start' : null
-  return raw?.normalize ?? field?.normalize ?? period ?? scope.source.dimensions[name]?.normalize ?? null
 }
 
 const checkSpelling = (name: string | undefined, path: Path, scope: Scope): void => {

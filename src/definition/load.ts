@@ -113,10 +113,7 @@ const open = ({ file, text }: DefinitionFiles['files'][number]) => {
   return { file, yaml, problems, name: yaml?.written(['pipeline']) ?? stem }
 }
 
-const define = (
-  { yaml, problems }: Opened,
-  input: DefinitionFiles,
-): { definition: Definition | null; problems: readonly Problem[]; lists: readonly Problem[] } => {
+const define = ({ yaml, problems }: Opened, input: DefinitionFiles) => {
   if (yaml === null) return { definition: null, problems, lists: [] }
   const raw = definitionSchema.safeParse(yaml.value)
   const form = raw.success ? [] : problemsOf(raw.error.issues, definitionSchema, yaml)
