@@ -22,12 +22,6 @@ export const quarters = ({ from, to }: { readonly from: string; readonly to: str
   return { from: firstOf(from), to: addMonths(firstOf(to), 2) }
 }
 
-export interface KeywordsAsked {
-  readonly domain: string
-  readonly country: string
-  readonly month: string
-}
-
 const amount = (seed: number, text: string, most: number): number => Math.floor(unit(hashText(text, seed)) * most)
 
 const cross = (lists: readonly (readonly string[])[]): string[][] =>
@@ -38,11 +32,7 @@ const partsOf = ({ part }: VendorTable, seed: number, of: string): number =>
   part === null ? 1 : Math.max(1, part.rows - amount(seed, `parts ${of}`, Math.ceil(part.rows / 5)))
 
 /** Header and rows of the file; the limit cuts each value and month alike. */
-export const fileOf = (
-  asked: TableAsked,
-  seed: number,
-  known: (value: string) => boolean,
-): { header: string[]; rows: string[][] } => {
+export const fileOf = (asked: TableAsked, seed: number, known: (value: string) => boolean) => {
   const { table, values, metrics, limit } = asked
   const header = [...table.filters.map(columnOf), 'date', ...(table.part === null ? [] : [table.part.column]), ...metrics]
   const rows = monthsBetween(asked.from, asked.to).flatMap((month) =>
@@ -70,7 +60,12 @@ const measure = (seed: number, metric: string, of: string, index: number): strin
 }
 
 /** Records of one page, best first, as the interface shows them (2.1). */
-export const keywordRecords = ({ domain, country, month }: KeywordsAsked, seed: number, from: number, to: number): object[] =>
+export const keywordRecords = (
+  { domain, country, month }: Readonly<Record<'domain' | 'country' | 'month', string>>,
+  seed: number,
+  from: number,
+  to: number,
+): object[] =>
   Array.from({ length: Math.max(0, to - from) }, (_, index) => {
     const rank = from + index
     const hash = combine(hashText(`${domain}|${country}|${month}`, seed), rank)
