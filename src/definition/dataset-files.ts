@@ -14,21 +14,24 @@ import { placeholder } from './scope.ts'
 /** What a service says of the dataset; what it leaves out it does not say. */
 export type DescribedDataset = Pick<Dataset, 'metrics' | 'choices'> & Partial<Dataset>
 
-interface DatasetRequest {
+interface NewDataset {
   readonly name: string
-  /** What the service calls the dataset. */
-  readonly table: string
   readonly source: SourceSpec
-  /** null: the service was not asked, or does not say. */
-  readonly described: DescribedDataset | null
-  /** Files of the folder, definitions with their text: `domains.txt` is used for the dimension `domain`, and lists of definitions. */
-  readonly beside: ReadonlyMap<string, string>
+  /** Of the definitions. */
+  readonly folder: string
+  /** What the service calls the dataset. Default: its name. */
+  readonly table?: string
+  /** null, the default: the service was not asked, or does not say. */
+  readonly described?: DescribedDataset | null
 }
+
+/** Files of the folder, definitions with their text: `domains.txt` is used for the dimension `domain`, and lists of definitions. */
+type Beside = ReadonlyMap<string, string>
 
 type Params = readonly (readonly [name: string, value: unknown])[]
 
 /** A definition of `name`. It passes every check where the source or the service knows the columns. */
-const datasetYaml = ({ name, table, source: known, described: said, beside }: DatasetRequest): string => {
+const datasetYaml = ({ name, table = name, source: known, described: said = null }: NewDataset, beside: Beside): string => {
   const params = withFilters(known, paramsOf(known, table, said), said)
   const source = ofDataset(known, Object.fromEntries(params), [])
   const split = said === null ? null : (said.dimensions ?? known.splitOf?.(table) ?? null)
@@ -42,11 +45,12 @@ const datasetYaml = ({ name, table, source: known, described: said, beside }: Da
   const things = [...dimensions.map(([dimension]) => dimension), ...(split ?? []).map(columnName)]
   const named = [period, ...things, ...keyParams]
   const key = [...named, ...identifyingFields(known).filter((field) => !named.includes(field))]
+  const grain = inWords.format([...key.filter((one) => one !== period && !keyParams.includes(one)), every])
   return [
     '# yaml-language-server: $schema=./schema.json',
     `pipeline: ${name}`,
     'version: 1',
-    `description: ${JSON.stringify(descriptionOf(name, { every, things: key.filter((one) => one !== period && !keyParams.includes(one)) }, source, described))}`,
+    `description: ${JSON.stringify(descriptionOf(name, grain, source, described))}`,
     `source: ${source.name}`,
     ...(params.length === 0 ? [] : [`params: { ${params.map(([param, value]) => `${param}: ${yamlValue(value)}`).join(', ')} }`]),
     ...(dimensions.length === 0 ? [] : ['for_each:']),
@@ -64,16 +68,13 @@ const datasetYaml = ({ name, table, source: known, described: said, beside }: Da
   ].join('\n')
 }
 
-interface Grain {
-  readonly every: string
-  readonly things: readonly string[]
-}
+/** `domain, country and month`. */
+const inWords = new Intl.ListFormat('en-GB')
 
-const descriptionOf = (name: string, grain: Grain, source: SourceSpec, described: DescribedDataset | null): string => {
+const descriptionOf = (name: string, grain: string, source: SourceSpec, described: DescribedDataset | null): string => {
   if (source.openFields && described === null) return `${placeholder} say what one row is`
   const about = (described?.about || wordsOf(name)).replace(/\.$/, '')
-  const things = grain.things.length === 0 ? '' : `${grain.things.join(', ').replaceAll('_', ' ')} and `
-  return `${about}; one row per ${things}${grain.every}.`
+  return `${about}; one row per ${grain.replaceAll('_', ' ')}.`
 }
 
 const wordsOf = (name: string): string => {
@@ -152,7 +153,7 @@ const identifyingFields = (source: SourceSpec): readonly string[] =>
 /** Tried where the source gives no example of its own. */
 const examples = ['1', 'a', 'example', '2024-01', 'example.com']
 
-const valuesOf = (source: SourceSpec, dimension: string, spec: DimensionSpec, beside: DatasetRequest['beside']): string => {
+const valuesOf = (source: SourceSpec, dimension: string, spec: DimensionSpec, beside: Beside): string => {
   const file = [`${dimension}s.txt`, `${dimension.replace(/y$/, 'ie')}s.txt`].find((one) => beside.has(one))
   if (file !== undefined) return `{ file: ${file} }`
   const isValid = (one: string): boolean => 'value' in checkValue(one, spec, source)
@@ -201,14 +202,8 @@ const columnLine = (given: string, type: ColumnType, source: SourceSpec, { descr
   return `    ${name}: { type: ${type}${from}, description: ${JSON.stringify(descriptions[given] ?? wordsOf(name))} }`
 }
 
-type NewDataset = Pick<DatasetRequest, 'name' | 'source'> &
-  Partial<Pick<DatasetRequest, 'table' | 'described'>> & {
-    /** Of the definitions. */
-    readonly folder: string
-  }
-
 /** Throws USAGE when the dataset is there. @returns the files beside it, definitions with their text */
-export const assertFree = async (name: string, folder: string): Promise<ReadonlyMap<string, string>> => {
+export const assertFree = async (name: string, folder: string): Promise<Beside> => {
   checkName(name)
   const files = await filesIn(folder)
   const beside = new Map<string, string>()
@@ -221,10 +216,11 @@ export const assertFree = async (name: string, folder: string): Promise<Readonly
 }
 
 /** Writes `<folder>/<name>.yaml` and returns its path. Throws USAGE, having written nothing, when the dataset is there. */
-export const newDataset = async ({ name, source, folder, table = name, described = null }: NewDataset): Promise<string> => {
+export const newDataset = async (wanted: NewDataset): Promise<string> => {
+  const { name, folder } = wanted
   const beside = await assertFree(name, folder)
   const file = join(folder, `${name}.yaml`)
-  await writeNewFile(file, datasetYaml({ name, table, source, described, beside }))
+  await writeNewFile(file, datasetYaml(wanted, beside))
   return file
 }
 
