@@ -285,11 +285,13 @@ const rangeOf = (jobs: readonly PreviewJob[]): { readonly low: number; readonly 
 const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview): Record<string, unknown> => {
   const now = jobs.filter(({ held }) => !held)
   const waits = jobs.filter(({ held }) => held)
+  const unpriced = now.filter(({ quota }) => quota === null)
   const [units, rows] = [sum(now, 'units'), sum(now, 'rows')]
   const done = sum(pipelines, 'done')
   const held = sum(pipelines, 'held') + sum(waits, 'units')
   const waiting = sum(pipelines, 'notPublished')
   const known = pipelines.filter(({ forecast }) => forecast !== null)
+  const doneOn = pipelines.flatMap((one) => one.doneOn ?? [])
   return {
     event: 'summary',
     command,
@@ -301,10 +303,7 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
     reports_submitted: sum(now, 'reports'),
     quota_used: sum(now, 'quota'),
     // The price of these is unknown: they are not among the credits.
-    unpriced_units: sum(
-      now.filter(({ quota }) => quota === null),
-      ({ units: ofJob }) => ofJob,
-    ),
+    unpriced_units: sum(unpriced, 'units'),
     quota_range: rangeOf(now),
     bytes: 0,
     seconds: Math.round(sum(pipelines, 'seconds') * 10) / 10,
@@ -316,11 +315,6 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
     },
     estimated: priced < now.length + waits.length,
     forecast: known.length === 0 ? null : sum(known, 'forecast'),
-    done_on:
-      pipelines
-        .map(({ doneOn }) => doneOn)
-        .filter((day) => day !== null)
-        .sort()
-        .at(-1) ?? null,
+    done_on: doneOn.sort().at(-1) ?? null,
   }
 }

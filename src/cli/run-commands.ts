@@ -162,13 +162,11 @@ const isYes = async (question: string, signal: AbortSignal): Promise<boolean> =>
 /** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. @param by whose word keeps what is beyond a budget; null: none. A run that was stopped keeps nothing. */
 const afterRun = async (runtime: Runtime, { runId, state }: RunResult, by: string | null) => {
   const { definitions, database } = runtime
+  const pipelines = definitions.map(({ pipeline }) => pipeline)
   const isWhole = state === 'done' || state === 'failed'
   const find = async () => ({
     paced: await paceRun(runtime, definitions, runId, isWhole ? by : null),
-    waiting: await waitingWords(
-      database.kysely,
-      definitions.map(({ pipeline }) => pipeline),
-    ),
+    waiting: await waitingWords(database.kysely, pipelines),
   })
   return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => ({ paced: [], waiting: [] }))
 }
