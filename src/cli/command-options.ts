@@ -61,7 +61,7 @@ export const parseOnly = (text: unknown): ReadonlyMap<string, readonly string[]>
         `--only is '${String(text)}'; write it as --only domain=a.com,b.com (dimension=values, ';' between dimensions).`,
       )
     }
-    only.set(name.trim(), values)
+    only.set(name.trim(), [...(only.get(name.trim()) ?? []), ...values])
   }
   return only
 }

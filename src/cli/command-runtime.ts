@@ -79,7 +79,8 @@ const assertNamedFolder = (invocation: Invocation): void => {
 export const withDatabase = async <T>(invocation: Invocation, work: (database: Database) => Promise<T>): Promise<T> => {
   assertNamedFolder(invocation)
   const { databaseUrl, home } = settingsOf(invocation)
-  const database = await openDatabase({ databaseUrl, home, maxConnections: 2, mustExist: true })
+  // What writes is refused by a standby itself.
+  const database = await openDatabase({ databaseUrl, home, maxConnections: 2, mustExist: true, readsOnly: true })
   try {
     await assertMigrated(database, { folders: [], allowUnknown: true })
     return await work(database)

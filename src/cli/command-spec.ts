@@ -24,6 +24,8 @@ export interface OptionSpec {
   readonly fallback?: string | undefined
   /** What it may be; left out: anything. */
   readonly values?: readonly string[] | undefined
+  /** What stands between the values where it is given again; left out: the last one counts. */
+  readonly separator?: string | undefined
 }
 
 export interface CommandSpec {

@@ -1,9 +1,12 @@
 // The table of commands: what `--help` says, which options exist, and which file does the work.
-import { type CommandSpec, mcpPort, option, pagePort } from './command-spec.ts'
+import { type CommandSpec, mcpPort, option, type OptionSpec, pagePort } from './command-spec.ts'
 
 const from = option('--from <month>', 'first month, YYYY-MM (or a day, YYYY-MM-DD)')
 const to = option('--to <month>', 'last month, inclusive, YYYY-MM (or a day)')
-const only = option('--only <list>', 'only these slices: domain=a.com,b.com (repeat with ; for another dimension)')
+const only: OptionSpec = {
+  ...option('--only <list>', 'only these slices: domain=a.com,b.com (; before another dimension, or the option again)'),
+  separator: ';',
+}
 const dryRun = option('--dry-run', 'the plan: units by reason, reports, requests, credits, rows; spends nothing')
 const yes = option('--yes', 'buy also what would wait for approval')
 const consent = option('--resubmit-uncertain', 'send submissions again whose answer was lost; may buy a report twice')

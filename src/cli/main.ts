@@ -120,8 +120,9 @@ const addCommand = (program: Command, spec: CommandSpec, ending: Interruption, e
     const argument = new Argument(parameter)
     command.addArgument(parameter.includes('|') ? argument.choices(argument.name().split('|')) : argument)
   }
-  for (const { flags, description, fallback, values } of [...(spec.options ?? []), ...sharedOptions]) {
+  for (const { flags, description, fallback, values, separator } of [...(spec.options ?? []), ...sharedOptions]) {
     const option = new Option(flags, description).default(fallback)
+    if (separator !== undefined) option.argParser<string>((value, before) => (before ? `${before}${separator}${value}` : value))
     command.addOption(values === undefined ? option : option.choices(values))
   }
   command.showHelpAfterError(`(for example: ${spec.examples[0] ?? name}; \`millrace ${name} --help\` has all it takes)`)

@@ -1,5 +1,5 @@
 // The environment, read once and checked. `.env` is read too; the real environment wins.
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse as parseDotenv } from 'dotenv'
 import { EtlError } from './errors.ts'
@@ -34,7 +34,7 @@ export const readSettings = (environment: Readonly<Record<string, string | undef
 
 const merged = (environment: Readonly<Record<string, string | undefined>>, folder: string): Record<string, string> => {
   const file = resolve(folder, '.env')
-  const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
+  const text = existsSync(file) ? dotenvText(file) : ''
   const values: Record<string, string> = parseDotenv(text)
   const lines = text
     .split('\n')
@@ -42,6 +42,15 @@ const merged = (environment: Readonly<Record<string, string | undefined>>, folde
   setPlaces(lines.filter(([name]) => environment[name] === undefined))
   for (const [name, value] of Object.entries(environment)) if (value !== undefined) values[name] = value
   return values
+}
+
+const dotenvText = (file: string): string => {
+  const wrong = (what: string): EtlError =>
+    new EtlError('CONFIGURATION', `${file} ${what}. Nothing was read of it: write settings there as NAME=value.`)
+  if (statSync(file).isDirectory()) throw wrong('is a folder, which containers make where a mounted file is missing; remove it')
+  const bytes = readFileSync(file)
+  if (bytes.includes(0)) throw wrong('is not in UTF-8, but probably in UTF-16; save it as UTF-8')
+  return bytes.toString()
 }
 
 const databaseUrl = (text: string | undefined, again: ReadAgain | null): Secret | null => {
@@ -65,6 +74,10 @@ const isDatabaseUrl = (text: string): boolean => /^postgres(ql)?:\/\//.test(text
 const placeOf = (address: string): string => Object.assign(new URL(address), { username: '', password: '' }).href
 
 const hidePassword = (address: string): void => {
-  const password = decodeURIComponent(new URL(address).password)
-  if (password) secret('database password', password)
+  const { password } = new URL(address)
+  try {
+    if (password) secret('database password', decodeURIComponent(password))
+  } catch {
+    throw new EtlError('CONFIGURATION', 'The password in DATABASE_URL has a % that stands for itself: write it as %25.')
+  }
 }

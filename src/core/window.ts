@@ -42,12 +42,21 @@ export const parsePeriod = (text: string, what: string): IsoDate => {
   }
 }
 
+/** The days that bi.dim_date has, half-open: rows of others could be joined to nothing. */
+const calendar = { from: '2015-01-01', to: '2050-01-01' }
+
 /** Inclusive range of people (`2026-01`, `2026-03`) as half-open span. Throws USAGE when it runs backwards. */
 export const inclusiveRange = (fromText: string, toText: string, size: WindowSize): Window => {
   const from = alignDown(parsePeriod(fromText, '--from'), size)
   const last = parsePeriod(toText, '--to')
   const end = /^\d{4}-\d{2}$/.test(toText) ? addWindows(last, 'month', 1) : addWindows(last, 'day', 1)
   if (end <= from) throw new EtlError('USAGE', `--from ${fromText} lies after --to ${toText}; swap them.`)
+  if (parsePeriod(fromText, '--from') < calendar.from || end > calendar.to) {
+    throw new EtlError(
+      'USAGE',
+      `--from ${fromText} --to ${toText} is beyond the calendar of bi: begin at 2015-01, and end by 2049-12.`,
+    )
+  }
   const to = alignDown(end, size)
   return { from, to: to < end ? addWindows(to, size, 1) : to }
 }

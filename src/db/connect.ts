@@ -164,7 +164,7 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
   }
 }
 
-type ServerFacts = Texts<'version' | 'read_only'> & Flags<'standby'> & Numbers<'pid'>
+type ServerFacts = Texts<'version' | 'read_only' | 'encoding'> & Flags<'standby'> & Numbers<'pid'>
 
 const assertUsable = async (pool: pg.Pool, config: pg.ClientConfig, display: string, readsOnly: boolean): Promise<void> => {
   try {
@@ -172,7 +172,7 @@ const assertUsable = async (pool: pg.Pool, config: pg.ClientConfig, display: str
     try {
       const { rows } = await client.query<ServerFacts>(
         `select current_setting('server_version_num') as version, pg_is_in_recovery() as standby,
-          current_setting('default_transaction_read_only') as read_only, pg_backend_pid() as pid`,
+          current_setting('default_transaction_read_only') as read_only, current_setting('server_encoding') as encoding, pg_backend_pid() as pid`,
       )
       const [server] = rows
       if (server !== undefined) assertFit(server, display, readsOnly)
@@ -185,11 +185,18 @@ const assertUsable = async (pool: pg.Pool, config: pg.ClientConfig, display: str
   }
 }
 
-const assertFit = ({ version, standby, read_only }: ServerFacts, display: string, readsOnly: boolean): void => {
+const assertFit = ({ version, standby, read_only, encoding }: ServerFacts, display: string, readsOnly: boolean): void => {
   if (Number(version) < oldestVersion) {
     throw new EtlError(
       'CONFIGURATION',
       `The warehouse ${display} is PostgreSQL ${version}; Millrace needs 15 or newer. Upgrade it, or set DATABASE_URL to another.`,
+    )
+  }
+  // SQL_ASCII takes whatever bytes come.
+  if (!['UTF8', 'SQL_ASCII'].includes(encoding)) {
+    throw new EtlError(
+      'CONFIGURATION',
+      `The warehouse ${display} has the encoding ${encoding}, which lacks characters that answers hold. Make a database with ENCODING 'UTF8' and set DATABASE_URL to it.`,
     )
   }
   if (!readsOnly && (standby || read_only === 'on')) {

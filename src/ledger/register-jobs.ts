@@ -71,7 +71,7 @@ export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => 
     select job_id from deleted union all select job_id from kept`
 
 const takenBack =
-  'It was cancelled while its pages were read. Those that were paid for are kept: whoever asks for its month again goes on from them.'
+  'It was cancelled while its pages were read. Those that were paid for are kept: whoever asks for its month again buys only the rest.'
 
 /**
  * Takes back jobs that were not asked for yet and that no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only

@@ -83,7 +83,11 @@ describe('a dry run and the real run after it', () => {
     expect(partly.real.units.unchanged).toBeGreaterThan(0)
     expect(partly.dry.quota_used).toBe(partly.real.quota_used)
 
-    const narrowed = await both('2026-06', '2026-06', '--only', 'domain=example.com,example.net')
+    // Given twice, both count.
+    const narrowed = await both('2026-06', '2026-06', '--only', 'domain=example.com', '--only', 'domain=example.net')
+    expect(narrowed.real.units.planned).toBe(
+      2 * (await both('2026-06', '2026-06', '--only', 'domain=example.com')).real.units.planned,
+    )
     expect(effort(narrowed.dry)).toEqual(effort(narrowed.real))
 
     const forced = await both('2026-09', '2026-09', '--force')
@@ -158,6 +162,8 @@ describe('a range', () => {
 
   test.each([
     [['--from', '2026-09', '--to', '2026-08'], /lies after --to 2026-08; swap them/],
+    [['--from', '2014-12', '--to', '2015-01'], /beyond the calendar of bi: begin at 2015-01, and end by 2049-12/],
+    [['--from', '2049-12', '--to', '2050-01'], /beyond the calendar of bi/],
     [['--from', '2026-13', '--to', '2026-14'], /--from is '2026-13'; write a month as YYYY-MM/],
     [['--from', '2026-08', '--to', '2026-08', '--order', 'sideways'], /Allowed choices are newest, oldest/],
     [['--from', '2026-08'], /Both --from YYYY-MM and --to YYYY-MM are needed/],

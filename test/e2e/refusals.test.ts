@@ -1,5 +1,5 @@
 // What bad input gets that bad-input.test.ts does not try: one clear message with the remedy, the right exit code, and a warehouse that is as it was.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -51,6 +51,7 @@ const keywords = (extra: Readonly<Record<string, string>> = {}, ...args: string[
     environment(extra),
     folder,
   )
+const plainly = (...args: string[]): Promise<CommandResult> => runWarm(args, environment(), folder)
 const traffic = (...args: string[]): Promise<CommandResult> =>
   runWarm(
     ['backfill', 'traffic_and_engagement', '--from', '2026-09', '--to', '2026-09', '--only', 'country=us', ...args, '--json'],
@@ -103,11 +104,43 @@ describe('what is wrong before anything is called', () => {
       `do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`,
     )
     expectRefusal(await keywords(), 1, 'DATABASE_READ_ONLY', /primary|writes/)
+    for (const reads of [['status'], ['quarantine', 'list'], ['export', 'keywords', '--format', 'csv']])
+      expect(await plainly(...reads)).toMatchObject({ code: 0 })
     await db.database.pool.query(`set default_transaction_read_only = off`)
     await db.database.pool.query(
       `begin read write; do $$ begin execute format('alter database %I reset default_transaction_read_only', current_database()); end $$; commit`,
     )
   })
+})
+
+test('a database that cannot hold every character is refused by check and migrate alike', async () => {
+  const url = new URL(db.url)
+  url.pathname = `${url.pathname}_win1251`
+  const name = url.pathname.slice(1)
+  await db.database.pool.query(`create database ${name} encoding 'WIN1251' locale 'C' template template0`)
+  for (const command of ['check', 'migrate', 'status']) {
+    const result = await runWarm([command], { ...environment(), DATABASE_URL: url.href }, folder)
+    expect(result).toMatchObject({ code: 2 })
+    expect(result.stdout + result.stderr).toMatch(/has the encoding WIN1251.*ENCODING 'UTF8'/s)
+  }
+  await db.database.pool.query(`drop database ${name} with (force)`)
+})
+
+test.each([
+  [
+    'a % in the password that is not encoded',
+    () => ({ DATABASE_URL: ['postgres://u:pa', 'ss@127.0.0.1:1/x'].join('%') }),
+    /write it as %25/,
+  ],
+  ['a folder in place of .env', () => void mkdirSync(join(folder, '.env')), /is a folder/],
+  [
+    '.env in UTF-16',
+    () => writeFileSync(join(folder, '.env'), Buffer.from('\ufeffDATABASE_URL=x\n', 'utf16le')),
+    /save it as UTF-8/,
+  ],
+])('settings that cannot be read are named: %s', async (_, set, words) => {
+  const more = set() ?? {}
+  expectRefusal(await runWarm(['status'], { ...environment(), ...more }, folder), 2, 'CONFIGURATION', words)
 })
 
 describe('what the status of a report refuses', () => {
