@@ -10,6 +10,7 @@ const commandMs = 15_000
 /** Of the program itself. Those of an API are named by its folder under `sources`. */
 const ownNames = [
   'DATABASE_URL',
+  'MILLRACE_READER_URL',
   'MILLRACE_WEB_TOKEN',
   'MILLRACE_HOOK_SECRET',
   'MILLRACE_SUPERSET_PASSWORD',

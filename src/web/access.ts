@@ -77,6 +77,7 @@ export const createAccess = ({ token, nowMs }: Access) => {
       if (refused === 'too many') return slowDown(context)
       if (refused === 'wrong') return context.html(loginPage('That is not the token.'), 401)
       const session = randomBytes(32).toString('base64url')
+      for (const [ended, until] of sessions) if (until <= nowMs()) sessions.delete(ended)
       sessions.set(session, nowMs() + sessionMs)
       setCookie(context, cookieName, session, {
         httpOnly: true,

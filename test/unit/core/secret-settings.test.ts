@@ -25,6 +25,10 @@ const failure = (raw: Record<string, string>): string => {
 }
 
 describe('secrets', () => {
+  test('of the program may all stand in files, the reader of bi among them', () => {
+    expect(both({ MILLRACE_READER_URL_FILE: file })).toEqual({ MILLRACE_READER_URL: 'from-file-0123456789' })
+  })
+
   test('come from a file or a command, without the line end', () => {
     expect(both({ WEB_ANALYTICS_API_KEY_FILE: file, OTHER: '1' })).toEqual({
       WEB_ANALYTICS_API_KEY: 'from-file-0123456789',
