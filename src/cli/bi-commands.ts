@@ -4,7 +4,7 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { isPrivate, plainAddress } from '../core/address.ts'
 import { counted } from '../core/counted.ts'
-import type { Settings } from '../core/env.ts'
+import { hidePassword, type Settings } from '../core/env.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { bucketSetting } from '../core/landing-setting.ts'
 import { createLog } from '../core/log.ts'
@@ -191,7 +191,7 @@ const warehouseOf = ({ raw }: Settings): Secret => {
       'CONFIGURATION',
       `${warehouseName} is not an address such as postgres://superset:password@host:5432/warehouse.`,
     )
-  if (url.password) secret(warehouseName, decodeURIComponent(url.password))
+  hidePassword(warehouseName, text)
   return secret(warehouseName, text.replace(/^postgres(ql)?:/, 'postgresql+psycopg2:'))
 }
 
@@ -242,7 +242,6 @@ const overHttp = async (invocation: Invocation, { raw }: Settings, context: McpC
 const readerUrlOf = ({ raw }: Settings): Secret | null => {
   const text = raw[readerName]
   if (!text) return null
-  const password = URL.parse(text)?.password
-  if (password) secret(`${readerName} password`, decodeURIComponent(password))
+  hidePassword(readerName, text)
   return secret(readerName, text)
 }

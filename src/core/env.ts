@@ -58,12 +58,12 @@ const databaseUrl = (text: string | undefined, again: ReadAgain | null): Secret 
   if (!isDatabaseUrl(text)) {
     throw new EtlError('CONFIGURATION', 'DATABASE_URL is not an address such as postgres://user:password@host:5432/database.')
   }
-  hidePassword(text)
+  hidePassword('DATABASE_URL', text)
   if (again === null) return secret('DATABASE_URL', text)
   return secret('DATABASE_URL', text, () => {
     const found = again()
     if (found === null || !isDatabaseUrl(found) || placeOf(found) !== placeOf(text)) return null
-    hidePassword(found)
+    hidePassword('DATABASE_URL', found)
     return found
   })
 }
@@ -73,11 +73,12 @@ const isDatabaseUrl = (text: string): boolean => /^postgres(ql)?:\/\//.test(text
 /** A living process must not spread over two warehouses: another place is for the next start. */
 const placeOf = (address: string): string => Object.assign(new URL(address), { username: '', password: '' }).href
 
-const hidePassword = (address: string): void => {
-  const { password } = new URL(address)
+/** The password of an address is known to `redact` from then on. Throws CONFIGURATION. @param name of the setting */
+export const hidePassword = (name: string, address: string): void => {
+  const password = URL.parse(address)?.password
   try {
-    if (password) secret('database password', decodeURIComponent(password))
+    if (password) secret(`${name} password`, decodeURIComponent(password))
   } catch {
-    throw new EtlError('CONFIGURATION', 'The password in DATABASE_URL has a % that stands for itself: write it as %25.')
+    throw new EtlError('CONFIGURATION', `The password in ${name} has a % that is not encoded: write it as %25.`)
   }
 }

@@ -4,6 +4,7 @@ import { createHmac } from 'node:crypto'
 import { isLoopback, isPrivate } from '../../core/address.ts'
 import type { ReceiverSpec, Route } from '../../core/alarm-routes.ts'
 import type { Settings } from '../../core/env.ts'
+import { hidePassword } from '../../core/env.ts'
 import { EtlError, messageOf } from '../../core/errors.ts'
 import { redact, type Secret, secret } from '../../core/redact.ts'
 import { namedSecret } from '../../core/secret-settings.ts'
@@ -262,8 +263,7 @@ const smtpOf = (raw: Raw, at: string): Secret => {
   const held = keyOf(raw, smtpName, at)
   const isSmtp = ({ protocol, hostname }: URL): boolean => /^smtps?:$/.test(protocol) && hostname !== ''
   const words = `${smtpName} is no address such as smtps://user:password@mail.example.com:465 (not shown).`
-  const { password } = addressOf(held.reveal(), isSmtp, words)
-  if (password) secret(`${smtpName} password`, decodeURIComponent(password))
+  hidePassword(smtpName, addressOf(held.reveal(), isSmtp, words).href)
   return held
 }
 
