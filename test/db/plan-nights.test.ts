@@ -190,6 +190,18 @@ describe('walks', () => {
     expect(probed).toHaveLength(4)
   })
 
+  test.each([
+    [19, 0],
+    [20, 4],
+  ])('with a budget of %i and looks at 10 credits, %i are asked about', async (quotaPerDay, count) => {
+    const { planning, probed } = await loadedWalks(40, inDays(0))
+    const { definition, source } = planning
+    const limits = { ...definition.limits, quotaPerDay }
+    const paid = { source: { ...source, billing: { seen: [] } }, definition: { ...definition, limits } }
+    expect(await plan(db, { ...paid, stated: { basis: 'request', credits: 10 } }, due)).toMatchObject({ units: 0, jobs: 0 })
+    expect(probed).toHaveLength(count)
+  })
+
   test('twenty after a day on which the service may have restated, once', async () => {
     const { planning, probed } = await loadedWalks(40, inDays(-120), { fullCheckDays: null })
     await plan(db, planning, due)
