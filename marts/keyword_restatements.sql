@@ -8,7 +8,7 @@
 -- column clicks_change: clicks_now minus clicks_first, where a missing one counts as 0, so that clicks_first plus clicks_change gives clicks_now over any rows. Unit: clicks per month.
 -- column change_share: clicks_change as a part of clicks_first. Unit: fraction.
 -- column first_loaded_at: When the service first answered for the domain, country and month, with rows or without any.
--- column restated_at: When a row was last changed, added or ended after that; NULL where none was.
+-- column restated_at: When a row was last changed, added or ended after that; NULL where none was. A version that is published with the same values changes nothing.
 -- column rows_restated: Revisions after the first load, and rows of the first load that ended without a new revision. Unit: rows.
 select month, domain, country, traffic_source, web_source, branded_type, clicks_first, clicks_now,
   case when coalesce(clicks_first, clicks_now) is not null then coalesce(clicks_now, 0) - coalesce(clicks_first, 0) end as clicks_change,
@@ -16,18 +16,23 @@ select month, domain, country, traffic_source, web_source, branded_type, clicks_
 from (
   select month, domain, country, traffic_source, web_source, branded_type, first_loaded_at,
     sum(clicks) filter (where valid_from = first_loaded_at) as clicks_first, sum(clicks) filter (where is_current) as clicks_now,
-    nullif(greatest(max(valid_from), max(valid_to)), first_loaded_at) as restated_at,
-    count(*) filter (where valid_from > first_loaded_at or is_last_and_ended) as rows_restated
+    greatest(max(valid_from) filter (where is_restated), max(valid_to) filter (where is_last_and_ended)) as restated_at,
+    count(*) filter (where is_restated or is_last_and_ended) as rows_restated
   from (
-    select h.*, least(min(h.valid_from) over unit, min(e.loaded_at) over unit) as first_loaded_at,
-      not h.is_current and h.valid_from = max(h.valid_from) over (partition by h.month, h.domain, h.country, h.traffic_source, h.web_source, h.branded_type,
-        h.keyword, h.top_url) as is_last_and_ended
-    from bi.keywords_history h
-    -- A unit whose first answer had no row of it is known from its loads alone.
-    left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
-      join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
-      group by 1) e on e.unit_id = h._unit_id
-    window unit as (partition by h.month, h.domain, h.country, h.traffic_source, h.web_source, h.branded_type)
+    -- Another version that is published tells the same value anew.
+    select *, valid_from > first_loaded_at and not (is_next_version and is_same) as is_restated from (
+      select h.*, least(min(h.valid_from) over unit, min(e.loaded_at) over unit) as first_loaded_at,
+        not h.is_current and lead(h.valid_from) over each is null as is_last_and_ended,
+        coalesce(h._version <> lag(h._version) over each, false) as is_next_version,
+        h.clicks is not distinct from lag(h.clicks) over each as is_same
+      from bi.keywords_history h
+      -- A unit whose first answer had no row of it is known from its loads alone.
+      left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
+        join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
+        group by 1) e on e.unit_id = h._unit_id
+      window unit as (partition by h.month, h.domain, h.country, h.traffic_source, h.web_source, h.branded_type),
+        each as (partition by h.month, h.domain, h.country, h.traffic_source, h.web_source, h.branded_type, h.keyword, h.top_url order by h.valid_from)
+    ) told
   ) revisions
   group by month, domain, country, traffic_source, web_source, branded_type, first_loaded_at
 ) restated

@@ -23,11 +23,11 @@
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.category_id,
-  pair.loaded_in, m.month = (select max(newest.date) from bi.shopper_category_performance newest) as is_newest,
+  pair.loaded_in, m.month = (select max(newest.date) from bi.shopper_category_performance newest where newest.granularity = 'monthly') as is_newest,
   exists (select from bi.breaks k where k.pipeline = 'shopper_category_performance' and k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
   pair.revenue, pair.revenue_before, pair.product_views, pair.product_views_before, pair.units_sold, pair.units_sold_before,
   coalesce(c.name, pair.category_id::text) as category, coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
-from (select d.date as month from bi.dim_date d where d.date = d.month_start and exists (select from bi.shopper_category_performance f where f.date = d.date)) m
+from (select d.date as month from bi.dim_date d where d.date = d.month_start and exists (select from bi.shopper_category_performance f where f.date = d.date and f.granularity = 'monthly')) m
 cross join generate_series(1, 36) as b (months_back)
 cross join lateral (
   select domain, category_id, case when present.domain is null then 'before' when past.domain is null then 'now' else 'both' end as loaded_in, present.revenue, past.revenue as revenue_before, present.product_views, past.product_views as product_views_before, present.units_sold, past.units_sold as units_sold_before

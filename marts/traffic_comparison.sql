@@ -24,12 +24,12 @@
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.country, pair.include_subdomains,
-  pair.loaded_in, m.month = (select max(newest.date) from bi.traffic_and_engagement newest) as is_newest,
+  pair.loaded_in, m.month = (select max(newest.date) from bi.traffic_and_engagement newest where newest.granularity = 'monthly') as is_newest,
   exists (select from bi.breaks k where k.pipeline = 'traffic_and_engagement' and k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
   pair.visits, pair.visits_before, pair.desktop_visits, pair.desktop_visits_before, pair.mobile_visits, pair.mobile_visits_before,
   pair.page_views, pair.page_views_before,
   coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
-from (select d.date as month from bi.dim_date d where d.date = d.month_start and exists (select from bi.traffic_and_engagement f where f.date = d.date)) m
+from (select d.date as month from bi.dim_date d where d.date = d.month_start and exists (select from bi.traffic_and_engagement f where f.date = d.date and f.granularity = 'monthly')) m
 cross join generate_series(1, 36) as b (months_back)
 cross join lateral (
   select domain, country, include_subdomains, case when present.domain is null then 'before' when past.domain is null then 'now' else 'both' end as loaded_in, present.visits, past.visits as visits_before, present.desktop_visits, past.desktop_visits as desktop_visits_before, present.mobile_visits, past.mobile_visits as mobile_visits_before, present.page_views, past.page_views as page_views_before

@@ -19,17 +19,22 @@ select date, granularity, restated.domain, country, include_subdomains, visits_f
 from (
   select date, granularity, domain, country, include_subdomains, first_loaded_at,
     sum(all_traffic_visits) filter (where valid_from = first_loaded_at) as visits_first, sum(all_traffic_visits) filter (where is_current) as visits_now,
-    nullif(greatest(max(valid_from), max(valid_to)), first_loaded_at) as restated_at,
-    count(*) filter (where valid_from > first_loaded_at) + count(*) filter (where ended) as times_restated
+    greatest(max(valid_from) filter (where is_restated), max(valid_to) filter (where ended)) as restated_at,
+    count(*) filter (where is_restated) + count(*) filter (where ended) as times_restated
   from (
-    select h.*, least(min(h.valid_from) over unit, min(e.loaded_at) over unit) as first_loaded_at,
-      h.valid_to is not null and h.valid_to is distinct from lead(h.valid_from) over (unit order by h.valid_from) as ended
-    from bi.traffic_and_engagement_history h
-    -- A unit whose first answer had no row of it is known from its loads alone.
-    left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
-      join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
-      group by 1) e on e.unit_id = h._unit_id
-    window unit as (partition by h.date, h.granularity, h.domain, h.country, h.include_subdomains)
+    -- Another version that is published tells the same value anew.
+    select *, valid_from > first_loaded_at and not (is_next_version and is_same) as is_restated from (
+      select h.*, least(min(h.valid_from) over unit, min(e.loaded_at) over unit) as first_loaded_at,
+        h.valid_to is not null and h.valid_to is distinct from lead(h.valid_from) over (unit order by h.valid_from) as ended,
+        coalesce(h._version <> lag(h._version) over (unit order by h.valid_from), false) as is_next_version,
+        h.all_traffic_visits is not distinct from lag(h.all_traffic_visits) over (unit order by h.valid_from) as is_same
+      from bi.traffic_and_engagement_history h
+      -- A unit whose first answer had no row of it is known from its loads alone.
+      left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
+        join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
+        group by 1) e on e.unit_id = h._unit_id
+      window unit as (partition by h.date, h.granularity, h.domain, h.country, h.include_subdomains)
+    ) told
   ) revisions
   group by date, granularity, domain, country, include_subdomains, first_loaded_at
 ) restated left join bi.domains g on g.domain = restated.domain

@@ -72,6 +72,15 @@ describe('marts that compare, on rows worked out by hand', () => {
     ]) // biome-ignore format: a table
   })
 
+  test('the newest month is that of monthly rows, whatever other rows are newer', async () => {
+    const newest = `select distinct month::text from bi.traffic_comparison where is_newest and months_back in (1, 12)`
+    const before = await query(newest)
+    await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
+      values ('2026-09-30', 'daily', 'shop.com', 'us', true, 4, 1, 1, 1, now())`)
+    expect([before, await query(newest)]).toEqual([[{ month: '2026-09-01' }], [{ month: '2026-09-01' }]])
+    await query(`delete from data.traffic_and_engagement_v1 where granularity = 'daily'`)
+  })
+
   test('quarters are compared month by month with those of the quarter before, of traffic and of keywords, like with like', async () => {
     for (const [first, visits] of [
       ['2021-01', 10],

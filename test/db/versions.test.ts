@@ -127,6 +127,20 @@ describe('after another version was published', () => {
     expect(overlaps).toEqual([])
   })
 
+  test('restated is what got another value, not what the new version tells anew', async () => {
+    const found = await query<{
+      cell: string
+    }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || times_restated as cell, restated_at is not null as at
+      from bi.traffic_restatements order by date, domain`)
+    expect(found).toEqual([
+      { cell: '2025-12 a.com 0', at: false },
+      { cell: '2026-01 a.com 2', at: true },
+      { cell: '2026-01 b.com 0', at: false },
+      { cell: '2026-01 gone.com 0', at: false },
+      { cell: '2026-02 a.com 0', at: false },
+    ])
+  })
+
   test('the former one is readable under its number, with its own columns', async () => {
     expect(await rows('bi.traffic_and_engagement_v1')).toEqual(before)
     const columns = await query(`select 1 from information_schema.columns where table_schema = 'bi'
