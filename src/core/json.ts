@@ -9,6 +9,10 @@ export const jsonOrNull = (text: string): unknown => {
   }
 }
 
+/** For JSON.parse: a whole number that a double would round, as an id of 64 bits may be, comes as the text it is written as. */
+export const largeAsWritten = (_name: string, value: unknown, context?: { source?: string }): unknown =>
+  Number.isInteger(value) && !Number.isSafeInteger(value) ? (context?.source ?? String(value)) : value
+
 /** Whether it is a JSON object. */
 export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,5 +1,5 @@
 // An answer's body as JSON, or what to say when it is none.
-import { isRecord } from '../core/json.ts'
+import { isRecord, largeAsWritten } from '../core/json.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import type { HttpAnswer } from './http-types.ts'
@@ -10,13 +10,16 @@ export const excerpt = (bytes: Uint8Array): string =>
   redact(Buffer.from(bytes.subarray(0, 1000)).toString('utf8').replaceAll(/\s+/g, ' ').trim()).slice(0, 80)
 
 /**
- * The answer's JSON. Throws BAD_RESPONSE naming the endpoint and what came instead.
+ * The answer's JSON; whole numbers of more than 53 bits, as ids may be, are texts in it. Throws BAD_RESPONSE naming the endpoint and what came instead.
  * @param addressSetting name of the setting that holds the service's address
  */
-export const parseJson = (answer: HttpAnswer, endpoint: string, addressSetting: string): unknown => {
+export const parseJson = (answer: HttpAnswer, endpoint: string, addressSetting: string): unknown =>
+  parsed(answer, endpoint, addressSetting, largeAsWritten)
+
+const parsed = (answer: HttpAnswer, endpoint: string, addressSetting: string, reviver?: typeof largeAsWritten): unknown => {
   const text = answer.bytes.toString('utf8')
   try {
-    return JSON.parse(text)
+    return JSON.parse(text, reviver)
   } catch (cause) {
     throw notJson(answer, endpoint, addressSetting, text.length > 0 && isCut(messageOf(cause), text))
   }
@@ -36,7 +39,7 @@ export interface RecordPage {
 
 /** The answer as a JSON object that holds its records in `list`. Throws BAD_RESPONSE as `parseJson` does. */
 export const parsePage = (answer: HttpAnswer, endpoint: string, addressSetting: string, list: string): RecordPage => {
-  const body = parseJson(answer, endpoint, addressSetting)
+  const body = parsed(answer, endpoint, addressSetting)
   if (!isRecord(body)) return { envelope: body, records: null }
   const { [list]: records, ...envelope } = body
   return Array.isArray(records) ? { envelope, records } : { envelope: body, records: null }

@@ -1,6 +1,9 @@
 // The id of a report that was paid for is found wherever the answer holds it, and never guessed.
 import { expect, test } from 'vitest'
+import type { HttpClient } from '../../../src/extract/http-types.ts'
 import { reportIdIn } from '../../../src/sources/web-analytics/batch.ts'
+import { jsonOf } from '../../../src/sources/web-analytics/json-answer.ts'
+import { reportHistory } from '../../../src/sources/web-analytics/report-history.ts'
 
 test.each([
   [{ report_id: 'a', status: 'pending' }, 'a'],
@@ -20,4 +23,19 @@ test.each([
   [null, null],
 ])('in %j', (body, id) => {
   expect(reportIdIn(body)).toBe(id)
+})
+
+test('that is a number of 64 bits has every digit it was sent with, in an answer and in the list of reports', async () => {
+  const answerOf = (body: string) => ({ status: 200, contentType: 'application/json', bytes: Buffer.from(body) })
+  const answer = answerOf('{"report_id":7296412345678901234,"used_quota":3}')
+  expect(reportIdIn(jsonOf(answer, '/report'))).toBe('7296412345678901234')
+  expect(jsonOf(answer, '/report')).toMatchObject({ used_quota: 3 })
+  const list = answerOf('[{"id":7296412345678901235,"created_at":"2026-11-01T00:00:00Z"}]')
+  const http: HttpClient = {
+    url: (_, path) => new URL(path, 'https://service.test'),
+    origin: 'https://service.test',
+    read: async () => list,
+    download: () => Promise.reject(new Error('nothing is downloaded')),
+  }
+  expect((await reportHistory(http, 0))?.map(({ reportId }) => reportId)).toEqual(['7296412345678901235'])
 })
