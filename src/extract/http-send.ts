@@ -111,10 +111,14 @@ export interface Seen {
   bytes: number
 }
 
-/** Sends once and reads the answer to its end. Whatever it throws, `progress` says how far it got and `seen` what came. */
+/**
+ * Sends once and reads the answer to its end. Whatever it throws, `progress` says how far it got and `seen` what came.
+ * @param saysAll whether an answer of that status is understood without its body, which is empty then where it cannot be read
+ */
 export const sendWhole = async (
   call: SendOptions,
   seen: Seen,
+  saysAll: (status: number) => boolean,
 ): Promise<Omit<RawAnswer, 'body' | 'discard'> & { bytes: Buffer }> => {
   const { status, headers, body } = await send(call)
   seen.status = status
@@ -134,10 +138,13 @@ export const sendWhole = async (
         inTurn(() => readUpTo(call.maxBytes)),
         call.options.signal,
       )
-    return { status, headers, bytes: Buffer.concat(chunks) }
+  } catch (error) {
+    if (!saysAll(status)) throw error
+    chunks.length = 0
   } finally {
     await body.return(undefined)
   }
+  return { status, headers, bytes: Buffer.concat(chunks) }
 }
 
 /** An answer of more bytes is read on when no other such one is being read: all answers together need little more memory than one. */

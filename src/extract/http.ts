@@ -144,7 +144,7 @@ const readOnce = async (
       maxBytes: Math.min(maxJsonBytes, options.maxBodyBytes),
       progress,
     }
-    const answer = await sendWhole(call, seen)
+    const answer = await sendWhole(call, seen, (status) => saysAll(request, status))
     const contentType = answer.headers['content-type'] ?? ''
     const billed = log({ status: answer.status, bytes: answer.bytes.length, body: answer.bytes, contentType })
     return { ...answer, contentType, ...(billed === undefined ? {} : { billed }) }
@@ -157,6 +157,10 @@ const readOnce = async (
     patience?.end()
   }
 }
+
+/** A submission is refused by its status; any other request is sent again for the words, unless it is to wait or the service is in trouble. */
+const saysAll = ({ idempotent }: HttpRequest, status: number): boolean =>
+  idempotent ? status === 429 || status >= 500 : status >= 300
 
 /** To be called when the answer is there, or will not come. */
 const watchAnswer = ({ method, endpoint, url }: HttpRequest): (() => void) =>

@@ -101,6 +101,20 @@ describe('a harmless request', () => {
     expect(penalties).toEqual([ms])
   })
 
+  test('waits as long as a 429 says whose body is cut; of other refusals the words count, so that they are asked for again', async () => {
+    const server = await serve((_, response, hit) => {
+      if (hit === 3) return response.end('{}')
+      response.writeHead(hit === 1 ? 429 : 401, { 'retry-after': '7', 'content-length': '1000' })
+      response.write('{"mess')
+      return setTimeout(() => response.socket?.destroy(), 20)
+    })
+    const clock = jumpClock()
+    const { http, recorded } = testClient(server.url, { clock })
+    expect((await http.read(get(http))).status).toBe(200)
+    expect(clock.slept[0]).toBeGreaterThanOrEqual(7_000)
+    expect(recorded.map(({ errorCode }) => errorCode)).toEqual(['RATE_LIMITED', 'TRUNCATED', null])
+  })
+
   test('waits its turn in the lane of its job, each try of it; without one, with all others that have none', async () => {
     const server = await serve((_, response, hit) => {
       response.statusCode = hit === 1 ? 500 : 200
@@ -263,6 +277,27 @@ describe('a submission', () => {
     const error = await failure(http.read(post(http)))
     plain.close()
     expect([error.code, sent(error)]).toEqual(['SERVICE_UNREACHABLE', false])
+  })
+
+  test.each([
+    ['cut', { 'content-length': '1000' }, '{"mess'],
+    ['empty and called gzip', { 'content-encoding': 'gzip', 'content-length': '0' }, ''],
+    ['plain and called gzip', { 'content-encoding': 'gzip' }, '{"message":"no"}'],
+  ])('is refused by the status line alone: the body may be %s', async (_, headers, body) => {
+    const server = await serve((_request, response, hit) => {
+      response.writeHead([429, 403, 400][hit - 1] ?? 404, headers)
+      response.write(body)
+      setTimeout(() => response.socket?.destroy(), 20)
+    })
+    const waiting = testClient(server.url)
+    const error = await failure(waiting.http.read(post(waiting.http)))
+    expect([error.code, sent(error)]).toEqual(['RATE_LIMITED', false])
+    const { http, recorded } = testClient(server.url)
+    for (const status of [403, 400]) expect((await http.read(post(http))).status).toBe(status)
+    expect(recorded.map(({ status, errorCode }) => [status, errorCode])).toEqual([
+      [403, null],
+      [400, null],
+    ])
   })
 
   test('was not taken when the service answers 429, and the unit comes back', async () => {
