@@ -97,5 +97,9 @@ export interface ReportMemo {
   uncertain(message: string): Promise<void>
   /** The intent was never sent, or the service certainly did not take it: the job is a plan again. Idempotent. */
   withdrawn(message: string): Promise<void>
-  failed(state: 'failed' | 'rejected' | 'expired', because: { statusWord: string; message: string }): Promise<void>
+  /** @param because `usedQuota`: what it costs all the same; null: the service does not say, and what is on record stays */
+  failed(
+    state: 'failed' | 'rejected' | 'expired',
+    because: { statusWord: string; usedQuota: number | null; message: string },
+  ): Promise<void>
 }

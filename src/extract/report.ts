@@ -75,12 +75,18 @@ const follow = async (buying: Buying, record: ReportRecord): Promise<FinishedRep
   const files = filesOf(status)
   if (files.length === 0) return stillOpen(buying, record, status)
   const { dataPoints, dataVersion } = status
-  const usedQuota = readableBill(status.usedQuota)
-  if (status.usedQuota !== null && usedQuota === null && record.state !== 'ready')
-    context.notice('BILL_UNREADABLE', unreadableBill(`${options.unitKey}, report ${reportId}`, status.usedQuota))
+  const usedQuota = billOf(buying, record, status)
   await context.report.ready({ statusWord: status.word, usedQuota, dataPoints })
   const open = (place: number): Promise<HttpStream> => openDownload(buying, { record, reportId, status, place })
   return { stream: await open(0), names: files.map(({ name }) => name), open, dataPoints, usedQuota, dataVersion }
+}
+
+/** null: the service names none, or none that can be read, which is said. */
+const billOf = ({ context, options }: Buying, { reportId, state }: ReportRecord, { usedQuota }: ReportStatus): number | null => {
+  const bill = readableBill(usedQuota)
+  if (usedQuota !== null && bill === null && state !== 'ready')
+    context.notice('BILL_UNREADABLE', unreadableBill(`${options.unitKey}, report ${reportId}`, usedQuota))
+  return bill
 }
 
 const isOverdue = ({ deadlineInMs }: ReportRecord): boolean => deadlineInMs !== null && deadlineInMs < 0
@@ -123,12 +129,10 @@ const pauseAfter = async ({ context, options: { limits } }: Buying, polls: numbe
 
 type Unmade = Exclude<ReportPhase, 'open' | 'done'>
 
-const notMade = async (
-  { api, context, options }: Buying,
-  { reportId, retries }: ReportRecord,
-  { word, detail: why }: ReportStatus,
-  phase: Unmade,
-): Promise<never> => {
+const notMade = async (buying: Buying, record: ReportRecord, status: ReportStatus, phase: Unmade): Promise<never> => {
+  const { api, context, options } = buying
+  const { reportId, retries } = record
+  const { word, detail: why } = status
   const detail = why === null ? '' : `: ${why}`
   if (phase === 'failed' && retries < maxFreeRetries && reportId !== null && (await api.retry(reportId))) {
     await context.report.retried()
@@ -137,7 +141,8 @@ const notMade = async (
       context.clock.now() + options.limits.pollEveryMs,
     )
   }
-  await context.report.failed(phase, { statusWord: word, message: `${word}${detail}` })
+  const usedQuota = billOf(buying, record, status)
+  await context.report.failed(phase, { statusWord: word, usedQuota, message: `${word}${detail}` })
   const said = `report ${reportId}${phase === 'expired' ? ' any more' : ''} ('${word}'${detail})`
   const { code, what, next } = unmade[phase]
   throw new EtlError(code, `${options.unitKey}: the service ${what} ${said}. ${next}`)

@@ -99,7 +99,7 @@ export const creditsOfUnit = async (db: Db, pipeline: string): Promise<number | 
     select j.used_quota::float8 as credits, j.cells, j.data_points_count::float8 as points, coalesce(cardinality(a.metrics), 1) as metrics
     from etl.jobs j left join etl.answers a on a.answer_id = j.answer_id
     where j.pipeline_id in (select pipeline_id from etl.pipelines where pipeline = ${pipeline})
-      and j.report_state is not null and j.used_quota is not null order by j.created_at desc, j.job_id desc limit ${mostBills}`
+      and j.report_state not in ('failed', 'rejected') and j.used_quota is not null order by j.created_at desc, j.job_id desc limit ${mostBills}`
   const bills: Bill[] = []
   for (const { credits, cells, points, metrics } of rows) {
     const bill = { credits, size: { rowsAsked: null, rows: points, metrics, values: cells } }

@@ -77,8 +77,14 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
       }),
     uncertain: (message) => set(reportTransitions['answer lost'], { report_state: 'uncertain', error_message: message }),
     withdrawn: () => withdraw(db, claim),
-    failed: (state, { statusWord, message }) =>
-      set(endings[state], { report_state: state, status_word: statusWord, error_message: message, completed_at: databaseNow }),
+    failed: (state, { statusWord, usedQuota, message }) =>
+      set(endings[state], {
+        report_state: state,
+        status_word: statusWord,
+        ...(usedQuota === null ? {} : { used_quota: usedQuota }),
+        error_message: message,
+        completed_at: databaseNow,
+      }),
   }
 }
 

@@ -9,6 +9,7 @@ import { type ReportState, reportStates } from '../../src/core/types.ts'
 import type { Db } from '../../src/db/tables.ts'
 import { requestCancel } from '../../src/ledger/cancel-request.ts'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
+import { creditsOfUnit } from '../../src/ledger/prices.ts'
 import { adoptReport, giveUpReport, lostPurchases } from '../../src/ledger/purchases.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { type ReportMemoOptions, reportMemo } from '../../src/ledger/report-memo.ts'
@@ -43,7 +44,7 @@ let memo: ReportMemo
 let count = 0
 const k = (): Db => db.database.kysely
 const noBudget = { perMonth: null, perDay: null }
-const no = { statusWord: 'no', message: 'no' }
+const no = { statusWord: 'no', usedQuota: null, message: 'no' }
 const intent = { endpoint: '/batch', request: { domains: ['a.com'] }, requestHash: 'h1', estimatedQuota: 7 }
 
 const memoOf = (of: ClaimedJob, options: Partial<ReportMemoOptions> = {}): ReportMemo =>
@@ -166,7 +167,7 @@ describe('a purchase', () => {
     await memo.ready({ statusWord: 'complete', usedQuota: 5, dataPoints: 12 })
     expect(await memo.current()).toMatchObject({ state: 'ready', usedQuota: 5, polls: 3 })
     expect(await row()).toMatchObject({ data_points_count: '12', completed_at: expect.any(String) })
-    await memo.failed('expired', { statusWord: 'deleted', message: 'link gone' })
+    await memo.failed('expired', { statusWord: 'deleted', usedQuota: null, message: 'link gone' })
     expect(await row()).toMatchObject({ report_state: 'expired', status_word: 'deleted', error_message: 'link gone' })
   })
 
@@ -615,6 +616,15 @@ describe('a budget', () => {
     await again.its.submitted(`${id()}-again`, null)
     await again.its.failed('rejected', no)
     await expect(buy(budget, 2)).resolves.toBeDefined()
+  })
+
+  test('counts what a report cost that was not made, where the service says so; its bill is no price', async () => {
+    const { its } = await buy({ ...noBudget, perDay: 10 }, 9)
+    await its.submitted(id(), null)
+    await its.failed('failed', { ...no, usedQuota: 7 })
+    expect(await its.current()).toMatchObject({ state: 'failed', usedQuota: 7 })
+    await expect(buy({ ...noBudget, perDay: 10 }, 4)).rejects.toMatchObject(exhausted)
+    expect(await creditsOfUnit(k(), pipeline.pipeline)).toBeNull()
   })
 
   test('of a day or month forgets the one before, whenever the job was planned, and knows no other pipeline or account', async () => {

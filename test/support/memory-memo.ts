@@ -73,7 +73,8 @@ export const memoryMemo = (record: ReportRecord | null, deadlineMs: number | nul
       memo.steps.push(`withdrawn ${message}`)
       memo.record = null
     },
-    failed: async (state, { statusWord, message }) => step(`${state} ${message}`, { state, statusWord }),
+    failed: async (state, { statusWord, usedQuota, message }) =>
+      step(`${state} ${message}`, { state, statusWord, ...(usedQuota === null ? {} : { usedQuota }) }),
   }
   const step = (name: string, change: Partial<ReportRecord>): void => {
     memo.steps.push(name)

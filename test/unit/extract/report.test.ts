@@ -634,6 +634,14 @@ describe('a download', () => {
   })
 })
 
+test.each(['failed', 'bad_request', 'expired'])('what a report costs that is %s is on record all the same', async (word) => {
+  const { memo, error } = await errorOf({
+    record: { state: 'submitted', polls: 1, retries: 3 },
+    statuses: [status(word, { usedQuota: 2 })],
+  })
+  expect([error.code, memo.record?.usedQuota]).toEqual([expect.stringMatching(/^REPORT_/), 2])
+})
+
 test.each([-3, Number.NaN])('a bill of %d credits is booked as unknown, and said', async (usedQuota) => {
   const { memo, notices, outcome } = play({ record: { state: 'submitted', polls: 1 }, statuses: [{ ...finished, usedQuota }] })
   await outcome
