@@ -1,9 +1,9 @@
 // What wakes runs, on record: releases of data, each new day once, the subscriptions that tell of them, and ticks of schedules, each taken by one process.
-import { sql } from 'kysely'
+import { sql, type UpdateObject } from 'kysely'
 import type { Release, ReleasedData } from '../core/release-month.ts'
 import { lockByName } from '../db/named-lock.ts'
 import { databaseNow } from '../db/database-clock.ts'
-import type { Db } from '../db/tables.ts'
+import type { Db, Tables } from '../db/tables.ts'
 
 export interface HeardRelease extends Release {
   /** The API and the account in it. */
@@ -136,32 +136,63 @@ export interface TickClaim {
   readonly kind: 'on time' | 'caught up' | 'skipped' | 'released'
 }
 
+/** Its process died before what is due was planned: nobody took it yet. A skipped one has no run. */
+const isLost = sql<boolean>`(etl.ticks.run_id is null and etl.ticks.finished_at is null and etl.ticks.kind <> 'skipped'
+  and exists (select from etl.processes p where p.name = etl.ticks.claimed_by and p.ended_at is not null))`
+
 /** True when this process took the tick, false when another had. */
 export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickClaim): Promise<boolean> => {
   const taken = await db
     .insertInto('etl.ticks')
     .values({ pipeline, due_at: new Date(dueMs).toISOString(), claimed_by: owner, kind })
-    .onConflict((conflict) => conflict.columns(['pipeline', 'due_at']).doNothing())
+    .onConflict((conflict) =>
+      conflict.columns(['pipeline', 'due_at']).doUpdateSet({ claimed_by: owner, claimed_at: databaseNow, kind }).where(isLost),
+    )
     .returning('pipeline')
     .execute()
   return taken.length > 0
 }
 
-/** @param runId null: it ended before it had a run */
-export const finishTick = async (db: Db, pipeline: string, dueMs: number, runId: number | null): Promise<void> => {
+type Tick = Pick<TickClaim, 'pipeline' | 'dueMs'>
+
+const setTick = async (db: Db, { pipeline, dueMs }: Tick, change: UpdateObject<Tables, 'etl.ticks'>): Promise<void> => {
+  const due_at = new Date(dueMs).toISOString()
   await db
     .updateTable('etl.ticks')
-    .set({ run_id: runId, finished_at: databaseNow })
-    .where((eb) => eb.and({ pipeline, due_at: new Date(dueMs).toISOString() }))
+    .set(change)
+    .where((eb) => eb.and({ pipeline, due_at }))
     .execute()
 }
 
-/** When the pipeline last ticked, or null when it never has. */
+/** What is due is planned, as work of that run. */
+export const planTick = (db: Db, tick: Tick, runId: number): Promise<void> => setTick(db, tick, { run_id: runId })
+
+/** @param isStopped then it stays open where nothing was planned: it is lost when its process ends, and the next one takes it */
+export const finishTick = (db: Db, tick: Tick, isStopped: boolean): Promise<void> =>
+  setTick(db, tick, {
+    finished_at: isStopped ? sql<string | null>`case when run_id is not null then ${databaseNow} end` : databaseNow,
+  })
+
+/** When the pipeline last ticked, or null when it never has. Where all its ticks are lost, right before the first of them. */
 export const lastTickMs = async (db: Db, pipeline: string): Promise<number | null> => {
   const row = await db
     .selectFrom('etl.ticks')
-    .select((eb) => eb.fn.max('due_at').as('due_at'))
+    .select(
+      sql<string | null>`coalesce(max(due_at) filter (where not ${isLost}), min(due_at) - interval '1 millisecond')`.as('at'),
+    )
     .where('pipeline', '=', pipeline)
     .executeTakeFirst()
-  return row?.due_at ? Date.parse(row.due_at) : null
+  return row?.at ? Date.parse(row.at) : null
+}
+
+/** The pipeline's newest tick where it is lost; else null: a later run makes up for an earlier one. */
+export const lostTickMs = async (db: Db, pipeline: string): Promise<number | null> => {
+  const row = await db
+    .selectFrom('etl.ticks')
+    .select(['due_at', isLost.as('is_lost')])
+    .where('pipeline', '=', pipeline)
+    .orderBy('due_at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return row?.is_lost === true ? Date.parse(row.due_at) : null
 }

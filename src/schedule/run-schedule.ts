@@ -23,9 +23,11 @@ export type Scheduler = Awaited<ReturnType<typeof startScheduler>>
  */
 export const startScheduler = async (runtime: Runtime, signal: AbortSignal, sinceMs: number) => {
   const { ticker, stop: stopHelping } = await startHelper(runtime, signal, { first: (made) => made.catchUp(), sinceMs })
-  ticker.sweep()
   // node-cron leaves out a time that daylight saving skips, and all that a sleeping machine missed; what it took already is not taken twice.
-  const sweep = setInterval(ticker.sweep, minuteMs)
+  const sweep = every(minuteMs, runtime, 'ticks of processes that died wait for the next minute', async () => {
+    ticker.sweep()
+    await ticker.lost()
+  })
   const watch = createReleaseWatch(runtime, signal, ticker.released)
   const listen = every(releaseEveryMs, runtime, 'releases of data wait for the next look', async () => {
     await watch.look()
@@ -39,7 +41,7 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal, sinc
     overdue: ticker.overdue,
     /** Takes no more ticks and resolves when the runs in progress are done. */
     stop: async (): Promise<void> => {
-      clearInterval(sweep)
+      await sweep.stop()
       await listen.stop()
       await Promise.all(tasks.map((task) => task.destroy()))
       await stopHelping()

@@ -6,7 +6,7 @@ import { accountName } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { outlast } from '../db/outlast.ts'
 import { approvedReady } from '../ledger/approved-jobs.ts'
-import { claimTick, finishTick, lastTickMs, releasesSince, type WakingRelease } from '../ledger/releases.ts'
+import { claimTick, finishTick, lastTickMs, lostTickMs, planTick, releasesSince, type WakingRelease } from '../ledger/releases.ts'
 import { paceRun } from '../plan/pace-backfill.ts'
 import { planApproved, planRun } from '../plan/plan-run.ts'
 import { missedTicks, type Scheduled, scheduledOf, ticksBetween } from '../plan/ticks.ts'
@@ -58,6 +58,13 @@ export const createTicker = (
       for (const entry of scheduled)
         for (const dueMs of ticksBetween(entry.schedule, lookedMs, nowMs)) takeTick(keeper, entry, dueMs, 'on time')
       lookedMs = nowMs
+    },
+    /** Takes the tick of a process that died before it had planned what is due. */
+    lost: async () => {
+      for (const entry of scheduled.filter(({ schedule }) => schedule.catchUp !== 'none')) {
+        const dueMs = await lostTickMs(runtime.database.kysely, entry.definition.pipeline)
+        if (dueMs !== null) takeTick(keeper, entry, dueMs, 'caught up')
+      }
     },
     /** Begins a run for each pipeline whose service said, since it last ran, that there are new data: once for each release. */
     released: wakeOnRelease(keeper, scheduled, begunMs),
@@ -189,26 +196,31 @@ const runTick = async (keeper: Keeper, definition: Definition, dueMs: number): P
   try {
     await ping('start')
     // The night is not lost over a database that restarts while it is planned.
-    result = await outlast(runtime, keeper.signal, () => loadOne(keeper, definition, new Date(dueMs).toISOString()))
+    result = await outlast(runtime, keeper.signal, () => loadOne(keeper, definition, dueMs))
     await sweep(runtime)
   } finally {
     await ping(result?.state === 'done' ? 'success' : 'fail')
     await notify(runtime)
-    const runId = result?.runId ?? null
-    await outlast(runtime, keeper.signal, () => finishTick(runtime.database.kysely, definition.pipeline, dueMs, runId))
+    const tick = { pipeline: definition.pipeline, dueMs }
+    await outlast(runtime, keeper.signal, () => finishTick(runtime.database.kysely, tick, keeper.signal.aborted))
   }
 }
 
-/** @param dueAt the tick whose run it is; null: what a person approved, and nothing else */
-const loadOne = async ({ runtime, signal, concurrency }: Keeper, known: Definition, dueAt: string | null): Promise<RunResult> => {
+/** @param dueMs the tick whose run it is; null: what a person approved, and nothing else */
+const loadOne = async ({ runtime, signal, concurrency }: Keeper, known: Definition, dueMs: number | null): Promise<RunResult> => {
   const definition = await withCurrentLists(runtime, known)
   const { pipeline } = definition
+  const dueAt = dueMs === null ? null : new Date(dueMs).toISOString()
   const result = await runJobs(runtime, {
     command: 'schedule',
     arguments: dueAt === null ? { pipeline, approved: true } : { pipeline, due_at: dueAt },
     definitions: [definition],
-    plan: (runId) =>
-      dueAt === null ? planApproved(runtime, runId, definition) : planRun(runtime, runId, [definition], { mode: 'due' }, signal),
+    plan: async (runId) => {
+      if (dueMs === null) return planApproved(runtime, runId, definition)
+      const planned = await planRun(runtime, runId, [definition], { mode: 'due' }, signal)
+      await planTick(runtime.database.kysely, { pipeline, dueMs }, runId)
+      return planned
+    },
     concurrency,
     signal,
   })

@@ -10,9 +10,11 @@ import { readSettings } from '../../src/core/env.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { type OpenRuntime, openRuntime } from '../../src/run/open-runtime.ts'
 import { createProgress } from '../../src/run/progress.ts'
-import { scheduledOf } from '../../src/plan/ticks.ts'
+import { claimTick } from '../../src/ledger/releases.ts'
+import { scheduledOf, untakenTicks } from '../../src/plan/ticks.ts'
 import { createTicker } from '../../src/schedule/ticker.ts'
 import { pipelinesOfRepository } from '../support/command.ts'
+import { newProcess } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { pageToken, servePage } from '../support/status-page.ts'
 
@@ -60,6 +62,52 @@ test('a tick nobody took is overdue after five minutes, and not once it is taken
   ticker.sweep()
   await ticker.settled()
   expect(await ticker.overdue()).toEqual([])
+})
+
+test('a tick whose process died before what is due was planned is late, and taken by the next who checks; one with a run is not', async () => {
+  const { pool, kysely } = db.database
+  const ticker = createTicker(runtime, new AbortController().signal)
+  const entries = scheduledOf(runtime.definitions)
+  const dead = await newProcess(db)
+  const dueMs = Date.parse('2026-06-01T10:30:00Z')
+  nowMs = dueMs - minute
+  const dying = createTicker(runtime, new AbortController().signal, { sinceMs: nowMs })
+  nowMs = dueMs + 6 * minute
+  await claimTick(kysely, { pipeline: 'keywords', dueMs, owner: dead.name, kind: 'on time' })
+  const look = async (): Promise<unknown> => {
+    const untaken = await Promise.all(entries.map((entry) => untakenTicks(runtime, entry)))
+    const overdue = await dying.overdue()
+    dying.sweep()
+    await ticker.lost()
+    await Promise.all([ticker.settled(), dying.settled()])
+    const { rows } = await pool.query(
+      'select kind, run_id is not null as has_run, finished_at is not null as finished from etl.ticks',
+    )
+    return { untaken: untaken.flat(), overdue, rows }
+  }
+  expect(await look()).toEqual({ untaken: [], overdue: [], rows: [{ kind: 'on time', has_run: false, finished: false }] })
+  await pool.query('update etl.processes set ended_at = now() where process_id = $1', [dead.processId])
+  const found = { untaken: [dueMs], overdue: ['keywords'] }
+  expect(await look()).toEqual({ ...found, rows: [{ kind: 'caught up', has_run: true, finished: true }] })
+  // It dies at work: what it had planned is the next night's.
+  await pool.query('update etl.ticks set finished_at = null, claimed_by = $1', [dead.name])
+  expect(await look()).toEqual({ untaken: [], overdue: [], rows: [{ kind: 'caught up', has_run: true, finished: false }] })
+})
+
+test('a tick of a scheduler that is stopped before what is due was planned is left to the next one', async () => {
+  const { pool } = db.database
+  const stop = new AbortController()
+  const stopped = { ...runtime, begin: async () => stop.abort() }
+  const ticker = createTicker(stopped, stop.signal)
+  nowMs += 60 * minute
+  ticker.sweep()
+  await ticker.settled()
+  await pool.query('update etl.processes set ended_at = now()')
+  const next = createTicker(runtime, new AbortController().signal)
+  await next.catchUp()
+  await next.settled()
+  const { rows } = await pool.query('select kind, finished_at is not null as finished from etl.ticks')
+  expect(rows).toEqual([{ kind: 'caught up', finished: true }])
 })
 
 describe('a tick whose run throws', () => {

@@ -23,7 +23,10 @@ let world: ReleaseWorld
 afterEach(() => world.close())
 
 const ticks = () =>
-  rowsOf<{ pipeline: string; kind: string; run_id: string | null }>(world, 'select pipeline, kind, run_id from etl.ticks')
+  rowsOf<{ pipeline: string; kind: string; finished_at: string | null }>(
+    world,
+    'select pipeline, kind, finished_at from etl.ticks',
+  )
 const releases = () =>
   rowsOf<{ every: string; available_to: string; heard_by: string; wakes: boolean }>(
     world,
@@ -53,7 +56,7 @@ describe('a release', () => {
     world.sandbox.configure({ now: onRelease })
     await until('the report is submitted', async () => world.sandbox.books().submissions.length > 0)
     expect(Date.now() - releasedAt).toBeLessThan(60_000)
-    await until('the run is over', async () => (await ticks()).some(({ run_id }) => run_id !== null))
+    await until('the run is over', async () => (await ticks()).some(({ finished_at }) => finished_at !== null))
     expect((await ticks()).map(({ pipeline, kind }) => [pipeline, kind])).toEqual([['traffic_and_engagement', 'released']])
     expect(
       await rowsOf(world, `select 1 from etl.units where answer_id is not null and window_from = '${lastMonth}-01'`),
@@ -89,7 +92,7 @@ describe('a release', () => {
     world.sandbox.configure({ now: onRelease })
     await until('pages are read', async () => (world.sandbox.books().counts['keywords'] ?? 0) > 0)
     expect(Date.now() - releasedAt).toBeLessThan(60_000)
-    await until('the run is over', async () => (await ticks()).some(({ run_id }) => run_id !== null))
+    await until('the run is over', async () => (await ticks()).some(({ finished_at }) => finished_at !== null))
     expect(await releases()).toEqual([
       baseline,
       { every: 'month', available_to: endOf(lastMonth), heard_by: 'poll', wakes: true },
@@ -121,7 +124,7 @@ describe('a release', () => {
     world.schedule({ MILLRACE_RELEASE_POLL: '1', MILLRACE_GUARD: 'on' })
     await until('the baseline is known', async () => (await releases()).length === 1)
     world.sandbox.configure({ now: onRelease })
-    await until('the run is over', async () => (await ticks()).some(({ run_id }) => run_id !== null))
+    await until('the run is over', async () => (await ticks()).some(({ finished_at }) => finished_at !== null))
     expect((await ticks()).map(({ kind }) => kind)).toEqual(['released'])
     const months = `select to_char(u.window_from, 'YYYY-MM') as month, u.state, u.error_code as code from etl.unit_list u
       group by 1, 2, 3 order by 1`
@@ -175,7 +178,7 @@ describe('a release', () => {
     lie = '2031-12-31'
     world.sandbox.configure({ now: onRelease })
     await until('the message is heard', async () => (await releases()).some(({ heard_by }) => heard_by === 'message'))
-    await until('the run is over', async () => (await ticks()).some(({ run_id }) => run_id !== null))
+    await until('the run is over', async () => (await ticks()).some(({ finished_at }) => finished_at !== null))
     const loaded = `select distinct window_from::text as month from etl.units where answer_id is not null`
     await until('the month is loaded', async () => (await rowsOf(world, loaded)).length > 0)
     expect(await rowsOf(world, loaded)).toEqual([{ month: `${lastMonth}-01` }])
@@ -240,7 +243,7 @@ test('the other spelling of dates is read too, and a service that cannot say who
   await until('the baseline is known', async () => (await releases()).length === 1)
   world.sandbox.configure({ faults: [{ kind: 'status-500', on: 'authorize' }] })
   world.sandbox.configure({ now: onRelease })
-  await until('the run is over', async () => (await ticks()).some(({ run_id }) => run_id !== null))
+  await until('the run is over', async () => (await ticks()).some(({ finished_at }) => finished_at !== null))
   expect((await releases()).at(-1)).toEqual({ every: 'month', available_to: endOf(lastMonth), heard_by: 'message', wakes: true })
 })
 

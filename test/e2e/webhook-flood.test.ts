@@ -106,12 +106,12 @@ test(`of ${messages} messages, one in ${oneIn} genuine, exactly the genuine ones
     }
   }
   const seconds = (performance.now() - begun) / 1000
-  const ticks = () => rowsOf<{ run_id: string | null }>(world, `select run_id from etl.ticks where kind = 'released'`)
+  const ticks = () => rowsOf<{ finished_at: string | null }>(world, `select finished_at from etl.ticks where kind = 'released'`)
   await until(
     'every run that was woken is over',
     async () => {
       const rows = await ticks()
-      return rows.length >= genuine && rows.every(({ run_id }) => run_id !== null)
+      return rows.length >= genuine && rows.every(({ finished_at }) => finished_at !== null)
     },
     600_000,
   )
