@@ -164,7 +164,7 @@ const networkTrouble = (error: EtlError, { place, endpoint }: HttpRequest, { ans
 /** null: the answer is to be read. */
 const troubleOf = (answer: Answered, { request, addressSetting, isRefusedAlone }: Tried, clock: Clock): Finding | null => {
   const { status, headers } = answer
-  const askedMs = retryAfterMs(headers['retry-after'], clock.now())
+  const askedMs = retryAfterMs(headers, clock.now())
   const own = request.place ?? request.endpoint
   // What a 503 asks to come back for at a named time was not taken.
   const asksToWait = status === 503 && askedMs !== null && (!request.idempotent || askedMs > longestPauseMs)
@@ -223,10 +223,10 @@ const backoffMs = (clock: Clock, attempt: number): number => 50 + clock.random()
 /** What asks for more is not believed: the day after it is tried again. */
 const longestAskedMs = 86_400_000
 
-/** Milliseconds to wait, or null where the header is absent or means nothing. */
-const retryAfterMs = (header: string | undefined, nowMs: number): number | null => {
+/** Milliseconds to wait, or null where the header is absent or means nothing. A date is by the clock of who names it, which the answer tells. */
+const retryAfterMs = ({ 'retry-after': header, date = '' }: Answered['headers'], nowMs: number): number | null => {
   if (header === undefined) return null
   if (/^\s*\d+(\.\d+)?\s*$/.test(header)) return Math.min(longestAskedMs, Math.ceil(Number(header) * 1000))
-  const date = Date.parse(header)
-  return Number.isNaN(date) ? null : Math.min(longestAskedMs, Math.max(0, date - nowMs))
+  const [until, sent] = [Date.parse(header), Date.parse(date)]
+  return Number.isNaN(until) ? null : Math.min(longestAskedMs, Math.max(0, until - (Number.isNaN(sent) ? nowMs : sent)))
 }

@@ -83,11 +83,14 @@ describe('a harmless request', () => {
   })
 
   test.each([
-    ['in seconds', '7', 7_000],
-    ['as a date', 'Fri, 20 Nov 2026 00:00:09 GMT', 9_000],
-  ])('waits as long as Retry-After says %s, not its own backoff', async (_, header, ms) => {
+    ['in seconds', '7', null, 7_000],
+    ['as a date', 'Fri, 20 Nov 2026 00:00:09 GMT', null, 9_000],
+    ['as a date by a clock that is hours ahead', 'Fri, 20 Nov 2026 05:00:09 GMT', 'Fri, 20 Nov 2026 05:00:04 GMT', 5_000],
+    ['as a date by a clock that is behind', 'Thu, 19 Nov 2026 23:00:09 GMT', 'Thu, 19 Nov 2026 23:00:00 GMT', 9_000],
+  ])('waits as long as Retry-After says %s, not its own backoff', async (_, header, date, ms) => {
     const server = await serve((request, response, hit) => {
-      if (hit === 1) response.writeHead(429, { 'retry-after': header })
+      response.sendDate = false
+      if (hit === 1) response.writeHead(429, { 'retry-after': header, ...(date === null ? {} : { date }) })
       json(request, response, hit)
     })
     const clock = jumpClock()
