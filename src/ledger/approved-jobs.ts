@@ -4,9 +4,9 @@ import type { Definition, IsoDate, Window, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Lists, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
-import { dissolving, isNobodys, isUnbought, leavingUnits, priorityOf } from './register-jobs.ts'
+import { dissolving, isNobodys, isUnbought, type JobFrame, leavingUnits, priorityOf } from './register-jobs.ts'
 import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
-import { isWaitedFor } from './wait-list.ts'
+import { isListed, isWaitedFor } from './wait-list.ts'
 
 /** Approved and not asked for yet, of jobs named `j`. */
 export const isStanding: RawBuilder<boolean> = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state = 'open'
@@ -81,27 +81,64 @@ export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> =
   }
 }
 
-/**
- * What waits for approval, or has it, and was not asked for yet, is planned anew where another version or pipeline has bought the answer meanwhile, or is about to: it
- * costs nothing. Jobs of the windows of which all cells can be served, and no unit has rows. Under the pipeline's lock. How many.
- */
-export const dissolveAnswered = async (
+/** Some cell of job `j` costs nothing: another version or pipeline has bought its answer meanwhile, or is about to. What of its pages is paid for goes on. */
+const isPartlyServed = (
+  every: WindowSize,
+  reuse: ReuseScope,
+  mayBuyAgain: boolean,
+): RawBuilder<boolean> => sql<boolean>`(j.begun_landing is null and exists (
+  select from generate_series(j.window_from, j.window_to - 1, ${sql.lit(`1 ${every}`)}::interval) as w (at) cross join unnest(j.slice_ids) as c (slice_id)
+    join etl.slices s on s.slice_id = c.slice_id
+    left join lateral (select u.answer_id from etl.units u where u.pipeline_id = j.pipeline_id and u.window_from = w.at::date and u.slice_id = s.slice_id limit 1) u on true
+  where u.answer_id is null and exists (${reusable(reuse, sql`w.at`)})
+    or exists (select from (${onItsWay(reuse, sql`w.at`, mayBuyAgain)}) o where o.job_id is not null and (u.answer_id is null or o.asked_at is null))))`
+
+/** What waits for approval, and is served in part, is planned anew, where no unit has rows. Jobs of the windows; under the pipeline's lock. How many. */
+export const dissolveServed = async (
   trx: Db,
-  { pipelineId, every }: { readonly pipelineId: number; readonly every: WindowSize },
+  { pipelineId, every }: Pick<JobFrame, 'pipelineId' | 'every'>,
   reuse: ReuseScope,
   { from, to }: Window,
 ): Promise<number> => {
   const rows = await query(trx)`with ${dissolving(sql`
     select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.window_from >= ${from}::date and j.window_to <= ${to}::date
-      and (${isStanding} or j.state = 'held' and j.guard = 'needs approval' and j.ask_number is null) and not ${isWaitedFor(sql`j.job_id`)}
-      and not exists (
-        select from generate_series(j.window_from, j.window_to - 1, ${sql.lit(`1 ${every}`)}::interval) as w (at) cross join unnest(j.slice_ids) as c (slice_id)
-          join etl.slices s on s.slice_id = c.slice_id
-          left join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from = w.at::date and u.slice_id = s.slice_id
-        where u.answer_id is not null or not exists (${reusable(reuse, sql`w.at`)})
-          and not exists (select from (${onItsWay(reuse, sql`w.at`, false)}) o where o.job_id is not null))
+      and j.state = 'held' and j.guard = 'needs approval' and j.ask_number is null and ${isPartlyServed(every, reuse, false)}
+      and not exists (select from etl.units u where u.job_id = j.job_id and u.answer_id is not null)
     order by j.job_id for update of j`)}`
   return rows.length
+}
+
+/** A job with a person's word, taken out of the queue to be planned anew. */
+export interface ReopenedWord extends Lists<Numbers<'slice_ids'>>, Numbers<'job_id'>, Maybe<Numbers<'credits'>> {
+  readonly window_from: IsoDate
+  readonly window_to: IsoDate
+}
+
+/** The next jobs with a person's word that are served in part, as failed: who plans their units anew keeps the word. A report, or up to a thousand walks; those of the windows, null: of any. */
+export const reopenServed = (
+  trx: Db,
+  { pipelineId, runId, every, kind }: JobFrame,
+  reuse: ReuseScope,
+  span: Window | null,
+  mayBuyAgain: boolean,
+): Promise<readonly ReopenedWord[]> =>
+  query<ReopenedWord>(trx)`
+    with picked as materialized (
+      select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isStanding} and not ${isWaitedFor(sql`j.job_id`)}
+        and not ${isListed(runId, 'j')} and (${span === null} or j.window_from < ${span?.to ?? null}::date and j.window_to > ${span?.from ?? null}::date)
+        and ${isPartlyServed(every, reuse, mayBuyAgain)}
+      order by j.job_id limit ${kind === 'walk' ? 1_000 : 1} for update of j
+    )
+    update etl.jobs set state = 'failed', updated_at = clock_timestamp() where job_id in (select job_id from picked)
+    returning job_id::float8 as job_id, window_from, window_to, slice_ids, estimated_quota::float8 / cells as credits`
+
+/** What of a job that was planned anew is still to be bought has its word. */
+export const keepWord = async (trx: Db, { pipelineId, runId }: JobFrame, formerJobId: number): Promise<void> => {
+  await query(
+    trx,
+  )`update etl.jobs j set approval_id = f.approval_id, reason = f.reason, former_job_id = coalesce(j.former_job_id, f.former_job_id)
+    from etl.jobs f where f.job_id = ${formerJobId}::bigint and j.pipeline_id = ${pipelineId} and j.run_id = ${runId}::bigint and j.job_id > f.job_id
+      and j.created_at >= transaction_timestamp() and j.state = 'open' and j.approval_id is null and j.answer_id is null and j.served_by is null`
 }
 
 /**

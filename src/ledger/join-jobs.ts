@@ -5,6 +5,7 @@ import { type Counts, type Flags, type Maybe, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { type CellScope, isAskedAnew, isTakenBack, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
+import { isListed } from './wait-list.ts'
 
 /** Which jobs a run may join instead of asking again. */
 export interface JoinScope {
@@ -47,7 +48,7 @@ export const nextStep = async (
 }
 
 /** CTEs `part`, a job's units in scope as the run wants them, and `joined`, the jobs of them to wait for. @param units condition that picks the units u */
-const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder<unknown>): RawBuilder<unknown> => {
+const joinable = ({ frame, scope, from, last, published }: JoinScope, units: RawBuilder<unknown>): RawBuilder<unknown> => {
   const narrowed = [...scope.only].map(
     ([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`,
   )
@@ -57,10 +58,10 @@ const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder
       select u.job_id, count(*) as units, array_agg(distinct u.slice_id) as slice_ids, min(u.window_from) as first, max(u.window_from) as last,
         bool_or(u.answer_id is not null or u.held_answer_id is not null) as is_loaded
       from etl.units u join etl.slices s on s.slice_id = u.slice_id
-      where ${units} and s.wanted_until is null and u.window_from between ${from}::date and ${last}::date ${sql.join(narrowed, sql` `)}
+      where ${units} and s.wanted_until is null and (u.window_from between ${from}::date and ${last}::date or ${isListed(frame.runId, 'u')}) ${sql.join(narrowed, sql` `)}
       group by u.job_id
     ), joined as materialized (
-      select j.job_id, j.reason, j.window_from, j.window_to, j.cells, j.report_state, j.answer_id, j.approval_id is not null and j.ask_number is null as approved, p.units, p.slice_ids, p.first, p.last
+      select j.job_id, j.reason, j.window_from, j.window_to, j.cells, j.report_state, j.answer_id, j.served_by, j.approval_id is not null and j.ask_number is null as approved, p.units, p.slice_ids, p.first, p.last
       from part p join etl.jobs j using (job_id)
       where ${jobDecision(scope.policy)} = 'join' and not ${isTakenBack(scope.policy, sql`p.is_loaded`)} and not (j.state = 'failed' and j.report_state is null and ${unpublished})
         and not ${isAskedAnew(scope, sql`p.is_loaded`)}
@@ -113,6 +114,6 @@ export const joinableJobs = (db: Db, join: JoinScope): Promise<JoinableJob[]> =>
   query<JoinableJob>(db)`
     with ${joinable(join, sql`${isOf(join.frame.pipelineId)} and u.job_id is not null`)}
     select job_id::float8 as "jobId", units::float8 as units, window_from as "from", window_to as "to", slice_ids as "sliceIds",
-      answer_id is not null or coalesce(report_state in ('submitted', 'ready', 'downloaded'), false) as "isBought",
-      answer_id is not null or report_state is not distinct from 'downloaded' as "isHere", approved as "isApproved"
+      coalesce(answer_id, served_by) is not null or coalesce(report_state in ('submitted', 'ready', 'downloaded'), false) as "isBought",
+      coalesce(answer_id, served_by) is not null or report_state is not distinct from 'downloaded' as "isHere", approved as "isApproved"
     from joined order by job_id`

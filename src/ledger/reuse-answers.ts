@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { asksOf } from '../core/asks.ts'
 import type { Db } from '../db/tables.ts'
 import type { FetchingNeeds, RegisteredPipeline } from './pipelines.ts'
-import { isBegun, isWaitedFor, mayYetServe } from './wait-list.ts'
+import { isBegun, isListed, isWaitedFor, mayYetServe } from './wait-list.ts'
 
 /** A pipeline of the same source; for each of our dimensions the place of its value there. */
 interface Sister {
@@ -20,13 +20,15 @@ export interface ReuseScope {
   readonly asks: string
   /** Metrics the answer must hold. */
   readonly metrics: readonly string[]
+  /** Who plans: what a sister has planned or taken up in the same run is about to be asked for. */
+  readonly runId: number
 }
 
 /** null: no other pipeline could have asked the same. */
 export const reuseScope = async (
   db: Db,
   { pipelineId, dimensions }: RegisteredPipeline,
-  { asks, metrics, source }: Omit<ReuseScope, 'sisters'> & { readonly source: string },
+  { asks, metrics, source, runId }: Omit<ReuseScope, 'sisters'> & { readonly source: string },
 ): Promise<ReuseScope | null> => {
   const rows = await db
     .selectFrom('etl.pipelines')
@@ -42,7 +44,7 @@ export const reuseScope = async (
       places: dimensions.map((name) => row.dimensions.indexOf(name)),
       asksTheSame: isSameQuestion(row.needs, source, asks, metrics),
     }))
-  return sisters.length === 0 ? null : { sisters, asks, metrics }
+  return sisters.length === 0 ? null : { sisters, asks, metrics, runId }
 }
 
 const isSameQuestion = (
@@ -61,24 +63,24 @@ const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
   sql.join(places.map((_, place) => sql`s."values"[${sql.lit(places.indexOf(place) + 1)}]`))
 
 /**
- * Job `y` was asked for, at least in part, or is about to be: a living run waits for it, or this very transaction has planned it. What is only a plan that was left,
- * or waits for its own budget, keeps nobody else waiting.
+ * Job `y` was asked for, at least in part, or is about to be: this run waits for it, or another living one. What is only a plan that was left, or waits for its own
+ * budget in no run or another, keeps nobody else waiting.
  */
-const isAtIt = sql<boolean>`(${isBegun('y')} or y.error_code is distinct from 'QUOTA_EXHAUSTED'
-  and (y.created_at >= transaction_timestamp() or ${isWaitedFor(sql`y.job_id`)}))`
+const isAtIt = (runId: number): RawBuilder<boolean> =>
+  sql<boolean>`(${isBegun('y')} or ${isListed(runId, 'y')} or y.error_code is distinct from 'QUOTA_EXHAUSTED' and ${isWaitedFor(sql`y.job_id`)})`
 
 /**
  * The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced and asked_at.
  * @param mayBuyAgain what a lost purchase may have bought is asked for again, as a person allows
  */
-export const onItsWay = ({ sisters }: ReuseScope, windowFrom: unknown, mayBuyAgain: boolean): RawBuilder<unknown> => {
+export const onItsWay = ({ sisters, runId }: ReuseScope, windowFrom: unknown, mayBuyAgain: boolean): RawBuilder<unknown> => {
   const each = sisters
     .filter(({ asksTheSame }) => asksTheSame)
     .map(
       (sister) => sql`select y.job_id, y.forced, y.asked_at from etl.slices o cross join lateral (select u.job_id from etl.units u
           where u.pipeline_id = ${sister.pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
         join etl.jobs y on y.job_id = v.job_id and (y.state = 'open' and y.answer_id is not null or ${mayYetServe} and ${mayBuyAgain ? sql`y.state = 'open'` : sql`true`})
-          and (y.state <> 'open' or ${isAtIt}) and y.served_by is null
+          and (y.state <> 'open' or ${isAtIt(runId)}) and y.served_by is null
       where o.pipeline_id = ${sister.pipelineId} and o."values" = array[${theirValues(sister)}]::text[]`,
     )
   return each.length === 0

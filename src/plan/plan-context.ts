@@ -5,7 +5,7 @@ import { EtlError } from '../core/errors.ts'
 import type { SentRequest } from '../core/sent-request.ts'
 import { dataOf } from '../core/release-month.ts'
 import { accountName } from '../core/source-spec.ts'
-import type { Definition, IsoDate } from '../core/types.ts'
+import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { addWindows, lastRestatementMs } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
@@ -169,7 +169,7 @@ const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
       resubmitFailed: definition.report.resubmitFailed,
     },
     only: new Map([...only].map(([name, values]) => [pipeline.dimensions.indexOf(name), values])),
-    reuse: await reuseScope(db, pipeline, { ...asks, source: source.name }),
+    reuse: await reuseScope(db, pipeline, { ...asks, source: source.name, runId: input.runId }),
     top: await topOf(db, input),
     usual: await usualOf(db, input),
     asker: scope.mode === 'due' ? 'night' : isForced(scope) ? 'force' : 'range',
@@ -246,4 +246,12 @@ export const askOf = ({ states, frame, scope }: PlanContext, window: PlanWindow,
 export const spanOf = ({ windows, definition }: PlanContext, first: number, count: number): { from: IsoDate; to: IsoDate } => {
   const from = windows[first]?.from ?? ''
   return { from, to: addWindows(from, definition.window.every, count) }
+}
+
+/** Of all windows; null: none is in scope. */
+export const wholeSpan = ({ windows, definition }: PlanContext): Window | null => {
+  const [first, last] = [windows[0], windows.at(-1)]
+  return first === undefined || last === undefined
+    ? null
+    : { from: first.from, to: addWindows(last.from, definition.window.every, 1) }
 }

@@ -1,10 +1,10 @@
 // From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
 import type { Definition, IsoDate } from '../core/types.ts'
-import { addWindows, publicationDate, showWindow } from '../core/window.ts'
+import { publicationDate, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { outlast } from '../db/outlast.ts'
 import type { Refresh } from '../ledger/candidates.ts'
-import { dissolveAnswered, joinApproved, trimApproved } from '../ledger/approved-jobs.ts'
+import { dissolveServed, trimApproved } from '../ledger/approved-jobs.ts'
 import { datasetOf, judgeHeldAgain } from '../ledger/data-points.ts'
 import { databaseMs } from '../db/database-clock.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
@@ -17,7 +17,7 @@ import { closeWindows, windowStates } from '../ledger/windows.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
 import type { PlanWindow, Scope } from './frames.ts'
 import { approveWaiting, dissolveStale, guardPlan, pagePrice, reportPrice, settleApproval } from './guard-night.ts'
-import { isForced, type PlanContext, planContext, sourceOf, lookContext, recorder } from './plan-context.ts'
+import { isForced, type PlanContext, planContext, sourceOf, lookContext, recorder, wholeSpan } from './plan-context.ts'
 import {
   askForReports,
   askForWalks,
@@ -31,6 +31,7 @@ import {
 import type { PlanCounts, PlanRuntime } from './plan-runtime.ts'
 import { withLists, withReadFiles } from './query-lists.ts'
 import { sampleWindows } from './sample-windows.ts'
+import { takeApproved } from './take-approved.ts'
 import { mostUnitsAStep, type Task } from './pack.ts'
 import { messageOf } from '../core/errors.ts'
 import { findListed, listedSince, type LostSubmission } from '../extract/report-submit.ts'
@@ -83,14 +84,17 @@ export const planRun = async (
 }
 
 /** Has the run wait for what a person approved of the pipeline, and for nothing else. */
-export const planApproved = async (runtime: PlanRuntime, runId: number, definition: Definition): Promise<PlanCounts> => {
+export const planApproved = async (
+  runtime: PlanRuntime,
+  runId: number,
+  definition: Definition,
+  signal: AbortSignal,
+): Promise<PlanCounts> => {
   const { kysely } = runtime.database
-  const source = sourceOf(runtime, definition)
-  await kysely.transaction().execute(async (trx) => {
-    const { pipelineId } = await registerPipeline(trx, definition, source)
-    await trimApproved(trx, pipelineId)
-    await joinApproved(trx, runId, pipelineId)
-  })
+  const context = await openPlan(runtime, runId, definition, { mode: 'due' }, signal)
+  await context.locked((trx) => trimApproved(trx, context.frame.pipelineId))
+  await takeApproved(context)
+  await context.locked((trx) => joinServing(trx, runId))
   return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }
 }
 
@@ -137,6 +141,7 @@ const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
   await judgeAgain(opened)
   await dissolve(opened)
   await approveWaiting(runtime, opened)
+  await takeApproved(opened)
   const { context, counted, walks, reports } = await findNeeds(runtime.database.kysely, opened, async (closed) => {
     const samples = await sampleWindows(runtime, closed)
     requests = samples.requests
@@ -149,12 +154,8 @@ const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
   await context.locked(async (trx) => {
     const { runId, pipelineId } = context.frame
     if (context.cells.reuse !== null) await joinServing(trx, runId)
-    // Who asks for some values waits for no others' purchases, and does not fail with them.
     if (context.cells.only.size > 0) return
-    const isPart = context.scope.mode === 'range'
-    await joinOrphans(trx, runId, { pipelineId, pipeline: context.definition.pipeline, isPart })
-    // A range is no reason to wait for everything else that was allowed.
-    if (!isPart) await joinApproved(trx, runId, pipelineId)
+    await joinOrphans(trx, runId, { pipelineId, pipeline: context.definition.pipeline, isPart: context.scope.mode === 'range' })
   })
   return { counted, requests }
 }
@@ -176,27 +177,24 @@ const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, u
 }
 
 /** Reports that were held because of their count: where the definition says by now what that counts, or other reports have shown it, and the others downloaded again. */
-export const judgeAgain = async ({ definition, source, scope, frame, windows, step }: PlanContext): Promise<void> => {
+export const judgeAgain = async (context: PlanContext): Promise<void> => {
+  const { definition, source, scope, frame, step } = context
+  const span = wholeSpan(context)
   // Who forces asks for others in their place.
-  if (isForced(scope)) return
-  const [first, last] = [windows[0], windows.at(-1)]
-  if (source.kind !== 'report' || first === undefined || last === undefined) return
-  const span = { from: first.from, to: addWindows(last.from, definition.window.every, 1) }
+  if (isForced(scope) || source.kind !== 'report' || span === null) return
   await step((trx) => judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source), span))
 }
 
 /** Jobs that are only a plan and no run waits for are planned anew: lists, limits or an approval may have changed. */
 export const dissolve = async (context: PlanContext): Promise<void> => {
   for (let gone = 1; gone > 0; ) gone = await context.locked((trx) => dissolveUnsent(trx, context.frame))
-  const { windows, frame, cells, definition } = context
-  const [first, last] = [windows[0], windows.at(-1)]
+  const { frame, cells } = context
   const { reuse } = cells
-  if (reuse !== null && first !== undefined && last !== undefined) {
-    const span = { from: first.from, to: addWindows(last.from, definition.window.every, 1) }
+  const span = wholeSpan(context)
+  if (reuse !== null && span !== null)
     await context.locked(async (trx) => {
-      if ((await dissolveAnswered(trx, frame, reuse, span)) > 0) await countApproval(trx, frame.pipelineId)
+      if ((await dissolveServed(trx, frame, reuse, span)) > 0) await countApproval(trx, frame.pipelineId)
     })
-  }
   await dissolveStale(context)
 }
 

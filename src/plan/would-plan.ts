@@ -23,6 +23,7 @@ import { dissolve, findNeeds, joinScope, judgeAgain, type Needs } from './plan-r
 import type { PlanRuntime } from './plan-runtime.ts'
 import { pricedUnits } from './price.ts'
 import { sampleOf } from './sample-windows.ts'
+import { takeApproved } from './take-approved.ts'
 
 export interface FoundJob {
   readonly window: Window
@@ -90,6 +91,7 @@ const offered = '92 days'
 const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLast: boolean) => {
   await judgeAgain(opened)
   await dissolve(opened)
+  await takeApproved(opened)
   // The service is not asked: units of the look-back are counted as those that would be sampled.
   const sampled = new Map<string, number>()
   let behindSamples = 0

@@ -216,7 +216,7 @@ const loadOne = async ({ runtime, signal, concurrency }: Keeper, known: Definiti
     arguments: dueAt === null ? { pipeline, approved: true } : { pipeline, due_at: dueAt },
     definitions: [definition],
     plan: async (runId) => {
-      if (dueMs === null) return planApproved(runtime, runId, definition)
+      if (dueMs === null) return planApproved(runtime, runId, definition, signal)
       const planned = await planRun(runtime, runId, [definition], { mode: 'due' }, signal)
       await planTick(runtime.database.kysely, { pipeline, dueMs }, runId)
       return planned

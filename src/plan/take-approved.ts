@@ -1,0 +1,65 @@
+// What has a person's word is taken up by a run: what costs nothing by now is loaded, the rest keeps the word.
+import { windowsBetween } from '../core/window.ts'
+import { lockByName } from '../db/named-lock.ts'
+import type { Db } from '../db/tables.ts'
+import { joinApproved, keepWord, type ReopenedWord, reopenServed } from '../ledger/approved-jobs.ts'
+import { lockPipeline } from '../ledger/pipelines.ts'
+import { buysAll } from './guard-night.ts'
+import { type PlanContext, wholeSpan } from './plan-context.ts'
+import { askForReports } from './plan-reports.ts'
+
+/**
+ * What has a person's word and was not asked for yet is looked at once more, unit by unit and whatever its windows: what another pipeline or version has bought
+ * meanwhile, or is about to, is loaded from there; the rest keeps the word, and the run waits for it. Pipelines of one question take turns. A range is no reason to
+ * wait for everything else that was allowed; who asks for some values waits for no others' purchases, and does not fail with them.
+ */
+export const takeApproved = async (context: PlanContext): Promise<void> => {
+  const { step, frame, cells, scope, signal } = context
+  const { reuse, only, policy } = cells
+  const isPart = scope.mode === 'range'
+  const span = isPart ? wholeSpan(context) : null
+  if (only.size > 0 || (isPart && span === null)) return
+  signal.throwIfAborted()
+  await step(async (trx) => {
+    if (reuse !== null) await lockByName(trx, `question ${reuse.asks}`)
+    await lockPipeline(trx, frame.pipelineId)
+    const served = () => (reuse === null ? [] : reopenServed(trx, frame, reuse, span, policy.resubmitUncertain))
+    for (let words = await served(); words.length > 0; words = await served()) await planAnew(trx, context, words)
+    if (!isPart) await joinApproved(trx, frame.runId, frame.pipelineId)
+  })
+}
+
+/** Walks are planned anew like reports, whose jobs are over once they have failed without a purchase. Of walks each is served; a report may be so in part. */
+const planAnew = async (trx: Db, context: PlanContext, words: readonly ReopenedWord[]): Promise<void> => {
+  const { cells, frame, definition } = context
+  const { every } = definition.window
+  const [from = '', to = ''] = [
+    words.map((one) => one.window_from).sort()[0],
+    words
+      .map((one) => one.window_to)
+      .sort()
+      .at(-1),
+  ]
+  const windows = windowsBetween(from, to, every).map((window, place) => ({
+    ...window,
+    place,
+    isPublished: true,
+    isInLookBack: false,
+  }))
+  const tasks = words.map(({ window_from, window_to, slice_ids }) => ({
+    run: {
+      first: windows.findIndex((one) => one.from === window_from),
+      count: windowsBetween(window_from, window_to, every).length,
+    },
+    sliceIds: slice_ids,
+  }))
+  const policy = { ...cells.policy, kind: 'report' as const, force: false, taken: undefined }
+  const inside = { ...context, windows, cells: { ...cells, policy }, locked: <T>(work: (trx: Db) => Promise<T>) => work(trx) }
+  await askForReports(
+    inside,
+    tasks,
+    buysAll(words[0]?.credits ?? null),
+    words.map(({ job_id }) => String(job_id)),
+  )
+  for (const { job_id } of frame.kind === 'report' ? words : []) await keepWord(trx, frame, job_id)
+}

@@ -1,0 +1,125 @@
+// What has a person's word and was bought by another pipeline meanwhile, whole or in part: it is loaded from there, and the rest keeps the word.
+import { expect, test } from 'vitest'
+import { asksOf, metricsOf } from '../../src/core/asks.ts'
+import type { Source } from '../../src/extract/source.ts'
+import { approve } from '../../src/ledger/approvals.ts'
+import { planApproved } from '../../src/plan/plan-run.ts'
+import { newRun } from '../support/ledger.ts'
+import { allLoaded, died, pipelineIdOf } from '../support/plan-ledger.ts'
+import { definitionFor, type Planning, plan, previewAll, range, runtimeFor, sourceOf, withLists } from '../support/planning.ts'
+import { testDatabase } from '../support/postgres.ts'
+
+const db = testDatabase()
+
+const due = { mode: 'due' } as const
+
+/** Six months and more, of which the last may not be published. */
+const today = new Date()
+const month = (back: number): string =>
+  new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - back, 15)).toISOString().slice(0, 7)
+const history = range(month(9), month(4))
+
+/** Two pipelines of one question. A guard would hold the history of either. */
+const twoOf = (kind: Source['kind'], ours: readonly string[], theirs: readonly string[]): [Planning, Planning] => {
+  const source: Source = { ...sourceOf({ kind, price: 3 }), ...(kind === 'walk' ? { billing: { seen: [] } } : {}) }
+  const one = definitionFor(source, { domains: ours }, { from: `${month(9)}-01` })
+  const guard = { creditsPerNight: null, factor: 2 }
+  const definition = { ...one, account: one.pipeline, guard }
+  return [
+    { source, definition },
+    { source, definition: { ...withLists(definition, { domains: theirs }), pipeline: `${one.pipeline}_b` } },
+  ]
+}
+
+/** Units of the history by what their jobs wait for. */
+const units = async ({ definition }: Planning): Promise<Record<string, number>> => {
+  const { rows } = await db.database.pool.query<{ what: string; units: number }>(
+    `select case when j.answer_id is not null then 'here' when j.served_by is not null then 'served' when j.guard <> 'usual' then 'held'
+       when j.approval_id is null then 'to buy' else 'to buy with a word' end as what, count(*)::int as units
+     from etl.units u join etl.jobs j using (job_id) where u.pipeline_id = $1 and j.state in ('open', 'held') and u.window_from < $2 group by 1`,
+    [await pipelineIdOf(db, definition), `${month(3)}-01`],
+  )
+  return Object.fromEntries(rows.map((row) => [row.what, row.units]))
+}
+
+/** As if a person had bought it, and it was loaded. */
+const bought = async (planning: Planning): Promise<void> => {
+  const { runId } = await plan(db, planning, history)
+  await allLoaded(db, planning.definition)
+  await died(db, runId)
+  const metrics = planning.source.kind === 'walk' ? [] : metricsOf(planning.definition)
+  await db.database.pool.query(
+    `update etl.answer_rows set shape_id = etl.shape_of($1, $2, null, null, null, null, null, null) where pipeline_id = $3`,
+    [asksOf(planning.definition), metrics, await pipelineIdOf(db, planning.definition)],
+  )
+}
+
+/** Its history has a person's word, and is not asked for yet. */
+const approved = async (planning: Planning): Promise<void> => {
+  const { runId } = await plan(db, planning, due)
+  await approve(db.database.kysely, [planning.definition.pipeline], 'ada')
+  await died(db, runId)
+}
+
+const kinds = [['report'], ['walk']] as const
+
+test.each(kinds)('of what waits for a %s, what another pipeline has bought is here; the rest goes on waiting', async (kind) => {
+  const [ours, theirs] = twoOf(kind, ['a.com', 'b.com'], ['a.com'])
+  const { runId } = await plan(db, ours, due)
+  await died(db, runId)
+  expect(await units(ours)).toEqual({ held: 12 })
+  await bought(theirs)
+  await plan(db, ours, due)
+  expect(await units(ours)).toEqual({ here: 6, held: 6 })
+})
+
+test.each(kinds)(
+  "of a %s with a person's word, what another pipeline has bought is here; the rest keeps the word",
+  async (kind) => {
+    const [ours, theirs] = twoOf(kind, ['a.com', 'b.com'], ['a.com'])
+    await approved(ours)
+    expect(await units(ours)).toEqual({ 'to buy with a word': 12 })
+    await bought(theirs)
+    await plan(db, ours, due)
+    expect(await units(ours)).toEqual({ here: 6, 'to buy with a word': 6 })
+  },
+)
+
+test.each(kinds)("so it is of a %s whose months are none of the definition's any more", async (kind) => {
+  const [ours, theirs] = twoOf(kind, ['a.com', 'b.com'], ['a.com'])
+  await approved(ours)
+  await bought(theirs)
+  const { definition } = ours
+  await plan(db, { ...ours, definition: { ...definition, window: { ...definition.window, from: `${month(3)}-01` } } }, due)
+  expect(await units(ours)).toEqual({ here: 6, 'to buy with a word': 6 })
+})
+
+test.each(kinds)(
+  'of two pipelines with a word for the same %s, which `schedule` takes up by themselves, one buys',
+  async (kind) => {
+    const [ours, theirs] = twoOf(kind, ['a.com', 'b.com'], ['a.com'])
+    await approved(theirs)
+    await approved(ours)
+    const runs = [theirs, ours].map(async (planning) => {
+      const runtime = runtimeFor(db, planning) as unknown as Parameters<typeof planApproved>[0]
+      return planApproved(runtime, await newRun(db), planning.definition, new AbortController().signal)
+    })
+    await Promise.all(runs)
+    const [one, other] = [await units(ours), await units(theirs)]
+    expect((one['to buy with a word'] ?? 0) + (other['to buy with a word'] ?? 0)).toBe(12)
+  },
+)
+
+test('the rest of two pipelines beyond a budget is bought once by a night of both, as planned', async () => {
+  const [ours, theirs] = twoOf('report', ['a.com', 'b.com'], ['a.com', 'b.com'])
+  await approved(ours)
+  await approved(theirs)
+  await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where approval_id is not null`)
+  const found = await previewAll(db, ours.source, [ours.definition, theirs.definition], due)
+  const old = found.jobs.filter(({ window, reports }) => window.startsWith(month(9)) && reports > 0)
+  expect(old).toHaveLength(1)
+  const { runId } = await plan(db, ours, due)
+  await plan(db, theirs, due, runId)
+  expect(await units(ours)).toEqual({ 'to buy with a word': 12 })
+  expect(await units(theirs)).toEqual({ served: 12 })
+})
