@@ -10,7 +10,8 @@ export const excerpt = (bytes: Uint8Array): string =>
   redact(Buffer.from(bytes.subarray(0, 1000)).toString('utf8').replaceAll(/\s+/g, ' ').trim()).slice(0, 80)
 
 /**
- * The answer's JSON; whole numbers of more than 53 bits, as ids may be, are texts in it. Throws BAD_RESPONSE naming the endpoint and what came instead.
+ * The answer's JSON; whole numbers of more than 53 bits, as ids may be, are texts in it. Throws BAD_RESPONSE naming the endpoint and what came instead,
+ * TRUNCATED where it ends in the middle.
  * @param addressSetting name of the setting that holds the service's address
  */
 export const parseJson = (answer: HttpAnswer, endpoint: string, addressSetting: string): unknown =>
@@ -37,7 +38,7 @@ export interface RecordPage {
   readonly records: readonly unknown[] | null
 }
 
-/** The answer as a JSON object that holds its records in `list`. Throws BAD_RESPONSE as `parseJson` does. */
+/** The answer as a JSON object that holds its records in `list`. Throws as `parseJson` does. */
 export const parsePage = (answer: HttpAnswer, endpoint: string, addressSetting: string, list: string): RecordPage => {
   const body = parsed(answer, endpoint, addressSetting)
   if (!isRecord(body)) return { envelope: body, records: null }
@@ -47,7 +48,7 @@ export const parsePage = (answer: HttpAnswer, endpoint: string, addressSetting: 
 
 const notJson = (answer: HttpAnswer, endpoint: string, addressSetting: string, ends: boolean): EtlError =>
   new EtlError(
-    'BAD_RESPONSE',
+    ends ? 'TRUNCATED' : 'BAD_RESPONSE',
     `${endpoint} answered ${answer.status} with ${answer.contentType || 'no content type'} that ${ends ? 'ends in the middle of its JSON' : 'is not JSON'} (${answer.bytes.length} bytes): "${excerpt(answer.bytes)}".` +
       (ends ? '' : ` A proxy may answer for the service; check ${addressSetting}.`),
   )

@@ -213,6 +213,22 @@ describe('the service as it really answers', () => {
     expect(service.books.counts['keywords']).toBe(2)
   })
 
+  test.each([
+    ['a number that JSON does not have', '{"keywords":[{"keyword":"a","clicks":NaN}],"keywords_count":1}'],
+    ['a line behind the object', '{"keywords":[],"keywords_count":0}\n{"trace":"x"}'],
+  ])(
+    'a page that came whole and is no JSON, %s, is bought once and never again by itself; the others load',
+    async (_what, body) => {
+      await start({ replies: [{ endpoint: 'keywords', match: ['URL=b.com', 'country=us'], status: 200, body }] })
+      const asked = ['backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes']
+      const run = await millrace(...asked)
+      expect(summaryOf(run).units, run.stderr).toMatchObject({ loaded: 3, held: 1, failed: 0 })
+      expect(run.stderr).toMatch(/b\.com.*the body is not JSON.*is not asked for again by itself.*UNUSABLE/)
+      await millrace(...asked)
+      expect(service.books.replaced).toEqual([1])
+    },
+  )
+
   test('a count above the rows that come is paid for twice in one night and never again by itself; the others load', async () => {
     const keyword = (at: number) => ({ keyword: `k${at}`, top_url: `a/${at}`, clicks: 100 - at })
     const meta = { status: 'Success', data_credits_charged: 13 }

@@ -1,12 +1,12 @@
 // One page of keywords (interface 2.2, 4.1): asked for, checked against what was asked, or its refusal read.
 import { z } from 'zod'
-import { EtlError } from '../../core/errors.ts'
+import { EtlError, isEtlError } from '../../core/errors.ts'
 import type { SourceOrder } from '../../core/completeness.ts'
 import type { NamedPrice } from '../../core/learned-price.ts'
 import type { Box } from '../../core/types.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { isRecord } from '../../core/json.ts'
-import { excerpt } from '../../extract/http-answer.ts'
+import { excerpt, type RecordPage } from '../../extract/http-answer.ts'
 import type { Page } from '../../extract/page-reader.ts'
 import { inProvedShape } from '../../extract/proved-shape.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
@@ -127,9 +127,9 @@ const readPage = async (
   const { list, fields } = dialectOf(context.http).keywords
   if (answer.status === 204) return null
   if (answer.status !== 200) return refused(request, context, answer)
-  // Neither JSON nor the page of a proxy nor a half of an answer nor nothing: something else, which may have been paid for.
-  if (!/^\s*([{<[]|$)/.test(answer.bytes.toString('latin1', 0, 100))) return notAPage(request, context, answer, null, undefined)
-  const { envelope: body, records } = pageOf(answer, endpoint, list)
+  const read = readable(answer, endpoint, list)
+  if (read === null) return notAPage(request, context, answer, null, { path: [], message: 'is not JSON' })
+  const { envelope: body, records } = read
   const page = envelope.safeParse(body)
   if (!page.success) return notAPage(request, context, answer, body, page.error.issues[0])
   const { keywords_count, meta } = page.data
@@ -151,6 +151,17 @@ const readPage = async (
     order: orderOf(records),
     said: saidOrder(meta?.query ?? null),
     keys: keysOf(records, fields.top_url),
+  }
+}
+
+/** null: it is whole and no JSON, and may have been paid for. Throws where it is the page of a proxy, half an answer, or nothing. */
+const readable = (answer: HttpAnswer, endpoint: string, list: string): RecordPage | null => {
+  try {
+    return pageOf(answer, endpoint, list)
+  } catch (error) {
+    if (!isEtlError(error) || error.code !== 'BAD_RESPONSE' || /^\s*(<|$)/.test(answer.bytes.toString('utf8', 0, 100)))
+      throw error
+    return null
   }
 }
 
