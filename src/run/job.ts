@@ -1,6 +1,6 @@
 // One job, from its claim to what became of it: probe, extract and land, then parse and load what is landed, settle. Read it from top to bottom.
 import { type Completeness, isSameFingerprint, maskedFingerprint } from '../core/completeness.ts'
-import { EtlError } from '../core/errors.ts'
+import { EtlError, isEtlError } from '../core/errors.ts'
 import { isLookCheaper, lookPrice, pagePrices } from '../plan/price.ts'
 import type { Fingerprint, Payload } from '../core/types.ts'
 import type { Question } from '../extract/landing-files.ts'
@@ -205,10 +205,18 @@ async function* handed(chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array
 
 const load = async (work: JobWork, answer: LandedAnswer): Promise<void> => {
   if (!work.mayLoad) throw withoutDefinition(work.claim)
-  const { result, parsed } = await loadAnswer(work, answer)
+  const { result, parsed } = await loadAnswer(work, answer).catch((error: unknown) => {
+    throw work.claim.kind === 'walk' ? kept(error) : error
+  })
   announce(work, result)
   warnOfDrift(work, parsed)
 }
+
+/** A report is downloaded again for nothing; pages that came whole would be bought again: they stay, and each run tries to load them. */
+const kept = (error: unknown): unknown =>
+  isEtlError(error) && (error.code === 'BAD_RESPONSE' || error.code === 'WRONG_ECHO')
+    ? error.with(error.message, { follows: { next: 'keep the answer' } })
+    : error
 
 /** @param result what the load came to; `unchanged` where the loaded answer still stands. */
 const announce = ({ runtime, claim }: JobWork, result: LoadResult | 'unchanged'): void => {

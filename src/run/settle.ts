@@ -64,6 +64,8 @@ export const settle = (
   if (follows?.next === 'split' && follows.elseInMs !== undefined) return parked(Math.max(follows.elseInMs, shortestWaitMs), true)
   if (follows?.next === 'retry') return parked(Math.max(follows.inMs, shortestWaitMs), follows.isFinal)
   if (spec.state === 'held') return { kind: 'hold' }
+  // The same bytes would be parsed again.
+  if (follows?.next === 'keep the answer') return { kind: 'fail' }
   // The service is in trouble for all: that is no try of this job.
   if (follows?.next === 'wait for the service') return putOff(error, clock)
   // The same bytes twice are a fact: the next run downloads them again.

@@ -229,6 +229,25 @@ describe('the service as it really answers', () => {
     },
   )
 
+  test('whole pages that cannot be loaded are kept and not bought again; a corrected definition loads them', async () => {
+    const meta = { status: 'Success', data_credits_charged: 13 }
+    const columns = readFileSync(join(folder, 'pipelines', 'keywords.yaml'), 'utf8').matchAll(/^    (\w+): \{ type: numeric/gm)
+    const texts = { search_term: 'a', top_url: 'b.com/a', primary_intent: 'a', secondary_intent: 'a', serp_features: ['a'] }
+    const record = { ...texts, ...Object.fromEntries([...columns].map(([, name]) => [name, 1])) }
+    const body = JSON.stringify({ keywords: [record], keywords_count: 1, meta })
+    await start({ replies: [{ endpoint: 'keywords', match: ['URL=b.com', 'country=us'], status: 200, body }] })
+    const asked = ['backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes']
+    for (const loaded of [3, 0]) {
+      const run = await millrace(...asked)
+      expect(summaryOf(run).units, run.stderr).toMatchObject({ loaded, failed: 1 })
+      expect(run.stderr).toMatch(/No record of part 1 has 'keyword'.*name it in `from`.*The next run tries again/)
+    }
+    edit('keywords', (yaml) => yaml.replace('keyword: { type: text,', 'keyword: { type: text, from: [keyword, search_term],'))
+    const mended = await millrace(...asked)
+    expect(mended.code, mended.stderr).toBe(0)
+    expect(service.books.replaced).toEqual([1])
+  })
+
   test('a count above the rows that come is paid for twice in one night and never again by itself; the others load', async () => {
     const keyword = (at: number) => ({ keyword: `k${at}`, top_url: `a/${at}`, clicks: 100 - at })
     const meta = { status: 'Success', data_credits_charged: 13 }
