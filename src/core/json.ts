@@ -1,9 +1,12 @@
 // JSON that may be none, and what it turned out to be.
 
+/** Without the byte order mark that some services write in front (RFC 8259, 8.1). */
+export const withoutMark = (text: string): string => text.replace(/^\uFEFF/, '')
+
 /** null: it is no JSON. */
 export const jsonOrNull = (text: string): unknown => {
   try {
-    return JSON.parse(text)
+    return JSON.parse(withoutMark(text))
   } catch {
     return null
   }

@@ -1,5 +1,5 @@
 // An answer's body as JSON, or what to say when it is none.
-import { isRecord, largeAsWritten } from '../core/json.ts'
+import { isRecord, largeAsWritten, withoutMark } from '../core/json.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import type { HttpAnswer } from './http-types.ts'
@@ -18,7 +18,7 @@ export const parseJson = (answer: HttpAnswer, endpoint: string, addressSetting: 
   parsed(answer, endpoint, addressSetting, largeAsWritten)
 
 const parsed = (answer: HttpAnswer, endpoint: string, addressSetting: string, reviver?: typeof largeAsWritten): unknown => {
-  const text = answer.bytes.toString('utf8')
+  const text = withoutMark(answer.bytes.toString('utf8'))
   try {
     return JSON.parse(text, reviver)
   } catch (cause) {

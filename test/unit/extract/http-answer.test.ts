@@ -1,6 +1,7 @@
 // What a source sees of a page: its envelope and its records, or what came instead.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { jsonOrNull } from '../../../src/core/json.ts'
 import { parsePage } from '../../../src/extract/http-answer.ts'
 import { failureOf } from '../parse/parsing.ts'
 
@@ -39,6 +40,11 @@ describe('a page read once', () => {
 
   test('holds an own field of any name, also one that objects inherit', () => {
     expect(Object.entries(pageOf('{"__proto__": 1, "keywords": []}').envelope as object)).toEqual([['__proto__', 1]])
+  })
+
+  test('is the same with a byte order mark in front, and so is a refusal', () => {
+    expect(pageOf('\uFEFF{"keywords":[1]}').records).toEqual([1])
+    expect(jsonOrNull('\uFEFF{"message":"no"}')).toEqual({ message: 'no' })
   })
 
   test('is no page where the list is missing, is something else or stands in another place', () => {
