@@ -231,7 +231,7 @@ describe('the service as it really answers', () => {
 
   test('whole pages that cannot be loaded are kept and not bought again; a corrected definition loads them', async () => {
     const meta = { status: 'Success', data_credits_charged: 13 }
-    const columns = readFileSync(join(folder, 'pipelines', 'keywords.yaml'), 'utf8').matchAll(/^    (\w+): \{ type: numeric/gm)
+    const columns = readFileSync(join(folder, 'pipelines', 'keywords.yaml'), 'utf8').matchAll(/^ {4}(\w+): \{ type: numeric/gm)
     const texts = { search_term: 'a', top_url: 'b.com/a', primary_intent: 'a', secondary_intent: 'a', serp_features: ['a'] }
     const record = { ...texts, ...Object.fromEntries([...columns].map(([, name]) => [name, 1])) }
     const body = JSON.stringify({ keywords: [record], keywords_count: 1, meta })
