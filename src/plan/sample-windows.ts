@@ -1,21 +1,18 @@
 // Whether the service has released anything new for the windows of the look-back: asked of a few units each, so that a quiet night costs a few requests.
-import { isEtlError, messageOf } from '../core/errors.ts'
+import { messageOf } from '../core/errors.ts'
 import { isSameFingerprint } from '../core/completeness.ts'
 import type { IsoDate } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
 import { outlast } from '../db/outlast.ts'
 import type { LookContext, Source } from '../extract/source.ts'
-import { hasBudget, reserveBudget } from '../ledger/budget.ts'
 import { noRefresh, type Refresh } from '../ledger/candidates.ts'
-import { priceKnown } from '../ledger/prices.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { readIdentity } from '../ledger/warehouse.ts'
 import { noteLookedAt, type SampledUnit, sampleUnits, unitsLeftBehind } from '../ledger/windows.ts'
 import type { PlanWindow } from './frames.ts'
-import { lookContext, payerOf, type PlanContext, priceSubject, recorder } from './plan-context.ts'
+import { lookContext, type PlanContext, priceSubject, recorder } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { lookPrice } from './price.ts'
 
 /** Units asked about in a window on a usual night. */
 const usualSample = 2
@@ -30,47 +27,25 @@ const largeSample = 20
  */
 export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) => {
   const refreshes = new Map<IsoDate, Refresh>()
+  const requests: RequestRecord[] = []
   const { kysely } = runtime.database
-  let asked = 0
   // A question costs what a page costs.
   if (context.source.billing !== undefined && (await readIdentity(kysely)).standing !== 'own') return { refreshes, requests: 0 }
-  for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
-    context.signal.throwIfAborted()
-    const requests: RequestRecord[] = []
-    const refresh = await sampleWindow(runtime, context, window, requests).finally(() =>
-      // Before the next window: budgets count what is on record.
-      outlast(runtime, context.signal, () => recordRequests(kysely, requests)),
-    )
-    asked += requests.length
-    if (refresh === null) continue
-    refreshes.set(window.from, refresh)
-    if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
-  }
-  return { refreshes, requests: asked }
-}
-
-/** Whether budgets allow so many looks. Where they do not, a person is told, and a later night looks. */
-const mayLook = async (
-  { database: { kysely }, allowance, settings, progress }: PlanRuntime,
-  { definition, source }: PlanContext,
-  window: PlanWindow,
-  looks: number,
-): Promise<boolean> => {
-  const payer = payerOf({ allowance, settings }, definition)
-  if (source.billing === undefined || !hasBudget(payer)) return true
-  const price = lookPrice(await priceKnown(kysely, priceSubject({ allowance }, definition, source)))?.likely ?? null
-  const unitKey = `${definition.pipeline}/${window.from.slice(0, 7)}: ${looks} looks whether it changed`
   try {
-    await reserveBudget(kysely, { ...payer, estimated: price === null ? null : price * looks, unitKey, isExtra: false }, false)
-    return true
-  } catch (error) {
-    if (!isEtlError(error) || (error.code !== 'QUOTA_EXHAUSTED' && error.code !== 'REPORT_PENDING')) throw error
-    progress.emit({ event: 'notice', code: error.code, message: error.message })
-    return false
+    for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
+      context.signal.throwIfAborted()
+      const refresh = await sampleWindow(runtime, context, window, requests)
+      if (refresh === null) continue
+      refreshes.set(window.from, refresh)
+      if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
+    }
+  } finally {
+    await outlast(runtime, context.signal, () => recordRequests(kysely, requests))
   }
+  return { refreshes, requests: requests.length }
 }
 
-/** null: nothing of the window is loaded, or no budget allows a look. */
+/** null: nothing of the window is loaded. */
 const sampleWindow = async (
   runtime: PlanRuntime,
   context: PlanContext,
@@ -85,7 +60,6 @@ const sampleWindow = async (
   const { probe } = context.source
   const known = units.filter(({ fingerprint }) => fingerprint.lastUpdated !== null)
   if (probe === undefined || known.length === 0) return { ...noRefresh, all: true }
-  if (!(await mayLook(runtime, context, window, known.length))) return null
   const { definition, frame, signal } = context
   const record = recorder(runtime, frame, requests, priceSubject(runtime, definition, context.source))
   const look = lookContext(runtime, definition, { signal, lane: String(frame.runId), record })
