@@ -8,7 +8,7 @@ import type { Db } from '../db/tables.ts'
 import { type Maybe, numberOf, type Numbers, query } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { jobRow, lockJob, setClaimed } from './claim-fence.ts'
-import { countLost } from './request-credits.ts'
+import { countLost, setAside } from './request-credits.ts'
 import { type PurseOf, type Spent, type SpentNow, spentOf } from './spent.ts'
 
 /** Whose budgets they are. */
@@ -54,7 +54,7 @@ export const reserveBudget = async (db: Db, reservation: Reservation, locks = tr
 const pursesOf = ({ account, pipeline, budget, accountBudget, tagBudgets }: Payer): readonly Purse[] => {
   const setting = { perMonth: `limits.quota_per_month of ${pipeline}`, perDay: `limits.quota_per_day of ${pipeline}` }
   return [
-    { account, pipeline, budget: { ...budget, setting } },
+    { account, pipeline, budget: { setting, ...budget } },
     { account, pipeline: null, budget: accountBudget },
     ...tagBudgets.map(({ name, value, budget: ofTag }) => ({ account, pipeline: null, tag: { name, value }, budget: ofTag })),
   ]
@@ -152,6 +152,17 @@ export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promi
   const estimated = numberOf(row?.estimated_quota ?? null)
   await reserveBudget(db, { ...payer, estimated, unitKey: claim.box.key, isExtra: await isBeyondUsual(db, claim) }, false)
 }
+
+/** Sets aside what planning is about to ask, for no job. Throws as reserveBudget. Given back by `setAside`. */
+export const reserveQuestions = (
+  db: Db,
+  of: { readonly runId: number; readonly pipelineId: number },
+  reservation: Omit<Reservation, 'isExtra'>,
+): Promise<void> =>
+  db.transaction().execute(async (trx) => {
+    await reserveBudget(trx, { ...reservation, isExtra: false })
+    if ((reservation.estimated ?? 0) > 0) await setAside(trx, { ...of, account: reservation.account }, reservation.estimated ?? 0)
+  })
 
 /** What pages of a walk that are on their way have set aside together. */
 export interface Held {

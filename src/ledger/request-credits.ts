@@ -81,6 +81,23 @@ export const countLost = async (
   )
 }
 
+/** Sets credits aside for what a run's planning asks, as spent: a killed process leaves them so. 0: they are given back. */
+export const setAside = async (
+  db: Db,
+  { runId, pipelineId, account }: { readonly runId: number; readonly pipelineId: number; readonly account: string },
+  credits: number,
+): Promise<void> => {
+  const slot = sql`${-1 - runId}::integer`
+  if (credits === 0)
+    await query(db)`delete from etl.request_credits where account = ${account} and pipeline_id = ${pipelineId} and slot = ${slot}`
+  else
+    await query(db)`
+      insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced)
+      select (clock_timestamp() at time zone 'UTC')::date, ${account}, p.pipeline_id, p.tag_set_id, true, ${slot}, 0, ${credits}::numeric, ${credits}::numeric, 0
+      from etl.pipelines p where p.pipeline_id = ${pipelineId}
+      ${addedUp}`
+}
+
 /** Adds the rows of days that are over up to one each. Two at once do nothing twice. */
 export const addUpCredits = async (db: Db): Promise<void> => {
   await query(db)`

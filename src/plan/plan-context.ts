@@ -1,5 +1,6 @@
 // What planning one pipeline knows: its definition, its windows, its place in the ledger, and how a step of it is committed.
 import { asksOf, metricsOf } from '../core/asks.ts'
+import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SentRequest } from '../core/sent-request.ts'
 import { dataOf } from '../core/release-month.ts'
@@ -9,6 +10,7 @@ import { addWindows, lastRestatementMs } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { LookContext, Source } from '../extract/source.ts'
+import type { Payer } from '../ledger/budget.ts'
 import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
 import { type UsualRule, usualRule } from '../ledger/guard-usual.ts'
 import { everAskedForTop, lockPipeline, type RegisteredPipeline } from '../ledger/pipelines.ts'
@@ -72,6 +74,15 @@ export const priceSubject = (
   const stated = allowance(definition).prices?.get(priceName(definition, source)) ?? null
   return { ...datasetOf(definition, source), stated, seen: source.billing?.seen ?? [] }
 }
+
+/** Whose budgets bound what a definition buys. */
+export const payerOf = ({ allowance, settings }: Pick<PlanRuntime, 'allowance' | 'settings'>, definition: Definition): Payer => ({
+  account: definition.account,
+  pipeline: definition.pipeline,
+  budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
+  accountBudget: allowance(definition).budget,
+  tagBudgets: budgetsOf(tagBudgets(settings.raw), definition.tags),
+})
 
 interface PlanInput {
   readonly runtime: Pick<PlanRuntime, 'consent'>

@@ -1,18 +1,25 @@
 // Whether the service has released anything new for the windows of the look-back: asked of a few units each, so that a quiet night costs a few requests.
-import { messageOf } from '../core/errors.ts'
+import { once } from '../core/clock.ts'
+import { type EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { times } from '../core/learned-price.ts'
 import { isSameFingerprint } from '../core/completeness.ts'
-import type { IsoDate } from '../core/types.ts'
+import type { Definition, IsoDate } from '../core/types.ts'
+import { showWindow } from '../core/window.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
 import { outlast } from '../db/outlast.ts'
 import type { LookContext, Source } from '../extract/source.ts'
+import { hasBudget, type Payer, reserveQuestions } from '../ledger/budget.ts'
 import { noRefresh, type Refresh } from '../ledger/candidates.ts'
+import { priceKnown } from '../ledger/prices.ts'
+import { setAside } from '../ledger/request-credits.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { readIdentity } from '../ledger/warehouse.ts'
 import { noteLookedAt, type SampledUnit, sampleUnits, unitsLeftBehind } from '../ledger/windows.ts'
 import type { PlanWindow } from './frames.ts'
-import { lookContext, type PlanContext, priceSubject, recorder } from './plan-context.ts'
+import { lookContext, payerOf, type PlanContext, priceSubject, recorder } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
+import { lookPrice } from './price.ts'
 
 /** Units asked about in a window on a usual night. */
 const usualSample = 2
@@ -27,30 +34,27 @@ const largeSample = 20
  */
 export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) => {
   const refreshes = new Map<IsoDate, Refresh>()
-  const requests: RequestRecord[] = []
   const { kysely } = runtime.database
+  const before = runtime.progress.counters.requests
   // A question costs what a page costs.
   if (context.source.billing !== undefined && (await readIdentity(kysely)).standing !== 'own') return { refreshes, requests: 0 }
-  try {
-    for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
-      context.signal.throwIfAborted()
-      const refresh = await sampleWindow(runtime, context, window, requests)
-      if (refresh === null) continue
-      refreshes.set(window.from, refresh)
-      if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
-    }
-  } finally {
-    await outlast(runtime, context.signal, () => recordRequests(kysely, requests))
+  const told = once(({ message }: EtlError) => runtime.progress.emit({ event: 'notice', code: 'QUOTA_EXHAUSTED', message }))
+  for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
+    context.signal.throwIfAborted()
+    const refresh = await sampleWindow(runtime, context, window, told)
+    if (refresh === null) continue
+    refreshes.set(window.from, refresh)
+    if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
   }
-  return { refreshes, requests: requests.length }
+  return { refreshes, requests: runtime.progress.counters.requests - before }
 }
 
-/** null: nothing of the window is loaded. */
+/** null: nothing of the window is loaded, or asking about it is beyond a budget. @param refused is told why it is */
 const sampleWindow = async (
   runtime: PlanRuntime,
   context: PlanContext,
   window: PlanWindow,
-  requests: RequestRecord[],
+  refused: (error: EtlError) => void,
 ): Promise<Refresh | null> => {
   const { kysely } = runtime.database
   const { units, isWhole } = await sampleOf(kysely, context, window)
@@ -60,16 +64,57 @@ const sampleWindow = async (
   const { probe } = context.source
   const known = units.filter(({ fingerprint }) => fingerprint.lastUpdated !== null)
   if (probe === undefined || known.length === 0) return { ...noRefresh, all: true }
-  const { definition, frame, signal } = context
-  const record = recorder(runtime, frame, requests, priceSubject(runtime, definition, context.source))
-  const look = lookContext(runtime, definition, { signal, lane: String(frame.runId), record })
-  const verdicts = await inTurns(known, definition.limits.concurrency, (unit) => probed(probe, unit, context, window, look))
+  const verdicts = await withinBudget(runtime, context, window, known.length, (look) =>
+    inTurns(known, context.definition.limits.concurrency, (unit) => probed(probe, unit, context, window, look)),
+  ).catch((error: unknown) => {
+    if (!isEtlError(error) || (error.code !== 'QUOTA_EXHAUSTED' && error.code !== 'REPORT_PENDING')) throw error
+    refused(error)
+    return null
+  })
+  if (verdicts === null) return behind.length === 0 ? null : { ...noRefresh, sliceIds: behind }
   const changed = known.filter((_, index) => verdicts[index] === 'changed')
   if (changed.length > 0 && !isWhole) return { ...noRefresh, all: true }
   const unsure = units.filter((unit) => !known.includes(unit) && isWhole)
   const failed = known.filter((_, index) => verdicts[index] === 'failed')
   const seen = [...changed, ...unsure, ...failed].map(({ sliceId }) => sliceId)
   return { ...noRefresh, sliceIds: [...new Set([...behind, ...seen])] }
+}
+
+/** What so many questions cost is set aside while they are asked. Throws as reserveBudget. */
+const withinBudget = async <T>(
+  runtime: PlanRuntime,
+  { definition, source, frame, signal }: PlanContext,
+  window: PlanWindow,
+  questions: number,
+  ask: (look: LookContext) => Promise<T>,
+): Promise<T> => {
+  const { kysely } = runtime.database
+  const subject = priceSubject(runtime, definition, source)
+  const payer = boundedBy(payerOf(runtime, definition), definition)
+  const isReserved = source.billing !== undefined && hasBudget(payer)
+  if (isReserved) {
+    const estimated = times(lookPrice(await priceKnown(kysely, subject)), questions)?.high ?? null
+    const unitKey = `${definition.pipeline}, to see whether ${showWindow(window)} was restated`
+    await reserveQuestions(kysely, frame, { ...payer, estimated, isBlind: estimated === null, unitKey })
+  }
+  const requests: RequestRecord[] = []
+  const record = recorder(runtime, frame, requests, subject)
+  try {
+    return await ask(lookContext(runtime, definition, { signal, lane: String(frame.runId), record }))
+  } finally {
+    await outlast(runtime, signal, async () => {
+      await recordRequests(kysely, requests)
+      if (isReserved) await setAside(kysely, { ...frame, account: payer.account }, 0)
+    })
+  }
+}
+
+/** A night asks for no more than it may buy. */
+const boundedBy = (payer: Payer, { pipeline, guard }: Definition): Payer => {
+  const perNight = guard?.creditsPerNight ?? null
+  if (perNight === null || perNight >= (payer.budget.perDay ?? Number.POSITIVE_INFINITY)) return payer
+  const setting = { perMonth: `limits.quota_per_month of ${pipeline}`, perDay: `guard.credits_per_night of ${pipeline}` }
+  return { ...payer, budget: { ...payer.budget, perDay: perNight, setting } }
 }
 
 /** How many units of the window are asked about, and which: others each night. More where the service may have restated since they were last known to stand. */

@@ -1,10 +1,9 @@
 // What a source is given to work on one job: requests recorded, the report remembered in the ledger, notices shown.
 import { asksOther } from '../core/asks.ts'
-import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import type { HttpClient } from '../extract/http-types.ts'
 import type { Question } from '../extract/landing-files.ts'
 import type { SourceContext } from '../extract/source.ts'
-import { priceSubject } from '../plan/plan-context.ts'
+import { payerOf, priceSubject } from '../plan/plan-context.ts'
 import { reportMemo } from '../ledger/report-memo.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
 import { type BegunWalk, begunWalk } from './begun-walk.ts'
@@ -29,19 +28,12 @@ export const contextOf = (work: JobWork): OpenContext => {
   const { runtime, claim, definition, source, signal } = work
   // One name for the work, the same in every line a log collector gets: run, job, and each request of this claim.
   const log = runtime.log.child({ run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key })
-  const { requestsPerSecond, budget: accountBudget } = runtime.allowance(definition)
-  const payer = {
-    account: definition.account,
-    pipeline: definition.pipeline,
-    budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
-    accountBudget,
-    tagBudgets: budgetsOf(tagBudgets(runtime.settings.raw), definition.tags),
-  }
+  const payer = payerOf(runtime, definition)
   const memo = reportMemo(runtime.database.kysely, claim, {
     ...payer,
     runId: claim.runId,
     deadlineMs: definition.limits.deadlineMs,
-    requestsPerSecond,
+    requestsPerSecond: runtime.allowance(definition).requestsPerSecond,
   })
   const subject = priceSubject(runtime, definition, source)
   const begun = begunWalk(work)

@@ -190,17 +190,43 @@ describe('walks', () => {
     expect(probed).toHaveLength(4)
   })
 
-  test.each([
-    [19, 0],
-    [20, 4],
-  ])('with a budget of %i and looks at 10 credits, %i are asked about', async (quotaPerDay, count) => {
-    const { planning, probed } = await loadedWalks(40, inDays(0))
-    const { definition, source } = planning
-    const limits = { ...definition.limits, quotaPerDay }
-    const paid = { source: { ...source, billing: { seen: [] } }, definition: { ...definition, limits } }
-    expect(await plan(db, { ...paid, stated: { basis: 'request', credits: 10 } }, due)).toMatchObject({ units: 0, jobs: 0 })
-    expect(probed).toHaveLength(count)
-  })
+  test.each(['quota_per_day', 'credits_per_night'])(
+    'what asking costs is reserved: under a spent %s a window is not asked about',
+    async (bound) => {
+      const { planning, probed, changed, newest } = await loadedWalks(40, inDays(0))
+      for (const name of names(40)) changed.add(`${newest[1]} ${name}`)
+      const { definition, source } = planning
+      const perDay = bound === 'quota_per_day'
+      const paid: Planning = {
+        source: { ...source, billing: { seen: [] } },
+        definition: {
+          ...definition,
+          guard: perDay ? null : { creditsPerNight: 35, factor: 2 },
+          limits: { ...definition.limits, quotaPerDay: perDay ? 35 : null },
+        },
+        stated: { basis: 'request', credits: 10 },
+      }
+      const pipelineId = await pipelineIdOf(db, definition)
+      const spent = async () =>
+        (
+          await db.database.pool.query(
+            'select coalesce(sum(credits), 0)::int as credits from etl.request_credits where pipeline_id = $1',
+            [pipelineId],
+          )
+        ).rows[0]
+      await db.database.pool.query(
+        `insert into etl.request_credits select current_date, 'default', pipeline_id, tag_set_id, true, 0, 1, 20, 0, 0 from etl.pipelines where pipeline_id = $1`,
+        [pipelineId],
+      )
+      expect(await plan(db, paid, due)).toMatchObject({ units: 0 })
+      expect(probed).toEqual([])
+      expect(await spent()).toEqual({ credits: 20 })
+      await db.database.pool.query('update etl.request_credits set credits = 10 where pipeline_id = $1', [pipelineId])
+      await plan(db, paid, due)
+      expect(probed).toHaveLength(4)
+      expect(await spent()).toEqual({ credits: 10 })
+    },
+  )
 
   test('twenty after a day on which the service may have restated, once', async () => {
     const { planning, probed } = await loadedWalks(40, inDays(-120), { fullCheckDays: null })
