@@ -64,8 +64,9 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
     checkScope(definitions, asked)
     const request = { pipelines: args, ...named }
     const scope = await progress.aside(() => goesOn(opened, invocation, asked, request))
-    if (options['dryRun'] === true) return showPlan(invocation, opened, progress, command, scope)
-    const runtime = await progress.aside(() => agreed(invocation, opened, command, scope))
+    const said = options['yes'] === true ? approvedBy(opened, `${command} --yes`) : opened
+    if (options['dryRun'] === true) return showPlan(invocation, said, progress, command, scope)
+    const runtime = await progress.aside(() => agreed(invocation, said, command, scope))
     if (runtime === null) {
       progress.stop()
       output.note('Nothing was bought.')
@@ -119,14 +120,15 @@ const showPlan = async (
   return 0
 }
 
+const approvedBy = (runtime: OpenRuntime, what: string): OpenRuntime => ({
+  ...runtime,
+  consent: { ...runtime.consent, approvedBy: personWith(what) },
+})
+
 /** A runtime that may buy what was agreed to; null: the person wants nothing of a backfill. A night goes on without what the person refused. */
 const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'run' | 'backfill', scope: Scope) => {
-  const { options, output, signal } = invocation
-  const approvedBy = (what: string): OpenRuntime => ({
-    ...runtime,
-    consent: { ...runtime.consent, approvedBy: personWith(what) },
-  })
-  if (options['yes'] === true) return approvedBy(`${command} --yes`)
+  const { output, signal } = invocation
+  if (runtime.consent.approvedBy !== null) return runtime
   const guarded = runtime.definitions.filter((one) => one.guard !== null && costsCredits(sourceOf(runtime, one)))
   if (guarded.length === 0 || output.json || !process.stdin.isTTY || !process.stderr.isTTY) return runtime
   const preview = await previewRun(runtime, guarded, scope, signal)
@@ -136,7 +138,7 @@ const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'ru
   for (const line of closingLines(preview)) output.note(line)
   for (const { pipeline, dear } of preview.pipelines) if (dear !== null) output.note(`${pipeline}: ${dearWords(dear)}`)
   const question = scope.mode === 'range' ? 'Buy it? [y/N] ' : 'Buy what needs approval, too? [y/N] '
-  if (await isYes(question, signal)) return approvedBy(`${command} at the terminal`)
+  if (await isYes(question, signal)) return approvedBy(runtime, `${command} at the terminal`)
   return scope.mode === 'range' ? null : runtime
 }
 

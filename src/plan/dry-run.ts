@@ -74,7 +74,7 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     said += prices.said.size
     const walk = await walkPrice(runtime, definition)
     const price = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? null
-    const verdict = verdictOn(found.guard, unitsOf(found.jobs), price)
+    const verdict = runtime.consent.approvedBy === null ? verdictOn(found.guard, unitsOf(found.jobs), price) : null
     const { top } = sourceOf(runtime, definition).limitsOf?.(definition.params) ?? {}
     const of = { definition, found, prices, verdict, walk, asked: rowsAsked(found.past, definition.limits.pageSize, top) }
     const mine = withLooks(of)
@@ -213,7 +213,7 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
     seconds: secondsOf(now, found.times, definition.limits.concurrency, allowance.requestsPerSecond),
     ...idle,
     changes,
-    /** null: it has no guard, or buys no reports. */
+    /** null: it has no guard, buys no reports, or a person has said yes to all of it. */
     verdict,
     /** Of a range: that it costs more than a night may, at a terminal, is a question. */
     dear: walk === null && found.guard.mode === 'range' ? dearRange(found.guard, { credits, unpriced, perUnit }) : null,

@@ -14,7 +14,7 @@ import { registerPipeline } from '../ledger/pipelines.ts'
 import { changesSince } from '../ledger/plan-changes.ts'
 import { countSettled, windowStates, windowsNotYet } from '../ledger/windows.ts'
 import type { Scope } from './frames.ts'
-import { boxWith, buysAll } from './guard-night.ts'
+import { approveWaiting, boxWith, buysAll } from './guard-night.ts'
 import { guardFacts } from './guard.ts'
 import { spentBy } from './pace-backfill.ts'
 import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
@@ -91,6 +91,7 @@ const offered = '92 days'
 const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLast: boolean) => {
   await judgeAgain(opened)
   await dissolve(opened)
+  await approveWaiting(runtime, opened)
   await takeApproved(opened)
   // The service is not asked: units of the look-back are counted as those that would be sampled.
   const sampled = new Map<string, number>()

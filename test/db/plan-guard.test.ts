@@ -444,6 +444,19 @@ describe('pages that are paid for one by one', () => {
     expect(held.reduce((total, { units }) => total + units, 0)).toBe(44)
   })
 
+  test('are foreseen as bought with somebody who says yes', async () => {
+    const planning = planningOf(domains(4), {}, pages)
+    const foreseen = { units: 52, held: 0, waiting: 0 }
+    const seen = async () => {
+      const { jobs, pipelines } = await preview(db, { ...planning, approvedBy: 'ada' }, due)
+      const units = jobs.reduce((total, job) => total + job.units, 0)
+      return { units, held: jobs.filter(({ held }) => held).length, waiting: pipelines[0]?.waiting.units }
+    }
+    expect(await seen()).toEqual(foreseen)
+    await plan(db, planning, due)
+    expect(await seen()).toEqual(foreseen)
+  })
+
   test('with somebody who says yes are bought', async () => {
     const planning = planningOf(domains(2), {}, pages)
     await plan(db, { ...planning, approvedBy: 'ada, run --yes' }, due)
