@@ -1,6 +1,6 @@
 // What an answer answers: answers to equal questions serve every pipeline and version that asks them.
 import { createHash } from 'node:crypto'
-import type { Definition } from './types.ts'
+import type { Definition, JobKind } from './types.ts'
 
 /** Digest of all that decides what a cell holds but for its values, its window and the metrics asked for. The account is no part of it: the service gives each the same. */
 export const asksOf = ({ source, params, window }: Pick<Definition, 'source' | 'params' | 'window'>): string => {
@@ -16,3 +16,15 @@ export const asksOther = 'other'
 /** Metrics a definition asks for: its measures' names at the service. */
 export const metricsOf = ({ columns }: Pick<Definition, 'columns'>): string[] =>
   columns.filter((column) => !column.isKey && column.origin === 'response').map((column) => column.from[0] ?? column.name)
+
+/** What a pipeline asks for. */
+export interface Asked {
+  readonly asks: string
+  readonly metrics: readonly string[]
+}
+
+/** Every answer of a walk holds all its fields, whichever a definition takes. */
+export const askedBy = (definition: Definition, kind: JobKind): Asked => ({
+  asks: asksOf(definition),
+  metrics: kind === 'walk' ? [] : metricsOf(definition).sort(),
+})

@@ -4,6 +4,7 @@ import { type ExpressionBuilder, type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
 import { asNumber, query, type Row } from '../db/typed-row.ts'
+import type { Asked } from '../core/asks.ts'
 import { isPersons, isStanding } from './approved-jobs.ts'
 import type { AskReason } from './candidates.ts'
 import { databaseNow } from '../db/database-clock.ts'
@@ -11,6 +12,7 @@ import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { reapDead } from './processes.ts'
 import { dissolving, isNobodys, isUnbought, leavingUnits } from './register-jobs.ts'
+import { isWaitedFor } from './wait-list.ts'
 
 /** What is too dear without a person's word. */
 export type ApprovalKind = ApprovalsTable['kind']
@@ -20,7 +22,7 @@ export interface ToApprove {
   readonly pipelineId: number
   readonly kind: ApprovalKind
   readonly runId: number
-  /** Of all it was planned with: see plan/guard.ts. */
+  /** Of all it was planned with, after what it asks for: see plan/guard-night.ts. */
   readonly digest: string
   /** Credits the night might have cost. */
   readonly allowed: number | null
@@ -142,6 +144,15 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
   const rows = await query(trx)`with ${dissolving(picked)}`
   if (rows.length > 0) await countApproval(trx, pipelineId)
   return rows.length
+}
+
+/** What a night was allowed and nobody has asked for yet, to be planned anew where more is asked for by now, or something else. Under the pipeline's lock. */
+export const dissolveChanged = async (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<void> => {
+  const isSame = sql`case when split_part(a.digest, E'\\n', 1) = ${asks} then split_part(a.digest, E'\\n', 2)::jsonb @> ${JSON.stringify(metrics)}::jsonb else false end`
+  await query(trx)`with ${dissolving(sql`
+    select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isStanding} and not ${isWaitedFor(sql`j.job_id`)}
+      and exists (select from etl.approvals a where a.approval_id = j.approval_id and a.kind = 'night' and a.digest is not null and not (${isSame}))
+    order by j.job_id for update of j`)}`
 }
 
 /** Of slice `s` the first dimension whose value is not named; NULL: all are. */

@@ -1,5 +1,6 @@
 // The guard at work: what of a plan may be bought now, and what waits for a person's word (promise 13).
 import { createHash } from 'node:crypto'
+import { askedBy } from '../core/asks.ts'
 import { accountName } from '../core/source-spec.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
@@ -9,6 +10,7 @@ import type { Db } from '../db/tables.ts'
 import {
   approveIn,
   countApproval,
+  dissolveChanged,
   dissolveHeld,
   noteApproval,
   openApproval,
@@ -41,13 +43,14 @@ export const buysAll = (credits: number | null): NightGuard => ({ rule: async ()
 /** Reports whose price a night asks for, where it asks at all. */
 const mostPricedANight = 5
 
-/** Of all that decides what is held: where it differs, what waits is planned anew. */
-const digestOf = ({ definition, pipeline, limits }: PlanContext): string =>
-  createHash('sha256')
-    .update(JSON.stringify({ generation: pipeline.generation, rule: definition.guard, limits }))
-    .digest('hex')
+/** Of all that decides what is held, after what is asked for: where it differs, what waits is planned anew. */
+const digestOf = ({ definition, source, pipeline, limits }: PlanContext): string => {
+  const { asks, metrics } = askedBy(definition, source.kind)
+  const rules = JSON.stringify({ generation: pipeline.generation, rule: definition.guard, limits })
+  return [asks, JSON.stringify(metrics), createHash('sha256').update(rules).digest('hex')].join('\n')
+}
 
-/** What was held is planned anew where lists, limits or the guard have changed, or a person names its months; what was approved loses values that left. */
+/** What was held is planned anew where lists, limits, the guard or what is asked for have changed, or a person names its months; what was approved where more is asked for, and it loses values that left. */
 export const dissolveStale = async (context: PlanContext): Promise<void> => {
   const { locked, frame, scope, windows, cells } = context
   const { pipelineId } = frame
@@ -62,7 +65,10 @@ export const dissolveStale = async (context: PlanContext): Promise<void> => {
       const waiting = await waitingApproval(trx, pipelineId, 'night')
       return waiting === null || waiting.digest === digestOf(context) ? 0 : dissolveHeld(trx, pipelineId, { kind: 'night' })
     })
-  await locked((trx) => trimApproved(trx, pipelineId))
+  await locked(async (trx) => {
+    await dissolveChanged(trx, pipelineId, askedBy(context.definition, context.source.kind))
+    await trimApproved(trx, pipelineId)
+  })
 }
 
 /** Who starts a run with `--yes`, or says yes at the terminal, approves what waits already. */

@@ -1,5 +1,5 @@
 // What planning one pipeline knows: its definition, its windows, its place in the ledger, and how a step of it is committed.
-import { asksOf, metricsOf } from '../core/asks.ts'
+import { askedBy } from '../core/asks.ts'
 import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SentRequest } from '../core/sent-request.ts'
@@ -154,8 +154,7 @@ const frameOf = ({ definition, source, pipeline, runId, scope }: PlanInput): Job
 const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
   const { runtime, maySendAgain = true, definition, source, pipeline, scope } = input
   const only = checkOnly(definition, scope.only ?? new Map())
-  // Every answer of a walk holds all its fields, whichever a definition takes.
-  const asks = { asks: asksOf(definition), metrics: source.kind === 'walk' ? [] : metricsOf(definition) }
+  const asks = askedBy(definition, source.kind)
   return {
     pipelineId: pipeline.pipelineId,
     policy: {

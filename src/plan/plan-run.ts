@@ -1,4 +1,5 @@
 // From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
+import { askedBy } from '../core/asks.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { publicationDate, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
@@ -10,7 +11,7 @@ import { databaseMs } from '../db/database-clock.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
 import { registerPipeline } from '../ledger/pipelines.ts'
-import { countApproval } from '../ledger/approvals.ts'
+import { countApproval, dissolveChanged } from '../ledger/approvals.ts'
 import { dissolveUnsent, waitedFor } from '../ledger/register-jobs.ts'
 import { joinOrphans, joinServing } from '../ledger/wait-list.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
@@ -92,7 +93,10 @@ export const planApproved = async (
 ): Promise<PlanCounts> => {
   const { kysely } = runtime.database
   const context = await openPlan(runtime, runId, definition, { mode: 'due' }, signal)
-  await context.locked((trx) => trimApproved(trx, context.frame.pipelineId))
+  await context.locked(async (trx) => {
+    await dissolveChanged(trx, context.frame.pipelineId, askedBy(definition, context.source.kind))
+    await trimApproved(trx, context.frame.pipelineId)
+  })
   await takeApproved(context)
   await context.locked((trx) => joinServing(trx, runId))
   return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }

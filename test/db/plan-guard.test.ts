@@ -387,6 +387,39 @@ const failed = async ({ definition }: Planning, run: number): Promise<void> => {
 
 const finished = (run: number) => db.database.pool.query(`update etl.runs set state = 'done' where run_id = $1`, [run])
 
+const measure: Omit<Definition['columns'][number], 'name' | 'from'> = {
+  ...{ type: 'numeric', isKey: false, nullable: true, description: '', unit: null },
+  ...{ origin: 'response', ifAbsent: null, normalize: null, rounding: null },
+}
+
+test.each([
+  ['approved, and then metrics are added', true],
+  ['approved as it was held, after metrics were added', false],
+])('what was %s, is held again at its new price; with fewer metrics the word stays', async (_, isBefore) => {
+  const withMetrics = (planning: Planning, ...names: readonly string[]): Planning => ({
+    source: pricedAt(3 * names.length),
+    definition: { ...planning.definition, columns: names.map((name) => ({ ...measure, name, from: [name] })) },
+  })
+  const planning = planningOf(domains(4))
+  const two = withMetrics(planning, 'b', 'a')
+  await bought(two, (await plan(db, two, due)).runId)
+  expect(await waiting(two)).toMatchObject([{ units: 44, credits: 264 }])
+  const allow = () => approve(db.database.kysely, [planning.definition.pipeline], 'ada')
+  if (isBefore) {
+    await allow()
+    const fewer = await plan(db, withMetrics(planning, 'a'), due)
+    expect(fewer).toMatchObject({ units: 44, held: 0 })
+    await finished(fewer.runId)
+  }
+  const more = withMetrics(planning, 'a', 'b', 'c', 'd')
+  if (!isBefore) await allow()
+  expect(await plan(db, more, due)).toMatchObject({ units: 0 })
+  expect(await plans(more)).toEqual(['44 older month: held, needs approval'])
+  expect(await waiting(more)).toMatchObject([{ units: 44, credits: 528 }])
+  await allow()
+  expect(await plan(db, more, due)).toMatchObject({ units: 44, held: 0 })
+})
+
 describe('pages that are paid for one by one', () => {
   const pages: Source = { ...sourceOf({ kind: 'walk' }), billing: { seen: [] } }
 
