@@ -16,7 +16,7 @@ interface Shape {
 
 const shapes = new Map<string, Shape>()
 
-/** One bad answer is one unit's; a second one in the same words is the service's. */
+/** One bad answer is one unit's; a second one in a row is the service's. */
 const enough = 2
 /** Then one more is asked for; where that cannot be read either, after three times as long. */
 const firstWaitMs = 10 * 60_000

@@ -797,6 +797,19 @@ test('where no bill can be seen a budget cannot count, and that is said once, wi
   expect(summaryOf(bounded).units['loaded'], bounded.stderr).toBeLessThanOrEqual(2)
 })
 
+test.each([
+  ['an empty list as null', 200, { keywords: null, keywords_count: 0, meta: { status: 'Success', data_credits_charged: 0 } }],
+])('%s is no data, and costs nothing', async (_what, status, body) => {
+  const json = typeof body === 'string' ? body : JSON.stringify(body)
+  await start({
+    replies: ['b.com', 'c.com'].map((name) => ({ endpoint: 'keywords', match: [`URL=${name}`], status, body: json })),
+  })
+  const run = await millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes'))
+  expect(run.code, run.stderr).toBe(0)
+  expect(summaryOf(run).units).toMatchObject({ loaded: 4, held: 0, failed: 0 })
+  within((await onRecord()).used, charged())
+})
+
 test('the bill of an answer that is no page is booked with the unit that is held for it, and teaches no price', async () => {
   const body = JSON.stringify({ meta: { data_credits_charged: 13 }, data: [{ term: 'one', clicks: 1 }] })
   await start({ replies: [{ endpoint: 'keywords', status: 200, times: 1, body }] })

@@ -135,14 +135,18 @@ const readPage = async (
   const { keywords_count, meta } = page.data
   if (saysError(meta?.status, meta?.['error_code']) || ((records ?? []).length === 0 && saysLacking(answer)))
     return refusedWithin200(request, context, answer)
-  if (records === null) return notAPage(request, context, answer, body, { path: [list], message: 'expected a list' })
+  // An empty list, as some write it.
+  const isNone = keywords_count === 0 && fieldOf(body, list) === null
+  if (records === null && !isNone) return notAPage(request, context, answer, body, { path: [list], message: 'expected a list' })
+  const count = records?.length ?? 0
   const bill = billOf(meta)
-  await answer.billed?.(records.length, bill)
-  const isFree = bill === 0 || records.length === 0
+  await answer.billed?.(count, bill)
+  const isFree = bill === 0 || count === 0
   checkEcho(request, endpoint, meta?.request ?? null, { bill, unpublishedUntil: isFree ? context.clock.now() + dayMs : null })
+  if (records === null) return null
   return {
     bytes: answer.bytes,
-    records: records.length,
+    records: count,
     total: keywords_count ?? null,
     lastUpdated: meta?.last_updated ?? null,
     dataVersion: dataVersionIn(page.data),
