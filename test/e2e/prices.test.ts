@@ -799,6 +799,8 @@ test('where no bill can be seen a budget cannot count, and that is said once, wi
 
 test.each([
   ['an empty list as null', 200, { keywords: null, keywords_count: 0, meta: { status: 'Success', data_credits_charged: 0 } }],
+  ['no data with status 204', 204, ''],
+  ['no data with status 200', 200, { meta: { status: 'Error', error_code: 401, error_message: 'Data not found' } }],
 ])('%s is no data, and costs nothing', async (_what, status, body) => {
   const json = typeof body === 'string' ? body : JSON.stringify(body)
   await start({
@@ -807,6 +809,14 @@ test.each([
   const run = await millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes'))
   expect(run.code, run.stderr).toBe(0)
   expect(summaryOf(run).units).toMatchObject({ loaded: 4, held: 0, failed: 0 })
+  within((await onRecord()).used, charged())
+})
+
+test('a refusal that comes with status 200 costs nothing', async () => {
+  const body = JSON.stringify({ error: { code: 'VALIDATION_ERROR', message: 'web_source is not valid' } })
+  await start({ replies: [{ endpoint: 'keywords', match: ['URL=b.com'], status: 200, body }] })
+  const run = await millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes'))
+  expect(summaryOf(run).units, run.stderr).toMatchObject({ loaded: 3, failed: 1 })
   within((await onRecord()).used, charged())
 })
 

@@ -125,7 +125,10 @@ const readPage = async (
   answer: HttpAnswer,
 ): Promise<KeywordPage | null> => {
   const { list, fields } = dialectOf(context.http).keywords
-  if (answer.status === 204) return null
+  if (answer.status === 204) {
+    await answer.billed?.(0, null)
+    return null
+  }
   if (answer.status !== 200) return refused(request, context, answer)
   const read = readable(answer, endpoint, list)
   if (read === null) return notAPage(request, context, answer, null, { path: [], message: 'is not JSON' })
@@ -134,7 +137,7 @@ const readPage = async (
   if (!page.success) return notAPage(request, context, answer, body, page.error.issues[0])
   const { keywords_count, meta } = page.data
   if (saysError(meta?.status, meta?.['error_code']) || ((records ?? []).length === 0 && saysLacking(answer)))
-    return refusedWithin200(request, context, answer)
+    return refusedWithin200(request, context, answer, meta, records?.length)
   // An empty list, as some write it.
   const isNone = keywords_count === 0 && fieldOf(body, list) === null
   if (records === null && !isNone) return notAPage(request, context, answer, body, { path: [list], message: 'expected a list' })
@@ -215,9 +218,17 @@ const saysError = (status: unknown, code: unknown): boolean =>
   (typeof status === 'string' && /^(error|fail)/i.test(status)) ||
   !(code === undefined || code === null || code === '' || Number(code) === 0)
 
-/** Errors come with status 200 too, in the same envelope. */
-const refusedWithin200 = (request: ExtractRequest, context: LookContext, answer: HttpAnswer): Promise<null> =>
-  refused(request, context, { ...answer, status: aboutNoData(answer) ? 404 : 400 })
+/** Errors come with status 200 too, in the same envelope; without rows or a bill they are as free as any refusal. */
+const refusedWithin200 = async (
+  request: ExtractRequest,
+  context: LookContext,
+  answer: HttpAnswer,
+  meta: unknown,
+  rows = 0,
+): Promise<null> => {
+  await answer.billed?.(rows, billOf(meta))
+  return refused(request, context, { ...answer, status: aboutNoData(answer) ? 404 : 400 })
+}
 
 const saidWith404 = (answer: HttpAnswer): Meaning => meaningOf({ ...readRefusal(answer), status: 404 }, 'rest')
 
@@ -233,8 +244,9 @@ const notAPage = async (
   body: unknown,
   issue: Pick<z.core.$ZodIssue, 'path' | 'message'> | undefined,
 ): Promise<null> => {
-  if (readRefusal(answer).code !== null) return refusedWithin200(request, context, answer)
-  const bill = billOf(fieldOf(body, 'meta'))
+  const meta = fieldOf(body, 'meta')
+  if (readRefusal(answer).code !== null) return refusedWithin200(request, context, answer, meta)
+  const bill = billOf(meta)
   await answer.billed?.(null, bill)
   throw new EtlError(
     'UNUSABLE',
