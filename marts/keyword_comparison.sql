@@ -53,11 +53,13 @@ cross join lateral (
   select domain, country, traffic_source, web_source, branded_type, case when present.domain is null then 'before' when past.domain is null then 'now' else 'both' end as loaded_in, cut.is_so as is_cut,
     present.clicks, present.clicks_brand, present.clicks_top_3, present.clicks_with_position, present.keywords, present.searches, present.searches_without_click, compared.*
   from (select k.*, k.clicks_top_3 + k.clicks_4_to_10 + k.clicks_11_to_20 + k.clicks_21_and_on as clicks_with_position, c.top from bi.keyword_months k
-    left join (select c.domain, c.country, max(c.top) as top from bi.cut_units c where c.pipeline = 'keywords' and c.period = m.month group by 1, 2) c
-      on c.domain = k.domain and c.country = k.country where k.month = m.month) present
+    left join (select s.domain, s.country, s.traffic_source, s.web_source, s.branded_type, max(c.top) as top from bi.cut_units c join bi.keyword_months s on s.month = c.period and s.domain = c.domain and s.country = c.country
+        and c.slice::jsonb <@ (c.slice::jsonb || jsonb_build_object('traffic_source', s.traffic_source, 'web_source', s.web_source, 'branded_type', s.branded_type))
+      where c.pipeline = 'keywords' and c.period = m.month group by 1, 2, 3, 4, 5) c using (domain, country, traffic_source, web_source, branded_type) where k.month = m.month) present
   full join (select k.*, k.clicks_top_3 + k.clicks_4_to_10 + k.clicks_11_to_20 + k.clicks_21_and_on as clicks_with_position, c.top from bi.keyword_months k
-    left join (select c.domain, c.country, max(c.top) as top from bi.cut_units c where c.pipeline = 'keywords' and c.period = (m.month - make_interval(months => b.months_back))::date group by 1, 2) c
-      on c.domain = k.domain and c.country = k.country where k.month = (m.month - make_interval(months => b.months_back))::date) past
+    left join (select s.domain, s.country, s.traffic_source, s.web_source, s.branded_type, max(c.top) as top from bi.cut_units c join bi.keyword_months s on s.month = c.period and s.domain = c.domain and s.country = c.country
+        and c.slice::jsonb <@ (c.slice::jsonb || jsonb_build_object('traffic_source', s.traffic_source, 'web_source', s.web_source, 'branded_type', s.branded_type))
+      where c.pipeline = 'keywords' and c.period = (m.month - make_interval(months => b.months_back))::date group by 1, 2, 3, 4, 5) c using (domain, country, traffic_source, web_source, branded_type) where k.month = (m.month - make_interval(months => b.months_back))::date) past
     using (domain, country, traffic_source, web_source, branded_type)
   -- The first rows alone against all of them is nothing to compare.
   cross join lateral (select present.domain is not null and past.domain is not null and present.top is distinct from past.top as is_so) cut

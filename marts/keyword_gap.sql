@@ -16,7 +16,8 @@
 -- Pair by pair, so that the first rows come without reading all months.
 select d.month, d.country, d.traffic_source, d.web_source, d.branded_type, d.domain, o.domain as other_domain, g.keyword,
   g.clicks_of_other, g.best_position_of_other, g.volume, d.month = (select max(newest.month) from bi.keyword_months newest) as is_newest, true as is_loaded,
-  (select max(c.top) from bi.cut_units c where c.pipeline = 'keywords' and c.period = d.month and c.domain = d.domain and c.country = d.country) as top_of_domain
+  (select max(c.top) from bi.cut_units c where c.pipeline = 'keywords' and c.period = d.month and c.domain = d.domain and c.country = d.country
+    and c.slice::jsonb <@ (c.slice::jsonb || jsonb_build_object('traffic_source', d.traffic_source, 'web_source', d.web_source, 'branded_type', d.branded_type))) as top_of_domain
 from bi.keyword_months d join bi.keyword_months o on o.month = d.month and o.country = d.country and o.traffic_source = d.traffic_source and o.web_source = d.web_source and o.branded_type = d.branded_type and o.domain <> d.domain
 cross join lateral (
   -- Both domains' rows are read once each and grouped: no plan for it compares one keyword with all others, whatever the statistics say.

@@ -42,6 +42,7 @@ cross join lateral (select m.months = m.span and earlier.months = m.span as is_s
 cross join lateral (
   select max(c.top) filter (where c.period >= m.starts_on) as top_now, max(c.top) filter (where c.period < m.starts_on) as top_before
   from bi.cut_units c where c.pipeline = 'keywords' and c.domain = m.domain and c.country = m.country
+    and c.slice::jsonb <@ (c.slice::jsonb || jsonb_build_object('traffic_source', m.traffic_source, 'web_source', m.web_source, 'branded_type', m.branded_type))
     and c.period >= (m.starts_on - make_interval(months => b.months_back))::date and c.period < (m.starts_on + make_interval(months => m.span))::date
     and (c.period >= m.starts_on or c.period < (m.starts_on - make_interval(months => b.months_back - m.span))::date)
 ) cut

@@ -4,6 +4,8 @@ import { loadDashboards } from '../../src/definition/dashboards.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
+import { months, newJob, newPipeline, newSlices } from '../support/ledger.ts'
+import { newAnswer } from '../support/ledger-answers.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -174,6 +176,89 @@ describe('marts that compare, on rows worked out by hand', () => {
       await query(`select visits_first::int, visits_now::int, visits_change::int, change_share::float8, times_restated::int from bi.traffic_restatements
         where domain = 'rival.com'`),
     ).toEqual([{ visits_first: 40, visits_now: 50, visits_change: 10, change_share: 0.25, times_restated: 1 }])
+  })
+})
+
+/** Keywords by slice and month, and of how many rows a slice was cut. */
+interface SliceLife {
+  readonly source: string
+  readonly months: readonly { readonly month: string; readonly keywords: readonly string[]; readonly top: number | null }[]
+}
+
+/** Rows, the summary of months, units and what is cut of them, as loads leave them. */
+const loadSlices = async (domain: string, lives: readonly SliceLife[]): Promise<void> => {
+  await query(`insert into bi.dim_domain (domain) values ('${domain}') on conflict do nothing`)
+  const kept = await query<{ pipeline_id: number }>(`select pipeline_id from etl.pipelines where pipeline = 'keywords'`)
+  const dimensions = ['domain', 'country', 'traffic_source']
+  const pipeline = kept[0]
+    ? { pipelineId: kept[0].pipeline_id, pipeline: 'keywords', dimensions }
+    : await newPipeline(db, { pipeline: 'keywords', dimensions, parameters: JSON.stringify({ web_source: 'Total', branded_type: 'All' }) }) // biome-ignore format: one look
+  for (const { source, months: loaded } of lives) {
+    const [slice = 0] = await newSlices(db, pipeline, [[domain, 'us', source]])
+    for (const { month: at, keywords, top } of loaded) {
+      const jobId = await newJob(db, pipeline, { sliceIds: [slice], window: months(at) })
+      const answerId = await newAnswer(db, jobId)
+      await query(`update etl.units set answer_id = ${answerId}, job_id = null where job_id = ${jobId}`)
+      await query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows, loaded_at)
+        values (${answerId}, ${pipeline.pipelineId}, '${at}-01', ${jobId}, 'loaded', 1, ${keywords.length === 0 ? `'{${slice}}'` : `'{}'`}, now())`)
+      if (top !== null)
+        await query(
+          `insert into etl.cut_units (unit_id, answer_id, row_limit) select unit_id, ${answerId}, ${top} from etl.units where answer_id = ${answerId}`,
+        )
+      for (const keyword of keywords)
+        await query(`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, position, _unit_id, _run_id, _revision, _loaded_at)
+          values ('${at}-01', '${domain}', 'us', '${source}', 'Total', 'All', '${keyword}', 'u', 10, 1, 1, 1, 1, now())`)
+      if (keywords.length > 0)
+        await query(`insert into bi.keyword_months (month, domain, country, traffic_source, web_source, branded_type, keywords, clicks)
+          values ('${at}-01', '${domain}', 'us', '${source}', 'Total', 'All', ${keywords.length}, ${keywords.length * 10})`)
+    }
+  }
+}
+
+describe('what is cut and what is empty, slice by slice', () => {
+  const first = (count: number): string[] => Array.from({ length: count }, (_, at) => `k${at}`)
+
+  test('a slice that is whole in one month and cut in the other is told by its own unit, whatever other slices of the domain are', async () => {
+    await month('keywords_v1', '2023-01')
+    await month('keywords_v1', '2023-02')
+    const slice = (source: string, before: [number, number | null], now: [number, number | null]): SliceLife => ({
+      source,
+      months: [
+        { month: '2023-01', keywords: first(before[0]), top: before[1] },
+        { month: '2023-02', keywords: first(now[0]), top: now[1] },
+      ],
+    })
+    const lives = [slice('Organic', [3, null], [5, 5]), slice('Paid', [5, 5], [3, null]), slice('All', [2, null], [4, null]), slice('Other', [5, 5], [5, 5])] // biome-ignore format: a table
+    await loadSlices('cut.com', lives)
+    await loadSlices('whole.com', [slice('Organic', [5, null], [5, null]), slice('Paid', [5, null], [5, null])])
+    const ordered = [...lives].sort((one, other) => (one.source < other.source ? -1 : 1))
+    expect(
+      await query(`select traffic_source as source, is_cut, clicks::int, clicks_before::int as before from bi.keyword_comparison
+        where domain = 'cut.com' and month = '2023-02-01' and months_back = 1 order by 1`),
+    ).toEqual(
+      ordered.map(({ source, months: [before, now] }) => {
+        const cut = before?.top !== now?.top
+        return { source, is_cut: cut, clicks: 10 * (now?.keywords.length ?? 0), before: cut ? null : 10 * (before?.keywords.length ?? 0) } // biome-ignore format: one look
+      }),
+    )
+    const moved = await query<{ source: string; keyword: string; movement: string; is_cut: boolean }>(
+      `select traffic_source as source, keyword, movement, is_cut from bi.keyword_movements
+        where domain = 'cut.com' and period = 'month' and starts_on = '2023-02-01' and months_back = 1 order by 1, 2`,
+    )
+    const expected = ordered.flatMap(({ source, months: [before, now] }) =>
+      first(5).flatMap((keyword) => {
+        const [was, is] = [before?.keywords.includes(keyword), now?.keywords.includes(keyword)]
+        if (!was && !is) return []
+        const gone = now?.top ? `not in the top ${now.top}` : 'lost'
+        const came = before?.top ? `not in the top ${before.top} before` : 'new'
+        return [{ source, keyword, movement: was && is ? 'same' : was ? gone : came, is_cut: Boolean(now?.top || before?.top) }]
+      }),
+    )
+    expect(moved).toEqual(expected)
+    expect(
+      await query(`select distinct traffic_source as source, top_of_domain as top from bi.keyword_gap
+        where domain = 'cut.com' and other_domain = 'whole.com' and month in ('2023-01-01', '2023-02-01') and is_loaded order by 1`),
+    ).toEqual([{ source: 'Organic', top: null }, { source: 'Paid', top: null }]) // biome-ignore format: one look
   })
 })
 
