@@ -9,6 +9,7 @@ import {
   type FinishedReport,
   foldStatus,
   isKnownStatus,
+  type ReportFile,
   type ReportApi,
   type ReportOptions,
   type ReportPhase,
@@ -177,11 +178,36 @@ const openDownload = async (buying: Buying, { record, reportId, status: before, 
   if (first.status === 200) return first
   const status = await api.status(reportId)
   // What became of it meanwhile is said by the next poll.
-  const fresh = status !== null && foldStatus(status.word) === 'done' ? filesOf(status)[place] : undefined
+  const fresh =
+    status !== null && foldStatus(status.word) === 'done' ? fileAgain(buying, reportId, before, status, place) : undefined
   const second = fresh === undefined ? null : await context.http.download(fresh.url)
   if (second?.status === 200) return second
   return refused(buying, record, status?.word ?? before.word, second?.status ?? first.status)
 }
+
+/** Where the file lies now; undefined: nowhere. Throws BAD_RESPONSE where the report is another one by now: files of two of them are no answer. */
+const fileAgain = (
+  { options }: Buying,
+  reportId: string,
+  before: ReportStatus,
+  now: ReportStatus,
+  place: number,
+): ReportFile | undefined => {
+  const files = filesOf(now)
+  if (files.length === 0) return undefined
+  const [former, latter] = [before, now].map((status) => filesOf(status).map(({ name }) => name))
+  const isNamed = files.length > 1 && new Set(latter).size === files.length
+  const hasOtherFiles = former?.length !== files.length || (isNamed && former.some((name) => !latter?.includes(name)))
+  if (hasOtherFiles || differ(before.dataVersion, now.dataVersion) || differ(before.dataPoints, now.dataPoints))
+    throw new EtlError(
+      'BAD_RESPONSE',
+      `${options.unitKey}: report ${reportId} changed while it was downloaded: its version, its data points or its files. Nothing was loaded; all of it is downloaded again, which costs nothing.`,
+    )
+  return isNamed ? files.find(({ name }) => name === former[place]) : files[place]
+}
+
+/** Where both say something. */
+const differ = (before: unknown, now: unknown): boolean => before !== null && now !== null && before !== now
 
 /** Puts it off. */
 const refused = async (buying: Buying, record: ReportRecord, word: string, found: number): Promise<never> => {

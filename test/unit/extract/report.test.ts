@@ -725,3 +725,26 @@ test('a report of several files opens each with its own link, and with a fresh o
     ['one/1', 'two/1', 'two/2'].map((path) => `download https://files/${path}`),
   )
 })
+
+test.each([
+  ['lists them in another order', {}, ['three', 'one', 'two'], 'two'],
+  ['has another version of the data', { dataVersion: '2' }, ['one', 'two', 'three'], null],
+  ['counts other data points', { dataPoints: 10 }, ['one', 'two', 'three'], null],
+  ['lists other files', {}, ['one', 'two', 'four'], null],
+  ['lists fewer files', {}, ['one', 'two'], null],
+])('files of one report are never mixed with those of another: a fresh status that %s', async (_, more, names, opened) => {
+  const files = (round: number, of: readonly string[]) => of.map((name) => ({ name, url: `https://files/${name}/${round}` }))
+  const first = { ...finished, dataVersion: '1', files: files(1, ['one', 'two', 'three']) }
+  const { calls, outcome } = play({
+    record: { state: 'ready', polls: 4 },
+    statuses: [first, { ...first, ...more, files: files(2, names) }],
+    downloads: [200, 410, 200],
+  })
+  const second = (await outcome).report?.open(1)
+  if (opened === null)
+    await expect(second).rejects.toMatchObject({ code: 'BAD_RESPONSE', message: expect.stringContaining('changed') })
+  else {
+    await second
+    expect(calls.at(-1)).toBe(`download https://files/${opened}/2`)
+  }
+})
