@@ -100,7 +100,7 @@ const loadDemo = async (runtime: OpenRuntime, signal: AbortSignal): Promise<RunR
     command: 'demo',
     arguments: { months },
     definitions,
-    plan: (runId) => planRun(runtime, runId, definitions, scope, signal),
+    plan: (runId, stop) => planRun(runtime, runId, definitions, scope, stop),
     signal,
   })
 }

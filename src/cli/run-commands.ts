@@ -81,7 +81,7 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
       command,
       arguments: request,
       definitions,
-      plan: (runId) => planRun(runtime, runId, definitions, scope, signal),
+      plan: (runId, stop) => planRun(runtime, runId, definitions, scope, stop),
       signal,
     }).catch(async (error: unknown) => {
       await ping('fail')

@@ -52,7 +52,7 @@ export interface RunRequest {
   /** What it runs: the most any of them allows is worked on at once. */
   readonly definitions: readonly Definition[]
   /** Puts what the run waits for into its list. */
-  readonly plan: (runId: number) => Promise<PlanCounts>
+  readonly plan: (runId: number, signal: AbortSignal) => Promise<PlanCounts>
   /** Jobs worked on at once for this run. 0: a loop of this process that helps every run does the work. Default: the most any definition allows. */
   readonly concurrency?: number | undefined
   readonly signal: AbortSignal
@@ -171,14 +171,14 @@ const asideOf = ({ notPublished, unpublishedWindows = [], expectedOn = null, lis
 
 const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPublished: 0 }
 
-/** null: it was cancelled while it waited for somebody's lock. */
+/** null: it was cancelled. */
 const planned = async (runtime: Runtime, runId: number, request: RunRequest): Promise<PlanCounts | null> => {
   const cancel = watchCancel(runtime, runId)
   const stop = AbortSignal.any([request.signal, cancel.signal])
   const counts = await stopsWith(stop, async () => {
     await runtime.begin(runId)
     await takeInLeft(runtime)
-    return request.plan(runId)
+    return request.plan(runId, stop)
   })
     .catch((error: unknown) => {
       if (cancel.signal.aborted) return null

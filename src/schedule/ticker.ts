@@ -215,9 +215,9 @@ const loadOne = async ({ runtime, signal, concurrency }: Keeper, known: Definiti
     command: 'schedule',
     arguments: dueAt === null ? { pipeline, approved: true } : { pipeline, due_at: dueAt },
     definitions: [definition],
-    plan: async (runId) => {
-      if (dueMs === null) return planApproved(runtime, runId, definition, signal)
-      const planned = await planRun(runtime, runId, [definition], { mode: 'due' }, signal)
+    plan: async (runId, stop) => {
+      if (dueMs === null) return planApproved(runtime, runId, definition, stop)
+      const planned = await planRun(runtime, runId, [definition], { mode: 'due' }, stop)
       await planTick(runtime.database.kysely, { pipeline, dueMs }, runId)
       return planned
     },

@@ -2,11 +2,14 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { orAborted } from '../../src/core/clock.ts'
 import { readSettings } from '../../src/core/env.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { inclusiveRange } from '../../src/core/window.ts'
 import { migrate } from '../../src/db/migrate.ts'
+import { requestCancel } from '../../src/ledger/cancel-request.ts'
 import { openRuntime } from '../../src/run/open-runtime.ts'
 import { planRun, type Scope } from '../../src/plan/plan-run.ts'
 import { createProgress } from '../../src/run/progress.ts'
@@ -85,6 +88,23 @@ test('a dataset of an API in a folder of one’s own is planned, fetched, proved
     { account: 'default', endpoint: '/v1/prices', status: 200 },
   ])
   expect(shop.requests).toHaveLength(12)
+})
+
+test('a run that is cancelled while it plans ends at the next step of its plan', async () => {
+  const runtime = await open(true)
+  try {
+    const { signal } = new AbortController()
+    const { definitions, database } = runtime
+    const plan = async (runId: number, stop: AbortSignal) => {
+      await requestCancel(database.kysely, runId)
+      await orAborted(setTimeout(20_000, null, { ref: false }), stop)
+      throw new Error('It planned on.')
+    }
+    const result = await runJobs(runtime, { command: 'run', arguments: {}, definitions, plan, signal })
+    expect(result.state).toBe('cancelled')
+  } finally {
+    await runtime.close()
+  }
 })
 
 test('its dimension has a table of its own in bi, filled by the loads and in the words of its source', async () => {
