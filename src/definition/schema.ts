@@ -220,8 +220,8 @@ const window = z.strictObject(
   {
     every: z.enum(['month', 'week', 'day']).optional().describe('Span loaded as one truth. Default month.'),
     from: pattern(
-      'a month such as 2024-01 (or a day such as 2024-01-15), from 2015 to 2049',
-      /^20(1[5-9]|[2-4]\d)-(0[1-9]|1[0-2])(-\d{2})?$/,
+      'a month such as 2024-01 (or a day such as 2024-01-15), from 2015 on',
+      /^(201[5-9]|20[2-9]\d|2[1-9]\d\d)-(0[1-9]|1[0-2])(-\d{2})?$/,
     ).describe('The earliest window the nightly run loads.'),
     look_back: whole('a count of windows, 0 to 60', 0, 60)
       .optional()
