@@ -14,6 +14,8 @@ export interface ReportStatus {
   readonly dataPoints: number | null
   /** Version of the data or of their method; null: the service names none. */
   readonly dataVersion: string | null
+  /** When the service restated it last, as it says; empty: it does not. Default: empty. */
+  readonly lastUpdated?: string
   /** Why it failed, where the service says so. */
   readonly detail: string | null
 }

@@ -198,7 +198,11 @@ const fileAgain = (
   const [former, latter] = [before, now].map((status) => filesOf(status).map(({ name }) => name))
   const isNamed = files.length > 1 && new Set(latter).size === files.length
   const hasOtherFiles = former?.length !== files.length || (isNamed && former.some((name) => !latter?.includes(name)))
-  if (hasOtherFiles || differ(before.dataVersion, now.dataVersion) || differ(before.dataPoints, now.dataPoints))
+  const told = [now.dataVersion, now.dataPoints, now.lastUpdated]
+  if (
+    hasOtherFiles ||
+    [before.dataVersion, before.dataPoints, before.lastUpdated].some((said, place) => differ(said, told[place]))
+  )
     throw new EtlError(
       'BAD_RESPONSE',
       `${options.unitKey}: report ${reportId} changed while it was downloaded: its version, its data points or its files. Nothing was loaded; all of it is downloaded again, which costs nothing.`,
@@ -207,7 +211,8 @@ const fileAgain = (
 }
 
 /** Where both say something. */
-const differ = (before: unknown, now: unknown): boolean => before !== null && now !== null && before !== now
+const differ = (before: unknown, now: unknown): boolean =>
+  before != null && now != null && before !== '' && now !== '' && before !== now
 
 /** Puts it off. */
 const refused = async (buying: Buying, record: ReportRecord, word: string, found: number): Promise<never> => {

@@ -156,6 +156,7 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
     usedQuota: creditsIn(used_quota),
     dataPoints: data_points_count ?? null,
     dataVersion: dataVersionIn(parsed.data),
+    lastUpdated: shownWord(String(parsed.data['last_updated'] ?? '')),
     detail: redact(errors || error_message || message || '').slice(0, longestDetail) || null,
   }
 }

@@ -729,12 +729,13 @@ test('a report of several files opens each with its own link, and with a fresh o
 test.each([
   ['lists them in another order', {}, ['three', 'one', 'two'], 'two'],
   ['has another version of the data', { dataVersion: '2' }, ['one', 'two', 'three'], null],
+  ['was restated since', { lastUpdated: '2026-11-28' }, ['one', 'two', 'three'], null],
   ['counts other data points', { dataPoints: 10 }, ['one', 'two', 'three'], null],
   ['lists other files', {}, ['one', 'two', 'four'], null],
   ['lists fewer files', {}, ['one', 'two'], null],
 ])('files of one report are never mixed with those of another: a fresh status that %s', async (_, more, names, opened) => {
   const files = (round: number, of: readonly string[]) => of.map((name) => ({ name, url: `https://files/${name}/${round}` }))
-  const first = { ...finished, dataVersion: '1', files: files(1, ['one', 'two', 'three']) }
+  const first = { ...finished, dataVersion: '1', lastUpdated: '2026-11-10', files: files(1, ['one', 'two', 'three']) }
   const { calls, outcome } = play({
     record: { state: 'ready', polls: 4 },
     statuses: [first, { ...first, ...more, files: files(2, names) }],
