@@ -45,9 +45,11 @@ const merged = (environment: Readonly<Record<string, string | undefined>>, folde
 }
 
 const dotenvText = (file: string): string => {
-  const wrong = (what: string): EtlError =>
-    new EtlError('CONFIGURATION', `${file} ${what}. Nothing was read of it: write settings there as NAME=value.`)
-  if (statSync(file).isDirectory()) throw wrong('is a folder, which containers make where a mounted file is missing; remove it')
+  const wrong = (what: string): EtlError => new EtlError('CONFIGURATION', `${file} ${what}.`)
+  if (statSync(file).isDirectory())
+    throw wrong(
+      'is a folder, as containers make one where a mounted file is missing; put the file with your settings in its place',
+    )
   const bytes = readFileSync(file)
   if (bytes.includes(0)) throw wrong('is not in UTF-8, but probably in UTF-16; save it as UTF-8')
   return bytes.toString()

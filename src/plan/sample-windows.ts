@@ -38,7 +38,7 @@ export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) 
   const before = runtime.progress.counters.requests
   // A question costs what a page costs.
   if (context.source.billing !== undefined && (await readIdentity(kysely)).standing !== 'own') return { refreshes, requests: 0 }
-  const told = once(({ message }: EtlError) => runtime.progress.emit({ event: 'notice', code: 'QUOTA_EXHAUSTED', message }))
+  const told = once(({ code, message }: EtlError) => runtime.progress.emit({ event: 'notice', code, message }))
   for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
     context.signal.throwIfAborted()
     const refresh = await sampleWindow(runtime, context, window, told)
