@@ -57,20 +57,22 @@ export const withRetries = async <A extends Answered>(
       service.refusedSince.delete(refusedBy)
       return sent.answer
     }
-    const { place, error } = sent.trouble
+    const { place, error, askedMs, enough } = sent.trouble
     if (error.code === 'RATE_LIMITED') {
       refusals += 1
       const since = service.refusedSince.get(refusedBy) ?? clock.now()
       // Who asks alone has a few tries and no time.
       if (lane !== undefined) service.refusedSince.set(refusedBy, since)
       const leftMs = since + waiter.patience.deadlineMs - clock.now()
-      if (!request.idempotent || refusals > mostRefusals || leftMs <= 0) throw counted(sent.trouble, clock, leftMs)
+      const isPatienceOver = refusals > mostRefusals || leftMs <= 0
+      if (!request.idempotent || isPatienceOver || enough > 1) throw counted(sent.trouble, clock, leftMs)
       continue
     }
     if (attempt >= tries && !(isPatient && request.idempotent && gate.isShut(place))) return settled(sent)
     log.info({ endpoint: request.endpoint, attempt, error: error.message }, 'asking again')
     // Who waits at the gate anyway needs no pause of its own.
-    if (!gate.isShut(place)) await sleep(clock, backoffMs(clock, attempt), asked)
+    if (!gate.isShut(place))
+      await sleep(clock, Math.max(backoffMs(clock, attempt), Math.min(askedMs ?? 0, longestPauseMs)), asked)
   }
 }
 
@@ -166,15 +168,18 @@ const troubleOf = (answer: Answered, { request, addressSetting, isRefusedAlone }
   const { status, headers } = answer
   const askedMs = retryAfterMs(headers, clock.now())
   const own = request.place ?? request.endpoint
+  // One file that asks for a pause speaks for itself, several in a row for where files lie.
+  const isForAll = status === 429 || (askedMs !== null && request.place === undefined)
+  const enough = isForAll ? 1 : enoughFailures
   // What a 503 asks to come back for at a named time was not taken.
   const asksToWait = status === 503 && askedMs !== null && (!request.idempotent || askedMs > longestPauseMs)
   if (status === 429 || asksToWait) {
     const isLasting = status === 429 && request.isAboutOpenWork === true
     const place = status === 429 && !isLasting && !isRefusedAlone ? (request.place ?? wholeAccount) : own
-    return { place, error: rateLimited(request, status, isLasting), askedMs, enough: 1, isLasting }
+    return { place, error: rateLimited(request, status, isLasting), askedMs, enough, isLasting }
   }
   const error = awayError(answer, request, addressSetting)
-  return error === null ? null : { place: own, error, askedMs, enough: askedMs === null ? enoughFailures : 1, isLasting: false }
+  return error === null ? null : { place: own, error, askedMs, enough, isLasting: false }
 }
 
 const rateLimited = ({ url, endpoint }: HttpRequest, status: number, isLasting: boolean): EtlError =>

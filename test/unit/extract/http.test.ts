@@ -400,6 +400,38 @@ describe('a submission', () => {
     expect((await download('good')).status).toBe(200)
   })
 
+  test('a download that is asked to wait is one file’s: others are asked for, until several in a row are told the same', async () => {
+    const clock = jumpClock()
+    const server = await serve(({ url }, response) => {
+      const pause =
+        url?.includes('bad') === true ? '3600' : url?.includes('slow') === true && clock.slept.length < 2 ? '20' : null
+      if (pause !== null) response.writeHead(503, { 'retry-after': pause })
+      response.end('a\n')
+    })
+    const told: string[] = []
+    const { http } = testClient(
+      server.url,
+      { clock, tellTrouble: (place) => told.push(place) },
+      { lane: '7', patience: { attempts: 2, deadlineMs: 21_600_000 } },
+    )
+    const download = (file: string) => http.download(`${server.url.href}files/${file}.csv`)
+    const begun = clock.now()
+    const first = await failure(download('bad-1'))
+    expect([first.code, first.follows?.next, (first.notBefore ?? 0) - begun]).toEqual([
+      'RATE_LIMITED',
+      'count the try',
+      3_600_000,
+    ])
+    expect((await download('good')).status).toBe(200)
+    expect([clock.slept, told]).toEqual([[], []])
+    expect([(await download('slow')).status, clock.slept, told]).toEqual([200, [20_000, 20_000], []])
+    for (const file of ['bad-1', 'bad-2', 'bad-3']) expect((await failure(download(file))).code).toBe('RATE_LIMITED')
+    const hits = server.hits.length
+    const last = await failure(download('good'))
+    expect([last.follows?.next, (last.notBefore ?? 0) - clock.now()]).toEqual(['wait for the service', 3_600_000])
+    expect(server.hits).toHaveLength(hits)
+  })
+
   test('was not sent when the run is stopped while it waits for the rate', async () => {
     const server = await serve(json)
     const { http, stop } = testClient(server.url, {
