@@ -15,8 +15,8 @@ export interface RateOptions {
   readonly clock: Clock
   /** Default: in this process, which is the only one that asks. */
   readonly account?: AccountRow | undefined
-  /** Called before a wait of seconds, with its milliseconds. */
-  readonly onPause?: (ms: number) => void
+  /** Called before a wait of seconds, with its milliseconds and whether the service asked for fewer requests: else the rate is set so. */
+  readonly onPause?: (ms: number, isAsked: boolean) => void
 }
 
 /** Share of the allowed rate that is used: a request may be held up for the rest of a second without an eleventh in a second of ten. */
@@ -24,8 +24,13 @@ const usedShare = 0.965
 /** The row is asked no more often than this, for several departures at once where many are allowed. */
 const turnsPerSecond = 40
 const secondMs = 1_000
+/** No pause that the service asked for is longer. */
+const longestPauseMs = 60_000
 /** Where at least this share of a second's departures was held back, the budget is used wholly. */
 const heldBackShare = 0.5
+
+const isAsked = (learnt: LearntPace | null, configured: number): boolean =>
+  learnt !== null && (learnt.refusedMsAgo < longestPauseMs || rateOf(learnt, configured) < configured)
 
 const aged = (learnt: LearntPace | null, ms: number): LearntPace | null =>
   learnt && { ...learnt, changedMsAgo: learnt.changedMsAgo + ms, refusedMsAgo: learnt.refusedMsAgo + ms }
@@ -124,7 +129,7 @@ export const createRateBudget = (options: RateOptions) => {
       if (inHand.count === 0) await reserve()
       else if (waitMs > 0) {
         waited = true
-        if (waitMs >= toldPauseMs) onPause(waitMs)
+        if (waitMs >= toldPauseMs) onPause(waitMs, isAsked(current(), configured))
         await clock.sleep(waitMs, signal)
       } else break
     }

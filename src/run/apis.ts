@@ -67,11 +67,12 @@ export const createServices = (
   const create = (name: string, of: AccountOf): Service => {
     const { requestsPerSecond } = settings.allowance(of)
     const account = database === null ? undefined : createAccountPace(database.kysely, name)
-    const onPause = (ms: number): void =>
-      tellWait(
-        `pause of ${name}`,
-        `${name}: requests wait ${seconds(ms)}: the service asked one of those who share the account for a pause.`,
-      )
+    const onPause = (ms: number, isAsked: boolean): void => {
+      const why = isAsked
+        ? 'the service asked those who share the account for fewer requests'
+        : `the account is set to ${requestsPerSecond} requests a second`
+      tellWait(`pause of ${name}`, `${name}: requests wait ${seconds(ms)}: ${why}.`)
+    }
     const rate = createRateBudget({ requestsPerSecond, clock, account, onPause })
     return createService({
       ...settings.connection(of),

@@ -181,6 +181,21 @@ describe('a rate budget that is shared', () => {
     expect(asked).toBe(5)
   })
 
+  test('says of a wait of seconds whether the service asked for it, or the rate is set so', async () => {
+    const clock = manualClock()
+    const said: string[] = []
+    const onPause = (ms: number, isAsked: boolean): void => void said.push(`${Math.round(ms / 1_000)} s, asked: ${isAsked}`)
+    const set = createRateBudget({ requestsPerSecond: 0.05, clock, onPause })
+    for (let index = 0; index < 2; index += 1) void set.take(never, 'run')
+    await clock.run(60_000)
+    const refused = createRateBudget({ requestsPerSecond: 10, clock, onPause })
+    const judged = await refused.take(never, 'run')
+    judged(50_000)
+    void refused.take(never, 'run')
+    await clock.run(200_000)
+    expect(said).toEqual(['21 s, asked: false', '50 s, asked: true'])
+  })
+
   test('tells a database that cannot be asked to the next that wants to leave', async () => {
     const clock = manualClock()
     const refused = async (): Promise<never> => {
