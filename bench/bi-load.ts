@@ -47,7 +47,12 @@ export const restateUnit = (
       chunks: [{ copy: Buffer.from(lines.join('')), rows: lines.length }],
       beside: async ({ kysely }, inserted) => {
         if (inserted > 0) await addDimensions(kysely, definition, { slice, rows })
-        await refreshSummaries(kysely, definition, scope, { current: () => marts, reread: async () => marts })
+        await refreshSummaries(
+          kysely,
+          definition,
+          { ...scope, units: sql`false` },
+          { current: () => marts, reread: async () => marts },
+        )
       },
     })
     return lines.length

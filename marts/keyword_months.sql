@@ -1,6 +1,6 @@
 -- kind: summary of keywords
 -- purpose: What a domain gets from search in a month, in one row: refreshed with each load, so that a question over all domains never reads every keyword.
--- grain: One row per month, domain, country, traffic_source, web_source and branded_type.
+-- grain: One row per month, domain, country, traffic_source, web_source and branded_type that is loaded; keywords is 0 where the service had none.
 -- question: How did the clicks of each of our fifty domains develop over two years?
 -- topic: What search brings
 -- key: month, domain, country, traffic_source, web_source, branded_type
@@ -28,9 +28,14 @@ with keyword as (
     bool_or(cardinality(serp_features) > 0) as has_features
   -- 0 stands for a record without a position: it is no rank.
   from {{facts}} cross join lateral (select nullif(position, 0) as rank) r group by month, domain, country, traffic_source, web_source, branded_type, keyword
+), row_or_none as (
+  select month, domain, country, traffic_source, web_source, branded_type, keyword, best_position, clicks_times_position, clicks_ranked, has_features,
+    case when keyword is null then 0 else clicks end as clicks, case when keyword is null then 0 else volume end as volume,
+    case when keyword is null then 0 else zero_clicks_share end as zero_clicks_share
+  from {{loaded}} full join keyword using (month, domain, country, traffic_source, web_source, branded_type)
 )
 select month, domain, country, traffic_source, web_source, branded_type,
-  count(*) as keywords,
+  count(keyword) as keywords,
   sum(clicks) as clicks,
   round(sum(clicks_times_position) / nullif(sum(clicks_ranked), 0), 4) as position_weighted,
   sum(clicks_ranked) as clicks_ranked, sum(clicks_times_position) as clicks_times_position,
@@ -46,4 +51,4 @@ select month, domain, country, traffic_source, web_source, branded_type,
   sum(volume) as searches,
   round(sum(volume * zero_clicks_share), 2) as searches_without_click,
   count(*) filter (where has_features) as keywords_with_features
-from keyword group by month, domain, country, traffic_source, web_source, branded_type
+from row_or_none group by month, domain, country, traffic_source, web_source, branded_type

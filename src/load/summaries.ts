@@ -3,15 +3,10 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
+import { type SummedUp, summaryQuery } from '../db/summary-query.ts'
 import { type Lists, prepared, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { amongValues, dataTable, type UnitScope } from './table-columns.ts'
-
-/** The mart's query over `facts`, which must be a whole table expression. */
-export const summaryQuery = (mart: Mart, facts: RawBuilder<unknown>): RawBuilder<unknown> => {
-  const [first = '', ...rest] = mart.sql.split('{{facts}}')
-  return sql.join([sql.raw(first), ...rest.flatMap((part) => [sql`${facts} as facts`, sql.raw(part)])], sql` `)
-}
 
 /** Those that are filled from the definition's rows. */
 const summariesOf = (definition: Definition, marts: readonly Mart[]): readonly Mart[] =>
@@ -80,19 +75,19 @@ const differing = (definition: Definition, marts: readonly Mart[], found: readon
   )
 
 /**
- * Makes the part of each summary anew that rows of these windows and values are summed up in. Call in the load's transaction, after its rows: a reader sees
- * rows and sums change at once. A summary that is not published yet is filled when it is. Throws as `publishedSummaries`.
+ * Makes the part of each summary anew that rows of these windows and values are summed up in. Call in the load's transaction, after its rows and the units'
+ * pointers: a reader sees rows and sums change at once. A summary that is not published yet is filled when it is. Throws as `publishedSummaries`.
  */
 export const refreshSummaries = async (
   trx: Db,
   definition: Definition,
-  scope: Pick<UnitScope, 'window' | 'slice'>,
+  { units, ...scope }: Pick<UnitScope, 'window' | 'slice'> & Pick<SummedUp, 'units'>,
   marts: KnownMarts,
 ): Promise<void> => {
   const facts = sql`(select * from ${dataTable(definition)} t where ${amongValues(definition, scope, 't')})`
   for (const mart of await publishedSummaries(trx, definition, marts)) {
     const table = sql.table(`bi.${mart.name}`)
     await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}`.execute(trx)
-    await sql`insert into ${table} ${summaryQuery(mart, facts)}`.execute(trx)
+    await sql`insert into ${table} ${summaryQuery(mart, definition, { facts, units })}`.execute(trx)
   }
 }

@@ -6,13 +6,14 @@ import type { Definition } from '../core/types.ts'
 import { columnNames, missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { sqlStateOf } from '../db/database-error.ts'
+import { summaryQuery } from '../db/summary-query.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Maybe, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, joinsOf } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
 import { giveRights, grantsOn, replaceView } from './replace-view.ts'
-import { recordVersion, seriesOf } from './versions.ts'
+import { goingOn, keptUnits, recordVersion, seriesOf } from './versions.ts'
 import { describedColumns } from './view-columns.ts'
 import { currentRows } from './views.ts'
 
@@ -84,16 +85,24 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: numbe
   const table = sql.table(`data.${name}`)
   // Loads wait until it is in its place, so that none is missing from it; readers of the facts do not.
   await sql`lock table ${data} in share mode`.execute(trx)
-  const [first = '', ...rest] = mart.sql.split('{{facts}}')
   // Cells that only a former version has count here as they do in the view.
   await recordVersion(trx, source)
-  const facts = currentRows(source, await seriesOf(trx, source))
-  const query = sql.join([sql.raw(first), ...rest.flatMap((part) => [sql`(${facts}) as facts`, sql.raw(part)])], sql` `)
+  const series = await seriesOf(trx, source)
+  const kept = goingOn(series).map(({ version }) => sql`u.unit_id in (${keptUnits(source, version)})`)
+  const units = sql`p.pipeline = ${sql.lit(source.pipeline)} and (${sql.join([sql`p.version = ${sql.lit(source.version)}`, ...kept], sql` or `)})`
+  const query = summaryQuery(mart, source, { facts: sql`(${currentRows(source, series)})`, units })
   await sql`create table ${table} as ${query}`.execute(trx)
   await sql`alter table ${table} add primary key (${sql.join(mart.key.map((column) => sql.ref(column)))})`.execute(trx)
-  for (const { column, table: dimension, to } of joinsOf(source).filter((one) => one.isOfUnits && mart.key.includes(one.column)))
+  for (const { column, table: dimension, to } of joinsOf(source).filter(
+    (one) => one.isOfUnits && mart.key.includes(one.column),
+  )) {
+    const values = sql.table(`bi.${dimension}`)
+    // Those of units that were loaded without a row by a version that did not add them.
+    await sql`insert into ${values} (${sql.ref(to)}) select distinct ${sql.ref(column)} from ${table}
+      except select ${sql.ref(to)} from ${values} on conflict do nothing`.execute(trx)
     await sql`alter table ${table} add foreign key (${sql.ref(column)})
-      references ${sql.table(`bi.${dimension}`)} (${sql.ref(to)})`.execute(trx)
+      references ${values} (${sql.ref(to)})`.execute(trx)
+  }
   await commentOn('table', table, `${aboutOf(mart)} [${signature}]`).execute(trx)
   return name
 }

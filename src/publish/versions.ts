@@ -155,6 +155,10 @@ const narrower: Readonly<Record<string, readonly string[]>> = {
 const holds = (type: string | undefined, former: string | undefined): boolean =>
   type !== undefined && former !== undefined && (type === former || narrower[type]?.includes(former) === true)
 
+/** Former versions of which cells still count. */
+export const goingOn = ({ former, kept }: Series): readonly FormerSpan[] =>
+  former.filter(({ version, goesOn }) => goesOn && kept.has(version))
+
 /** The query of units of a former version that still count. */
 export const keptUnits = ({ pipeline }: Definition, version: number): RawBuilder<unknown> =>
   sql`select k.unit_id from etl.kept_cells k where k.pipeline = ${sql.lit(pipeline)} and k.version = ${sql.lit(version)} and k.until is null`

@@ -1,7 +1,7 @@
 // The statements of one pipeline's views: current rows, every revision, and what was believed at a moment.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
-import { type FormerSpan, keptUnits, type Next, type Series } from './versions.ts'
+import { type FormerSpan, goingOn, keptUnits, type Next, type Series } from './versions.ts'
 
 const lineage = ['_unit_id', '_run_id', '_revision', '_loaded_at'] as const
 
@@ -66,15 +66,13 @@ const continued = (
 }
 
 /** Rows of the table, of former versions those of cells that this one has no answer for, and of what continues it. */
-export const currentRows = (definition: Definition, { former, kept, next }: Series): RawBuilder<unknown> => {
+export const currentRows = (definition: Definition, series: Series): RawBuilder<unknown> => {
   const own = sql`select ${list(tableColumns(definition))} from ${sql.table(dataName(definition))}`
-  const others = former
-    .filter(({ version, goesOn }) => goesOn && kept.has(version))
-    .map(
-      (span) => sql`select ${formerColumns(definition, span)} from ${formerTable(definition, span)}
+  const others = goingOn(series).map(
+    (span) => sql`select ${formerColumns(definition, span)} from ${formerTable(definition, span)}
         where f._unit_id in (${keptUnits(definition, span.version)})`,
-    )
-  return continued(definition, next, sql.join([own, ...others], sql` union all `), currentRows)
+  )
+  return continued(definition, series.next, sql.join([own, ...others], sql` union all `), currentRows)
 }
 
 /** The query of bi.<pipeline>: current rows, with `is_final` and `restated_at` judged as they are read. */

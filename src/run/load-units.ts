@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import { type RowCounts, zeroCounts } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { finishJob, lockJob } from '../ledger/claim-fence.ts'
-import { type AnswerUnits, isGiven, passOver, type TakenUnits, takeUnits } from '../ledger/job-units.ts'
+import { type AnswerUnits, isGiven, isUnitOf, passOver, type TakenUnits, takeUnits } from '../ledger/job-units.ts'
 import { recordLoad, recordTests, type WindowLoad } from '../ledger/loads.ts'
 import { insertQuarantine, type QuarantineEntry, supersede, supersedeReplaced } from '../ledger/quarantine.ts'
 import { recordRequests } from '../ledger/requests.ts'
@@ -195,14 +195,13 @@ const record = async (
   const { work, answer, units } = loading
   const { claim, definition, runtime } = work
   const { loaded, scope } = shared
-  if (sumOf(written.inserted) > 0) {
+  const windows = countWindows(arrived, shared, written)
+  const isWithoutRows = windows.some(({ withoutRows }) => withoutRows.length > 0)
+  if (isWithoutRows || sumOf(written.inserted) > 0) {
     const rows = rowsOfAnswer(arrived, scope)
     const slice = valuesOf(Object.keys(claim.box.slice), units, loaded)
     await addDimensions(session.kysely, definition, { slice, rows, isTiny: arrived.beside === null && answer.bytes <= tinyBytes })
   }
-  if (sumOf(written.inserted) + sumOf(written.updated) + sumOf(written.ended) > 0)
-    await refreshSummaries(session.kysely, definition, claim.box, runtime.marts)
-  const windows = countWindows(arrived, shared, written)
   if (loaded.length > 0)
     await recordLoad(session.kysely, {
       ...{ claim, answerId: answer.answerId, windows, loadedAt: written.loadedAt },
@@ -211,6 +210,8 @@ const record = async (
       fields: fieldsOf(read.parsed),
       milliseconds: runtime.clock.now() - written.started,
     })
+  if (isWithoutRows || sumOf(written.inserted) + sumOf(written.updated) + sumOf(written.ended) > 0)
+    await refreshSummaries(session.kysely, definition, { ...claim.box, units: isUnitOf(claim) }, runtime.marts)
   await keepCut(session.kysely, loading, loaded, rowsOfAnswer(arrived, scope))
   await quarantine(session, arrived, shared)
   return windows.map(({ counts }) => counts).reduce(addCounts, zeroCounts())

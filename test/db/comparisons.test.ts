@@ -2,10 +2,12 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { loadDashboards } from '../../src/definition/dashboards.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
+import { stagedColumns } from '../../src/load/table-columns.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { shippedDefinitions } from '../support/definitions.ts'
+import { boxOf, shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
 import { months, newJob, newPipeline, newSlices } from '../support/ledger.ts'
 import { newAnswer } from '../support/ledger-answers.ts'
+import { mergeRows } from '../support/merging.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -259,6 +261,66 @@ describe('what is cut and what is empty, slice by slice', () => {
       await query(`select distinct traffic_source as source, top_of_domain as top from bi.keyword_gap
         where domain = 'cut.com' and other_domain = 'whole.com' and month in ('2023-01-01', '2023-02-01') and is_loaded order by 1`),
     ).toEqual([{ source: 'Organic', top: null }, { source: 'Paid', top: null }]) // biome-ignore format: one look
+  })
+})
+
+describe('a month that is loaded and has no row', () => {
+  const moved = () =>
+    query(`select domain, starts_on::text, movement, is_loaded, count(*)::int as n, sum(clicks_change)::int as change from bi.keyword_movements
+      where domain in ('empty.com', 'none.com') and period = 'month' and months_back = 1 group by 1, 2, 3, 4 order by 1, 2, 3`)
+  const missed = () =>
+    query(`select month::text, count(keyword)::int as keywords, bool_and(is_loaded) as loaded from bi.keyword_gap
+      where domain = 'none.com' and other_domain = 'empty.com' and month >= '2024-01-01' and month < '2024-05-01' group by 1 order by 1`)
+  const won = { starts_on: '2024-03-01', movement: 'new', is_loaded: true, n: 5, change: 490 }
+  const lost = { starts_on: '2024-02-01', movement: 'lost', is_loaded: true, n: 5, change: -490 }
+
+  test('is there with nothing: what was lost then and won back later is told, of domains that never had a keyword as well', async () => {
+    const [definition, marts] = [await shippedDefinition('keywords'), await loadMarts([])]
+    const words = [100, 99, 98, 97, 96].map((clicks, at) => [`k${at}`, 'u', clicks, ...stagedColumns(definition).slice(3).map(() => '\\N')].join('\t')) // biome-ignore format: one look
+    for (const [at, rows] of [['2024-01', words], ['2024-02', []], ['2024-03', words]] as const) // biome-ignore format: a table
+      for (const domain of ['empty.com', 'none.com'])
+        await mergeRows(db, definition, boxOf(definition, at, { domain, country: 'us' }), domain === 'none.com' ? [] : rows, { marts }) // biome-ignore format: one look
+    const told = [
+      { domain: 'empty.com', starts_on: '2024-01-01', movement: 'first', is_loaded: false, n: 5, change: null },
+      { domain: 'empty.com', ...lost },
+      { domain: 'empty.com', ...won },
+    ]
+    expect(await moved()).toEqual(told)
+    const gap = [
+      { month: '2024-01-01', keywords: 5, loaded: true },
+      { month: '2024-03-01', keywords: 5, loaded: true },
+    ]
+    expect(await missed()).toEqual(gap)
+    expect(
+      await query(`select month::text, loaded_in, clicks::int, clicks_before::int as before, domains_compared::int as domains from bi.keyword_comparison
+        where domain = 'empty.com' and months_back = 1 and month > '2024-01-01' order by 1`),
+    ).toEqual([
+      { month: '2024-02-01', loaded_in: 'both', clicks: 0, before: 490, domains: 2 },
+      { month: '2024-03-01', loaded_in: 'both', clicks: 490, before: 0, domains: 2 },
+    ])
+    // Rows and summaries are made anew from the ledger, too.
+    await query(`comment on table bi.keyword_months is 'made from another query'`)
+    await query(`delete from bi.keyword_months where domain = 'none.com'`)
+    await query(`delete from bi.dim_domain where domain = 'none.com'`)
+    await publish(db.database, await shippedDefinitions(), marts)
+    expect([await moved(), await missed()]).toEqual([told, gap])
+  })
+
+  test('has its rows once they come', async () => {
+    const [definition, marts] = [await shippedDefinition('keywords'), await loadMarts([])]
+    const row = [
+      'k0',
+      'u',
+      7,
+      ...stagedColumns(definition)
+        .slice(3)
+        .map(() => '\\N'),
+    ].join('\t')
+    await mergeRows(db, definition, boxOf(definition, '2024-02', { domain: 'empty.com', country: 'us' }), [row], { marts })
+    expect((await moved()).map(({ movement, n }) => `${n} ${movement}`)).toEqual(['5 first', '1 down', '4 lost', '4 new', '1 up'])
+    expect(await query(`select month::text, keywords::int from bi.keyword_months where domain = 'empty.com' order by 1`)).toEqual(
+      [5, 1, 5].map((keywords, at) => ({ month: `2024-0${at + 1}-01`, keywords })),
+    )
   })
 })
 

@@ -6,7 +6,8 @@ import type { Mart } from '../../src/core/mart.ts'
 import type { Definition, Unit } from '../../src/core/types.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { addDimensions } from '../../src/load/load-dimensions.ts'
-import { refreshSummaries, summaryQuery } from '../../src/load/summaries.ts'
+import { summaryQuery } from '../../src/db/summary-query.ts'
+import { refreshSummaries } from '../../src/load/summaries.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { knownMarts, shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
 import { bought, months, newJob, newPipeline, newRun, newSlices } from '../support/ledger.ts'
@@ -289,10 +290,10 @@ describe('summaries', () => {
                 _unit_id, _run_id, _revision, _loaded_at) values (${`${month}-01`}, ${domain}, 'us', 'All', 'Total', 'All', ${keyword}, ${String(clicks)},
                 ${clicks}, ${position}, 1, 1, 1, now()) on conflict do nothing`.execute(trx)
             await addDimensions(trx, definition, newValues(unit))
-            await refreshSummaries(trx, definition, unit, knownMarts(own))
+            await refreshSummaries(trx, definition, { ...unit, units: sql`false` }, knownMarts(own))
           })
         for (const mart of own) {
-          const whole = sql`select q::text as line from (${summaryQuery(mart, sql.table('data.keywords_v1'))}) q order by 1`
+          const whole = sql`select q::text as line from (${summaryQuery(mart, definition, { facts: sql.table('data.keywords_v1'), units: sql`false` })}) q order by 1`
           const kept = sql`select q::text as line from ${sql.table(`bi.${mart.name}`)} q order by 1`
           expect((await kept.execute(db.database.kysely)).rows).toEqual((await whole.execute(db.database.kysely)).rows)
         }
@@ -319,7 +320,7 @@ describe('summaries', () => {
     await db.database.kysely.transaction().execute(async (trx) => {
       const unit = unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' })
       await addDimensions(trx, definition, newValues(unit))
-      await refreshSummaries(trx, definition, unit, knownMarts(marts))
+      await refreshSummaries(trx, definition, { ...unit, units: sql`false` }, knownMarts(marts))
     })
     const sum = '18455751272964292607.1'
     for (const view of ['keywords', 'keyword_months', 'keyword_intents', 'keyword_domains', 'domain_share_of_voice'])
@@ -342,7 +343,7 @@ describe('summaries', () => {
       await refreshSummaries(
         trx,
         definition,
-        unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' }),
+        { ...unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' }), units: sql`false` },
         knownMarts(marts),
       )
     })

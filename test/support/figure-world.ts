@@ -1,7 +1,8 @@
 // Landed rows as they come in a bad year: slices that come, leave and come back, figures the service left out, keywords won and lost. And the rows in the tables of a test database.
 import { sql } from 'kysely'
 import type { Mart } from '../../src/core/mart.ts'
-import { summaryQuery } from '../../src/load/summaries.ts'
+import { summaryQuery } from '../../src/db/summary-query.ts'
+import { shippedDefinition } from './definitions.ts'
 import type { TestDatabase } from './postgres.ts'
 
 export interface KeywordFact {
@@ -133,8 +134,11 @@ export const putWorld = async ({ database }: TestDatabase, world: FigureWorld, m
   ])
   await pool.query('insert into bi.dim_category (category_id) values (1), (2) on conflict do nothing')
   for (const mart of marts.filter(({ summaryOf }) => summaryOf !== null)) {
-    const facts = sql.table(`data.${mart.summaryOf ?? ''}_v1`)
+    const query = summaryQuery(mart, await shippedDefinition(mart.summaryOf ?? ''), {
+      facts: sql.table(`data.${mart.summaryOf ?? ''}_v1`),
+      units: sql`false`,
+    })
     await sql`truncate ${sql.table(`bi.${mart.name}`)}`.execute(kysely)
-    await sql`insert into ${sql.table(`bi.${mart.name}`)} ${summaryQuery(mart, facts)}`.execute(kysely)
+    await sql`insert into ${sql.table(`bi.${mart.name}`)} ${query}`.execute(kysely)
   }
 }

@@ -10,6 +10,7 @@ import { windowsBetween } from '../../src/core/window.ts'
 import type { JobsTable } from '../../src/db/tables.ts'
 import { answerBox, insertAnswer } from '../../src/ledger/answers.ts'
 import { type ClaimedJob, claimJobs } from '../../src/ledger/claim.ts'
+import { keyParameters } from '../../src/ledger/pipelines.ts'
 import type { RequestRecord } from '../../src/ledger/requests.ts'
 import type { JobWork, LoadResult } from '../../src/run/job-work.ts'
 import { loadAnswer } from '../../src/run/load-answer.ts'
@@ -73,7 +74,7 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
       version,
       dimensions,
       source: definition.source,
-      parameters: `{"kit": ${process.processId}}`,
+      parameters: JSON.stringify({ kit: process.processId, ...keyParameters(definition) }),
     }),
     runId: await newRun(db, process.processId),
     bodies: new Map(),

@@ -15,6 +15,7 @@ import type { Definition } from '../../core/types.ts'
 import type { Database } from '../../db/connect.ts'
 import { openDatabaseClock, skewWarning } from '../../db/database-clock.ts'
 import { afterPending, migrationState } from '../../db/migrate.ts'
+import { summaryQuery } from '../../db/summary-query.ts'
 import type { Row } from '../../db/typed-row.ts'
 import { placeOf } from '../../definition/problem.ts'
 import { notesFolder } from '../../extract/landing-files.ts'
@@ -294,7 +295,7 @@ const checkMart = async (
   const opens = mart.sql.split('\n', 1)[0]?.trim()
   const first = lineWhere(text, (line) => line.trim() === opens)
   try {
-    const names = await columnsOf(kysely, factsOf(mart, definitions))
+    const names = await columnsOf(kysely, queryOf(kysely, mart, definitions))
     const findings = compareColumns(mart, names, definitions, text)
     return findings.length > 0
       ? findings
@@ -302,7 +303,7 @@ const checkMart = async (
   } catch (error) {
     if (!isDatabaseError(error)) throw error
     const at = isRecord(error) && typeof error['position'] === 'string' ? Number(error['position']) - opening.length - 1 : 0
-    const line = first + factsOf(mart, definitions).slice(0, Math.max(0, at)).split('\n').length - 1
+    const line = first + queryOf(kysely, mart, definitions).slice(0, Math.max(0, at)).split('\n').length - 1
     return [
       { result: 'error', message: `${mart.file}:${line}:1: PostgreSQL refuses the query: ${messageOf(error)}. Correct it.` },
     ]
@@ -317,9 +318,10 @@ const opening = 'create temporary view checked_mart as select * from ('
 const sourceOf = (mart: Mart, definitions: readonly Definition[]): Definition | undefined =>
   definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
 
-const factsOf = (mart: Mart, definitions: readonly Definition[]): string => {
+const queryOf = (db: Db, mart: Mart, definitions: readonly Definition[]): string => {
   const source = sourceOf(mart, definitions)
-  return source === undefined ? mart.sql : mart.sql.replaceAll('{{facts}}', `data.${source.pipeline}_v${source.version} as facts`)
+  if (source === undefined) return mart.sql
+  return summaryQuery(mart, source, { facts: sql.table(`data.${tableName(source)}`), units: sql`true` }).compile(db).sql
 }
 
 const columnsOf = (db: Db, query: string): Promise<string[]> =>

@@ -53,16 +53,16 @@ const countryName = (code: string): string | null => (code === 'world' ? 'Worldw
 
 /** By the key column of facts. */
 export const dimensionTables: Readonly<Record<string, DimensionTableSpec>> = {
-  domain: { name: 'dim_domain', description: 'Every domain that facts speak of.', key: 'Domain, without www.' },
+  domain: { name: 'dim_domain', description: 'Every domain that was loaded, with rows or without.', key: 'Domain, without www.' },
   country: {
     name: 'dim_country',
-    description: 'Every country that facts speak of.',
+    description: 'Every country that was loaded, with rows or without.',
     key: 'Two-letter ISO code in lower case, or world.',
     columns: { name: { description: 'Its name in English.', textOf: countryName } },
   },
   category_id: {
     name: 'dim_category',
-    description: 'Every product category that facts speak of.',
+    description: 'Every product category that was loaded, with rows or without.',
     key: "The service's number of the category.",
     columns: {
       name: { description: 'Its name, where somebody wrote it in; the service gives none. NULL means unknown.' },
