@@ -109,6 +109,7 @@ const idleLines = (pipelines: readonly PreviewPipeline[]): string[] => {
   const parts = [
     ...part(({ done }) => done, 'loaded already'),
     ...part(({ held }) => Math.max(0, held), waiting > 0 ? 'held or waiting for approval' : 'held'),
+    ...part(({ failed }) => failed, 'whose report failed (`millrace status`)'),
     ...part(({ notPublished }) => notPublished, 'not published yet'),
   ]
   const windows = [...new Set(pipelines.flatMap(({ unpublishedWindows }) => unpublishedWindows))].sort()
@@ -289,7 +290,7 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
   const [units, rows] = [sum(now, 'units'), sum(now, 'rows')]
   const done = sum(pipelines, 'done')
   const held = sum(pipelines, 'held') + sum(waits, 'units')
-  const waiting = sum(pipelines, 'notPublished')
+  const [waiting, failed] = [sum(pipelines, 'notPublished'), sum(pipelines, 'failed')]
   const known = pipelines.filter(({ forecast }) => forecast !== null)
   const doneOn = pipelines.flatMap((one) => one.doneOn ?? [])
   return {
@@ -297,7 +298,7 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
     command,
     dry_run: true,
     run_id: null,
-    units: { planned: units + done + held + waiting, loaded: units, unchanged: done, waiting, held, failed: 0 },
+    units: { planned: units + done + held + waiting + failed, loaded: units, unchanged: done, waiting, held, failed },
     rows: { read: rows, inserted: rows, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
     requests: sum(now, 'requests'),
     reports_submitted: sum(now, 'reports'),

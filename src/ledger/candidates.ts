@@ -104,7 +104,8 @@ const beyondReasons = sql`('new value', 'older month', 'changed definition')`
 /** Holds that end by themselves: the service may have credits again, the answer may hold still by now. */
 const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE', 'WAREHOUSE_COPY')`
 const live = sql`('submitted', 'ready', 'downloaded')`
-const ended = sql`('failed', 'rejected', 'expired')`
+/** States of a report that is never bought by the same job again. */
+export const ended = sql`('failed', 'rejected', 'expired')`
 
 /** What the job `j` that a unit has means for it; null: it is over. A walk is begun anew under the same job; what was bought is used. */
 export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFailed }: Policy): RawBuilder<Decision | null> => {

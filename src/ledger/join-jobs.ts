@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import { type Counts, type Flags, type Maybe, query } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { type CellScope, isAskedAnew, isTakenBack, jobDecision } from './candidates.ts'
+import { type CellScope, ended, isAskedAnew, isTakenBack, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
 import { isListed } from './wait-list.ts'
 
@@ -105,6 +105,8 @@ export interface JoinableJob {
   readonly sliceIds: readonly number[]
   readonly isBought: boolean
   readonly isHere: boolean
+  /** The service could not make its report: a run says so again and buys nothing. */
+  readonly isOver: boolean
   /** A person approved it, and it was not asked for yet. */
   readonly isApproved: boolean
 }
@@ -115,5 +117,6 @@ export const joinableJobs = (db: Db, join: JoinScope): Promise<JoinableJob[]> =>
     with ${joinable(join, sql`${isOf(join.frame.pipelineId)} and u.job_id is not null`)}
     select job_id::float8 as "jobId", units::float8 as units, window_from as "from", window_to as "to", slice_ids as "sliceIds",
       coalesce(answer_id, served_by) is not null or coalesce(report_state in ('submitted', 'ready', 'downloaded'), false) as "isBought",
-      coalesce(answer_id, served_by) is not null or report_state is not distinct from 'downloaded' as "isHere", approved as "isApproved"
+      coalesce(answer_id, served_by) is not null or report_state is not distinct from 'downloaded' as "isHere",
+      coalesce(answer_id, served_by) is null and coalesce(report_state in ${ended}, false) as "isOver", approved as "isApproved"
     from joined order by job_id`

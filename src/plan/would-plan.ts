@@ -1,4 +1,5 @@
 // What planning would make of a pipeline now: in a transaction that is taken back, so that lists and definitions as they are now count and nothing stays.
+import { sum } from '../core/counted.ts'
 import type { Box, Definition, Window } from '../core/types.ts'
 import { showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
@@ -38,6 +39,8 @@ export interface FoundJob {
   readonly isPlanned: boolean
   /** And a person approved it. */
   readonly isApproved: boolean
+  /** See `JoinableJob`. */
+  readonly isOver?: boolean
   /** The service has said that it is not published: it is asked again, and nothing can be bought by that. */
   readonly isNotYet?: boolean
 }
@@ -108,8 +111,10 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
   const { definition, windows, frame } = context
   const unpublished = windows.filter(({ isPublished }) => !isPublished).toReversed()
   const found = frame.kind === 'walk' ? walksOf(needs) : await reportsOf(trx, needs)
+  const over = found.filter(({ isOver }) => isOver === true)
   const notYet = await windowsNotYet(trx, frame.pipelineId, definition.window.publication.released?.availableTo ?? null)
-  const jobs = found.map((job): FoundJob => ({ ...job, isNotYet: notYet.has(job.window.from) && !job.isBought }))
+  const toDo = found.filter((job) => !over.includes(job))
+  const jobs = toDo.map((job): FoundJob => ({ ...job, isNotYet: notYet.has(job.window.from) && !job.isBought }))
   // What waits of nights is no matter of a range.
   const kinds = context.scope.mode === 'range' ? (['backfill'] as const) : (['night', 'backfill'] as const)
   const both: Awaited<ReturnType<typeof waitingApproval>>[] = []
@@ -121,7 +126,7 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
     /** Loaded units of windows of which a sample is asked about: where it has changed, all of them are asked for. */
     behindSamples,
     /** Units in scope that need nothing, by why; windows that are not published yet, newest first. */
-    idle: { ...counted.tally, unpublishedWindows: unpublished.map(showWindow) },
+    idle: { ...counted.tally, failed: sum(over, 'units'), unpublishedWindows: unpublished.map(showWindow) },
     past: await pricedUnits(trx, runtime, context),
     times: await pastTimes(trx, definition.pipeline),
     guard: await guardFacts(trx, context),

@@ -553,6 +553,11 @@ describe('what becomes of reports', () => {
     const strict = await start({ intercept: stateWord(word) })
     expectOne(await millrace(traffic), 1, code, reason, /--force/)
     expectOne(await millrace(traffic), 1, code, /--force/)
+    const planned = await millrace([...traffic, '--dry-run'])
+    expect(summaryOf(planned)).toMatchObject({
+      units: { planned: 2, loaded: 0, failed: 2 },
+      ...{ requests: 0, reports_submitted: 0, quota_used: 0 },
+    })
     expect(strict.bought).toHaveLength(1)
     expect(await warehouse()).toEqual(before)
     await start()
