@@ -19,6 +19,8 @@ export const openLandingBucket = (setting: BucketSetting): LandingStore => {
   return {
     place: bucket.placeOf(setting.prefix),
     ready: async (signal) => void (await bucket.list(setting.prefix, { pageSize: 1, signal }).next()),
+    // A bucket has no end.
+    room: async () => undefined,
     create: async (name, signal) => {
       const locator = landingLocator(name)
       // An earlier try of this claim may have left one; ask number and fence are ours, so no other process writes it.

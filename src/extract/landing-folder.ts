@@ -2,7 +2,7 @@
 // its name, and never overwritten. Files stand after a power cut: a name is durable once its folder was synced, and so up to the folder that was there before.
 import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { type FileHandle, link, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { type FileHandle, link, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
 import { diskError } from '../core/disk-error.ts'
 import { EtlError } from '../core/errors.ts'
@@ -23,6 +23,7 @@ export const openLandingFolder = (root: string): LandingStore => {
   return {
     place: root,
     ready: () => inOwnWords(root, () => tree.ready()),
+    room: () => checkRoom(root),
     create: async (name) => createLandingWriter(await openFolderSink(tree, folderOf(landingLocator(name))), name),
     open: (locator) => openLanding(folderOf(locator)),
     remove: (locator) => rm(folderOf(locator), { recursive: true, force: true }),
@@ -32,6 +33,16 @@ export const openLandingFolder = (root: string): LandingStore => {
     // What a writer that died left behind lies in a folder like any other.
     dropUnfinished: async () => undefined,
   }
+}
+
+/** Bytes that must be free for pages on their way and for what is noted of them: one that finds no room is bought again. Of a small disk a quarter. */
+const leastFree = 4 * 1024 * 1024
+
+const checkRoom = async (root: string): Promise<void> => {
+  const disk = await unlessGone(statfs(root))
+  // Some file systems do not tell.
+  if (disk === null || disk.bavail * disk.bsize >= Math.min(leastFree, (disk.blocks * disk.bsize) / 4)) return
+  throw diskError(Object.assign(new Error('ENOSPC: too little space left for another page'), { code: 'ENOSPC' }), root)
 }
 
 const openLanding = async (folder: string) => {

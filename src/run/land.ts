@@ -46,7 +46,7 @@ export interface Kept extends Omit<Payload, 'body'> {
   readonly chunks: readonly Uint8Array[]
 }
 
-/** What ends a walk though its pages are as good as before: no more money, a stop, an outage, one that cannot be read. */
+/** What ends a walk though its pages are as good as before: no more money, a stop, an outage, a full disk, one that cannot be read. */
 const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'QUOTA_EXHAUSTED',
   // The bill of another purchase is awaited, and a budget bounds both.
@@ -61,6 +61,7 @@ const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'TRUNCATED',
   'BAD_RESPONSE',
   'DATABASE',
+  'DISK',
 ])
 
 /** Paid pages are saved so often, and so many milliseconds' worth of them are lost to a kill. */

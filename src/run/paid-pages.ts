@@ -42,6 +42,7 @@ export const paidPages = (
       if (here !== null) return here
       const { mayNotBuy, box } = work.claim
       if (mayNotBuy !== null) throw buysNothing(box.key, mayNotBuy)
+      await work.runtime.landing.room()
       const turn = turns.of(request.paidFor)
       let reserved: Reserved | undefined
       const begin = async (): Promise<void> => {

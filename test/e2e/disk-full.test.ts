@@ -8,7 +8,8 @@ import { differences } from '../outsider/pairs.ts'
 import { wantedTruth } from '../outsider/truth.ts'
 import { currentRows } from '../outsider/warehouse.ts'
 import { createWorld, names, type World } from '../outsider/world.ts'
-import { type CommandResult, type RunningCommand, startCommand } from '../support/command.ts'
+import { type CommandResult, type RunningCommand, startCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase } from '../support/postgres.ts'
 import { mayMount, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts'
 
 const pipelines = ['traffic_and_engagement', 'shopper_category_performance'] as const
@@ -118,3 +119,43 @@ test.runIf(mayMount() && process.env['MILLRACE_TEST_DISK_FULL'] === '1').each(ca
     }
   },
 )
+
+test.runIf(mayMount())('no page is bought that would find no room; with room again the walks go on from theirs', async () => {
+  const db = await createTestDatabase({ published: true })
+  const disk = mountSmallDisk(16)
+  const pool = new pg.Pool({ connectionString: db.url, max: 1 })
+  const database = { url: db.url, pool, drop: () => pool.end().then(() => db.drop()) }
+  const sandbox = { keywordsPerDomain: 6_000, requestsPerSecond: null }
+  const world = await createWorld({ database, lists: { domains: names('site', 8), countries: ['us'] }, months: 1, sandbox })
+  world.set('keywords', ['limits', 'page_size'], 1_000)
+  const run = async (left: number | null) => {
+    if (left === null) disk.free()
+    else disk.fill(left)
+    const landing = { MILLRACE_LANDING: join(disk.folder, 'landing') }
+    const ended = await startCommand(
+      ['run', 'keywords', '--json'],
+      { ...world.environment('somebody'), ...landing },
+      world.folder,
+    ).result
+    disk.free()
+    const pages = world.sandbox.books().requests.filter(({ endpoint, status }) => endpoint === 'keywords' && status === 200)
+    const said = ended.stdout + ended.stderr
+    const twice = pages.length - new Set(pages.map(({ path, query }) => JSON.stringify([path, query]))).size
+    return { code: ended.code, units: summaryOf(ended).units, pages: pages.length, twice, said }
+  }
+  try {
+    const none = await run(200 * 1024)
+    expect([none.code, none.pages, none.units.failed], none.said).toEqual([1, 0, 8])
+    expect(none.said).toContain('The disk is full: free space')
+    const some = await run(5_500 * 1024)
+    expect(some.code, some.said).toBe(1)
+    expect(some.pages).toBeGreaterThan(0)
+    expect(some.pages).toBeLessThan(8 * 6)
+    const rest = await run(null)
+    expect([rest.code, rest.units.loaded + some.units.loaded], rest.said).toEqual([0, 8])
+    expect(rest.twice).toBe(0)
+  } finally {
+    await world.remove()
+    disk.remove()
+  }
+})

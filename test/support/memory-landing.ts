@@ -39,6 +39,7 @@ export const memoryLanding = (): MemoryLanding => {
     begun,
     there,
     ready: async () => undefined,
+    room: async () => undefined,
     create: async (name) => {
       const locator = landingLocator(name)
       const landing: { data: Buffer; manifest: string | null } = { data: Buffer.alloc(0), manifest: null }

@@ -1,6 +1,6 @@
 // A disk of a size of its own, which is full when a test fills it.
 import { spawnSync } from 'node:child_process'
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, ftruncateSync, fstatSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -20,8 +20,8 @@ const can = (work: () => void): boolean => {
 
 export interface SmallDisk {
   readonly folder: string
-  /** Until nothing more goes in. */
-  fill(): void
+  /** Until nothing more goes in. @param left but for so many bytes. Default: none */
+  fill(left?: number): void
   free(): void
   remove(): void
 }
@@ -34,10 +34,11 @@ export const mountSmallDisk = (megabytes: number, owner?: { readonly uid: number
   const filler = join(folder, 'filler')
   return {
     folder,
-    fill: () => {
+    fill: (left = 0) => {
       const file = openSync(filler, 'a')
       const block = Buffer.alloc(64 * 1024)
       for (const size of [block.length, 4096, 1]) while (can(() => void writeSync(file, block, 0, size)));
+      ftruncateSync(file, fstatSync(file).size - left)
       closeSync(file)
     },
     free: () => rmSync(filler, { force: true }),
