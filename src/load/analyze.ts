@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { isDatabaseError, sqlStateOf } from '../db/database-error.ts'
-import type { Flags, Texts } from '../db/typed-row.ts'
+import { type Flags, query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { tableName } from './table-columns.ts'
 
@@ -28,9 +28,9 @@ export const analyzeChanged = async (database: Database, definitions: readonly D
   return done
 }
 
-const changedTables = async (db: Db, definitions: readonly Definition[]): Promise<readonly Grown[]> => {
+const changedTables = (db: Db, definitions: readonly Definition[]): Promise<readonly Grown[]> => {
   const parents = definitions.map((definition) => `data.${tableName(definition)}`)
-  const { rows } = await sql<Grown>`
+  return query<Grown>(db)`
     with counted as (
       select c.oid, c.relkind = 'p' as parent, n.nspname = 'bi' as published, c.reltuples, case when c.relkind = 'p'
         then (select coalesce(sum(s.n_live_tup), 0) from pg_inherits i join pg_stat_all_tables s on s.relid = i.inhrelid where i.inhparent = c.oid)
@@ -39,8 +39,7 @@ const changedTables = async (db: Db, definitions: readonly Definition[]): Promis
       where c.oid = any(array(select to_regclass(name) from unnest(${parents}::text[]) as name)) or (n.nspname = 'bi' and c.relkind = 'r')
     )
     select oid::regclass::text as name, parent, published from counted
-    where rows > ${fewRows} and abs(rows - greatest(reltuples, 0)) * 100 > ${changedPercent} * rows order by 1`.execute(db)
-  return rows
+    where rows > ${fewRows} and abs(rows - greatest(reltuples, 0)) * 100 > ${changedPercent} * rows order by 1`
 }
 
 const analyze = async ({ kysely }: Database, { name, parent, published }: Grown): Promise<boolean> => {

@@ -4,7 +4,16 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
-import { type Counts, executePrepared, type Flags, type Lists, type Maybe, type Numbers, type Texts } from '../db/typed-row.ts'
+import {
+  type Counts,
+  executePrepared,
+  type Flags,
+  type Lists,
+  type Maybe,
+  type Numbers,
+  query,
+  type Texts,
+} from '../db/typed-row.ts'
 import { type ChangesByUnit, changesBetween, readChanges, sumOfChanges } from './figure-changes.ts'
 import {
   amongValues,
@@ -51,8 +60,8 @@ export const openBeside = async (
     )
     return { name, table: sql.raw(name), isNumbered }
   }
-  const { rows } = await sql<Texts<'pid'>>`select pg_backend_pid()::text as pid`.execute(session.kysely)
-  const name = `data."beside_${rows[0]?.pid}"`
+  const [backend] = await query<Texts<'pid'>>(session.kysely)`select pg_backend_pid()::text as pid`
+  const name = `data."beside_${backend?.pid}"`
   const number = isNumbered ? '_n bigint generated always as identity (cache 10000), ' : ''
   await sql`create unlogged table ${sql.raw(`${name} (${number}${columns})`)}`.execute(session.kysely)
   return { name, table: sql.raw(name), isNumbered }
@@ -116,9 +125,9 @@ export interface Loaded {
 
 /** Call with the scope's units locked. */
 export const loadedRows = async ({ kysely }: Session, definition: Definition, scope: UnitScope): Promise<Loaded> => {
-  const { rows } = await sql<Counts<'unit_id' | 'n'> & Maybe<Texts<'newest'>>>`
+  const rows = await query<Counts<'unit_id' | 'n'> & Maybe<Texts<'newest'>>>(kysely)`
     select t._unit_id as unit_id, count(*) as n, max(t._loaded_at)::text as newest from ${dataTable(definition)} t
-    where ${inScope(definition, scope, 't')} group by 1`.execute(kysely)
+    where ${inScope(definition, scope, 't')} group by 1`
   return {
     byUnit: new Map(rows.map((row) => [Number(row.unit_id), Number(row.n)])),
     rows: rows.reduce((sum, row) => sum + Number(row.n), 0),
@@ -144,13 +153,10 @@ export const momentOf = async (
   after: readonly (string | null)[],
 ): Promise<Moment> => {
   const follows = after.map((one) => sql`${one}::timestamptz + interval '1 microsecond'`)
-  const { rows } = await sql<Texts<'at'> & Flags<'has_history'>>`
+  const [row] = await query<Texts<'at'> & Flags<'has_history'>>(kysely)`
     select ended is not null as has_history, to_char(greatest(${sql.join([sql`transaction_timestamp()`, sql`ended + interval '1 microsecond'`, ...follows])}) at time zone 'UTC',
       'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
-    from (select max(h._valid_to) as ended from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')}) past`.execute(
-    kysely,
-  )
-  const [row] = rows
+    from (select max(h._valid_to) as ended from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')}) past`
   if (row === undefined) throw new EtlError('INTERNAL', `${definition.pipeline}: the moment of a load could not be asked for.`)
   return { loadedAt: row.at, hasHistory: row.has_history }
 }
@@ -265,9 +271,9 @@ const findDifference = async (comparison: Comparison): Promise<Kinds> => {
     where t._revision is null or case when s._came is null then not ${isLeftOut} else ${sql.join(differs, sql` or `)} end`.execute(
     session.kysely,
   )
-  const { rows } = await sql<Texts<'kind'> & Counts<'unit_id' | 'n' | 'foreign'> & Lists<Numbers<'changes'>>>`
+  const rows = await query<Texts<'kind'> & Counts<'unit_id' | 'n' | 'foreign'> & Lists<Numbers<'changes'>>>(session.kysely)`
     select _kind as kind, _unit_id as unit_id, count(*) as n, count(*) filter (where _is_foreign) as foreign,
-      ${sumOfChanges(definition, '_changes')} as changes from ${differenceTable} group by 1, 2`.execute(session.kysely)
+      ${sumOfChanges(definition, '_changes')} as changes from ${differenceTable} group by 1, 2`
   const of = (kind: Kind): RowsByUnit =>
     new Map(rows.filter((row) => row.kind === kind).map((row) => [Number(row.unit_id), Number(row.n)]))
   const kinds = {
@@ -329,13 +335,13 @@ const continueRevisions = async (comparison: Comparison): Promise<void> => {
 const insertFrom = async (comparison: Comparison, rows: RawBuilder<unknown>): Promise<RowsByUnit> => {
   const { definition, moment, session, runId } = comparison
   const past = moment.hasHistory ? sql`left join ${pastOf(comparison)} past on ${sameKey(definition, 'past', 'd')}` : sql``
-  const { rows: found } = await sql<Counts<'unit_id' | 'n'>>`
+  const found = await query<Counts<'unit_id' | 'n'>>(session.kysely)`
     with new as (
       insert into ${dataTable(definition)} (${names(copiedColumns(definition))}, ${lineage})
       select ${sql.join(copiedColumns(definition).map(({ name }) => sql.ref(`d.${name}`)))}, d._unit_id, ${runId}::bigint,
         ${moment.hasHistory ? sql`coalesce(past.revision, 0) + 1` : sql`1`}, ${stamp(comparison)}
       from ${rows} d ${past} returning _unit_id
-    ) select _unit_id as unit_id, count(*) as n from new group by 1`.execute(session.kysely)
+    ) select _unit_id as unit_id, count(*) as n from new group by 1`
   return new Map(found.map((row) => [Number(row.unit_id), Number(row.n)]))
 }
 

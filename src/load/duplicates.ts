@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
-import type { Counts, Flags, Lists, Maybe, Texts } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Lists, type Maybe, query, type Texts } from '../db/typed-row.ts'
 import type { Beside } from './difference.ts'
 import { measureColumns, names, stagedKey } from './table-columns.ts'
 
@@ -47,7 +47,7 @@ export const removeRepeated = async ({ kysely }: Session, definition: Definition
   const values = measures.map(({ name, type }) =>
     type === 'text' ? sql`nullif(${sql.ref(`t.${name}`)}, '')` : sql.ref(`t.${name}`),
   )
-  const { rows } = await sql<Found>`
+  const rows = await query<Found>(kysely)`
     with repeated as materialized (
       select _n, _place, bool_or(differs) over (partition by _key_number) as conflicts from (
         select _n, _place, _key_number, ${value} is distinct from first_value(${value}) over (partition by _key_number order by _n) as differs
@@ -61,7 +61,7 @@ export const removeRepeated = async ({ kysely }: Session, definition: Definition
     )
     select null::bigint as n, unit_id, false as conflicts, false as first, '{}'::text[] as key, count(*) as rows, sum(filled) as filled
     from removed where not conflicts group by unit_id
-    union all select n, unit_id, true, first, key, 1, filled from removed where conflicts order by n`.execute(kysely)
+    union all select n, unit_id, true, first, key, 1, filled from removed where conflicts order by n`
   await sql`delete from ${table} where _unit_id = 0`.execute(kysely)
   const twins = rows.filter(({ conflicts }) => !conflicts)
   const conflicts = rows.filter((row) => row.conflicts)

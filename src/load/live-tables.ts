@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Definition, TableIndex } from '../core/types.ts'
 import { missingRelations } from '../db/catalog.ts'
-import type { Flags, Lists, Texts } from '../db/typed-row.ts'
+import { type Flags, type Lists, query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** A column as the catalog has it. */
@@ -17,23 +17,21 @@ export interface LiveColumn {
 }
 
 /** In the order of the table. */
-export const liveColumns = async (db: Db, tables: readonly string[]): Promise<LiveColumn[]> => {
-  const { rows } = await sql<LiveColumn>`
+export const liveColumns = (db: Db, tables: readonly string[]): Promise<LiveColumn[]> =>
+  query<LiveColumn>(db)`
     select c.relname as "table", a.attname as name, format_type(a.atttypid, a.atttypmod) as type, not a.attnotnull as nullable, a.atthasdef as has_default
     from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
     where n.nspname = 'data' and c.relname in (${sql.join([...tables])}) and a.attnum > 0 and not a.attisdropped
-    order by c.relname, a.attnum`.execute(db)
-  return rows
-}
+    order by c.relname, a.attnum`
 
 /** Columns of the primary key, by table. */
 export const primaryKeys = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> => {
-  const { rows } = await sql<Texts<'table'> & Lists<Texts<'key'>>>`
+  const rows = await query<Texts<'table'> & Lists<Texts<'key'>>>(db)`
     select c.relname as "table", array_agg(a.attname::text order by k.place) as key
     from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
       cross join lateral unnest(i.indkey) with ordinality as k(attnum, place)
       join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-    where i.indisprimary and n.nspname = 'data' and c.relname in (${sql.join([...tables])}) group by c.relname`.execute(db)
+    where i.indisprimary and n.nspname = 'data' and c.relname in (${sql.join([...tables])}) group by c.relname`
   return new Map(rows.map((row) => [row.table, row.key]))
 }
 
@@ -51,7 +49,7 @@ export interface LiveIndex extends TableIndex {
 
 /** Plain ascending b-trees of the tables of `data`, by table. */
 export const liveIndexes = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly LiveIndex[]>> => {
-  const { rows } = await sql<Texts<'table'> & Lists<Texts<'columns' | 'include'>> & Flags<'whole'>>`
+  const rows = await query<Texts<'table'> & Lists<Texts<'columns' | 'include'>> & Flags<'whole'>>(db)`
     select c.relname as "table", i.indisvalid as whole,
       array(select a.attname::text from unnest(i.indkey) with ordinality k (number, place) join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
         where place <= i.indnkeyatts order by place) as columns,
@@ -60,7 +58,7 @@ export const liveIndexes = async (db: Db, tables: readonly string[]): Promise<Re
     from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace join pg_class x on x.oid = i.indexrelid
       join pg_am m on m.oid = x.relam
     where n.nspname = 'data' and c.relname in (${sql.join([...tables])}) and m.amname = 'btree' and i.indpred is null and i.indexprs is null
-      and not exists (select 1 from unnest(i.indoption) o where o <> 0)`.execute(db)
+      and not exists (select 1 from unnest(i.indoption) o where o <> 0)`
   const byTable = new Map<string, LiveIndex[]>()
   for (const { table, columns, include, whole } of rows)
     byTable.set(table, [...(byTable.get(table) ?? []), { columns, include, isWhole: whole }])

@@ -4,7 +4,7 @@ import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import { lockByName, makeLock, tryLockByName } from '../db/named-lock.ts'
 import type { Session } from '../db/session.ts'
-import type { Flags, Texts } from '../db/typed-row.ts'
+import { type Flags, query, type Texts } from '../db/typed-row.ts'
 import { liveColumns } from './live-tables.ts'
 import { dataTable, inWindow, keyColumns, names, periodColumn, tableName } from './table-columns.ts'
 
@@ -51,10 +51,11 @@ const monthsOf = (definition: Definition, { from, to }: Window): readonly Month[
   windowsBetween(from, to, 'month').map((month) => ({ ...month, name: partitionName(definition, month.from) }))
 
 /** Those of the names that are tables. */
-const existing = async (session: Session, months: readonly Month[]): Promise<ReadonlySet<string>> => {
+const existing = async ({ kysely }: Session, months: readonly Month[]): Promise<ReadonlySet<string>> => {
   // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed.
-  const { rows } = await sql<Texts<'name'>>`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'data' and c.relname = any(${months.map(({ name }) => name)}::text[])`.execute(session.kysely)
+  const rows = await query<Texts<'name'>>(kysely)`
+    select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'data' and c.relname = any(${months.map(({ name }) => name)}::text[])`
   return new Set(rows.map(({ name }) => name))
 }
 
@@ -73,11 +74,11 @@ export const ensureStatistics = async (session: Session, definition: Definition,
   const months = monthsOf(definition, window).map(({ name }) => name)
   const open = [...months, `${tableName(definition)}_history`].filter((name) => !done.has(name))
   if (open.length === 0) return
-  const { rows } = await sql<Texts<'name'> & Flags<'is_large' | 'is_counted'>>`
+  const rows = await query<Texts<'name'> & Flags<'is_large' | 'is_counted'>>(session.kysely)`
     select c.relname as name, pg_relation_size(c.oid) > ${smallBytes}::bigint as is_large,
       pg_stat_get_analyze_count(c.oid) + pg_stat_get_autoanalyze_count(c.oid) > 0 as is_counted
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'data' and c.relname = any(${open}::text[])`.execute(session.kysely)
+    where n.nspname = 'data' and c.relname = any(${open}::text[])`
   for (const { name, is_large, is_counted } of rows) {
     if (is_large && !is_counted) await sql`analyze ${sql.table(`data.${name}`)}`.execute(session.kysely)
     if (is_large || is_counted) done.add(name)
@@ -102,16 +103,13 @@ const tableOf = ({ name }: Month): RawBuilder<unknown> => sql.table(`data.${name
 
 /** Somebody gave the table a DEFAULT partition, and rows of the month are in it: they stay there, and others join them. */
 const holdsByDefault = async ({ kysely }: Session, definition: Definition, month: Window): Promise<boolean> => {
-  const { rows } = await sql<Texts<'name'>>`
+  const [found] = await query<Texts<'name'>>(kysely)`
     select format('%I.%I', n.nspname, c.relname) as name from pg_partitioned_table p join pg_class c on c.oid = p.partdefid
       join pg_namespace n on n.oid = c.relnamespace join pg_class whole on whole.oid = p.partrelid
-      join pg_namespace w on w.oid = whole.relnamespace and w.nspname = 'data' where whole.relname = ${tableName(definition)}`.execute(
-    kysely,
-  )
-  const [found] = rows
+      join pg_namespace w on w.oid = whole.relnamespace and w.nspname = 'data' where whole.relname = ${tableName(definition)}`
   if (found === undefined) return false
-  const held = await sql`select 1 from ${sql.raw(found.name)} t where ${inWindow(definition, month, 't')} limit 1`.execute(kysely)
-  return held.rows.length > 0
+  const held = await query(kysely)`select 1 from ${sql.raw(found.name)} t where ${inWindow(definition, month, 't')} limit 1`
+  return held.length > 0
 }
 
 const attach = async ({ kysely }: Session, whole: RawBuilder<unknown>, month: Month): Promise<void> => {
@@ -143,14 +141,14 @@ const hasRules = async ({ kysely }: Session, definition: Definition): Promise<bo
   const name = tableName(definition)
   const columns = await liveColumns(kysely, [name])
   if (columns.length !== definition.columns.length + lineage.length) return true
-  const { rows } = await sql`select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  const rows = await query(kysely)`select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'data' and c.relname = ${name} and (c.relrowsecurity or exists (select from pg_trigger g where g.tgrelid = c.oid)
       or exists (select from pg_constraint r where r.conrelid = c.oid and r.contype in ('c', 'f', 'u', 'x'))
       or exists (select from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and (a.attgenerated <> '' or a.attidentity <> ''))
       or exists (select from pg_partitioned_table p where p.partrelid = c.oid and p.partdefid <> 0)
       or exists (select from pg_publication p where p.puballtables)
       or exists (select from pg_publication_rel p where p.prrelid = c.oid)
-      or exists (select from pg_publication_namespace p where p.pnnspid = n.oid))`.execute(kysely)
+      or exists (select from pg_publication_namespace p where p.pnnspid = n.oid))`
   return rows.length > 0
 }
 
@@ -176,8 +174,8 @@ export const makeMonths = async (
       kysely,
     )
   if (months.length === 1) return { months, target: `data."${first.name}"` }
-  const { rows } = await sql<Texts<'pid'>>`select pg_backend_pid()::text as pid`.execute(kysely)
-  const target = `data."months_${rows[0]?.pid}"`
+  const [backend] = await query<Texts<'pid'>>(kysely)`select pg_backend_pid()::text as pid`
+  const target = `data."months_${backend?.pid}"`
   await sql`create table ${sql.raw(target)} (like ${dataTable(definition)} including defaults)
     partition by range (${sql.ref(periodColumn(definition))})`.execute(kysely)
   for (const month of months) await attach(session, sql.raw(target), month)

@@ -6,7 +6,7 @@ import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
-import type { Counts, Texts } from '../db/typed-row.ts'
+import { type Counts, query, type Texts } from '../db/typed-row.ts'
 
 /** What applying changed, in values. */
 export interface AppliedAttributes {
@@ -23,21 +23,21 @@ export const applyAttributes = async (
   await lockByName(trx, 'attributes')
   const all = sets.flatMap(({ file, subject, rows }) => rows.map((row) => ({ file, subject, ...row })))
   const wanted = sql`jsonb_to_recordset(${JSON.stringify(all)}::jsonb) as w (subject text, value text, attributes jsonb, file text)`
-  const ended = await sql<Counts<'changed' | 'gone'>>`
+  const [ended] = await query<Counts<'gone'>>(trx)`
     with ended as (
       update bi.attribute_versions v set valid_to = clock_timestamp() where valid_to is null
         and not exists (select from ${wanted} where w.subject = v.subject and w.value = v.value and w.attributes = v.attributes)
       returning v.subject, v.value
     )
-    select count(*) filter (where w.value is not null) as changed, count(*) filter (where w.value is null) as gone
-    from ended e left join ${wanted} on w.subject = e.subject and w.value = e.value`.execute(trx)
-  const { rows: made } = await sql<Texts<'value'>>`
+    select count(*) filter (where w.value is null) as gone
+    from ended e left join ${wanted} on w.subject = e.subject and w.value = e.value`
+  const made = await query<Texts<'value'>>(trx)`
     insert into bi.attribute_versions (subject, value, attributes, file)
     select w.subject, w.value, w.attributes, w.file from ${wanted}
     where not exists (select from bi.attribute_versions v where v.subject = w.subject and v.value = w.value and v.valid_to is null)
-    order by 1, 2 returning value`.execute(trx)
+    order by 1, 2 returning value`
   await fillDimensions(trx, definitions)
-  return { changed: made.length, ended: Number(ended.rows[0]?.gone ?? 0) }
+  return { changed: made.length, ended: Number(ended?.gone ?? 0) }
 }
 
 /** Columns of dimension tables that people fill in: those the source has no text for and the table does not compute. */
@@ -45,8 +45,8 @@ const fillDimensions = async (trx: Db, definitions: readonly Definition[]): Prom
   const tables = new Map(definitions.flatMap(({ dimensionTables }) => dimensionTables.map((table) => [table.name, table])))
   for (const { name, column, columns = {} } of [...tables.values()].sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const open = Object.keys(columns).filter((one) => columns[one]?.textOf === undefined)
-    const { rows } = await sql<Texts<'name'>>`select attname as name from pg_attribute
-      where attrelid = to_regclass(${`bi.${name}`}) and attname = any(${open}::text[]) and attgenerated = ''`.execute(trx)
+    const rows = await query<Texts<'name'>>(trx)`select attname as name from pg_attribute
+      where attrelid = to_regclass(${`bi.${name}`}) and attname = any(${open}::text[]) and attgenerated = ''`
     for (const { name: attribute } of rows) await fillColumn(trx, name, column, attribute)
   }
 }

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Column, Definition, RoundingMode } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import type { Maybe, Texts } from '../db/typed-row.ts'
+import { type Maybe, query, type Texts } from '../db/typed-row.ts'
 
 /** `Clicks to the domain. Unit: clicks. From the field clicks. NULL means no data, never 0.` */
 export const columnComment = (column: Column): string => {
@@ -144,9 +144,9 @@ export const commentAll = async (
 
 /** By column; null: it has none. */
 export const columnComments = async (trx: Db, name: string): Promise<ReadonlyMap<string, string | null>> => {
-  const { rows } = await sql<Texts<'column'> & Maybe<Texts<'about'>>>`
+  const rows = await query<Texts<'column'> & Maybe<Texts<'about'>>>(trx)`
     select attname as column, col_description(attrelid, attnum) as about from pg_attribute
-    where attrelid = to_regclass(${name}) and attnum > 0 and not attisdropped order by attnum`.execute(trx)
+    where attrelid = to_regclass(${name}) and attnum > 0 and not attisdropped order by attnum`
   return new Map(rows.map(({ column, about }) => [column, about]))
 }
 

@@ -2,8 +2,9 @@
 import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
-import type { Texts } from '../db/typed-row.ts'
+import { query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
+import { missingRelations } from '../db/catalog.ts'
 import { type Grant, giveRights, grantsOn } from './replace-view.ts'
 
 /** A view or table in bi by its name, or a function by name and arguments: `keywords_as_of(timestamptz)`. */
@@ -47,17 +48,15 @@ const somebodyElses = (object: ObjectName, reader: string): EtlError =>
 
 /** A mart whose file is gone goes, too. */
 const wasMart = async (trx: Db, view: string): Promise<boolean> =>
-  (await sql`select 1 from etl.marts where name = ${view}`.execute(trx)).rows.length > 0
+  (await query(trx)`select 1 from etl.marts where name = ${view}`).length > 0
 
-const isThere = async (trx: Db, view: string): Promise<boolean> =>
-  (await sql`select 1 where to_regclass(${`bi.${view}`}) is not null`.execute(trx)).rows.length > 0
+const isThere = async (trx: Db, view: string): Promise<boolean> => (await missingRelations(trx, [`bi.${view}`])).length === 0
 
-const readersOf = async (trx: Db, object: ObjectName): Promise<readonly Texts<'schema' | 'view'>[]> => {
+const readersOf = (trx: Db, object: ObjectName): Promise<readonly Texts<'schema' | 'view'>[]> => {
   const name = `bi.${object}`
   const oid = object.endsWith(')') ? sql`to_regprocedure(${name})` : sql`to_regclass(${name})`
-  const { rows } = await sql<Texts<'schema' | 'view'>>`select distinct n.nspname as schema, v.relname as view
+  return query<Texts<'schema' | 'view'>>(trx)`select distinct n.nspname as schema, v.relname as view
     from pg_depend d join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
       join pg_class v on v.oid = r.ev_class join pg_namespace n on n.oid = v.relnamespace
-    where d.refobjid = ${oid}::oid and v.oid <> ${oid}::oid order by 1, 2`.execute(trx)
-  return rows
+    where d.refobjid = ${oid}::oid and v.oid <> ${oid}::oid order by 1, 2`
 }

@@ -8,7 +8,7 @@ import type { Database } from '../db/connect.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import { summaryQuery } from '../db/summary-query.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
-import type { Maybe, Texts } from '../db/typed-row.ts'
+import { type Maybe, query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, joinsOf } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
@@ -65,10 +65,9 @@ export const prepareSummaries = async (
     const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
     if (mart.summaryOf === null || source === undefined) continue
     assertScoped(mart, source)
-    const there = await sql<
-      Maybe<Texts<'about'>>
-    >`select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about`.execute(trx)
-    if (there.rows[0]?.about?.endsWith(`[${summarySignature(mart, source.version)}]`) === true) continue
+    const there = await query<Maybe<Texts<'about'>>>(trx)`
+      select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about`
+    if (there[0]?.about?.endsWith(`[${summarySignature(mart, source.version)}]`) === true) continue
     prepared.set(mart.name, await fillSummary(trx, mart, source, prepared.size).catch((error: unknown) => refused(mart, error)))
   }
   return prepared
@@ -121,10 +120,10 @@ const putSummary = async (trx: Db, mart: Mart, name: string, readers: MartReader
 
 /** Who adds to dimensions refreshes summaries: the loader of `millrace roles`, under whatever name. A table made anew has lost what that granted. */
 const grantLoaders = async (trx: Db, table: RawBuilder<unknown>): Promise<void> => {
-  const { rows } = await sql<Texts<'role'>>`select distinct r.rolname as role
+  const rows = await query<Texts<'role'>>(trx)`select distinct r.rolname as role
     from pg_class c cross join lateral aclexplode(c.relacl) g join pg_roles r on r.oid = g.grantee
     where c.relnamespace = 'bi'::regnamespace and c.relkind = 'r' and c.relname like 'dim\\_%'
-      and g.privilege_type = 'INSERT' and g.grantee <> c.relowner order by 1`.execute(trx)
+      and g.privilege_type = 'INSERT' and g.grantee <> c.relowner order by 1`
   for (const { role } of rows) await sql`grant select, insert, delete on ${table} to ${sql.id(role)}`.execute(trx)
 }
 
@@ -151,10 +150,8 @@ export const dropMarts = async (database: Database, names: readonly string[], pa
 }
 
 const dropMart = async (database: Database, name: string, patience: Patience): Promise<boolean> => {
-  const { rows } = await sql<
-    Texts<'kind'>
-  >`select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi.${name}`})`.execute(database.kysely)
-  const [found] = rows
+  const [found] = await query<Texts<'kind'>>(database.kysely)`
+    select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi.${name}`})`
   if (found === undefined) return true
   const view = sql.table(`bi.${name}`)
   try {

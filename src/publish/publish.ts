@@ -20,7 +20,7 @@ import { continuedSeries, recordVersion } from './versions.ts'
 import { roleExists } from '../db/catalog.ts'
 import { readerRole } from '../db/read-list.ts'
 import { sessionLimits } from '../db/role-statements.ts'
-import type { Lists, Texts } from '../db/typed-row.ts'
+import { type Lists, query, type Texts } from '../db/typed-row.ts'
 
 /**
  * Idempotent, safe when twins run it at once. All in one transaction, so a reader sees the old views or the new ones. A view that changes its columns waits
@@ -175,13 +175,13 @@ export const grantReader = async (trx: Db): Promise<void> => {
  * its own: in this database alone, since it may load another one. Who works in etl or hands out the role (its maker, since PostgreSQL 16) is no reader.
  */
 const limitLogins = async (trx: Db): Promise<void> => {
-  const { rows } = await sql<Texts<'login' | 'database'> & Lists<Texts<'settings'>>>`
+  const rows = await query<Texts<'login' | 'database'> & Lists<Texts<'settings'>>>(trx)`
     select r.rolname as login, d.datname as database, array(select split_part(c.setting, '=', 1) from pg_db_role_setting s, unnest(s.setconfig) as c (setting)
       where s.setrole = r.oid and s.setdatabase in (0, d.oid)) as settings
     from pg_roles r join pg_database d on d.datname = current_database()
     where r.rolcanlogin and not r.rolsuper and pg_has_role(r.oid, ${readerRole}, 'member') and not has_schema_privilege(r.oid, 'etl', 'usage')
       and not exists (select from pg_auth_members m join pg_roles g on g.oid = m.roleid
-        where g.rolname = ${readerRole} and m.member = r.oid and m.admin_option)`.execute(trx)
+        where g.rolname = ${readerRole} and m.member = r.oid and m.admin_option)`
   for (const { login, database, settings } of rows)
     for (const [name, value] of Object.entries(sessionLimits.reader).filter(([name]) => !settings.includes(name)))
       await attempt(
@@ -192,9 +192,9 @@ const limitLogins = async (trx: Db): Promise<void> => {
 
 /** For logins that are made later, or that we may not change: the database's own setting, unless somebody chose one. */
 const turnOffJit = async (trx: Db): Promise<void> => {
-  const { rows } = await sql<Texts<'name'>>`select d.datname as name from pg_database d where d.datname = current_database()
+  const rows = await query<Texts<'name'>>(trx)`select d.datname as name from pg_database d where d.datname = current_database()
     and not exists (select from pg_db_role_setting s, unnest(s.setconfig) as c (setting)
-      where s.setdatabase = d.oid and s.setrole = 0 and c.setting like 'jit=%')`.execute(trx)
+      where s.setdatabase = d.oid and s.setrole = 0 and c.setting like 'jit=%')`
   for (const { name } of rows) await attempt(trx, sql`alter database ${sql.id(name)} set jit = off`)
 }
 

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
-import type { Maybe, Texts } from '../db/typed-row.ts'
+import { type Maybe, query, type Texts } from '../db/typed-row.ts'
 import { inSavepoint } from './savepoint.ts'
 
 /**
@@ -12,22 +12,22 @@ import { inSavepoint } from './savepoint.ts'
 export const replaceView = async (
   trx: Db,
   name: string,
-  query: RawBuilder<unknown>,
+  wanted: RawBuilder<unknown>,
   before?: () => Promise<void>,
 ): Promise<void> => {
   const view = sql.table(`bi.${name}`)
-  if (await isSame(trx, name, query)) return
+  if (await isSame(trx, name, wanted)) return
   // 42P16: the columns are others than before.
   const replaced = await inSavepoint(
     trx,
     (error) => sqlStateOf(error) === '42P16',
-    () => sql`create or replace view ${view} as ${query}`.execute(trx),
+    () => sql`create or replace view ${view} as ${wanted}`.execute(trx),
   )
   if (replaced !== null) return
   const grants = await grantsOn(trx, name)
   await before?.()
   await sql`drop view ${view}`.execute(trx)
-  await sql`create view ${view} as ${query}`.execute(trx)
+  await sql`create view ${view} as ${wanted}`.execute(trx)
   await giveRights(trx, name, grants)
 }
 
@@ -38,38 +38,34 @@ export const giveRights = async (trx: Db, name: string, grants: readonly Grant[]
 }
 
 /** PostgreSQL writes both queries down in its own words; equal words are the same view. */
-const isSame = async (trx: Db, name: string, query: RawBuilder<unknown>): Promise<boolean> => {
-  const found = await sql<Maybe<Texts<'definition'>>>`
+const isSame = async (trx: Db, name: string, wanted: RawBuilder<unknown>): Promise<boolean> => {
+  const [old] = await query<Maybe<Texts<'definition'>>>(trx)`
     select pg_get_viewdef(c.oid) as definition from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'bi' and c.relname = ${name} and c.relkind = 'v'`.execute(trx)
-  const [old] = found.rows
+    where n.nspname = 'bi' and c.relname = ${name} and c.relkind = 'v'`
   if (old === undefined) return false
-  await sql`create temporary view publish_probe as ${query}`.execute(trx)
-  const probe = await sql<Texts<'definition'>>`select pg_get_viewdef('pg_temp.publish_probe'::regclass) as definition`.execute(
-    trx,
-  )
+  await sql`create temporary view publish_probe as ${wanted}`.execute(trx)
+  const [probe] = await query<Texts<'definition'>>(trx)`
+    select pg_get_viewdef('pg_temp.publish_probe'::regclass) as definition`
   await sql`drop view pg_temp.publish_probe`.execute(trx)
-  return probe.rows[0]?.definition === old.definition
+  return probe?.definition === old.definition
 }
 
 /** One right of one role. */
 export type Grant = Texts<'grantee' | 'privilege'>
 
 /** What others than the owner may do with it. */
-export const grantsOn = async (trx: Db, name: string): Promise<readonly Grant[]> => {
-  const { rows } = await sql<Grant>`select r.rolname as grantee, g.privilege_type as privilege
+export const grantsOn = (trx: Db, name: string): Promise<readonly Grant[]> =>
+  query<Grant>(trx)`select r.rolname as grantee, g.privilege_type as privilege
     from pg_class c join pg_namespace n on n.oid = c.relnamespace, lateral aclexplode(c.relacl) g join pg_roles r on r.oid = g.grantee
-    where n.nspname = 'bi' and c.relname = ${name} and g.grantee <> c.relowner`.execute(trx)
-  return rows
-}
+    where n.nspname = 'bi' and c.relname = ${name} and g.grantee <> c.relowner`
 
 /** By name of a view or table: a digest of its query and columns. Empty before the first migration. */
 export const shapesOf = async (db: Db): Promise<ReadonlyMap<string, string>> => {
-  const { rows } = await sql<Texts<'name' | 'digest'>>`
+  const rows = await query<Texts<'name' | 'digest'>>(db)`
     select c.relname as name, md5(coalesce(case when c.relkind = 'v' then pg_get_viewdef(c.oid) end, '') || coalesce((
       select string_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod), ',' order by a.attnum) from pg_attribute a
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped), '')) as digest
-    from pg_class c where c.relnamespace = to_regnamespace('bi') and c.relkind in ('r', 'v', 'p') order by 1`.execute(db)
+    from pg_class c where c.relnamespace = to_regnamespace('bi') and c.relkind in ('r', 'v', 'p') order by 1`
   return new Map(rows.map(({ name, digest }) => [name, digest]))
 }
 

@@ -2,7 +2,7 @@
 // A pipeline that ends goes on with the series of its successor.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
-import type { Maybe, Row, Texts } from '../db/typed-row.ts'
+import { query, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** A span of time in which readers saw a former version. */
@@ -42,9 +42,8 @@ export interface Next {
 
 /** Puts on record that readers see this version from now on, if they saw another one, and what of that one still counts. Idempotent. */
 export const recordVersion = async (trx: Db, { pipeline, version, window }: Definition): Promise<void> => {
-  const { rows } = await sql<Maybe<Row<'etl.published_versions', 'version'>>>`
-    select version from etl.published_versions where pipeline = ${pipeline} order by published_at desc limit 1`.execute(trx)
-  const [last] = rows
+  const [last] = await query<Row<'etl.published_versions', 'version'>>(trx)`
+    select version from etl.published_versions where pipeline = ${pipeline} order by published_at desc limit 1`
   if (last?.version === version) return
   if (last !== undefined)
     await sql`update etl.kept_units k set until = c.until from etl.kept_cells c
@@ -90,13 +89,12 @@ export const seriesOf = async (trx: Db, definition: Definition): Promise<Series>
   const { pipeline } = definition
   const text = (moment: RawBuilder<unknown>): RawBuilder<unknown> =>
     sql`case when isfinite(${moment}) then to_char(${moment} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00' else '' end`
-  const { rows } = await sql<Span>`select version, ${text(sql`published_at`)} as "from",
+  const rows = await query<Span>(trx)`select version, ${text(sql`published_at`)} as "from",
       coalesce(${text(sql`lead(published_at) over (order by published_at)`)}, '') as "to"
-    from etl.published_versions where pipeline = ${pipeline} order by published_at`.execute(trx)
+    from etl.published_versions where pipeline = ${pipeline} order by published_at`
   const own = rows.at(-1)
-  const kept = await sql<
-    Row<'etl.kept_units', 'version'>
-  >`select distinct version from etl.kept_units where pipeline = ${pipeline}`.execute(trx)
+  const kept = await query<Row<'etl.kept_units', 'version'>>(trx)`
+    select distinct version from etl.kept_units where pipeline = ${pipeline}`
   const former: FormerSpan[] = []
   const readable = new Set<number>()
   for (const [at, { version, from, to }] of rows.slice(0, -1).entries()) {
@@ -111,7 +109,7 @@ export const seriesOf = async (trx: Db, definition: Definition): Promise<Series>
   return {
     since: own === undefined || own.from === '' ? null : own.from,
     former,
-    kept: new Set(kept.rows.map(({ version }) => version)),
+    kept: new Set(kept.map(({ version }) => version)),
     readable: [...readable].sort((a, b) => a - b),
     next: null,
   }
@@ -122,17 +120,17 @@ type TableColumns = NonNullable<Awaited<ReturnType<typeof tableOf>>>
 /** null: it is gone. */
 const tableOf = async (trx: Db, { pipeline, version: published }: Definition, version: number) => {
   const columnsOf = async (number: number): Promise<ReadonlyMap<string, string>> => {
-    const { rows } = await sql<
-      Texts<'name' | 'type'>
-    >`select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute
-      where attrelid = to_regclass(${`data.${pipeline}_v${number}`}) and attnum > 0 and not attisdropped`.execute(trx)
+    const rows = await query<Texts<'name' | 'type'>>(
+      trx,
+    )`select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute
+      where attrelid = to_regclass(${`data.${pipeline}_v${number}`}) and attnum > 0 and not attisdropped`
     return new Map(rows.map(({ name, type }) => [name, type]))
   }
   const types = await columnsOf(version)
   if (types.size === 0) return null
-  const { rows } = await sql<Texts<'name'>>`select a.attname as name from pg_index i
+  const rows = await query<Texts<'name'>>(trx)`select a.attname as name from pg_index i
     join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
-    where i.indrelid = to_regclass(${`data.${pipeline}_v${version}`}) and i.indisprimary`.execute(trx)
+    where i.indrelid = to_regclass(${`data.${pipeline}_v${version}`}) and i.indisprimary`
   return { types, wanted: await columnsOf(published), key: rows.map(({ name }) => name) }
 }
 
