@@ -1,7 +1,7 @@
 // What PostgreSQL's own catalog says: which tables, views and roles there are, and whether the server is one of several.
 import type { Database } from './connect.ts'
 import type { Db } from './tables.ts'
-import { query, type Texts } from './typed-row.ts'
+import { type Maybe, query, type Texts } from './typed-row.ts'
 
 /** Those of the tables and views that are not there, in the order given. @param names with their schema */
 export const missingRelations = async (db: Db, names: readonly string[]): Promise<string[]> => {
@@ -10,12 +10,14 @@ export const missingRelations = async (db: Db, names: readonly string[]): Promis
   return rows.map(({ name }) => name)
 }
 
-/** Columns of a table or view in its order; none where there is no such thing. @param relation with its schema */
-export const columnNames = async (db: Db, relation: string): Promise<string[]> => {
-  const rows = await query<Texts<'name'>>(db)`select attname as name from pg_attribute
+/** Columns of a table or view in its order, `about` from their comments; none where there is no such thing. @param relation with its schema */
+export const relationColumns = (db: Db, relation: string) =>
+  query<Texts<'name' | 'type'> & Maybe<Texts<'about'>>>(db)`
+    select attname as name, format_type(atttypid, atttypmod) as type, col_description(attrelid, attnum) as about from pg_attribute
     where attrelid = to_regclass(${relation}) and attnum > 0 and not attisdropped order by attnum`
-  return rows.map(({ name }) => name)
-}
+
+export const columnNames = async (db: Db, relation: string): Promise<string[]> =>
+  (await relationColumns(db, relation)).map(({ name }) => name)
 
 /** Roles belong to the server, not to the database. */
 export const roleExists = async (db: Db, role: string): Promise<boolean> => {

@@ -2,8 +2,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Column, Definition, RoundingMode } from '../core/types.ts'
+import { relationColumns } from '../db/catalog.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, query, type Texts } from '../db/typed-row.ts'
+import type { Texts } from '../db/typed-row.ts'
 
 /** `Clicks to the domain. Unit: clicks. From the field clicks. NULL means no data, never 0.` */
 export const columnComment = (column: Column): string => {
@@ -137,17 +138,9 @@ export const commentAll = async (
   columns: readonly Texts<'name' | 'about'>[],
 ): Promise<void> => {
   if (text !== null) await commentOn(kind, sql.table(name), text).execute(trx)
-  const known = await columnComments(trx, name)
+  const known = new Map((await relationColumns(trx, name)).map((column) => [column.name, column.about]))
   for (const { name: column, about } of columns)
     if (about !== '' && known.get(column) !== about) await commentOn('column', sql.ref(`${name}.${column}`), about).execute(trx)
-}
-
-/** By column; null: it has none. */
-export const columnComments = async (trx: Db, name: string): Promise<ReadonlyMap<string, string | null>> => {
-  const rows = await query<Texts<'column'> & Maybe<Texts<'about'>>>(trx)`
-    select attname as column, col_description(attrelid, attnum) as about from pg_attribute
-    where attrelid = to_regclass(${name}) and attnum > 0 and not attisdropped order by attnum`
-  return new Map(rows.map(({ column, about }) => [column, about]))
 }
 
 /** One way from facts to a dimension. */

@@ -9,7 +9,7 @@ import { sqlStateOf } from '../db/database-error.ts'
 import { lockByName } from '../db/named-lock.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Db } from '../db/tables.ts'
-import { columnComments, commentAll, commentOn, grainOf } from './comments.ts'
+import { commentAll, commentOn, grainOf } from './comments.ts'
 import { type MartReaders, openMartReaders } from './mart-readers.ts'
 import { prepareSummaries, publishMart } from './publish-marts.ts'
 import { replaceView } from './replace-view.ts'
@@ -17,7 +17,7 @@ import { inSavepoint } from './savepoint.ts'
 import { describedColumns, type DescribedView, describedViews } from './view-columns.ts'
 import { asOfFunction, asOfName, currentView, freshnessView, historyView, tableColumns } from './views.ts'
 import { continuedSeries, recordVersion } from './versions.ts'
-import { roleExists } from '../db/catalog.ts'
+import { relationColumns, roleExists } from '../db/catalog.ts'
 import { readerRole } from '../db/read-list.ts'
 import { sessionLimits } from '../db/role-statements.ts'
 import { type Lists, query, type Texts } from '../db/typed-row.ts'
@@ -127,11 +127,10 @@ const publishOne = async (trx: Db, definition: Definition, all: readonly Definit
 const publishFormer = async (trx: Db, { pipeline }: Definition, versions: readonly number[]): Promise<void> => {
   for (const version of versions) {
     const [name, table] = [`${pipeline}_v${version}`, `data.${pipeline}_v${version}`]
-    const comments = await columnComments(trx, table)
-    const columns = sql.join([...comments.keys()].map((column) => sql.ref(column)))
-    await replaceView(trx, name, sql`select ${columns} from ${sql.table(table)}`)
+    const columns = await relationColumns(trx, table)
+    await replaceView(trx, name, sql`select ${sql.join(columns.map((column) => sql.ref(column.name)))} from ${sql.table(table)}`)
     const about = `Rows of ${pipeline} as version ${version} had them. Read bi.${pipeline}.`
-    const described = [...comments].map(([column, words]) => ({ name: column, about: words ?? '' }))
+    const described = columns.map((column) => ({ name: column.name, about: column.about ?? '' }))
     await commentAll(trx, 'view', `bi.${name}`, about, described)
   }
 }

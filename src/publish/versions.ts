@@ -2,6 +2,7 @@
 // A pipeline that ends goes on with the series of its successor.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
+import { relationColumns } from '../db/catalog.ts'
 import { query, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
@@ -119,13 +120,8 @@ type TableColumns = NonNullable<Awaited<ReturnType<typeof tableOf>>>
 
 /** null: it is gone. */
 const tableOf = async (trx: Db, { pipeline, version: published }: Definition, version: number) => {
-  const columnsOf = async (number: number): Promise<ReadonlyMap<string, string>> => {
-    const rows = await query<Texts<'name' | 'type'>>(
-      trx,
-    )`select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute
-      where attrelid = to_regclass(${`data.${pipeline}_v${number}`}) and attnum > 0 and not attisdropped`
-    return new Map(rows.map(({ name, type }) => [name, type]))
-  }
+  const columnsOf = async (number: number): Promise<ReadonlyMap<string, string>> =>
+    new Map((await relationColumns(trx, `data.${pipeline}_v${number}`)).map(({ name, type }) => [name, type]))
   const types = await columnsOf(version)
   if (types.size === 0) return null
   const rows = await query<Texts<'name'>>(trx)`select a.attname as name from pg_index i
