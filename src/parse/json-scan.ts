@@ -51,7 +51,7 @@ export const skipValue = (bytes: Buffer, at: number, depth = 0): number => {
   if (byte === quote) return skipString(bytes, at)
   if (byte === openBrace || byte === openBracket) {
     if (depth >= maxDepth) throw new JsonError(at, `nested deeper than ${maxDepth}`)
-    return byte === openBrace ? skipObject(bytes, at, depth) : skipArray(bytes, at, depth)
+    return byte === openBrace ? eachField(bytes, at, depth, null) : eachElement(bytes, at, depth, skipValue)
   }
   return byte === 45 || (byte >= 48 && byte <= 57) ? skipNumber(bytes, at) : skipWord(bytes, at)
 }
@@ -123,10 +123,6 @@ const skipWord = (bytes: Buffer, at: number): number => {
   throw new JsonError(at, `'${String.fromCharCode(bytes[at] ?? 0)}' begins no value`)
 }
 
-const skipArray = (bytes: Buffer, at: number, depth: number): number => eachElement(bytes, at, depth, skipValue)
-
-const skipObject = (bytes: Buffer, at: number, depth: number): number => eachField(bytes, at, depth, null)
-
 /** Behind the value that begins at `at`, or `cut`, as `skipValue` tells it. */
 export type ReadValue = (bytes: Buffer, at: number, depth: number) => number
 
@@ -149,14 +145,8 @@ export const eachElement = (bytes: Buffer, at: number, depth: number, read: Read
 /** Called with each field of an object: its name and its value, both with their quotes and brackets. */
 export type OnField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number) => void
 
-/** Behind the object that begins at `at`, or `cut`. Fields come in order. Throws JsonError. @param read how values are read; default skipped */
-export const eachField = (
-  bytes: Buffer,
-  at: number,
-  depth: number,
-  onField: OnField | null,
-  read: ReadValue = skipValue,
-): number => {
+/** Behind the object that begins at `at`, or `cut`. Fields come in order. Throws JsonError. */
+export const eachField = (bytes: Buffer, at: number, depth: number, onField: OnField | null): number => {
   let next = skipBlanks(bytes, at + 1)
   if (bytes[next] === closeBrace) return next + 1
   for (;;) {
@@ -169,7 +159,7 @@ export const eachField = (
     if (bytes[next] === undefined) return cut
     if (bytes[next] !== colon) throw new JsonError(next, 'a field lacks its colon')
     const valueAt = skipBlanks(bytes, next + 1)
-    const valueEnd = read(bytes, valueAt, depth + 1)
+    const valueEnd = skipValue(bytes, valueAt, depth + 1)
     if (valueEnd === cut) return cut
     onField?.(nameAt, nameEnd, valueAt, valueEnd)
     next = skipBlanks(bytes, valueEnd)
