@@ -57,10 +57,6 @@ export const loadSourceFolders = async (folders: readonly string[] = []): Promis
   return { sources, apis }
 }
 
-/** The sources alone. */
-export const loadSources = async (folders: readonly string[] = []): Promise<ReadonlyMap<string, Source>> =>
-  (await loadSourceFolders(folders)).sources
-
 /** null: no folder of sources. */
 const loadFolder = async (folder: string) => {
   const file = ['index.ts', 'index.js', 'index.mjs'].map((name) => join(folder, name)).find(existsSync)

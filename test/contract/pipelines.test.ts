@@ -4,9 +4,9 @@ import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { checkDefinitions, loadDefinitions } from '../../src/definition/load.ts'
 import { definitionSchema } from '../../src/definition/schema.ts'
-import { loadSources } from '../../src/sources/registry.ts'
+import { loadSourceFolders } from '../../src/sources/registry.ts'
 
-const specs = await loadSources()
+const specs = (await loadSourceFolders()).sources
 
 const folder = 'pipelines'
 const { definitions, problems } = await loadDefinitions({ folder, sources: specs })

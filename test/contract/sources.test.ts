@@ -11,13 +11,13 @@ import { createRateBudget } from '../../src/extract/rate.ts'
 import type { Source, SourceContext } from '../../src/extract/source.ts'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
-import { loadSources } from '../../src/sources/registry.ts'
+import { loadSourceFolders } from '../../src/sources/registry.ts'
 import { api } from '../../src/sources/web-analytics/index.ts'
 import { boxOf, shippedDefinitions } from '../support/definitions.ts'
 import { startStrictService } from '../support/strict-service.ts'
 
 const key = 'contract-key-0123456789'
-const sources = [...(await loadSources()).values()]
+const sources = [...(await loadSourceFolders()).sources.values()]
 const definitions = await shippedDefinitions()
 
 interface Contracted {

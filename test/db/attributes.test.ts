@@ -9,7 +9,7 @@ import { loadMarts } from '../../src/definition/marts.ts'
 import { showProblem } from '../../src/definition/problem.ts'
 import { attributesOf, publishAttributes } from '../../src/run/refresh-attributes.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { loadSources } from '../../src/sources/registry.ts'
+import { loadSourceFolders } from '../../src/sources/registry.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { testDatabase } from '../support/postgres.ts'
 
@@ -52,7 +52,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const write = (name: string, text: string): void => writeFileSync(join(folder, 'attributes', name), text)
-const found = async () => attributesOf(join(folder, 'pipelines'), definitions, await loadSources())
+const found = async () => attributesOf(join(folder, 'pipelines'), definitions, (await loadSourceFolders()).sources)
 const apply = async () => publishAttributes(db.database, await found(), definitions)
 
 const patterns = (many: number): string => Array.from({ length: many }, (_, at) => `*/${at}/*,a\n`).join('')

@@ -15,7 +15,7 @@ import { analyzeChanged } from '../../src/load/analyze.ts'
 import { refreshSummaries } from '../../src/load/summaries.ts'
 import { attributesOf, publishAttributes } from '../../src/run/refresh-attributes.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { loadSources } from '../../src/sources/registry.ts'
+import { loadSourceFolders } from '../../src/sources/registry.ts'
 import { claimJobs } from '../../src/ledger/claim.ts'
 import { endProcess, registerProcess } from '../../src/ledger/processes.ts'
 import { knownMarts, shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
@@ -289,7 +289,11 @@ test('the loader applies attributes', async () => {
     await db.database.pool.query(`insert into bi.dim_category (category_id) values (12)`)
     await as(names.loader, async ({ database }) => {
       const apply = async () =>
-        publishAttributes(database, await attributesOf(join(folder, 'pipelines'), definitions, await loadSources()), definitions)
+        publishAttributes(
+          database,
+          await attributesOf(join(folder, 'pipelines'), definitions, (await loadSourceFolders()).sources),
+          definitions,
+        )
       expect(await apply()).toEqual({ changed: 2, ended: 0 })
       expect(await apply()).toEqual({ changed: 0, ended: 0 })
     })

@@ -6,12 +6,12 @@ import type { Box, Definition, Slice, Unit } from '../../src/core/types.ts'
 import { boxOf as boxOfSlices, unitOf as unitOfValues } from '../../src/core/unit-key.ts'
 import { windowAt } from '../../src/core/window.ts'
 import { assertDefinitions, loadDefinitions } from '../../src/definition/load.ts'
-import { loadSources } from '../../src/sources/registry.ts'
+import { loadSourceFolders } from '../../src/sources/registry.ts'
 
 const repository = resolve(import.meta.dirname, '..', '..')
 
 export const shippedDefinitions = async (): Promise<readonly Definition[]> => {
-  const result = await loadDefinitions({ folder: join(repository, 'pipelines'), sources: await loadSources() })
+  const result = await loadDefinitions({ folder: join(repository, 'pipelines'), sources: (await loadSourceFolders()).sources })
   assertDefinitions(result)
   return result.definitions
 }

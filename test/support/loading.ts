@@ -16,7 +16,7 @@ import type { JobWork, LoadResult } from '../../src/run/job-work.ts'
 import { loadAnswer } from '../../src/run/load-answer.ts'
 import { createProgress } from '../../src/run/progress.ts'
 import type { Runtime } from '../../src/run/runtime.ts'
-import { loadSources } from '../../src/sources/registry.ts'
+import { loadSourceFolders } from '../../src/sources/registry.ts'
 import { combinations, knownMarts, shippedDefinition } from './definitions.ts'
 import { newPipeline, newProcess, newRun, nextAskNumber, type PipelineKit, type ProcessKit, waitFor } from './ledger.ts'
 import type { TestDatabase } from './postgres.ts'
@@ -149,7 +149,7 @@ const workOf = async (kit: LoadKit, claim: ClaimedJob): Promise<JobWork> => ({
   runtime: kit.runtime,
   claim,
   definition: kit.definition,
-  source: (await loadSources()).get(kit.definition.source) ?? unused(),
+  source: (await loadSourceFolders()).sources.get(kit.definition.source) ?? unused(),
   mayLoad: true,
   requests: [requestOf(claim)],
   unnamed: new Set(),

@@ -6,7 +6,7 @@ import { noteCancel } from '../../src/ledger/release.ts'
 import type { NightPlan } from '../../src/web/foresight.ts'
 import { noBudget } from '../../src/core/budget-scope.ts'
 import { pricesOf } from '../../src/plan/price.ts'
-import { loadSources } from '../../src/sources/registry.ts'
+import { loadSourceFolders } from '../../src/sources/registry.ts'
 import { createStatusApp } from '../../src/web/app.ts'
 import { listen } from '../../src/web/web-server.ts'
 import { shippedDefinitions } from './definitions.ts'
@@ -50,7 +50,7 @@ export const servePage = async (
       },
       hooks: null,
       overdue: options.overdue ?? (async () => []),
-      priceOf: pricesOf({ allowance, database, sources: await loadSources() }, definitions),
+      priceOf: pricesOf({ allowance, database, sources: (await loadSourceFolders()).sources }, definitions),
       plan: options.plan ?? (async () => nightPlan),
       nextTicks: (count) => [
         {

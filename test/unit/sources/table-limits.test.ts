@@ -5,7 +5,7 @@ import { limitsOf } from '../../../src/plan/plan-context.ts'
 import { generalReport } from '../../../src/sources/web-analytics/batch-reports.ts'
 import { holdCodeOf } from '../../../src/run/hold-units.ts'
 import { filtersOf, pagingOf, tableLimits, tableProblems, withDefaults } from '../../../src/sources/web-analytics/known-tables.ts'
-import { loadSources } from '../../../src/sources/registry.ts'
+import { loadSourceFolders } from '../../../src/sources/registry.ts'
 import { change, problemsIn, reportExample } from '../definition/checking.ts'
 import { definitionOf, dimension } from '../plan/definition.ts'
 
@@ -66,7 +66,7 @@ describe('a report', () => {
     ['vtable: referrals, limit: -5', "5:37: params.limit is '-5'; expected a number from 1."],
     ['vtable: referrals, limit: 1000001', "5:37: params.limit is '1000001'; expected a number to 1000000."],
   ])('with %s is refused by file and line, with what is allowed', async (params, problem) => {
-    const sources = await loadSources()
+    const sources = (await loadSourceFolders()).sources
     const problems = problemsIn(change(reportExample, 'vtable: traffic_and_engagement', params), { sources })
     expect(problems).toContain(`pipelines/p.yaml:${problem}`)
   })
