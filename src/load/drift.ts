@@ -29,6 +29,14 @@ export interface Difference {
   readonly level: 'error' | 'warning'
 }
 
+const differenceOf = (
+  { pipeline }: Definition,
+  table: string,
+  column: string | null,
+  message: string,
+  level: Difference['level'] = 'error',
+): Difference => ({ pipeline, table, column, message, level })
+
 const lineage: readonly (readonly [string, string])[] = [
   ['_unit_id', 'bigint'],
   ['_run_id', 'bigint'],
@@ -58,14 +66,8 @@ export const compareTables = async (db: Db, definitions: readonly Definition[]):
         columns.filter(({ table }) => table === name),
       ),
       ...compare(definition, `${name}_history`, columns, keys, [...definition.key, '_revision'], [...lineage, ...historyOnly]),
-      ...(columns.some(({ table }) => table === name) ? missingIndexes(definition, indexes.get(name) ?? []) : []).map(
-        (text): Difference => ({
-          pipeline: definition.pipeline,
-          table: name,
-          column: null,
-          message: `data.${name} ${text}`,
-          level: 'warning',
-        }),
+      ...(columns.some(({ table }) => table === name) ? missingIndexes(definition, indexes.get(name) ?? []) : []).map((text) =>
+        differenceOf(definition, name, null, `data.${name} ${text}`, 'warning'),
       ),
       ...definition.dimensionTables
         .filter(({ name: dimension }) => noDimension.has(dimension))
@@ -81,21 +83,18 @@ const defaults: Readonly<Record<string, string>> = {
   _loaded_at: 'transaction_timestamp()',
 }
 
-const lacksDefaults = ({ pipeline }: Definition, columns: readonly LiveColumn[]): Difference[] =>
-  columns.flatMap(({ table, name, has_default: hasDefault }): Difference[] => {
+const lacksDefaults = (definition: Definition, columns: readonly LiveColumn[]): Difference[] =>
+  columns.flatMap(({ table, name, has_default: hasDefault }) => {
     const value = defaults[name]
     if (value === undefined || hasDefault) return []
     const message = `data.${table}.${name} has no default, which loads rely on; a migration adds it: alter table data.${table} alter column ${name} set default ${value}.`
-    return [{ pipeline, table, column: name, message, level: 'error' }]
+    return [differenceOf(definition, table, name, message)]
   })
 
-const lacks = ({ pipeline }: Definition, { name, column }: DimensionTable): Difference => ({
-  pipeline,
-  table: name,
-  column: null,
-  message: `bi.${name}, which each ${column} is added to, does not exist. Run \`millrace migrate\`; if no migration makes it, \`millrace new migration ${pipeline}\` writes one.`,
-  level: 'error',
-})
+const lacks = (definition: Definition, { name, column }: DimensionTable): Difference => {
+  const made = `Run \`millrace migrate\`; if no migration makes it, \`millrace new migration ${definition.pipeline}\` writes one.`
+  return differenceOf(definition, name, null, `bi.${name}, which each ${column} is added to, does not exist. ${made}`)
+}
 
 const compare = (
   definition: Definition,
@@ -105,20 +104,14 @@ const compare = (
   key: readonly string[],
   own: readonly (readonly [string, string])[],
 ): Difference[] => {
-  const { pipeline } = definition
   const columns = live.filter((column) => column.table === table)
-  const found = (column: string | null, text: string): Difference => ({
-    pipeline,
-    table,
-    column,
-    message: `data.${table}${column === null ? '' : `.${column}`} ${text}`,
-    level: 'error',
-  })
+  const found = (column: string | null, text: string): Difference =>
+    differenceOf(definition, table, column, `data.${table}${column === null ? '' : `.${column}`} ${text}`)
   if (columns.length === 0) {
     return [
       found(
         null,
-        `does not exist. Run \`millrace migrate\`; a new dataset also needs its migration (\`millrace new migration ${pipeline}\` writes one).`,
+        `does not exist. Run \`millrace migrate\`; a new dataset also needs its migration (\`millrace new migration ${definition.pipeline}\` writes one).`,
       ),
     ]
   }
