@@ -49,10 +49,12 @@ export interface Refresh {
   /** ISO time: those whose answer is older. */
   readonly restatedAt: string | null
   readonly fullCheck: FullCheck | null
+  /** What the service says by now of units that have changed, as its answers have it: a sister's newer answer that says the same serves. */
+  readonly releases: readonly string[]
 }
 
 /** Loaded units are left alone. */
-export const noRefresh: Refresh = { all: false, sliceIds: [], restatedAt: null, fullCheck: null }
+export const noRefresh: Refresh = { all: false, sliceIds: [], restatedAt: null, fullCheck: null, releases: [] }
 
 /** One window as planning asks about it. */
 export interface WindowAsk {
@@ -279,10 +281,17 @@ const isNews = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): Raw
       ? sql`false`
       : sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isSince(begun)}) and r.ask_number > coalesce(u.ask_number, 0)`
   const since = sinceOf(refresh)
-  return since === null
+  const isNewer = [
+    ...(since === null ? [] : [sql`r.asked_at >= ${since}::timestamptz`]),
+    ...(refresh.releases.length === 0 ? [] : [isOfRelease(refresh.releases)]),
+  ]
+  return isNewer.length === 0
     ? sql`u.answer_id is null`
-    : sql`(u.answer_id is null or r.ask_number > u.ask_number and r.asked_at >= ${since}::timestamptz)`
+    : sql`(u.answer_id is null or r.ask_number > u.ask_number and (${sql.join(isNewer, sql` or `)}))`
 }
+
+const isOfRelease = (releases: readonly string[]): RawBuilder<unknown> =>
+  sql`exists (select from etl.answers t where t.answer_id = r.answer_id and t.source_last_updated = any(${[...releases]}::text[]))`
 
 /** How many units of a window are decided alike. */
 export interface CellCount {

@@ -2,7 +2,7 @@
 import { once } from '../core/clock.ts'
 import { type EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { times } from '../core/learned-price.ts'
-import { isSameFingerprint } from '../core/completeness.ts'
+import { isSameFingerprint, maskedFingerprint } from '../core/completeness.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { showWindow } from '../core/window.ts'
 import { boxOf } from '../core/unit-key.ts'
@@ -72,12 +72,12 @@ const sampleWindow = async (
     return null
   })
   if (verdicts === null) return behind.length === 0 ? null : { ...noRefresh, sliceIds: behind }
-  const changed = known.filter((_, index) => verdicts[index] === 'changed')
-  if (changed.length > 0 && !isWhole) return { ...noRefresh, all: true }
+  const changed = verdicts.filter(({ verdict }) => verdict === 'changed')
+  const releases = [...new Set(changed.flatMap(({ release }) => release ?? []))]
+  if (changed.length > 0 && !isWhole) return { ...noRefresh, all: true, releases }
   const unsure = units.filter((unit) => !known.includes(unit) && isWhole)
-  const failed = known.filter((_, index) => verdicts[index] === 'failed')
-  const seen = [...changed, ...unsure, ...failed].map(({ sliceId }) => sliceId)
-  return { ...noRefresh, sliceIds: [...new Set([...behind, ...seen])] }
+  const seen = [...known.filter((_, index) => verdicts[index]?.verdict !== 'stands'), ...unsure].map(({ sliceId }) => sliceId)
+  return { ...noRefresh, sliceIds: [...new Set([...behind, ...seen])], releases }
 }
 
 /** What so many questions cost is set aside while they are asked. Throws as reserveBudget. */
@@ -131,7 +131,11 @@ export const sampleOf = async (
   return sampleUnits(db, frame.pipelineId, from, { most: largeSample, turn })
 }
 
-type Verdict = 'stands' | 'changed' | 'failed'
+interface Probed {
+  readonly verdict: 'stands' | 'changed' | 'failed'
+  /** When the service last changed the unit, as it goes on record. */
+  readonly release?: string | null
+}
 
 const probed = async (
   probe: NonNullable<Source['probe']>,
@@ -139,7 +143,7 @@ const probed = async (
   { definition, pipeline, signal }: PlanContext,
   window: PlanWindow,
   look: LookContext,
-): Promise<Verdict> => {
+): Promise<Probed> => {
   try {
     const box = boxOf({
       pipeline: definition.pipeline,
@@ -149,14 +153,15 @@ const probed = async (
       slices: [unit.values],
     })
     const now = await probe({ definition, box }, look)
-    return now !== null && isSameFingerprint(now, unit.fingerprint) ? 'stands' : 'changed'
+    if (now !== null && isSameFingerprint(now, unit.fingerprint)) return { verdict: 'stands' }
+    return { verdict: 'changed', release: now === null ? null : maskedFingerprint(now).lastUpdated }
   } catch (error) {
     signal.throwIfAborted()
     look.log.warn(
       { pipeline: definition.pipeline, window: window.from, error: messageOf(error) },
       'a unit could not be asked about',
     )
-    return 'failed'
+    return { verdict: 'failed' }
   }
 }
 

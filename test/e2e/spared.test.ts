@@ -28,15 +28,21 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
+const millrace = (...args: string[]) =>
+  runWarm(
+    args,
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+    },
+    folder,
+  )
+
 test('a month that is unchanged at the source costs one request instead of its pages, and the run says how many it skipped', async () => {
-  const environment = {
-    WEB_ANALYTICS_BASE_URL: sandbox.url,
-    WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-    WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
-    DATABASE_URL: db.url,
-    MILLRACE_HOME: join(folder, 'home'),
-  }
-  const run = (...more: string[]) => runWarm(['run', 'keywords', '--only', 'country=us', ...more], environment, folder)
+  const run = (...more: string[]) => millrace('run', 'keywords', '--only', 'country=us', ...more)
   const pages = 5
   const first = await run('--json')
   expect(summaryOf(first)).toMatchObject({ units: { loaded: 3 }, requests: 3 * pages })
@@ -46,4 +52,25 @@ test('a month that is unchanged at the source costs one request instead of its p
   sandbox.restate('2026-10')
   const third = await run()
   expect(third.stdout).toContain('Skipped, unchanged at the source: 1 unit')
+})
+
+test('a restated month is bought once for two pipelines that ask the same, also where each runs by itself', async () => {
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  const text = readFileSync(file, 'utf8').replace(/country: \[.*\]/, 'country: [us]')
+  writeFileSync(file, text)
+  writeFileSync(join(folder, 'pipelines', 'others.yaml'), text.replace('pipeline: keywords', 'pipeline: others'))
+  for (const args of [['new', 'migration', 'others'], ['migrate']]) expect((await millrace(...args)).code).toBe(0)
+  const run = async (pipeline: string) => summaryOf(await millrace('run', pipeline, '--json'))
+  await run('keywords')
+  expect(await run('others')).toMatchObject({ units: { loaded: 3 }, requests: 0 })
+  sandbox.restate('2026-10')
+  // A look at each month, and the pages of the one that is restated.
+  expect(await run('keywords')).toMatchObject({ units: { loaded: 1 } })
+  const others = await run('others')
+  expect(others).toMatchObject({ units: { loaded: 1 }, requests: 2 })
+  expect(others.rows.updated).toBeGreaterThan(0)
+  // What comes later is bought by who sees it first.
+  sandbox.restate('2026-10')
+  expect((await run('others')).requests).toBeGreaterThan(2)
+  expect(await run('keywords')).toMatchObject({ units: { loaded: 1 }, requests: 2 })
 })
