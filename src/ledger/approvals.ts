@@ -5,7 +5,7 @@ import type { IsoDate } from '../core/types.ts'
 import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
 import { asNumber, query, type Row } from '../db/typed-row.ts'
 import type { Asked } from '../core/asks.ts'
-import { isPersons, isStanding } from './approved-jobs.ts'
+import { hasWord, isPersons } from './approved-jobs.ts'
 import type { AskReason } from './candidates.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
@@ -150,7 +150,7 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
 export const dissolveChanged = async (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<void> => {
   const isSame = sql`case when split_part(a.digest, E'\\n', 1) = ${asks} then split_part(a.digest, E'\\n', 2)::jsonb @> ${JSON.stringify(metrics)}::jsonb else false end`
   await query(trx)`with ${dissolving(sql`
-    select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isStanding} and not ${isWaitedFor(sql`j.job_id`)}
+    select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${hasWord} and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.approvals a where a.approval_id = j.approval_id and a.kind = 'night' and a.digest is not null and not (${isSame}))
     order by j.job_id for update of j`)}`
 }
@@ -281,10 +281,10 @@ const takeBack = (db: Db, pipelineId: number, which: RawBuilder<unknown>, by: st
   db.transaction().execute(async (trx) => {
     await lockPipeline(trx, pipelineId)
     const ours = sql`j.pipeline_id = ${pipelineId} and ${which}`
-    const unsent = sql`j.state in ('open', 'failed') and ${isUnbought} and j.answer_id is null and ${isNobodys} and ${isPersons}`
+    const unsent = sql`j.state in ('open', 'held', 'failed') and ${isUnbought} and j.answer_id is null and ${isNobodys} and (${isPersons} or j.approval_id is not null)`
     const rows = await query(trx)`
       with ${dissolving(sql`
-        select j.job_id from etl.jobs j where ${ours} and (${unsent} or ${isStanding} or j.state = 'held' and j.guard = 'needs approval')
+        select j.job_id from etl.jobs j where ${ours} and ${unsent}
         order by j.job_id for update`)}`
     const over = await sql`
       with gone as materialized (select j.job_id from etl.jobs j where ${ours} and ${isOver} and ${isPersons} order by j.job_id for update),

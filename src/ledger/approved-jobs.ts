@@ -6,11 +6,14 @@ import { type Lists, type Maybe, type Numbers, query, type Row } from '../db/typ
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
 import { dissolving, isNobodys, isUnbought, type JobFrame, leavingUnits, priorityOf } from './register-jobs.ts'
 import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
-import { isListed, isWaitedFor } from './wait-list.ts'
+import { isListed, isWaitedFor, mayYetServe } from './wait-list.ts'
 
-/** Approved and not asked for yet, of jobs named `j`. */
-export const isStanding: RawBuilder<boolean> = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state = 'open'
+/** Of jobs named `j`: has a person's word until it is loaded, bought, taken back or changed. Open, or held where a budget or the service refused it for certain. */
+export const hasWord = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state in ('open', 'held')
   and j.ask_number is null and j.holder is null`
+
+/** Of them, what no refusal stands against. */
+const isStanding = sql<boolean>`${hasWord} and j.state = 'open'`
 
 /** Of job `j`: a night would try it again in that person's name. */
 export const isPersons: RawBuilder<boolean> = sql<boolean>`j.wanted_by in ('range', 'force', 'approval')`
@@ -28,13 +31,16 @@ export const stillBought = (db: Db, pipelines: readonly string[]): Promise<reado
       and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
     group by 1, 2 order by 1, 2`
 
-/** The run waits for everything of the pipeline that a person approved, whatever its windows. Returns how many. In the planner's transaction. */
+/** The run waits for everything of the pipeline that a person approved, whatever its windows, also where credits were missing. Returns how many. In the planner's transaction. */
 export const joinApproved = async (trx: Db, runId: number, pipelineId: number): Promise<number> => {
   const rows = await query(trx)`
     with locked as (
       select j.job_id, j.cells, j.window_from, j.window_to from etl.jobs j
-      where j.pipeline_id = ${pipelineId} and ${isStanding}
+      where j.pipeline_id = ${pipelineId} and ${hasWord} and (j.state = 'open' or j.error_code = 'QUOTA_EXHAUSTED')
       order by j.job_id for update skip locked
+    ), reopened as (
+      update etl.jobs set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null, updated_at = clock_timestamp()
+      where job_id in (select job_id from locked) and state = 'held'
     )
     insert into etl.run_jobs (run_id, job_id, priority, units)
     select ${runId}::bigint, job_id, ${priorityOf('newest-first', sql`window_from`, sql`window_to`)}, cells from locked
@@ -52,7 +58,8 @@ export const approvedReady = async (db: Db, definitions: readonly Definition[]):
   const rows = await query<Row<'etl.pipelines', 'pipeline'>>(db)`
     select distinct p.pipeline from etl.jobs j join etl.pipelines p using (pipeline_id)
     where ${isStanding} and j.pipeline_id in ${definedBy(definitions)} and coalesce(j.not_before <= clock_timestamp(), true)
-      and not ${isWaitedFor(sql`j.job_id`)} order by 1`
+      and not ${isWaitedFor(sql`j.job_id`)}
+      and not exists (select from etl.jobs y where y.job_id = j.served_by and (y.state = 'open' or ${mayYetServe})) order by 1`
   return rows.map((row) => row.pipeline)
 }
 
@@ -64,7 +71,7 @@ export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> =
   const rows = await query<Row<'etl.jobs', 'job_id'> & Maybe<Lists<Numbers<'keeps'>>>>(trx)`
     select j.job_id, (select array_agg(s.slice_id order by s.slice_id) from etl.slices s
         where s.slice_id = any(j.slice_ids) and s.wanted_until is null) as keeps
-    from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isStanding} and not ${isWaitedFor(sql`j.job_id`)}
+    from etl.jobs j where j.pipeline_id = ${pipelineId} and ${hasWord} and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.slices s where s.slice_id = any(j.slice_ids) and s.wanted_until is not null)
     order by j.job_id for update of j`
   const empty = rows.filter(({ keeps }) => keeps === null).map(({ job_id }) => job_id)
@@ -114,31 +121,35 @@ export interface ReopenedWord extends Lists<Numbers<'slice_ids'>>, Numbers<'job_
   readonly window_to: IsoDate
 }
 
-/** The next jobs with a person's word that are served in part, as failed: who plans their units anew keeps the word. A report, or up to a thousand walks; those of the windows, null: of any. */
+/**
+ * The next jobs with a person's word that are served, or may be in part, as failed: who plans their units anew keeps the word. A report, or up to a thousand walks;
+ * those of the windows, null: of any. @param reuse null: nothing can serve them
+ */
 export const reopenServed = (
   trx: Db,
   { pipelineId, runId, every, kind }: JobFrame,
-  reuse: ReuseScope,
+  reuse: ReuseScope | null,
   span: Window | null,
   mayBuyAgain: boolean,
 ): Promise<readonly ReopenedWord[]> =>
   query<ReopenedWord>(trx)`
     with picked as materialized (
-      select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isStanding} and not ${isWaitedFor(sql`j.job_id`)}
+      select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${hasWord} and not ${isWaitedFor(sql`j.job_id`)}
         and not ${isListed(runId, 'j')} and (${span === null} or j.window_from < ${span?.to ?? null}::date and j.window_to > ${span?.from ?? null}::date)
-        and ${isPartlyServed(every, reuse, mayBuyAgain)}
+        and (j.served_by is not null ${reuse === null ? sql`` : sql`or ${isPartlyServed(every, reuse, mayBuyAgain)}`})
       order by j.job_id limit ${kind === 'walk' ? 1_000 : 1} for update of j
     )
     update etl.jobs set state = 'failed', updated_at = clock_timestamp() where job_id in (select job_id from picked)
-    returning job_id::float8 as job_id, window_from, window_to, slice_ids, estimated_quota::float8 / cells as credits`
+    returning job_id::float8 as job_id, window_from, window_to, slice_ids, case when served_by is null then estimated_quota::float8 / cells end as credits`
 
-/** What of a job that was planned anew is still to be bought has its word. */
-export const keepWord = async (trx: Db, { pipelineId, runId }: JobFrame, formerJobId: number): Promise<void> => {
+/** What of jobs that were planned anew is not here yet has their word: it is still to be bought, or waits for another's purchase. */
+export const keepWord = async (trx: Db, { pipelineId, runId }: JobFrame, formerJobIds: readonly number[]): Promise<void> => {
   await query(
     trx,
   )`update etl.jobs j set approval_id = f.approval_id, reason = f.reason, former_job_id = coalesce(j.former_job_id, f.former_job_id)
-    from etl.jobs f where f.job_id = ${formerJobId}::bigint and j.pipeline_id = ${pipelineId} and j.run_id = ${runId}::bigint and j.job_id > f.job_id
-      and j.created_at >= transaction_timestamp() and j.state = 'open' and j.approval_id is null and j.answer_id is null and j.served_by is null`
+    from etl.jobs f where f.job_id = any(${[...formerJobIds]}::bigint[]) and j.pipeline_id = ${pipelineId} and j.run_id = ${runId}::bigint
+      and j.window_from >= f.window_from and j.window_to <= f.window_to and j.slice_ids <@ f.slice_ids and j.job_id > f.job_id
+      and j.created_at >= transaction_timestamp() and j.state = 'open' and j.approval_id is null and j.answer_id is null`
 }
 
 /**
@@ -180,7 +191,7 @@ export const backlogOf = async (db: Db, definition: Definition): Promise<Backlog
   const rows = await query<Backlog>(db)`
     select (count(*) filter (where j.kind = 'report'))::integer as reports, coalesce(sum(j.cells), 0)::float8 as units,
       coalesce(sum(j.estimated_quota), 0)::float8 as credits, coalesce(sum(j.cells) filter (where j.estimated_quota is null), 0)::float8 as unpriced
-    from etl.jobs j where j.pipeline_id in ${definedBy([definition])} and ${isStanding} and j.error_code is distinct from 'NOT_PUBLISHED'`
+    from etl.jobs j where j.pipeline_id in ${definedBy([definition])} and ${isStanding} and j.served_by is null and j.error_code is distinct from 'NOT_PUBLISHED'`
   return rows[0] ?? { reports: 0, units: 0, credits: 0, unpriced: 0 }
 }
 

@@ -64,7 +64,7 @@ export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => 
     picked as materialized (${picked}),
     gone as materialized (select p.job_id from picked p join etl.jobs b using (job_id) where b.begun_landing is null),
     let_go as (${lettingGo(sql`picked`)}), ${leavingUnits()}, kept as (
-      update etl.jobs set state = 'failed', error_code = 'CANCELLED', error_message = ${takenBack}, not_before = null, holder = null, ask_number = null, asked_at = null, updated_at = clock_timestamp(),
+      update etl.jobs set state = 'failed', error_code = 'CANCELLED', error_message = ${takenBack}, not_before = null, holder = null, ask_number = null, asked_at = null, approval_id = null, updated_at = clock_timestamp(),
         wanted_by = case when wanted_by in ('range', 'force', 'approval') then 'beyond' else wanted_by end
       where job_id in (select job_id from picked) and begun_landing is not null returning job_id
     ), deleted as (delete from etl.jobs where job_id in (select job_id from gone) returning job_id)

@@ -80,7 +80,7 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
       select count(distinct p.pipeline)::integer as others from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where ${pipeline}::text is null and ${isOfPurse('p')} and p.pipeline <> ${ours}
         and (${tags}::jsonb is null or p.tag_set_id in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb)) and ${isSameApi('p', ours)}
-        and j.state = 'open' and j.ask_number is null and (j.error_code = 'QUOTA_EXHAUSTED' or j.approval_id is not null)
+        and j.state = 'open' and j.ask_number is null and (j.error_code = 'QUOTA_EXHAUSTED' or j.approval_id is not null and j.served_by is null)
         and j.updated_at > clock_timestamp() - interval '3 days'
     )
     select coalesce(sum(credits) filter (where is_now), 0)::float8 as month, coalesce(sum(credits) filter (where is_today), 0)::float8 as day,

@@ -23,13 +23,13 @@ export const takeApproved = async (context: PlanContext): Promise<void> => {
   await step(async (trx) => {
     if (reuse !== null) await lockByName(trx, `question ${reuse.asks}`)
     await lockPipeline(trx, frame.pipelineId)
-    const served = () => (reuse === null ? [] : reopenServed(trx, frame, reuse, span, policy.resubmitUncertain))
+    const served = () => reopenServed(trx, frame, reuse, span, policy.resubmitUncertain)
     for (let words = await served(); words.length > 0; words = await served()) await planAnew(trx, context, words)
     if (!isPart) await joinApproved(trx, frame.runId, frame.pipelineId)
   })
 }
 
-/** Walks are planned anew like reports, whose jobs are over once they have failed without a purchase. Of walks each is served; a report may be so in part. */
+/** Walks are planned anew like reports, whose jobs are over once they have failed without a purchase; each is of one unit. */
 const planAnew = async (trx: Db, context: PlanContext, words: readonly ReopenedWord[]): Promise<void> => {
   const { cells, frame, definition } = context
   const { every } = definition.window
@@ -54,12 +54,16 @@ const planAnew = async (trx: Db, context: PlanContext, words: readonly ReopenedW
     sliceIds: slice_ids,
   }))
   const policy = { ...cells.policy, kind: 'report' as const, force: false, taken: undefined }
-  const inside = { ...context, windows, cells: { ...cells, policy }, locked: <T>(work: (trx: Db) => Promise<T>) => work(trx) }
-  await askForReports(
-    inside,
-    tasks,
-    buysAll(words[0]?.credits ?? null),
-    words.map(({ job_id }) => String(job_id)),
-  )
-  for (const { job_id } of frame.kind === 'report' ? words : []) await keepWord(trx, frame, job_id)
+  const limits =
+    frame.kind === 'walk' ? { ...context.limits, windows: 1, values: context.limits.values.map(() => 1) } : context.limits
+  const inside = {
+    ...context,
+    windows,
+    limits,
+    cells: { ...cells, policy },
+    locked: <T>(work: (trx: Db) => Promise<T>) => work(trx),
+  }
+  const jobIds = words.map(({ job_id }) => job_id)
+  await askForReports(inside, tasks, buysAll(words[0]?.credits ?? null), jobIds.map(String))
+  await keepWord(trx, frame, jobIds)
 }

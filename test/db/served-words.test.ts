@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { asksOf, metricsOf } from '../../src/core/asks.ts'
 import type { Source } from '../../src/extract/source.ts'
-import { approve } from '../../src/ledger/approvals.ts'
+import { approve, withdraw } from '../../src/ledger/approvals.ts'
 import { planApproved } from '../../src/plan/plan-run.ts'
 import { newRun } from '../support/ledger.ts'
 import { allLoaded, died, pipelineIdOf } from '../support/plan-ledger.ts'
@@ -122,4 +122,63 @@ test('the rest of two pipelines beyond a budget is bought once by a night of bot
   await plan(db, theirs, due, runId)
   expect(await units(ours)).toEqual({ 'to buy with a word': 12 })
   expect(await units(theirs)).toEqual({ served: 12 })
+})
+
+/** Both have a word, and ours was on its way for both when no run was left. */
+const turnedDown = async (kind: Source['kind'], how: string): Promise<[Planning, Planning]> => {
+  const [ours, theirs] = twoOf(kind, ['a.com', 'b.com'], ['a.com', 'b.com'])
+  await approved(ours)
+  await approved(theirs)
+  const { runId } = await plan(db, ours, due)
+  await plan(db, theirs, due, runId)
+  expect(await units(theirs)).toEqual({ served: 12 })
+  await died(db, runId)
+  await db.database.pool.query(
+    `update etl.jobs set ${how} where pipeline_id = $1 and approval_id is not null and state = 'open'`,
+    [await pipelineIdOf(db, ours.definition)],
+  )
+  return [ours, theirs]
+}
+
+const refused = "state = 'held', error_code = 'QUOTA_EXHAUSTED', error_message = 'No credits', estimated_quota = null"
+
+test.each(kinds)(
+  "a word outlasts another's purchase (%s) that does not come, and any number of nights that wait for it",
+  async (kind) => {
+    const [ours, theirs] = await turnedDown(kind, 'not_before = null')
+    for (const _ of [1, 2]) {
+      const { runId } = await plan(db, ours, due)
+      await plan(db, theirs, due, runId)
+      expect(await units(theirs)).toEqual({ served: 12 })
+      await died(db, runId)
+    }
+    expect(await withdraw(db.database.kysely, [ours.definition.pipeline], 'ada')).toBeGreaterThan(0)
+    await plan(db, theirs, due)
+    expect(await units(theirs)).toEqual({ 'to buy with a word': 12 })
+    const { rows } = await db.database.pool.query(
+      `select distinct wanted_by, estimated_quota from etl.jobs where pipeline_id = $1 and approval_id is not null and state = 'open'`,
+      [await pipelineIdOf(db, theirs.definition)],
+    )
+    expect(rows, 'what it costs is asked anew, not nothing').toEqual([{ wanted_by: 'approval', estimated_quota: null }])
+  },
+)
+
+test.each(kinds)('what was refused for certain (%s) can be taken back, and is held by the next night', async (kind) => {
+  const [ours] = await turnedDown(kind, refused)
+  expect(await withdraw(db.database.kysely, [ours.definition.pipeline], 'ada')).toBeGreaterThan(0)
+  await plan(db, ours, due)
+  expect(await units(ours)).toEqual({ held: 12 })
+})
+
+test.each([
+  ['the refused one', true],
+  ['the other one', false],
+])('of a refused report with a word and its twin one is bought, whoever plans first: %s', async (_, isFirst) => {
+  const both = await turnedDown('report', refused)
+  const [first, second] = isFirst ? both : both.toReversed()
+  if (first === undefined || second === undefined) throw new Error('two')
+  const { runId } = await plan(db, first, due)
+  await plan(db, second, due, runId)
+  expect(await units(first)).toEqual({ 'to buy with a word': 12 })
+  expect(await units(second)).toEqual({ served: 12 })
 })

@@ -52,5 +52,5 @@ export const standingWords = (db: Db, pipelines: readonly string[] = []): Promis
       case when bool_and(j.estimated_quota is not null) then sum(j.estimated_quota)::float8 end as credits,
       max(a.decided_by) as approved_by, max(a.done_on)::text as done_on
     from etl.approvals a join etl.pipelines p using (pipeline_id) join etl.jobs j on j.approval_id = a.approval_id
-    where a.state = 'approved' and j.ask_number is null and j.state = 'open' and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
+    where a.state = 'approved' and j.ask_number is null and j.state = 'open' and j.served_by is null and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
     group by 1 order by 1`
