@@ -14,7 +14,7 @@ import {
 } from '../definition/semantic.ts'
 import { digits, formulaSql } from './formula.ts'
 import { earlier, intervalOf, isWhole, lengthOf, shiftOf, type Span, spanOf, startOf } from './period.ts'
-import { type Plan, withDefaults } from './pins.ts'
+import { type Plan, withDefaults, withRowsAsked } from './pins.ts'
 import { findDimension, findMetrics, refuse, type SemanticQuery } from './query.ts'
 import type { CellFilter } from './state.ts'
 import {
@@ -43,7 +43,7 @@ export type CompiledQuery = ReturnType<typeof compileQuery>
 
 /** Throws QueryRefusedError where there is no right answer. */
 export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery) => {
-  const { subject, metrics } = findMetrics(model, asked.metrics)
+  const { subject, metrics } = withRowsAsked(findMetrics(model, asked.metrics), asked)
   const query = withTimeAsGrain(asked, subject)
   const by = [...new Set(query.by)].map((name) => findDimension(model, subject, name))
   for (const { dimension } of query.where) findDimension(model, subject, dimension)
@@ -124,7 +124,10 @@ const sidesOf = ({ span, grain, subject, metrics, query }: Plan, { subjects }: S
         ),
       )
   }
-  return { span, shift: shiftOf(span, compare, grain) }
+  const shift = shiftOf(span, compare, grain)
+  if (subject.time?.grains[0] === 'week' && (shift.byMonths || compare === 'year'))
+    refuse('Weeks do not begin on the same days of another month or year.', ['ask with grain week and compare previous'])
+  return { span, shift }
 }
 
 const spansOf = (plan: Plan): Span[] => {

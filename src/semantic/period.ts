@@ -39,6 +39,10 @@ export const startOf = (date: string, grain: Grain): string => {
   return day.with({ day: 1, month: grain === 'year' ? 1 : day.month - ((day.month - 1) % 3) }).toString()
 }
 
+/** Last day of the period that holds `date`. */
+const endOf = (date: string, grain: Grain): string =>
+  Temporal.PlainDate.from(startOf(date, grain)).add(lengthOf[grain]).subtract({ days: 1 }).toString()
+
 const dayOf = (text: string) => {
   try {
     return Temporal.PlainDate.from(text.length === 7 ? `${text}-01` : text, { overflow: 'reject' })
@@ -58,7 +62,7 @@ export const spanOf = ({ time, name }: Subject, { period }: Pick<SemanticQuery, 
   const [rows = 'day'] = time.grains
   if (startOf(from, rows) !== from || startOf(to, rows) !== to)
     return refuse(`A row of ${name} is a ${rows}; ${period.from} to ${period.to} cuts through one.`, [
-      `give the period in whole ${rows}s, such as ${from.slice(0, 7)} to ${last.toString().slice(0, 7)}`,
+      `give the period in whole ${rows}s, such as ${startOf(from, rows)} to ${endOf(last.toString(), rows)}`,
     ])
   return { from, to }
 }
@@ -73,11 +77,13 @@ export const isWhole = ({ from, to }: Span, grain: Grain): boolean =>
 
 export type Shift = ReturnType<typeof shiftOf>
 
-/** How far back a comparison goes; `interval` is SQL's. A year; with a grain one period of it; else the length of the span. */
+/** How far back a comparison goes: a year; with a grain one period of it; else the length of the span. `interval` is SQL's; `byMonths`: whole months are set side by side. */
 export const shiftOf = (span: Span, compare: 'previous' | 'year', grain: Grain | null) => {
-  const step = compare === 'year' ? { months: 12 } : grain === null ? lengthOfSpan(span) : lengthOf[grain]
+  const step: { readonly days?: number; readonly months?: number } =
+    compare === 'year' ? { months: 12 } : grain === null ? lengthOfSpan(span) : lengthOf[grain]
   const back = (date: string): string => Temporal.PlainDate.from(date).subtract(step).toString()
-  return { interval: intervalOf(step), before: { from: back(span.from), to: back(span.to) } }
+  const byMonths = step.months !== undefined && (grain === null || lengthOf[grain].months !== undefined)
+  return { interval: intervalOf(step), byMonths, before: { from: back(span.from), to: back(span.to) } }
 }
 
 const lengthOfSpan = ({ from, to }: Span): { readonly days: number } | { readonly months: number } => {

@@ -27,6 +27,37 @@ type Asked = Omit<Plan, 'defaults'>
 const filtersOn = (where: readonly QueryFilter[], { name }: SemanticDimension): readonly QueryFilter[] =>
   where.filter(({ dimension }) => dimension === name)
 
+const rowLengths: ReadonlyMap<string, Grain> = new Map([
+  ['daily', 'day'],
+  ['weekly', 'week'],
+  ['monthly', 'month'],
+])
+
+/** A view can hold rows of several lengths: periods, sums and windows go by that of the rows that the question asks for. */
+export const withRowsAsked = <Found extends Pick<Plan, 'subject' | 'metrics'>>(found: Found, query: SemanticQuery): Found => {
+  const { subject, metrics } = found
+  const { time } = subject
+  const told = [...subject.dimensions.values()].find(({ overlap }) => overlap.kind === 'one' && rowLengths.has(overlap.value))
+  if (time === null || told === undefined) return found
+  const asked = chosen(filtersOn(query.where, told))
+  if (query.by.includes(told.name) && asked?.length !== 1) {
+    if (query.grain === undefined && query.period === undefined && !query.by.includes(time.column)) return found
+    refuse(`Rows of several lengths have no periods in common.`, [`filter ${told.name} to one value`, `leave out ${told.name}`])
+  }
+  const rows = rowLengths.get(asked?.[0] ?? '')
+  if (rows === undefined || rows === time.grains[0]) return found
+  // A week can lie in two months.
+  const isOfRows = (grain: Grain): boolean =>
+    grain !== rows && (rows === 'day' || (rows === 'month' && grain !== 'day' && grain !== 'week'))
+  const isBySelf = ({ formula: { kind } }: Metric): boolean => kind !== 'rolling' && (kind !== 'cumulative' || rows === 'day')
+  const grainsOf = (metric: Metric): Grain[] => [...(isBySelf(metric) ? [rows] : []), ...metric.grains.filter(isOfRows)]
+  return {
+    ...found,
+    subject: { ...subject, time: { ...time, grains: [rows, ...time.grains.filter(isOfRows)] } },
+    metrics: metrics.map((metric) => ({ ...metric, grains: grainsOf(metric) })),
+  }
+}
+
 /** Refuses where members overlap, and what would be summed over what it does not add up over; adds what the question does not choose. */
 export const withDefaults = (asked: Asked): Plan => {
   const defaults = defaultFilters(asked)

@@ -177,7 +177,8 @@ const bothSides = (plan: Plan, { span, shift }: Sides): Sql => {
   const { time } = plan.subject
   const rows = (side: Side, within: Span, at: Sql): Sql =>
     sql`select ${sql.lit(side)} as _side, ${at} as _at, facts.* from ${viewOf(plan)} as facts${whereAll(spanConditions(plan.subject, within))}`
-  const at = sql`facts.${sql.ref(time?.column ?? '')}`
+  const day = sql`facts.${sql.ref(time?.column ?? '')}`
+  const at = shift.byMonths ? sql`date_trunc('month', ${day})::date` : day
   return sql`(${rows('now', span, at)} union all ${rows('before', shift.before, sql`(${at} + ${sql.lit(shift.interval)}::interval)::date`)}) as facts`
 }
 

@@ -225,3 +225,74 @@ test('an answer has no more rows than were asked for, and says that there are mo
   expect(all.rows.length).toBeGreaterThan(2)
   expect(two.notes).toContainEqual(expect.stringMatching(/^Only the first 2 rows are shown/))
 })
+
+describe('rows of days and weeks beside those of months', () => {
+  const two = { from: '2019-09', to: '2019-10' }
+  const october = { from: '2019-10', to: '2019-10' }
+  const asked = async (granularity: string, question: Record<string, unknown>) =>
+    answerQuery(reader, await loadSemantics([]), {
+      ...question,
+      where: [
+        { dimension: 'domain', is: 'acme.com' },
+        { dimension: 'granularity', is: granularity },
+      ],
+    })
+  const of = async (granularity: string, question: Record<string, unknown>) =>
+    (await asked(granularity, question)).rows.map((row) => Object.values(row))
+
+  beforeAll(async () => {
+    await db.database.pool.query(`create table data.days partition of data.traffic_and_engagement_v1 for values from ('2018-11-01') to ('2019-11-01')`) // biome-ignore format: one look
+    await db.database.pool.query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits,
+        desktop_unique_visitors, _unit_id, _run_id, _revision, _loaded_at)
+      select day::date, granularity, 'acme.com', 'world', true, visits, 10, 1, 1, 1, now()
+      from (values ('daily', '1 day', '2018-11-01', 100), ('weekly', '7 days', '2018-11-05', 700)) of (granularity, step, first, visits),
+        generate_series(first::timestamp, '2019-10-31', step::interval) day`)
+  })
+
+  test('a month, a quarter and a year so far are the sums of their days', async () => {
+    expect(await of('daily', { metrics: ['visits'], grain: 'month', period: two })).toEqual([
+      ['2019-09-01', 3_000],
+      ['2019-10-01', 3_100],
+    ])
+    expect(await of('daily', { metrics: ['visits_this_year'], grain: 'month', period: october })).toEqual([
+      ['2019-10-01', 30_400],
+    ])
+    expect(await of('daily', { metrics: ['visits_12_months'], grain: 'month', period: october })).toEqual([
+      ['2019-10-01', 36_500],
+    ])
+    expect(await of('daily', { metrics: ['visits_share'], by: ['domain'], grain: 'month', period: october })).toEqual([
+      ['2019-10-01', 'acme.com', 1, 1],
+    ])
+    expect(
+      (await of('daily', { metrics: ['visits'], by: ['date'], period: { from: '2019-10-07', to: '2019-10-08' } })).length,
+    ).toBe(2)
+  })
+
+  test('months are compared with months, however many days they have', async () => {
+    const { rows, notes } = await asked('daily', { metrics: ['visits'], grain: 'month', period: october, compare: 'previous' })
+    expect(rows).toEqual([
+      { period: '2019-10-01', visits: 3_100, visits_before: 3_000, visits_change: 100, visits_growth: expect.closeTo(1 / 30, 5) },
+    ])
+    expect(notes.join(' ')).not.toMatch(/of 31/)
+  })
+
+  test('people are not added up over days, and weeks not to months', async () => {
+    const month = { metrics: ['desktop_visitors'], grain: 'month', period: october }
+    await expect(asked('daily', month)).rejects.toThrow(/does not add up over date/)
+    expect((await of('daily', { ...month, grain: 'day' })).length).toBe(31)
+    await expect(asked('weekly', { metrics: ['visits'], grain: 'month' })).rejects.toThrow(/visits is not known by month/)
+    await expect(asked('weekly', { metrics: ['visits'], period: two })).rejects.toThrow(/A row of traffic is a week/)
+    await expect(asked('weekly', { metrics: ['visits_12_months'], grain: 'week' })).rejects.toThrow(/not known by week/)
+    const week = { metrics: ['visits'], grain: 'week', period: { from: '2019-10-07', to: '2019-10-13' } }
+    expect(await of('weekly', week)).toEqual([['2019-10-07', 700]])
+    expect((await of('weekly', { ...week, compare: 'previous' }))[0]).toEqual(['2019-10-07', 700, 700, 0, 0])
+    await expect(asked('weekly', { ...week, compare: 'year' })).rejects.toThrow(/Weeks do not begin on the same days/)
+  })
+
+  test('an answer with rows of several lengths has no periods', async () => {
+    const question = { metrics: ['visits'], by: ['granularity'], where: [{ dimension: 'domain', is: 'acme.com' }] }
+    const ask = async (more: object) => answerQuery(reader, await loadSemantics([]), { ...question, ...more })
+    expect((await ask({})).rows.length).toBeGreaterThan(1)
+    await expect(ask({ grain: 'month' })).rejects.toThrow(/Rows of several lengths/)
+  })
+})
