@@ -13,6 +13,12 @@ interface Waiting {
 /** How long the database may stay away before what waits for it gives up. */
 const databasePatienceMs = 120_000
 
+/** What was waited for in vain. */
+const givenUp = new WeakSet<object>()
+
+/** The database has stayed away for as long as it is waited for: who only tidies up need not wait as long once more. */
+export const wasOutlasted = (error: unknown): boolean => error instanceof Error && givenUp.has(error)
+
 /** A database that restarts is waited for; one that stays away ends the loop with its own error. */
 export const createPatience = ({
   clock,
@@ -28,7 +34,10 @@ export const createPatience = ({
     spend: async (error, signal) => {
       since ??= performance.now()
       const leftMs = since + databasePatienceMs - performance.now()
-      if (leftMs < 0) throw error
+      if (leftMs < 0) {
+        if (error instanceof Error) givenUp.add(error)
+        throw error
+      }
       const { message } = isDatabaseError(error) ? databaseError(error, 'refused a statement') : { message: messageOf(error) }
       tellWait('the ledger', `${message} It is tried again for ${Math.round(leftMs / 1_000)} s.`)
       log.warn({ error: messageOf(error) }, 'the ledger does not answer; trying again')

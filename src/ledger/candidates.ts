@@ -49,7 +49,7 @@ export interface Refresh {
   /** ISO time: those whose answer is older. */
   readonly restatedAt: string | null
   readonly fullCheck: FullCheck | null
-  /** What the service says by now of units that have changed, as its answers have it: a sister's newer answer that says the same serves. */
+  /** `last_updated` of units that have changed: a sister's newer answer that says the same serves. */
   readonly releases: readonly string[]
 }
 
@@ -290,8 +290,10 @@ const isNews = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): Raw
     : sql`(u.answer_id is null or r.ask_number > u.ask_number and (${sql.join(isNewer, sql` or `)}))`
 }
 
+/** A release is told by its day (interface 2.2): only who asked after that day has certainly seen the last of it. */
 const isOfRelease = (releases: readonly string[]): RawBuilder<unknown> =>
-  sql`exists (select from etl.answers t where t.answer_id = r.answer_id and t.source_last_updated = any(${[...releases]}::text[]))`
+  sql`exists (select from etl.answers t where t.answer_id = r.answer_id and t.source_last_updated = any(${[...releases]}::text[])
+    and t.source_last_updated < to_char(t.asked_at at time zone 'UTC', 'YYYY-MM-DD'))`
 
 /** How many units of a window are decided alike. */
 export interface CellCount {

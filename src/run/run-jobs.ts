@@ -4,7 +4,7 @@ import { isEtlError, messageOf, unansweredCodes } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { toldPauseMs } from '../core/waiting.ts'
-import { outlast } from '../db/outlast.ts'
+import { outlast, wasOutlasted } from '../db/outlast.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import type { Db } from '../db/tables.ts'
 import {
@@ -126,7 +126,8 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     if (request.signal.aborted)
       return endEarly(runtime, runId, started, nothingPlanned, 'interrupted').catch(() => Promise.reject(error))
     // Its jobs must not wait for a run without a process.
-    await outlast(runtime, request.signal, () => finishRun(kysely, runId, 'failed', null)).catch(() => undefined)
+    const close = () => finishRun(kysely, runId, 'failed', null)
+    await (wasOutlasted(error) ? close() : outlast(runtime, request.signal, close)).catch(() => undefined)
     throw error
   }
 }
