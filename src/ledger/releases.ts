@@ -128,7 +128,7 @@ export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'h
   return held === undefined ? 'other' : 'held'
 }
 
-/** A tick that a process wants to take. */
+/** A tick that a process takes. */
 export interface TickClaim {
   readonly pipeline: string
   readonly dueMs: number
@@ -136,36 +136,42 @@ export interface TickClaim {
   readonly kind: 'on time' | 'caught up' | 'skipped' | 'released'
 }
 
-/** Its process died before what is due was planned: nobody took it yet. A skipped one has no run. */
-const isLost = sql<boolean>`(etl.ticks.run_id is null and etl.ticks.finished_at is null and etl.ticks.kind <> 'skipped'
-  and exists (select from etl.processes p where p.name = etl.ticks.claimed_by and p.ended_at is not null))`
+/** Its process let go of it before what is due was planned: nobody took it yet. A skipped one has no run. @param idle see `isAtWork` */
+const isLost = (idle: string | null) => sql<boolean>`(etl.ticks.run_id is null and etl.ticks.finished_at is null
+  and etl.ticks.kind <> 'skipped' and exists (select from etl.processes p
+    where p.name = etl.ticks.claimed_by and (p.ended_at is not null or p.name = ${idle})))`
 
-/** True when this process took the tick, false when another had. */
-export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickClaim): Promise<boolean> => {
-  const taken = await db
+/** @param idle the process that asks, where it works on no tick of the pipeline: the answer to a claim of its own may have been lost. null: it does */
+const isAtWork = (idle: string | null) => sql<boolean>`(etl.ticks.finished_at is null and exists (select from etl.processes p
+  where p.name = etl.ticks.claimed_by and p.ended_at is null and p.name is distinct from ${idle}))`
+
+/** Takes the tick, which is nobody's or lost. Under the lock of `lockTicks`, in the transaction that found it so. */
+export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickClaim): Promise<void> => {
+  await db
     .insertInto('etl.ticks')
     .values({ pipeline, due_at: new Date(dueMs).toISOString(), claimed_by: owner, kind })
     .onConflict((conflict) =>
-      conflict.columns(['pipeline', 'due_at']).doUpdateSet({ claimed_by: owner, claimed_at: databaseNow, kind }).where(isLost),
+      conflict.columns(['pipeline', 'due_at']).doUpdateSet({ claimed_by: owner, claimed_at: databaseNow, kind }),
     )
-    .returning('pipeline')
     .execute()
-  return taken.length > 0
 }
 
-type Tick = Pick<TickClaim, 'pipeline' | 'dueMs'>
+/** Of all processes one decides at a time what is next for the pipeline. */
+export const lockTicks = (trx: Db, pipeline: string): Promise<void> => lockByName(trx, `ticks of ${pipeline}`)
 
-const setTick = async (db: Db, { pipeline, dueMs }: Tick, change: UpdateObject<Tables, 'etl.ticks'>): Promise<void> => {
-  const due_at = new Date(dueMs).toISOString()
+type Tick = Pick<TickClaim, 'pipeline' | 'dueMs' | 'owner'>
+
+/** A process that was thought dead changes no tick that another has taken since. */
+const setTick = async (db: Db, { pipeline, dueMs, owner }: Tick, change: UpdateObject<Tables, 'etl.ticks'>): Promise<void> => {
   await db
     .updateTable('etl.ticks')
     .set(change)
-    .where((eb) => eb.and({ pipeline, due_at }))
+    .where((eb) => eb.and({ pipeline, due_at: new Date(dueMs).toISOString(), claimed_by: owner }))
     .execute()
 }
 
-/** What is due is planned, as work of that run. */
-export const planTick = (db: Db, tick: Tick, runId: number): Promise<void> => setTick(db, tick, { run_id: runId })
+/** What is due is planned, as work of that run; null: that run came to nothing, and the tick is to be taken anew. */
+export const planTick = (db: Db, tick: Tick, runId: number | null): Promise<void> => setTick(db, tick, { run_id: runId })
 
 /** @param isStopped then it stays open where nothing was planned: it is lost when its process ends, and the next one takes it */
 export const finishTick = (db: Db, tick: Tick, isStopped: boolean): Promise<void> =>
@@ -174,25 +180,21 @@ export const finishTick = (db: Db, tick: Tick, isStopped: boolean): Promise<void
   })
 
 /** When the pipeline last ticked, or null when it never has. Where all its ticks are lost, right before the first of them. */
-export const lastTickMs = async (db: Db, pipeline: string): Promise<number | null> => {
-  const row = await db
-    .selectFrom('etl.ticks')
-    .select(
-      sql<string | null>`coalesce(max(due_at) filter (where not ${isLost}), min(due_at) - interval '1 millisecond')`.as('at'),
-    )
-    .where('pipeline', '=', pipeline)
-    .executeTakeFirst()
-  return row?.at ? Date.parse(row.at) : null
+export const lastTickMs = async (db: Db, pipeline: string, idle: string | null = null): Promise<number | null> => {
+  const ticks = db.selectFrom('etl.ticks').where('pipeline', '=', pipeline)
+  const last = ticks.select('due_at').where(isLost(idle), 'is', false).orderBy('due_at', 'desc').limit(1)
+  const first = ticks.select(sql<string>`due_at - interval '1 millisecond'`.as('at')).orderBy('due_at').limit(1)
+  const { at } = await db.selectNoFrom((eb) => eb.fn.coalesce(last, first).as('at')).executeTakeFirstOrThrow()
+  return at === null ? null : Date.parse(at)
 }
 
-/** The pipeline's newest tick where it is lost; else null: a later run makes up for an earlier one. */
-export const lostTickMs = async (db: Db, pipeline: string): Promise<number | null> => {
-  const row = await db
+/** The newest tick that was taken for a run: when it was taken and over, and whether a process is still at work on it. null: there is none. */
+export const newestRunTick = async (db: Db, pipeline: string, idle: string | null) =>
+  (await db
     .selectFrom('etl.ticks')
-    .select(['due_at', isLost.as('is_lost')])
+    .select(['claimed_at', 'finished_at', isAtWork(idle).as('is_at_work')])
     .where('pipeline', '=', pipeline)
+    .where('kind', '<>', 'skipped')
     .orderBy('due_at', 'desc')
     .limit(1)
-    .executeTakeFirst()
-  return row?.is_lost === true ? Date.parse(row.due_at) : null
-}
+    .executeTakeFirst()) ?? null

@@ -1,9 +1,12 @@
-// Which ticks a schedule had, as the scheduler itself reads its cron expression, and which of them were not taken.
+// Which ticks a schedule had, by node-cron's reading of its expression, which of them were not taken, and which one is next.
 import { createTask } from 'node-cron'
+import { dataOf } from '../core/release-month.ts'
+import { accountName } from '../core/source-spec.ts'
 import { Temporal } from '../core/temporal.ts'
 import type { Schedule, Definition } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { lastTickMs, newestRunTick, releasesSince, type WakingRelease } from '../ledger/releases.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { lastTickMs } from '../ledger/releases.ts'
 
 const minuteMs = 60_000
 /** Ticks older than this are not caught up one by one; what is due is derived from the ledger anyway. */
@@ -132,6 +135,9 @@ export interface Scheduled {
 export const scheduledOf = (definitions: readonly Definition[]): Scheduled[] =>
   definitions.flatMap((definition) => (definition.schedule === null ? [] : [{ definition, schedule: definition.schedule }]))
 
+/** A tick that is this late was missed: `catch_up` says what becomes of it, and people hear of it. */
+export const lateMs = 60 * minuteMs
+
 /** Ticks between the last one on record and now that were not taken, oldest first. A pipeline that never ticked has missed none. */
 export const untakenTicks = async (
   runtime: Pick<PlanRuntime, 'database' | 'clock'>,
@@ -141,10 +147,38 @@ export const untakenTicks = async (
   return last === null ? [] : ticksBetween(schedule, last, runtime.clock.now())
 }
 
-/** Those of them that a start of `schedule` takes, as `catch_up` says. */
-export const missedTicks = async (runtime: Pick<PlanRuntime, 'database' | 'clock'>, entry: Scheduled): Promise<number[]> => {
-  const { catchUp } = entry.schedule
-  if (catchUp === 'none') return []
-  const missed = await untakenTicks(runtime, entry)
-  return catchUp === 'all' ? missed : missed.slice(-1)
+export interface TickLook {
+  readonly nowMs: number
+  /** Where the pipeline never ticked, ticks from then on count. */
+  readonly sinceMs: number
+  /** The process that asks, where no run of the pipeline is at work in it; else null. */
+  readonly idle: string | null
 }
+
+/**
+ * What a scheduler does next for the pipeline, by the ledger alone: the newest tick that was not taken, which stands for those before it, then releases of
+ * data since, each by itself; by `catch_up: all` the oldest of them. null: nothing is owed.
+ * `waits`: not before the run at work is over. `readyMs`: since when it could have been taken.
+ */
+export const nextTick = async (db: Db, { definition, schedule }: Scheduled, { nowMs, sinceMs, idle }: TickLook) => {
+  const { pipeline } = definition
+  const lastMs = (await lastTickMs(db, pipeline, idle)) ?? sinceMs
+  const run = await newestRunTick(db, pipeline, idle)
+  // What waited for a run that was at work when it came is not late for that.
+  const hadToWait = (dueMs: number): boolean => run !== null && Date.parse(run.claimed_at) <= dueMs
+  const readyOf = (dueMs: number): number => (hadToWait(dueMs) ? Math.max(dueMs, Date.parse(run?.finished_at ?? '') || 0) : dueMs)
+  const isLate = (dueMs: number): boolean => readyOf(dueMs) < nowMs - lateMs
+  const isOwed = (dueMs: number): boolean => dueMs > lastMs && !(schedule.catchUp === 'none' && isLate(dueMs))
+  const ticks = ticksBetween(schedule, lastMs, nowMs).filter(isOwed)
+  const released = (await releasesSince(db, lastMs)).filter((one) => concerns(definition, one)).map(({ heardMs }) => heardMs)
+  const releases = released.filter(isOwed)
+  const dueMs = schedule.catchUp === 'all' ? [...ticks, ...releases].sort((a, b) => a - b)[0] : (ticks.at(-1) ?? releases[0])
+  if (dueMs === undefined) return null
+  const isAtWork = run?.is_at_work === true
+  const inTime = ticks.includes(dueMs) ? (isLate(dueMs) ? 'caught up' : 'on time') : 'released'
+  const kind = isAtWork && inTime === 'on time' && schedule.overlap === 'skip' ? 'skipped' : inTime
+  return { dueMs, kind, waits: isAtWork && kind !== 'skipped', readyMs: readyOf(dueMs) } as const
+}
+
+const concerns = (definition: Definition, { account, every }: WakingRelease): boolean =>
+  accountName(definition) === account && dataOf(definition.window.every) === every

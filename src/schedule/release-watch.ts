@@ -27,14 +27,14 @@ const limits = { timeoutMs: 10_000, attempts: 2, maxBodyBytes: 10_000_000 }
 interface Watch {
   readonly runtime: Runtime
   readonly signal: AbortSignal
-  readonly onRelease: () => Promise<void>
+  readonly onRelease: () => void
   asking: number
 }
 
 export type ReleaseWatch = ReturnType<typeof createReleaseWatch>
 
 /** @param onRelease called when a release that wakes runs is on record */
-export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRelease: () => Promise<void>) => {
+export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRelease: () => void) => {
   const watch: Watch = { runtime, signal, onRelease, asking: 0 }
   const accounts = accountsOf(scheduledOf(runtime.definitions).map(({ definition }) => definition))
   const nextLookMs = new Map<string, number>()
@@ -124,7 +124,7 @@ const clientOf = ({ runtime, signal }: Watch, of: AccountOf): HttpClient =>
 const record = async ({ runtime, onRelease }: Watch, of: AccountOf, release: Release, heardBy: 'message' | 'poll') => {
   const heard = await recordRelease(runtime.database.kysely, { account: accountName(of), ...release, heardBy })
   if (heard !== 'known') runtime.log.info({ account: accountName(of), ...release, heard_by: heardBy, heard }, 'release of data')
-  if (heard === 'new') await onRelease()
+  if (heard === 'new') onRelease()
 }
 
 const tomorrow = (nowMs: number): IsoDate => addWindows(dateIn(nowMs, 'UTC'), 'day', 1)

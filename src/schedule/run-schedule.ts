@@ -1,39 +1,29 @@
-// The nightly in one long-running process: node-cron and a check every minute drive the ticker until it is stopped. And what a scheduler and a worker do alike.
-import { createTask, type ScheduledTask } from 'node-cron'
+// The nightly in one long-running process: a look every few seconds drives the ticker until it is stopped. And what a scheduler and a worker do alike.
 import { messageOf } from '../core/errors.ts'
 import { notify } from './notify/send-alarms.ts'
 import { concurrencyOf } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { workLoop } from '../run/work-loop.ts'
-import { type Scheduled, scheduledOf } from '../plan/ticks.ts'
 import { createReleaseWatch } from './release-watch.ts'
 import { createTicker } from './ticker.ts'
 
 const minuteMs = 60_000
-/** What another process heard of is a row here. */
-const releaseEveryMs = 5_000
+/** No timer keeps a tick: it would pass while the database is away, the machine sleeps, or another process is at work. */
+const tickEveryMs = 5_000
 const helpAgainMs = 5_000
 
 /** A schedule that runs. */
 export type Scheduler = Awaited<ReturnType<typeof startScheduler>>
 
 /**
- * Catches up missed ticks as each pipeline's `catch_up` says, then keeps time until stopped. Beside that it helps every run there is.
+ * Takes ticks as they come, and what services say they have released, until stopped. Beside that it helps every run there is.
  * @param sinceMs from when on ticks are its own: those it was announced with
  */
 export const startScheduler = async (runtime: Runtime, signal: AbortSignal, sinceMs: number) => {
   const { ticker, stop: stopHelping } = await startHelper(runtime, signal, { first: (made) => made.catchUp(), sinceMs })
-  // node-cron leaves out a time that daylight saving skips, and all that a sleeping machine missed; what it took already is not taken twice.
-  const sweep = every(minuteMs, runtime, 'ticks of processes that died wait for the next minute', async () => {
-    ticker.sweep()
-    await ticker.lost()
-  })
-  const watch = createReleaseWatch(runtime, signal, ticker.released)
-  const listen = every(releaseEveryMs, runtime, 'releases of data wait for the next look', async () => {
-    await watch.look()
-    await ticker.released()
-  })
-  const tasks = scheduledOf(runtime.definitions).map((entry) => keepTime(entry, (dueMs) => ticker.take(entry, dueMs)))
+  const watch = createReleaseWatch(runtime, signal, ticker.sweep)
+  const sweep = every(tickEveryMs, runtime, 'ticks wait for the next look', async () => ticker.sweep())
+  const listen = every(tickEveryMs, runtime, 'releases of data wait for the next look', watch.look)
   return {
     /** What services tell by themselves. */
     releases: watch,
@@ -43,7 +33,6 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal, sinc
     stop: async (): Promise<void> => {
       await sweep.stop()
       await listen.stop()
-      await Promise.all(tasks.map((task) => task.destroy()))
       await stopHelping()
     },
   }
@@ -113,13 +102,4 @@ const every = (ms: number, { log }: Runtime, problem: string, work: () => Promis
       await at
     },
   }
-}
-
-const keepTime = ({ definition, schedule }: Scheduled, onTick: (dueMs: number) => void): ScheduledTask => {
-  const task = createTask(schedule.cron, ({ date }) => onTick(Math.floor(date.getTime() / 60_000) * 60_000), {
-    timezone: schedule.timeZone,
-    name: definition.pipeline,
-  })
-  void task.start()
-  return task
 }

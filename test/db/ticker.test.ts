@@ -4,10 +4,11 @@ import type { AddressInfo } from 'node:net'
 import { cpSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { readSettings } from '../../src/core/env.ts'
 import { silentLog } from '../../src/core/log.ts'
+import type { Schedule } from '../../src/core/types.ts'
 import { type OpenRuntime, openRuntime } from '../../src/run/open-runtime.ts'
 import { createProgress } from '../../src/run/progress.ts'
 import { claimTick } from '../../src/ledger/releases.ts'
@@ -17,12 +18,25 @@ import { pipelinesOfRepository } from '../support/command.ts'
 import { newProcess } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { pageToken, servePage } from '../support/status-page.ts'
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts'
 
 let folder: string
 let db: TestDatabase
 let runtime: OpenRuntime
 let nowMs = Date.parse('2026-06-01T10:00:00Z')
 const minute = 60_000
+
+const openHere = (url: string): Promise<OpenRuntime> =>
+  openRuntime({
+    settings: readSettings({ DATABASE_URL: url, MILLRACE_HOME: join(folder, 'home') }, folder),
+    pipelinesFolder: join(folder, 'pipelines'),
+    pipelines: ['keywords'],
+    callsService: false,
+    usesLanding: true,
+    progress: createProgress(),
+    log: silentLog,
+    clock: { ...systemClock, now: () => nowMs },
+  })
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-ticker-'))
@@ -32,17 +46,7 @@ beforeEach(async () => {
   const text = readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2100-01').replace('30 2 * * *', '30 * * * *')
   writeFileSync(file, text)
   db = await createTestDatabase()
-  const settings = readSettings({ DATABASE_URL: db.url, MILLRACE_HOME: join(folder, 'home') }, folder)
-  runtime = await openRuntime({
-    settings,
-    pipelinesFolder: join(folder, 'pipelines'),
-    pipelines: ['keywords'],
-    callsService: false,
-    usesLanding: true,
-    progress: createProgress(),
-    log: silentLog,
-    clock: { ...systemClock, now: () => nowMs },
-  })
+  runtime = await openHere(db.url)
 })
 afterEach(async () => {
   await runtime.close()
@@ -77,9 +81,10 @@ test('a tick whose process died before what is due was planned is late, and take
   const look = async (): Promise<unknown> => {
     const untaken = await Promise.all(entries.map((entry) => untakenTicks(runtime, entry)))
     const overdue = await dying.overdue()
-    dying.sweep()
-    await ticker.lost()
-    await Promise.all([ticker.settled(), dying.settled()])
+    for (const one of [dying, ticker]) {
+      one.sweep()
+      await one.settled()
+    }
     const { rows } = await pool.query(
       'select kind, run_id is not null as has_run, finished_at is not null as finished from etl.ticks',
     )
@@ -88,10 +93,10 @@ test('a tick whose process died before what is due was planned is late, and take
   expect(await look()).toEqual({ untaken: [], overdue: [], rows: [{ kind: 'on time', has_run: false, finished: false }] })
   await pool.query('update etl.processes set ended_at = now() where process_id = $1', [dead.processId])
   const found = { untaken: [dueMs], overdue: ['keywords'] }
-  expect(await look()).toEqual({ ...found, rows: [{ kind: 'caught up', has_run: true, finished: true }] })
+  expect(await look()).toEqual({ ...found, rows: [{ kind: 'on time', has_run: true, finished: true }] })
   // It dies at work: what it had planned is the next night's.
   await pool.query('update etl.ticks set finished_at = null, claimed_by = $1', [dead.name])
-  expect(await look()).toEqual({ untaken: [], overdue: [], rows: [{ kind: 'caught up', has_run: true, finished: false }] })
+  expect(await look()).toEqual({ untaken: [], overdue: [], rows: [{ kind: 'on time', has_run: true, finished: false }] })
 })
 
 test('a tick of a scheduler that is stopped before what is due was planned is left to the next one', async () => {
@@ -107,7 +112,7 @@ test('a tick of a scheduler that is stopped before what is due was planned is le
   await next.catchUp()
   await next.settled()
   const { rows } = await pool.query('select kind, finished_at is not null as finished from etl.ticks')
-  expect(rows).toEqual([{ kind: 'caught up', finished: true }])
+  expect(rows).toEqual([{ kind: 'on time', finished: true }])
 })
 
 describe('a tick whose run throws', () => {
@@ -234,22 +239,172 @@ test('a database that takes no writes any more makes a process that loads unheal
   }
 }, 60_000)
 
-test('a timer that is early, since it runs by a machine’s clock that is ahead, takes no tick: the check every minute does when it is due', async () => {
-  const { signal } = new AbortController()
-  nowMs = Date.parse('2026-06-02T10:00:00Z')
-  const ticker = createTicker(runtime, signal)
-  const [entry] = scheduledOf(runtime.definitions)
-  if (entry === undefined) throw new Error('no schedule')
-  const dueMs = Date.parse('2026-06-02T10:30:00Z')
-  const taken = async (): Promise<unknown[]> =>
-    (await db.database.pool.query('select 1 from etl.ticks where due_at = $1', [new Date(dueMs).toISOString()])).rows
-  ticker.take(entry, dueMs)
-  await ticker.settled()
-  expect(await taken()).toEqual([])
-  nowMs = dueMs + 1_000
-  ticker.sweep()
-  await ticker.settled()
-  expect(await taken()).toHaveLength(1)
+describe('what is next is read from the ledger:', () => {
+  const seen = async (): Promise<{ kind: string; done: boolean }[]> =>
+    (
+      await db.database.pool.query(
+        'select kind, run_id is not null and finished_at is not null as done from etl.ticks order by due_at',
+      )
+    ).rows
+  const kinds = async () => (await seen()).map(({ kind }) => kind)
+  const done = (kind: string) => ({ kind, done: true })
+  const scheduledAs = (change: Partial<Schedule>, as: OpenRuntime = runtime): OpenRuntime => ({
+    ...as,
+    definitions: as.definitions.map((one) =>
+      one.schedule === null ? one : { ...one, schedule: { ...one.schedule, ...change } },
+    ),
+  })
+  const tickerOf = (as: OpenRuntime) => createTicker(as, new AbortController().signal)
+  const pass = async (minutes: number, ticker: ReturnType<typeof tickerOf>): Promise<void> => {
+    nowMs += minutes * minute
+    ticker.sweep()
+    await ticker.settled()
+  }
+  /** As on another machine; one that lives, and has half an hour ago begun a run that is still at work. */
+  const another = () => newProcess(db, { leaseMs: 20_000 })
+  const busy = async () => {
+    const other = await another()
+    await claimTick(db.database.kysely, {
+      pipeline: 'keywords',
+      dueMs: nowMs - 30 * minute,
+      owner: other.name,
+      kind: 'on time',
+    })
+    return other
+  }
+  const behindProxy = async (work: (proxy: TcpProxy, behind: OpenRuntime) => Promise<void>): Promise<void> => {
+    const proxy = await startTcpProxy(db.url)
+    const behind = await openHere(proxy.url)
+    await work(proxy, behind).finally(async () => {
+      proxy.speak()
+      await behind.close()
+      await proxy.close()
+    })
+  }
+
+  // Later than the moments that the database notes.
+  beforeEach(() => {
+    nowMs = (Math.floor(Date.now() / 86_400_000) + 1) * 86_400_000 + 10 * 60 * minute
+  })
+
+  test('a tick that comes while the database is away is taken when it is back', () =>
+    behindProxy(async (proxy, behind) => {
+      const ticker = tickerOf(behind)
+      proxy.refuse()
+      await pass(31, ticker)
+      await pass(4, ticker)
+      expect(await seen()).toEqual([])
+      proxy.speak()
+      await pass(1, ticker)
+      expect(await seen()).toEqual([done('on time')])
+    }))
+
+  test('a tick whose claim was not answered is run by the process that took it', () =>
+    behindProxy(async (proxy, behind) => {
+      const ticker = tickerOf(behind)
+      proxy.loseCommit((statements) => /insert into "etl"."ticks"/.test(statements))
+      await pass(31, ticker)
+      expect([proxy.lostCommits(), await seen()]).toEqual([1, [{ kind: 'on time', done: false }]])
+      await pass(1, ticker)
+      expect(await seen()).toEqual([done('on time')])
+    }))
+
+  test.each(['before', 'after'])(
+    'a tick that was taken is run anew where the database was away for too long %s it was planned',
+    async (when) => {
+      let [tries, aheadMs] = [0, 0]
+      const real = performance.now.bind(performance)
+      const clock = vi.spyOn(performance, 'now').mockImplementation(() => real() + aheadMs)
+      const away = (): void => {
+        tries += 1
+        if (tries > 2) return
+        aheadMs += (tries - 1) * 180_000
+        throw Object.assign(new Error('terminating connection due to administrator command'), { code: '57P01' })
+      }
+      const begin = async (runId: number): Promise<void> => (when === 'before' ? away() : undefined) ?? runtime.begin(runId)
+      const { progress } = runtime
+      const emit: typeof progress.emit = (event) =>
+        (event.event === 'planned' && when === 'after' ? away() : undefined) ?? progress.emit(event)
+      try {
+        await pass(31, tickerOf({ ...runtime, begin, progress: { ...progress, emit } }))
+        expect(await seen()).toEqual([done('on time')])
+        const { rows } = await db.database.pool.query('select r.state from etl.ticks join etl.runs r using (run_id)')
+        expect(rows).toEqual([{ state: 'done' }])
+      } finally {
+        clock.mockRestore()
+      }
+    },
+  )
+
+  test.each([
+    ['last', '0 15 * * *', ['on time', 'caught up']],
+    ['none', '0 15 * * *', ['on time']],
+    ['none', '30 * * * *', ['on time', 'on time']],
+    ['all', '0 15,18 * * *', ['on time', ...Array(6).fill('caught up')]],
+  ] as const)(
+    'a scheduler that slept takes what catch_up: %s says of "%s", and is not late with the rest',
+    {
+      timeout: 180_000,
+    },
+    async (catchUp, cron, expected) => {
+      const ticker = tickerOf(scheduledAs({ catchUp, cron, timeZone: 'UTC' }))
+      nowMs += 4 * 60 * minute
+      await pass(61, tickerOf(scheduledAs({ catchUp, cron, timeZone: 'UTC' })))
+      await pass(3 * 1_440 + 120, ticker)
+      expect(await seen()).toEqual(expected.map(done))
+      expect(await ticker.overdue()).toEqual([])
+    },
+  )
+
+  test.each([
+    ['last', 2],
+    ['all', 4],
+  ] as const)(
+    'of two schedulers one waits for the run of the other; by catch_up: %s it and three more ticks are %i runs',
+    async (catchUp, runs) => {
+      const slow = Promise.withResolvers<void>()
+      const first = tickerOf(scheduledAs({ catchUp }, { ...runtime, process: await another(), begin: () => slow.promise }))
+      const second = tickerOf(scheduledAs({ catchUp }))
+      nowMs += 31 * minute
+      first.sweep()
+      await expect.poll(() => seen()).toHaveLength(1)
+      for (let tick = 0; tick < 3; tick += 1) await pass(60, second)
+      first.sweep()
+      expect(await seen()).toEqual([{ kind: 'on time', done: false }])
+      expect([await first.overdue(), await second.overdue()]).toEqual([[], []])
+      slow.resolve()
+      await first.settled()
+      await pass(1, second)
+      expect((await seen()).map((one) => one.done)).toEqual(Array(runs).fill(true))
+    },
+  )
+
+  test('of two schedulers one leaves a tick out while the other is at work, by overlap: skip, until that one dies', async () => {
+    const { processId } = await busy()
+    const mine = tickerOf(scheduledAs({ overlap: 'skip' }))
+    await pass(31, mine)
+    expect(await kinds()).toEqual(['on time', 'skipped'])
+    await db.database.pool.query('update etl.processes set ended_at = now() where process_id = $1', [processId])
+    await pass(60, mine)
+    expect(await kinds()).toEqual(['on time', 'skipped', 'on time'])
+  })
+
+  test('a tick that waited for a long run is not late for that, by catch_up: none', async () => {
+    await busy()
+    const mine = tickerOf(scheduledAs({ catchUp: 'none', cron: '30 10 * * *', timeZone: 'UTC' }))
+    await pass(125, mine)
+    expect(await kinds()).toEqual(['on time'])
+    await db.database.pool.query('update etl.ticks set finished_at = $1', [new Date(nowMs).toISOString()])
+    await pass(1, mine)
+    expect(await kinds()).toEqual(['on time', 'on time'])
+  })
+
+  test('a clock that is set back by an hour runs no tick again', async () => {
+    const ticker = tickerOf(runtime)
+    for (const minutes of [31, -60, 60]) await pass(minutes, ticker)
+    expect(await seen()).toEqual([done('on time')])
+    expect((await db.database.pool.query('select 1 from etl.runs')).rows).toHaveLength(1)
+  })
 })
 
 test('a tick that was announced and comes while the scheduler still starts is taken', async () => {

@@ -75,8 +75,9 @@ const keepTime = async (
   progress: (day: string) => void,
 ): Promise<void> => {
   const { signal } = new AbortController()
-  // Two, as on two machines: each tick must happen once all the same.
-  const tickers = [createTicker(runtime, signal), createTicker(runtime, signal)]
+  // Two, as on two machines: each tick must happen once all the same. What one has taken and not planned yet, the other must not take for its own.
+  const other = { ...runtime, process: { ...runtime.process, name: `${runtime.process.name} b` } }
+  const tickers = [createTicker(runtime, signal), createTicker(other, signal)]
   const settled = (): Promise<unknown> => Promise.all(tickers.map((ticker) => ticker.settled()))
   for (const ticker of tickers) await ticker.catchUp()
   await settled()

@@ -10,10 +10,7 @@ import { breakLines } from '../../ledger/breaks.ts'
 import { causesInLedger, dueWindow, type DueWindow } from '../../ledger/causes.ts'
 import { type QuotaSpent, quotaThisMonth, tagThisMonth } from '../../ledger/spent.ts'
 import type { Runtime } from '../../run/runtime.ts'
-import { scheduledOf, untakenTicks } from '../../plan/ticks.ts'
-
-/** A night that is this late is a cause of its own. */
-const lateMs = 60 * 60_000
+import { lateMs, scheduledOf, untakenTicks } from '../../plan/ticks.ts'
 
 /** A condition is raised by being among them and is over once it is not: readers say what holds now and remember nothing. */
 export const causes = async (runtime: Runtime): Promise<readonly Cause[]> => [
