@@ -6,7 +6,7 @@
 -- column pipeline: The pipeline.
 -- column month: First day of the month whose figures it is about.
 -- column changed_at: When it happened; NULL where something is not loaded.
--- column why: restated, dialect (asked for in another way), method (counted otherwise), came (first loaded), went (no rows now), not loaded, version (another was published), table (continued by another).
+-- column why: restated, dialect (asked for in another way), top (asked for another number of rows), method (counted otherwise), came (first loaded), went (no rows now), not loaded, version (another was published), table (continued by another).
 -- column slice: What it is about: a value or a list of values for each dimension, as JSON text; NULL: all of them.
 -- column rows_changed: Rows with another value than before. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
@@ -23,13 +23,21 @@ select r.pipeline, date_trunc('month', r.window_from::timestamp)::date as month,
   case r.cause when 'service' then 'restated' else r.cause end as why, r.slice, r.rows_changed, r.rows_new, r.rows_ended, null as detail
 from bi.restatements r
 union all
-select p.pipeline, date_trunc('month', l.window_from::timestamp)::date, l.loaded_at, 'came', box.slice, l.rows_updated, l.rows_inserted, l.rows_ended, null
+select p.pipeline, date_trunc('month', l.window_from::timestamp)::date, l.loaded_at, case when former.is_other_top then 'top' else 'came' end, box.slice, l.rows_updated, l.rows_inserted, l.rows_ended, null
 from etl.loads l join etl.answers a on a.answer_id = l.answer_id join etl.pipelines p on p.pipeline_id = l.pipeline_id
 cross join lateral (
   select coalesce(jsonb_object_agg(d.name, case when cardinality(d.listed) = 1 then to_jsonb(d.listed[1]) else to_jsonb(d.listed) end), '{}')::text as slice
   from (select n.name, array_agg(distinct s."values"[n.place] order by s."values"[n.place]) as listed
     from unnest(p.dimensions) with ordinality as n (name, place) join etl.slices s on s.slice_id = any(a.slice_ids) group by n.name) d
 ) box
+-- More rows than before of what was loaded before, as in restatements.
+left join lateral (
+  select b.top_rows is distinct from a.top_rows and (coalesce(b.source_count > b.top_rows, b.top_rows is not null)
+    or coalesce(a.source_count > a.top_rows, a.top_rows is not null)) as is_other_top
+  from etl.loads e join etl.answers b on b.answer_id = e.answer_id
+  where l.rows_unchanged > 0 and e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded' and b.slice_ids && a.slice_ids
+  order by e.load_id desc limit 1
+) former on true
 where l.rows_inserted > 0 and l.rows_updated + l.rows_ended = 0
 union all
 -- Where there were rows before: an answer without any for the slice, after one with some.

@@ -2,12 +2,12 @@
 -- grain: One row per month, domain, country, traffic_source, web_source and branded_type.
 -- question: By how many clicks did April change after we reported on it?
 -- topic: What changed in search
--- reads: keywords_history, etl.loads_without_rows, etl.units
--- column clicks_first: Clicks as they were first loaded; NULL where the first answer had none. Unit: clicks per month.
+-- reads: keywords_history, etl.loads_without_rows, etl.loads, etl.answers, etl.answer_shapes, etl.units
+-- column clicks_first: Clicks as they were first loaded, of the rows that are asked for now (top); NULL where the first answer had none. Unit: clicks per month.
 -- column clicks_now: Clicks as believed now; NULL where no row is left. Unit: clicks per month.
 -- column clicks_change: clicks_now minus clicks_first, where a missing one counts as 0, so that clicks_first plus clicks_change gives clicks_now over any rows. Unit: clicks per month.
 -- column change_share: clicks_change as a part of clicks_first. Unit: fraction.
--- column first_loaded_at: When the service first answered for the domain, country and month, with rows or without any.
+-- column first_loaded_at: When the service first answered for the domain, country and month, with rows or without any; where top was changed and cuts an answer: first since then.
 -- column restated_at: When a row was last changed, added or ended after that; NULL where none was. A version that is published with the same values changes nothing.
 -- column rows_restated: Revisions after the first load, and rows of the first load that ended without a new revision. Unit: rows.
 select month, domain, country, traffic_source, web_source, branded_type, clicks_first, clicks_now,
@@ -15,13 +15,15 @@ select month, domain, country, traffic_source, web_source, branded_type, clicks_
   round(coalesce(clicks_now, 0) / nullif(clicks_first, 0) - 1, 6) as change_share, first_loaded_at, restated_at, rows_restated
 from (
   select month, domain, country, traffic_source, web_source, branded_type, first_loaded_at,
-    sum(clicks) filter (where valid_from = first_loaded_at) as clicks_first, sum(clicks) filter (where is_current) as clicks_now,
-    greatest(max(valid_from) filter (where is_restated), max(valid_to) filter (where is_last_and_ended)) as restated_at,
-    count(*) filter (where is_restated or is_last_and_ended) as rows_restated
+    sum(clicks) filter (where valid_from <= first_loaded_at and coalesce(valid_to > first_loaded_at, true)) as clicks_first, sum(clicks) filter (where is_current) as clicks_now,
+    greatest(max(valid_from) filter (where is_restated), max(valid_to) filter (where is_ended)) as restated_at,
+    count(*) filter (where is_restated or is_ended) as rows_restated
   from (
     -- Another version that is published tells the same value anew.
-    select *, valid_from > first_loaded_at and not (is_next_version and is_same) as is_restated from (
-      select h.*, least(min(h.valid_from) over unit, min(e.loaded_at) over unit) as first_loaded_at,
+    select *, valid_from > first_loaded_at and not (is_next_version and is_same) as is_restated,
+      is_last_and_ended and valid_to > first_loaded_at as is_ended
+    from (
+      select h.*, coalesce(max(t.loaded_at) over unit, least(min(h.valid_from) over unit, min(e.loaded_at) over unit)) as first_loaded_at,
         not h.is_current and lead(h.valid_from) over each is null as is_last_and_ended,
         coalesce(h._version <> lag(h._version) over each, false) as is_next_version,
         h.clicks is not distinct from lag(h.clicks) over each as is_same
@@ -30,6 +32,16 @@ from (
       left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
         join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
         group by 1) e on e.unit_id = h._unit_id
+      -- What another number of rows brings or takes is no restatement, if one of the two answers is cut by it.
+      left join (select unit_id, max(loaded_at) as loaded_at from (
+          select u.unit_id, l.loaded_at, lag(a.answer_id) over asked is not null and a.top_rows is distinct from lag(a.top_rows) over asked
+            and (cut.is_cut or lag(cut.is_cut) over asked) as is_other_top
+          from etl.loads l join etl.answers a on a.answer_id = l.answer_id
+            cross join lateral (select coalesce(a.source_count > a.top_rows, a.top_rows is not null) as is_cut) cut
+            join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = any(a.slice_ids)
+          where l.outcome = 'loaded' and exists (select from etl.answer_shapes where top_rows is not null)
+          window asked as (partition by u.unit_id order by l.load_id)) answers
+        where is_other_top group by 1) t on t.unit_id = h._unit_id
       window unit as (partition by h.month, h.domain, h.country, h.traffic_source, h.web_source, h.branded_type),
         each as (partition by h.month, h.domain, h.country, h.traffic_source, h.web_source, h.branded_type, h.keyword, h.top_url order by h.valid_from)
     ) told

@@ -11,11 +11,11 @@
 -- column rows_ended: Rows that vanished. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column share_changed: Rows changed or ended, as a part of the rows before. Unit: fraction.
--- column cause: dialect where it was asked for in another version of the API, which may be the only cause; method or version where the run noticed such a break (breaks); else service.
+-- column cause: dialect where it was asked for in another version of the API, which may be the only cause; top where another number of rows was asked for, and one of the two answers is cut by it; method or version where the run noticed such a break (breaks); else service.
 -- column run_id: The run that saw it.
 select p.pipeline, l.window_from, box.slice, l.loaded_at as seen_at, l.rows_updated as rows_changed,
   l.rows_ended, l.rows_inserted as rows_new,
-  round((l.rows_updated + l.rows_ended)::numeric / nullif(l.rows_updated + l.rows_unchanged + l.rows_ended, 0), 6) as share_changed, case when former.dialect <> a.dialect then 'dialect' else coalesce((select k.kind from etl.breaks k where k.pipeline_id = l.pipeline_id and k.run_id = l.run_id), 'service') end as cause, l.run_id
+  round((l.rows_updated + l.rows_ended)::numeric / nullif(l.rows_updated + l.rows_unchanged + l.rows_ended, 0), 6) as share_changed, case when former.dialect <> a.dialect then 'dialect' when former.is_other_top then 'top' else coalesce((select k.kind from etl.breaks k where k.pipeline_id = l.pipeline_id and k.run_id = l.run_id), 'service') end as cause, l.run_id
 from etl.loads l join etl.answers a on a.answer_id = l.answer_id join etl.pipelines p on p.pipeline_id = l.pipeline_id
 -- As etl.box_slice, which would read etl.slices with the reader's rights; a view reads it with its owner's.
 cross join lateral (
@@ -24,7 +24,9 @@ cross join lateral (
     from unnest(p.dimensions) with ordinality as n (name, place) join etl.slices s on s.slice_id = any(a.slice_ids) group by n.name) d
 ) box
 left join lateral (
-  select b.dialect from etl.loads e join etl.answers b on b.answer_id = e.answer_id
+  select b.dialect, b.top_rows is distinct from a.top_rows and (coalesce(b.source_count > b.top_rows, b.top_rows is not null)
+    or coalesce(a.source_count > a.top_rows, a.top_rows is not null)) as is_other_top
+  from etl.loads e join etl.answers b on b.answer_id = e.answer_id
   where e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded' and b.slice_ids && a.slice_ids
   order by e.load_id desc limit 1
 ) former on true

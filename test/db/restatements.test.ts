@@ -195,3 +195,90 @@ describe.each(['visits', 'clicks'] as const)('%s', (kind) => {
     })
   })
 })
+
+describe('another number of rows asked for', () => {
+  /** Of each answer: how many rows were asked for, how many the service has, and the rows by keyword. */
+  type Asked = readonly [top: number | null, of: number, rows: Readonly<Record<string, number>>]
+  const lives: Readonly<Record<string, readonly Asked[]>> = {
+    'more.com': [
+      [2, 9, { a: 50, b: 40 }],
+      [2, 9, { a: 60, b: 40 }],
+      [3, 9, { a: 60, b: 40, c: 30 }],
+      [3, 9, { a: 60, b: 45, c: 30 }],
+    ],
+    'fewer.com': [
+      [null, 3, { a: 50, b: 40, c: 30 }],
+      [2, 3, { a: 50, b: 40 }],
+    ],
+    'all.com': [
+      [5, 2, { a: 50, b: 40 }],
+      [9, 2, { a: 50, b: 44 }],
+    ],
+  }
+  let pipeline: PipelineKit
+
+  beforeAll(async () => {
+    await query(`truncate data.keywords_v1, data.keywords_v1_history`)
+    pipeline = await newPipeline(db)
+    await query(`insert into bi.dim_domain (domain) select unnest($1::text[]) on conflict do nothing`, [Object.keys(lives)])
+    for (const [domain, asked] of Object.entries(lives)) await live(domain, asked)
+  })
+
+  const live = async (domain: string, asked: readonly Asked[]): Promise<void> => {
+    const [slice = 0] = await newSlices(db, pipeline, [domain])
+    const answers = asked.map(([, , rows]): Answer => new Map(Object.entries(rows)))
+    let unitId = '0'
+    for (const [at, [top, of, rows]] of asked.entries()) {
+      const jobId = await newJob(db, pipeline, { sliceIds: [slice], window: months('2025-07') })
+      const answerId = await newAnswer(db, jobId, { sourceCount: of })
+      await query(
+        `update etl.answer_rows set shape_id = etl.shape_of('asks', '{}', $2, null, null, null, null, null) where answer_id = $1`,
+        [answerId, top],
+      )
+      const before = asked[at - 1]?.[2] ?? {}
+      const same = Object.keys(rows).filter((key) => before[key] === rows[key]).length
+      const changed = Object.keys(rows).filter((key) => key in before).length - same
+      await query(
+        `insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended, loaded_at)
+         values ($1, $2, '2025-07-01', $3, 'loaded', 1, $4::bigint + $5 + $6, $4, $5, $6, $7, $8)`,
+        [
+          ...[answerId, pipeline.pipelineId, jobId, Object.keys(rows).length - same - changed, changed, same],
+          ...[Object.keys(before).filter((key) => !(key in rows)).length, moments[at]],
+        ],
+      )
+      unitId = (await query<{ id: string }>(`select unit_id as id from etl.units where slice_id = $1`, [slice]))[0]?.id ?? ''
+    }
+    for (const row of rowsOf({ domain, answers })) {
+      const cells = { ...kinds.clicks.cells({ domain, answers }, row), _unit_id: unitId, _run_id: 1, _revision: row.revision }
+      const times = { _loaded_at: row.from, _valid_from: row.from, _valid_to: row.to, _ended_run_id: 1 }
+      const name = `data.keywords_v1${row.to === null ? '' : '_history'}`
+      await query(`insert into ${name} select * from jsonb_populate_record(null::${name}, $1)`, [
+        JSON.stringify({ ...cells, ...times }),
+      ])
+    }
+  }
+
+  test('is no restatement of the service, if it cuts an answer: the first one is that of the number asked for now', async () => {
+    expect(
+      await query(`select domain, clicks_first::int as first, clicks_now::int as now, rows_restated::int as restated, first_loaded_at = $1 as at_once
+        from bi.keyword_restatements order by domain`, [moments[0]]),
+    ).toEqual([
+      { domain: 'all.com', first: 90, now: 94, restated: 1, at_once: true },
+      { domain: 'fewer.com', first: 90, now: 90, restated: 0, at_once: false },
+      { domain: 'more.com', first: 130, now: 135, restated: 1, at_once: false },
+    ]) // biome-ignore format: a table
+  })
+
+  test('is the cause of what it changes, and why figures changed', async () => {
+    const ours = `pipeline = '${pipeline.pipeline}'`
+    const restatements = `select slice::jsonb ->> 'domain' as domain, cause from bi.restatements where ${ours} order by slice, seen_at`
+    expect(await query(restatements)).toEqual([
+      { domain: 'all.com', cause: 'service' },
+      { domain: 'fewer.com', cause: 'top' },
+      { domain: 'more.com', cause: 'service' },
+      { domain: 'more.com', cause: 'service' },
+    ])
+    const changes = `select string_agg(why, ' ' order by changed_at) as why from bi.figure_changes where ${ours} and changed_at is not null group by slice order by slice`
+    expect(await query(changes)).toEqual([{ why: 'came restated' }, { why: 'came top' }, { why: 'came restated top restated' }])
+  })
+})
