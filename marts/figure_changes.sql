@@ -39,6 +39,9 @@ left join lateral (
   order by e.load_id desc limit 1
 ) former on true
 where l.rows_inserted > 0 and l.rows_updated + l.rows_ended = 0
+  -- By a version that was the published one then, as in restatements.
+  and coalesce((select v.version from etl.published_versions v where v.pipeline = p.pipeline and v.published_at <= l.loaded_at
+    order by v.published_at desc limit 1), p.version) = p.version
 union all
 -- Where there were rows before: an answer without any for the slice, after one with some.
 select p.pipeline, date_trunc('month', l.window_from::timestamp)::date, l.loaded_at, 'went', etl.slice_of(p.dimensions, s."values")::text, 0, 0, null, null
@@ -47,6 +50,8 @@ from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) a
 where exists (select from etl.loads e join etl.answers b on b.answer_id = e.answer_id
   where e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded'
     and x.slice_id = any(b.slice_ids) and not x.slice_id = any(e.slices_without_rows))
+  and coalesce((select v.version from etl.published_versions v where v.pipeline = p.pipeline and v.published_at <= l.loaded_at
+    order by v.published_at desc limit 1), p.version) = p.version
 union all
 select c.pipeline, c.month, null, 'not loaded', c.slice, null, null, null, coalesce(c.reason || ': ' || c.error_code, c.reason)
 from bi.coverage c where not c.has_data

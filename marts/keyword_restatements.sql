@@ -2,7 +2,7 @@
 -- grain: One row per month, domain, country, traffic_source, web_source and branded_type.
 -- question: By how many clicks did April change after we reported on it?
 -- topic: What changed in search
--- reads: keywords_history, etl.loads_without_rows, etl.loads, etl.answers, etl.answer_shapes, etl.units
+-- reads: keywords_history, etl.loads_without_rows, etl.loads, etl.answers, etl.answer_shapes, etl.units, etl.pipelines, etl.published_versions
 -- column clicks_first: Clicks as they were first loaded, of the rows that are asked for now (top); NULL where the first answer had none. Unit: clicks per month.
 -- column clicks_now: Clicks as believed now; NULL where no row is left. Unit: clicks per month.
 -- column clicks_change: clicks_now minus clicks_first, where a missing one counts as 0, so that clicks_first plus clicks_change gives clicks_now over any rows. Unit: clicks per month.
@@ -28,17 +28,21 @@ from (
         coalesce(h._version <> lag(h._version) over each, false) as is_next_version,
         h.clicks is not distinct from lag(h.clicks) over each as is_same
       from bi.keywords_history h
-      -- A unit whose first answer had no row of it is known from its loads alone.
-      left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
+      -- A unit whose first answer had no row of it is known from its loads alone: nobody saw them before its version was published.
+      left join (select u.unit_id, greatest(min(l.loaded_at), min(v.published_at)) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
         join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
+        join etl.pipelines p on p.pipeline_id = u.pipeline_id left join etl.published_versions v on v.pipeline = p.pipeline and v.version = p.version
         group by 1) e on e.unit_id = h._unit_id
       -- What another number of rows brings or takes is no restatement, if one of the two answers is cut by it.
       left join (select unit_id, max(loaded_at) as loaded_at from (
           select u.unit_id, l.loaded_at, lag(a.answer_id) over asked is not null and a.top_rows is distinct from lag(a.top_rows) over asked
-            and (cut.is_cut or lag(cut.is_cut) over asked) as is_other_top
+            and (cut.is_cut or lag(cut.is_cut) over asked)
+            and coalesce((select v.version from etl.published_versions v where v.pipeline = p.pipeline and v.published_at <= l.loaded_at
+              order by v.published_at desc limit 1), p.version) = p.version as is_other_top
           from etl.loads l join etl.answers a on a.answer_id = l.answer_id
             cross join lateral (select coalesce(a.source_count > a.top_rows, a.top_rows is not null) as is_cut) cut
             join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = any(a.slice_ids)
+            join etl.pipelines p on p.pipeline_id = u.pipeline_id
           where l.outcome = 'loaded' and exists (select from etl.answer_shapes where top_rows is not null)
           window asked as (partition by u.unit_id order by l.load_id)) answers
         where is_other_top group by 1) t on t.unit_id = h._unit_id

@@ -2,7 +2,7 @@
 -- grain: One row per window and answer that changed or ended rows of an earlier one.
 -- question: How much of September was restated after we reported on it?
 -- topic: Can I trust the figures
--- reads: etl.loads, etl.answers, etl.pipelines, etl.slices, etl.breaks
+-- reads: etl.loads, etl.answers, etl.pipelines, etl.slices, etl.breaks, etl.published_versions
 -- column pipeline: The pipeline.
 -- column window_from: First day of the window that was restated.
 -- column slice: What the answer was for: a value or a list of values for each dimension, as JSON text.
@@ -31,3 +31,6 @@ left join lateral (
   order by e.load_id desc limit 1
 ) former on true
 where l.rows_updated + l.rows_ended > 0
+  -- What readers of bi saw: of a version that was not the published one then they saw nothing.
+  and coalesce((select v.version from etl.published_versions v where v.pipeline = p.pipeline and v.published_at <= l.loaded_at
+    order by v.published_at desc limit 1), p.version) = p.version

@@ -2,7 +2,7 @@
 -- grain: One row per date, granularity, domain, country and include_subdomains.
 -- question: By how much did the service change last quarter's visits afterwards?
 -- topic: Visits
--- reads: traffic_and_engagement_history, etl.loads_without_rows, etl.units, domains
+-- reads: traffic_and_engagement_history, etl.loads_without_rows, etl.units, etl.pipelines, etl.published_versions, domains
 -- column visits_first: Visits as they were first loaded; NULL where the first answer had none. Unit: visits.
 -- column visits_now: Visits as believed now; NULL where the row ended. Unit: visits.
 -- column visits_change: visits_now minus visits_first, where a missing one counts as 0, so that visits_first plus visits_change gives visits_now over any rows. Unit: visits.
@@ -29,9 +29,10 @@ from (
         coalesce(h._version <> lag(h._version) over (unit order by h.valid_from), false) as is_next_version,
         h.all_traffic_visits is not distinct from lag(h.all_traffic_visits) over (unit order by h.valid_from) as is_same
       from bi.traffic_and_engagement_history h
-      -- A unit whose first answer had no row of it is known from its loads alone.
-      left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
+      -- A unit whose first answer had no row of it is known from its loads alone: nobody saw them before its version was published.
+      left join (select u.unit_id, greatest(min(l.loaded_at), min(v.published_at)) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
         join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
+        join etl.pipelines p on p.pipeline_id = u.pipeline_id left join etl.published_versions v on v.pipeline = p.pipeline and v.version = p.version
         group by 1) e on e.unit_id = h._unit_id
       window unit as (partition by h.date, h.granularity, h.domain, h.country, h.include_subdomains)
     ) told
