@@ -35,7 +35,11 @@ left join lateral (
   select b.top_rows is distinct from a.top_rows and (coalesce(b.source_count > b.top_rows, b.top_rows is not null)
     or coalesce(a.source_count > a.top_rows, a.top_rows is not null)) as is_other_top
   from etl.loads e join etl.answers b on b.answer_id = e.answer_id
-  where l.rows_unchanged > 0 and e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded' and b.slice_ids && a.slice_ids
+  where l.rows_unchanged > 0 and e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded'
+    and (b.slice_ids && a.slice_ids
+    -- Another version may have asked, whose slices have numbers of their own.
+    or b.pipeline_id <> a.pipeline_id and exists (select from etl.slices o join etl.slices s on s."values" = o."values"
+      where o.slice_id = any(b.slice_ids) and s.slice_id = any(a.slice_ids)))
   order by e.load_id desc limit 1
 ) former on true
 where l.rows_inserted > 0 and l.rows_updated + l.rows_ended = 0
@@ -49,7 +53,8 @@ from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) a
   join etl.slices s on s.slice_id = x.slice_id
 where exists (select from etl.loads e join etl.answers b on b.answer_id = e.answer_id
   where e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded'
-    and x.slice_id = any(b.slice_ids) and not x.slice_id = any(e.slices_without_rows))
+    and (x.slice_id = any(b.slice_ids) or b.pipeline_id <> e.pipeline_id
+      and exists (select from etl.slices o where o.slice_id = any(b.slice_ids) and o."values" = s."values")) and not x.slice_id = any(e.slices_without_rows))
   and coalesce((select v.version from etl.published_versions v where v.pipeline = p.pipeline and v.published_at <= l.loaded_at
     order by v.published_at desc limit 1), p.version) = p.version
 union all

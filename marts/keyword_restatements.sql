@@ -2,7 +2,7 @@
 -- grain: One row per month, domain, country, traffic_source, web_source and branded_type.
 -- question: By how many clicks did April change after we reported on it?
 -- topic: What changed in search
--- reads: keywords_history, etl.loads_without_rows, etl.loads, etl.answers, etl.answer_shapes, etl.units, etl.pipelines, etl.published_versions
+-- reads: keywords_history, etl.loads_without_rows, etl.loads, etl.answers, etl.answer_shapes, etl.units, etl.slices, etl.pipelines, etl.published_versions
 -- column clicks_first: Clicks as they were first loaded, of the rows that are asked for now (top); NULL where the first answer had none. Unit: clicks per month.
 -- column clicks_now: Clicks as believed now; NULL where no row is left. Unit: clicks per month.
 -- column clicks_change: clicks_now minus clicks_first, where a missing one counts as 0, so that clicks_first plus clicks_change gives clicks_now over any rows. Unit: clicks per month.
@@ -41,7 +41,9 @@ from (
               order by v.published_at desc limit 1), p.version) = p.version as is_other_top
           from etl.loads l join etl.answers a on a.answer_id = l.answer_id
             cross join lateral (select coalesce(a.source_count > a.top_rows, a.top_rows is not null) as is_cut) cut
-            join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = any(a.slice_ids)
+            -- Another version may have asked, whose slices have numbers of their own.
+            join etl.slices o on o.slice_id = any(a.slice_ids) join etl.slices s on s.pipeline_id = l.pipeline_id and s."values" = o."values"
+            join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = s.slice_id
             join etl.pipelines p on p.pipeline_id = u.pipeline_id
           where l.outcome = 'loaded' and exists (select from etl.answer_shapes where top_rows is not null)
           window asked as (partition by u.unit_id order by l.load_id)) answers

@@ -222,6 +222,14 @@ describe('another number of rows asked for', () => {
     pipeline = await newPipeline(db)
     await query(`insert into bi.dim_domain (domain) select unnest($1::text[]) on conflict do nothing`, [Object.keys(lives)])
     for (const [domain, asked] of Object.entries(lives)) await live(domain, asked)
+    // The first answer was asked for by another version, whose slices have numbers of their own.
+    const twin = await newPipeline(db, { pipeline: pipeline.pipeline, version: 2 })
+    const [slice = 0] = await newSlices(db, twin, ['fewer.com'])
+    await query(
+      `update etl.answer_rows set pipeline_id = $1, slice_id = $2 where answer_id = (select min(a.answer_id) from etl.answer_rows a
+        join etl.slices s on s.slice_id = a.slice_id and s.pipeline_id = $3 where s."values" = '{fewer.com}')`,
+      [twin.pipelineId, slice, pipeline.pipelineId],
+    )
   })
 
   const live = async (domain: string, asked: readonly Asked[]): Promise<void> => {

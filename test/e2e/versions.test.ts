@@ -90,6 +90,20 @@ test.each(['traffic_and_engagement', 'keywords'])(
   },
 )
 
+test('a row of either version leads to its answer once, by the statement of docs/repair.md', async () => {
+  const page = readFileSync(join(pipelinesOfRepository, '..', 'docs', 'repair.md'), 'utf8')
+  const statement = /^## From a row to the request.+?^```sql\n(.+?)^where/ms.exec(page)?.[1]?.replace(/--.*$/gm, '') ?? ''
+  for (const version of [1, 2]) {
+    const text = statement
+      .replace('keywords_v1', `keywords_v${version}`)
+      .replace('select ', 'select r._unit_id, r._revision, r.keyword, r.top_url, ')
+    const { rows } = await db.database.pool.query(`select (select count(*)::int from data.keywords_v${version}) as rows,
+      count(*)::int as found, count(distinct q)::int as once from (${text}) q`)
+    expect(rows[0].rows).toBeGreaterThan(0)
+    expect(rows[0]).toEqual({ rows: rows[0].rows, found: rows[0].rows, once: rows[0].rows })
+  }
+})
+
 test('by force a version that is filled beside the former one takes the new answer, not the one that was there before', async () => {
   const second = join(folder, 'pipelines', 'traffic_and_engagement_2.yaml')
   const text = readFileSync(second, 'utf8')
