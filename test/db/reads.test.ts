@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { boxKey } from '../../src/web/reads/boxes.ts'
 import { pipelineNights } from '../../src/web/pages/overview-page.ts'
 import { lastRuns, oneRun, runJobs, runUnits } from '../../src/web/reads/read-runs.ts'
+import { wantedLines } from '../../src/web/reads/read-months.ts'
 import { readStatus } from '../../src/web/reads/read-status.ts'
 import { unitAnswers, unitDetail, unitJobs, unitLoads, unitRows } from '../../src/web/reads/unit-detail.ts'
 import { countUnits, type UnitFilter, unitLines } from '../../src/web/reads/unit-lines.ts'
@@ -109,6 +110,40 @@ describe('totals', () => {
     // Nothing of a closed window is read: not its units, not its loads.
     await sql`update etl.windows set closed_units = 30, closed_rows = 300 where pipeline_id = ${pipeline.pipelineId}`.execute(k())
     expect((await read()).counts).toMatchObject([{ units: { loaded: 31, failed: 1, planned: 1 }, rows: 303 }])
+  })
+
+  test('are of the version that readers see; of one that is filled beside it what is held or failed stands there, too', async () => {
+    const former = await newPipeline(db)
+    const next = await newPipeline(db, { pipeline: former.pipeline, version: 2 })
+    const publish = (version: number) =>
+      sql`insert into etl.published_versions (pipeline, version, published_at) values (${former.pipeline}, ${version}, clock_timestamp())`.execute(
+        k(),
+      )
+    await publish(1)
+    await loadedJob(former, await newSlices(db, former, ['a', 'b', 'c']), '2026-01', 2)
+    const [a = 0, b = 0, c = 0] = await newSlices(db, next, ['a', 'b', 'c'])
+    await loadedJob(next, [a], '2026-02')
+    await newJob(db, next, { sliceIds: [b], window: months('2026-02') })
+    await newJob(db, next, { sliceIds: [c], window: months('2026-03'), set: { state: 'failed' } })
+    const read = async () => {
+      const { pipelines, coverage } = await readStatus(k(), [former.pipeline])
+      return [
+        ...pipelines.map(({ units, rows, newest_window }) => ({ units, rows, newest_window })),
+        ...coverage.map(({ month, loaded, total, failed }) => `${month} ${loaded}/${total} ${failed}`),
+      ]
+    }
+    expect(await read()).toEqual([
+      { units: { loaded: 6, failed: 1 }, rows: 6, newest_window: '2026-02-01' },
+      ...['2026-01 3/3 0', '2026-02 3/3 0', '2026-03 0/1 1'],
+    ])
+    const wantedOf = async () => (await wantedLines(k())).find(({ pipeline }) => pipeline === former.pipeline)
+    expect(await wantedOf()).toMatchObject({ pipeline_id: former.pipelineId, version: 1 })
+    await publish(2)
+    expect(await read()).toEqual([
+      { units: { loaded: 1, planned: 1, failed: 1 }, rows: 1, newest_window: '2026-02-01' },
+      ...['2026-02 1/2 0', '2026-03 0/1 1'],
+    ])
+    expect(await wantedOf()).toMatchObject({ pipeline_id: next.pipelineId, version: 2 })
   })
 
   test('that a page remembers are counted again once rows came or units are asked for', async () => {

@@ -113,6 +113,12 @@ describe('the pages', () => {
       expect(overview).toContain(words)
     expect(overview).toMatch(/rows by night: 2,400 in 30 nights, most 2,400 on \d{4}-\d\d-\d\d/)
     expect(overview).toContain('<time datetime="2027-01-01T01:30:00.000Z">2027-01-01 01:30 UTC</time>')
+    // A version that is filled beside the published one wants months that nobody misses yet.
+    const { pool } = db.database
+    await pool.query(`insert into etl.published_versions (pipeline, version, published_at) values ('keywords', 1, '-infinity')`)
+    await pool.query(`insert into etl.pipelines (pipeline, version, parameters, source, account, window_every, dimensions, generation, definition)
+      select pipeline, 2, parameters, source, account, window_every, dimensions, generation, definition from etl.pipelines where pipeline_id = 1`)
+    expect(await text(url)).toContain(complete)
     // A slice that came to the lists since leaves no month complete, whether its windows are closed or not.
     await db.database.pool.query(`insert into etl.slices (pipeline_id, "values", wanted_since) values (1, '{c.com,us}', 2)`)
     await db.database.pool.query('update etl.pipelines set generation = 2')

@@ -172,10 +172,10 @@ type PipelineFacts = ReturnType<typeof factsOf>
 const factsOf = ({ definitions, clock }: WebContext, facts: Overview, pipeline: string) => {
   const isOwn = (one: { readonly pipeline: string }): boolean => one.pipeline === pipeline
   const nowMs = clock.now()
-  const definition = definitions.find(isOwn)
+  const wanted = facts.wanted.find(isOwn)
+  const definition = definitions.find((one) => isOwn(one) && one.version === wanted?.version) ?? definitions.find(isOwn)
   const nights = facts.nights.filter(isOwn)
   const restated = restatedOf(nights)
-  const wanted = facts.wanted.find(isOwn)
   const waitsForApproval = (month: string): boolean =>
     // Of those not shown nothing is known.
     facts.held.length < shownTroubles &&
@@ -189,7 +189,9 @@ const factsOf = ({ definitions, clock }: WebContext, facts: Overview, pipeline: 
     rows: facts.counts.find(isOwn)?.rows ?? 0,
     capped: facts.capped.find(isOwn),
     /** The newest moment at which the service was asked for anything of it. */
-    freshAt: newestOf(facts.windows.loads.filter(isOwn).map((load) => load.last_checked_at ?? load.last_loaded_at)),
+    freshAt: newestOf(
+      facts.windows.loads.filter((load) => isOwn(load) && load.shown).map((load) => load.last_checked_at ?? load.last_loaded_at),
+    ),
     due: nextDue(definition, span?.to ?? null, nowMs),
     loads: barsOf(facts.days, nights.map(({ day, inserted, updated, ended }) => ({ day, value: inserted + updated + ended }))), // biome-ignore format: one look
     credits: barsOf(facts.days, facts.quota.filter(isOwn).map(({ day, used, reserved }) => ({ day, value: used + reserved }))), // biome-ignore format: one look

@@ -23,8 +23,8 @@ export type MonthState = CoverageState | 'partly' | 'later'
 /** One month (`2026-01`). `complete`: every wanted unit of every window in it has rows, or was answered without any; `wanted`: units, over its windows. */
 export type MonthLine = ReturnType<typeof monthLine>
 
-/** What the newest version of a pipeline wants. */
-export interface WantedLine extends Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> {
+/** What the version of a pipeline wants that readers see; where none is published yet, the newest. */
+export interface WantedLine extends Row<'etl.pipelines', 'pipeline_id' | 'pipeline' | 'version'> {
   /** Slices that the lists hold. */
   readonly wanted: number
   /** First days of closed windows in which a slice that came to the lists later is still missing. */
@@ -34,10 +34,11 @@ export interface WantedLine extends Row<'etl.pipelines', 'pipeline_id' | 'pipeli
 /** One row a pipeline. Reads the windows and, once a generation, the wanted slices; no unit. */
 export const wantedLines = async (db: Db): Promise<WantedLine[]> => {
   const rows = await query<Omit<WantedLine, 'wanted'> & Row<'etl.pipelines', 'generation'>>(db)`
-    select p.pipeline_id, p.pipeline, p.generation,
+    select p.pipeline_id, p.pipeline, p.version, p.generation,
       array(select w.window_from::text from etl.windows w where w.pipeline_id = p.pipeline_id and w.closed_generation < p.generation and exists
         (select from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null and s.wanted_since > w.closed_generation)) as unfinished
-    from (select distinct on (pipeline) * from etl.pipelines order by pipeline, version desc, updated_at desc) p order by p.pipeline`
+    from (select distinct on (pipeline) o.* from etl.pipelines o left join etl.published_now n using (pipeline)
+      order by pipeline, n.version = o.version desc nulls last, o.version desc, o.updated_at desc) p order by p.pipeline`
   return Promise.all(
     rows.map(async ({ generation, ...line }) => ({
       ...line,

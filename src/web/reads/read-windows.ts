@@ -7,7 +7,7 @@ import type { Db } from '../../db/tables.ts'
 import { type Numbers, query, type Row } from '../../db/typed-row.ts'
 import { wholesOrNull } from './whole-columns.ts'
 
-/** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held. */
+/** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held; `shown`: of a version that readers see. */
 export type WindowState = Awaited<ReturnType<typeof openStates>>[number]
 
 export type Windows = Awaited<ReturnType<typeof readWindows>>
@@ -34,6 +34,11 @@ export const readWindows = async (db: Db, { pipelines = [], remembered = false }
 
 export const windowStates = async (db: Db, looking: Looking = {}): Promise<readonly WindowState[]> =>
   (await readWindows(db, looking)).states
+
+/** Where no version is published yet, readers will see any. As bi.coverage has it. */
+const isShown = (table: 'w' | 'p') =>
+  sql<boolean>`not exists (select from etl.published_now n
+    where n.pipeline = ${sql.ref(`${table}.pipeline`)} and n.version <> ${sql.ref(`${table}.version`)})`
 
 const newestLoad = (outcome: 'loaded' | 'unchanged') =>
   sql<string | null>`(select max(l.loaded_at) from etl.loads l
@@ -103,6 +108,7 @@ const listedWindows = (db: Db, pipelines: readonly string[]) =>
     .selectFrom('etl.window_list as w')
     .select(['w.pipeline_id', 'w.pipeline', 'w.window_from', 'w.closed', 'w.looked_at'])
     .select(wholesOrNull('w', 'closed_units', 'closed_rows'))
+    .select(isShown('w').as('shown'))
     .select([newestLoad('loaded').as('loaded_at'), newestLoad('unchanged').as('unchanged_at')])
     .$if(pipelines.length > 0, (query) => query.where('w.pipeline', 'in', pipelines))
     .execute()
@@ -115,8 +121,9 @@ const openStates = (db: Db, pipelines: readonly string[]) =>
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'u.pipeline_id')
     .select(['u.pipeline_id', 'p.pipeline', 'u.window_from', sql<UnitState>`u.state`.as('state'), sql<boolean>`true`.as('open')])
     .select([sql<boolean>`u.answer_id is not null`.as('loaded'), sql<number>`count(*)::float8`.as('units')])
+    .select(isShown('p').as('shown'))
     .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', pipelines))
-    .groupBy(['u.pipeline_id', 'p.pipeline', 'u.window_from', 'u.state', sql`u.answer_id is not null`])
+    .groupBy(['u.pipeline_id', 'p.pipeline', 'p.version', 'u.window_from', 'u.state', sql`u.answer_id is not null`])
     .execute()
 
 const openUnits = (open: readonly WindowState[]) => ({
@@ -126,10 +133,10 @@ const openUnits = (open: readonly WindowState[]) => ({
 
 /** Units that no definition asks for: with rows, and planned once. */
 const settledStates = (
-  { pipeline_id, pipeline, window_from, openWithRows }: ListedWindow & ReturnType<typeof openUnits>,
+  { pipeline_id, pipeline, window_from, shown, openWithRows }: ListedWindow & ReturnType<typeof openUnits>,
   { loaded, idle }: WindowTotals = noTotals,
 ): WindowState[] => {
-  const of = { pipeline_id, pipeline, window_from, open: false }
+  const of = { pipeline_id, pipeline, window_from, shown, open: false }
   const states: WindowState[] = [
     { ...of, state: 'loaded', loaded: true, units: Math.max(0, loaded - openWithRows) },
     { ...of, state: 'planned', loaded: false, units: idle },
@@ -139,10 +146,10 @@ const settledStates = (
 
 /** `last_checked_at`: when the service was last asked whether anything changed. */
 const loadsOf = (
-  { pipeline, window_from, loaded_at, unchanged_at, looked_at }: ListedWindow,
+  { pipeline, window_from, shown, loaded_at, unchanged_at, looked_at }: ListedWindow,
   { rows }: WindowTotals = noTotals,
 ) => ({
-  ...{ pipeline, window_from, rows, last_loaded_at: loaded_at },
+  ...{ pipeline, window_from, shown, rows, last_loaded_at: loaded_at },
   last_checked_at: newestOf([loaded_at, unchanged_at, looked_at]),
 })
 
@@ -156,10 +163,17 @@ const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
 export type PipelineCounts = ReturnType<typeof pipelineCounts>[number]
 
+const inTrouble = ({ state }: WindowState): boolean => state === 'held' || state === 'failed'
+
+/** Of a version that readers do not see nothing counts but what needs a person. */
+const counting = (states: readonly WindowState[]): WindowState[] =>
+  states.flatMap((row) => (row.shown ? [row] : inTrouble(row) ? [{ ...row, loaded: false }] : []))
+
 /** By name; pipelines that have no unit yet are left out. */
 export const pipelineCounts = ({ states, loads }: Windows) =>
-  [...Map.groupBy(states, ({ pipeline }) => pipeline)].sort(byName).map(([pipeline, own]) => {
-    const ownLoads = loads.filter((row) => row.pipeline === pipeline)
+  [...Map.groupBy(states, ({ pipeline }) => pipeline)].sort(byName).map(([pipeline, all]) => {
+    const own = counting(all)
+    const ownLoads = loads.filter((row) => row.pipeline === pipeline && row.shown)
     const loaded = own.flatMap((row) => (row.loaded ? [row.window_from] : [])).sort()
     return {
       pipeline,
@@ -179,19 +193,16 @@ export type CoverageMonth = ReturnType<typeof coverageMonths>[number]
 
 /** By pipeline and month (`2026-01`). `loaded`: units that have rows, whatever is asked for beside them; `open`: neither loaded nor held or failed. */
 export const coverageMonths = (states: readonly WindowState[]) =>
-  [...Map.groupBy(states, ({ pipeline, window_from }) => `${pipeline}/${window_from.slice(0, 7)}`)]
+  [...Map.groupBy(counting(states), ({ pipeline, window_from }) => `${pipeline}/${window_from.slice(0, 7)}`)]
     .sort(byName)
-    .map(([key, own]) => {
-      const inTrouble = ({ state }: WindowState): boolean => state === 'held' || state === 'failed'
-      return {
-        pipeline: own[0]?.pipeline ?? '',
-        month: key.slice(-7),
-        loaded: unitsIn(own.filter((row) => row.loaded)),
-        total: unitsIn(own),
-        held: unitsIn(own.filter(({ state }) => state === 'held')),
-        failed: unitsIn(own.filter(({ state }) => state === 'failed')),
-        open: unitsIn(own.filter((row) => !row.loaded && !inTrouble(row))),
-      }
-    })
+    .map(([key, own]) => ({
+      pipeline: own[0]?.pipeline ?? '',
+      month: key.slice(-7),
+      loaded: unitsIn(own.filter((row) => row.loaded)),
+      total: unitsIn(own),
+      held: unitsIn(own.filter(({ state }) => state === 'held')),
+      failed: unitsIn(own.filter(({ state }) => state === 'failed')),
+      open: unitsIn(own.filter((row) => !row.loaded && !inTrouble(row))),
+    }))
 
 const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => compare(a, b)
