@@ -272,3 +272,37 @@ test('what waits for approval is loaded from an answer that another version has 
   expect(served.rows).toEqual(bought.rows)
   expect(sandbox.books().quotaUsed).toBe(paid)
 })
+
+test('what docs/storage.md says of a domain that leaves takes it out of every table of both versions, and none comes back', async () => {
+  const { pool } = db.database
+  await pool.query(
+    `insert into bi.attribute_versions (subject, value, attributes, file) values ('domain', 'example.net', '{}', 'domains.csv')`,
+  )
+  const tables = await pool.query<{ name: string }>(`select c.oid::regclass::text as name from pg_class c
+    where c.relnamespace in ('data'::regnamespace, 'bi'::regnamespace) and c.relkind in ('r', 'p') and not c.relispartition
+      and c.relname <> 'dim_keyword' order by 1`)
+  const naming = async (domain: string): Promise<string[]> => {
+    const found: string[] = []
+    for (const { name } of tables.rows)
+      if ((await pool.query(`select 1 from ${name} t where t::text ~ $1 limit 1`, [`[(,]${domain}[,)]`])).rowCount === 1)
+        found.push(name)
+    return found
+  }
+  const before = await naming('example.net')
+  const data = ['keywords_v1', 'keywords_v2', 'traffic_and_engagement_v1', 'traffic_and_engagement_v2'].map(
+    (name) => `data.${name}`,
+  )
+  const shown = ['attribute_versions', 'dim_domain', 'keyword_intents', 'keyword_months'].map((name) => `bi.${name}`)
+  expect(before).toEqual(expect.arrayContaining([...data, ...shown]))
+  const others = await naming('example.org')
+  const page = readFileSync(join(pipelinesOfRepository, '..', 'docs', 'storage.md'), 'utf8')
+  const steps = /^## Delete one domain.+?^```sql\n(.+?)^```/ms.exec(page)?.[1]?.replaceAll('left.example', 'example.net') ?? ''
+  // As psql does: each row that comes before \gexec is a statement.
+  const [making = '', after = ''] = steps.split('\\gexec')
+  for (const statement of (await pool.query({ text: making, rowMode: 'array' })).rows) await pool.query(String(statement[0]))
+  await pool.query(after)
+  expect(await naming('example.net')).toEqual([])
+  expect(await naming('example.org')).toEqual(others)
+  expect((await millrace('migrate')).code).toBe(0)
+  expect(await naming('example.net')).toEqual([])
+})
