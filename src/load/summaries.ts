@@ -6,7 +6,7 @@ import type { Definition } from '../core/types.ts'
 import { type SummedUp, summaryQuery } from '../db/summary-query.ts'
 import { type Lists, prepared, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { amongValues, dataTable, type UnitScope } from './table-columns.ts'
+import { amongValues, dataTable, inScope, periodColumn, type UnitScope } from './table-columns.ts'
 
 /** Those that are filled from the definition's rows. */
 const summariesOf = (definition: Definition, marts: readonly Mart[]): readonly Mart[] =>
@@ -75,19 +75,38 @@ const differing = (definition: Definition, marts: readonly Mart[], found: readon
   )
 
 /**
- * Makes the part of each summary anew that rows of these windows and values are summed up in. Call in the load's transaction, after its rows and the units'
- * pointers: a reader sees rows and sums change at once. A summary that is not published yet is filled when it is. Throws as `publishedSummaries`.
+ * Makes the part of each summary anew that rows of these units are summed up in. Call in the load's transaction, after its rows and the units' pointers: a
+ * reader sees rows and sums change at once. Units that are left out keep what the summary has of them: it may come from a former version. A summary that
+ * is not published yet is filled when it is. Throws as `publishedSummaries`.
  */
 export const refreshSummaries = async (
   trx: Db,
   definition: Definition,
-  { units, ...scope }: Pick<UnitScope, 'window' | 'slice'> & Pick<SummedUp, 'units'>,
+  { units, ...scope }: UnitScope & Pick<SummedUp, 'units'>,
   marts: KnownMarts,
 ): Promise<void> => {
-  const facts = sql`(select * from ${dataTable(definition)} t where ${amongValues(definition, scope, 't')})`
+  const { leftOut } = scope
+  const facts = sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})`
+  const own = leftOut.length === 0 ? units : sql<boolean>`${units} and u.unit_id <> all(${leftOut.map(String)}::bigint[])`
   for (const mart of await publishedSummaries(trx, definition, marts)) {
     const table = sql.table(`bi.${mart.name}`)
-    await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}`.execute(trx)
-    await sql`insert into ${table} ${summaryQuery(mart, definition, { facts, units })}`.execute(trx)
+    const kept = leftOut.length === 0 ? sql`` : sql` and not ${isOfUnits(definition, leftOut, 't')}`
+    await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}${kept}`.execute(trx)
+    await sql`insert into ${table} ${summaryQuery(mart, definition, { facts, units: own })}`.execute(trx)
   }
+}
+
+/** The same as `_unit_id = any(numbers)` where rows do not bear it. */
+const isOfUnits = (definition: Definition, numbers: readonly number[], alias: string): RawBuilder<boolean> => {
+  const { dimensions, columns } = definition
+  const period = sql.ref(`${alias}.${periodColumn(definition)}`)
+  const same = columns
+    .filter(({ name, isKey }) => isKey && dimensions.some((one) => one.name === name))
+    .map(
+      ({ name, type }) =>
+        sql` and ${sql.ref(`${alias}.${name}`)} = (s."values"[array_position(p.dimensions, ${sql.lit(name)})])::${sql.raw(type)}`,
+    )
+  return sql<boolean>`exists (select from etl.units u join etl.pipelines p on p.pipeline_id = u.pipeline_id join etl.slices s on s.slice_id = u.slice_id
+    where u.unit_id = any(${numbers.map(String)}::bigint[])
+      and ${period} >= u.window_from and ${period} < etl.window_end(u.window_from, p.window_every)${sql.join(same, sql``)})`
 }

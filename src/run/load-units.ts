@@ -211,7 +211,7 @@ const record = async (
       milliseconds: runtime.clock.now() - written.started,
     })
   if (isWithoutRows || sumOf(written.inserted) + sumOf(written.updated) + sumOf(written.ended) > 0)
-    await refreshSummaries(session.kysely, definition, { ...claim.box, units: isUnitOf(claim) }, runtime.marts)
+    await refreshSummaries(session.kysely, definition, { ...scope, units: isUnitOf(claim) }, runtime.marts)
   await keepCut(session.kysely, loading, loaded, rowsOfAnswer(arrived, scope))
   await quarantine(session, arrived, shared)
   return windows.map(({ counts }) => counts).reduce(addCounts, zeroCounts())

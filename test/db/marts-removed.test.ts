@@ -173,7 +173,7 @@ select month, domain, country, traffic_source, web_source, branded_type, ${colum
           _unit_id, _run_id, _revision, _loaded_at) values ('2026-08-01', ${domain}, 'us', 'All', 'Total', 'All', 'k', 'u', 70, 1, 1, 1, now())`.execute(
           trx,
         )
-        await refreshSummaries(trx, keywords, { ...unit, units: sql`false` }, known)
+        await refreshSummaries(trx, keywords, { ...unit, leftOut: [], units: sql`false` }, known)
       })
     summary('own_sums', asFirst)
     await migrate()

@@ -290,7 +290,7 @@ describe('summaries', () => {
                 _unit_id, _run_id, _revision, _loaded_at) values (${`${month}-01`}, ${domain}, 'us', 'All', 'Total', 'All', ${keyword}, ${String(clicks)},
                 ${clicks}, ${position}, 1, 1, 1, now()) on conflict do nothing`.execute(trx)
             await addDimensions(trx, definition, newValues(unit))
-            await refreshSummaries(trx, definition, { ...unit, units: sql`false` }, knownMarts(own))
+            await refreshSummaries(trx, definition, { ...unit, leftOut: [], units: sql`false` }, knownMarts(own))
           })
         for (const mart of own) {
           const whole = sql`select q::text as line from (${summaryQuery(mart, definition, { facts: sql.table('data.keywords_v1'), units: sql`false` })}) q order by 1`
@@ -320,7 +320,7 @@ describe('summaries', () => {
     await db.database.kysely.transaction().execute(async (trx) => {
       const unit = unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' })
       await addDimensions(trx, definition, newValues(unit))
-      await refreshSummaries(trx, definition, { ...unit, units: sql`false` }, knownMarts(marts))
+      await refreshSummaries(trx, definition, { ...unit, leftOut: [], units: sql`false` }, knownMarts(marts))
     })
     const sum = '18455751272964292607.1'
     for (const view of ['keywords', 'keyword_months', 'keyword_intents', 'keyword_domains', 'domain_share_of_voice'])
@@ -343,7 +343,7 @@ describe('summaries', () => {
       await refreshSummaries(
         trx,
         definition,
-        { ...unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' }), units: sql`false` },
+        { ...unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' }), leftOut: [], units: sql`false` },
         knownMarts(marts),
       )
     })

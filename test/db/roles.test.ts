@@ -166,7 +166,12 @@ describe('the loader', () => {
         marts,
       })
       const unitOfKeywords = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
-      await refreshSummaries(other.database.kysely, keywords, { ...unitOfKeywords, units: sql`true` }, knownMarts(marts))
+      await refreshSummaries(
+        other.database.kysely,
+        keywords,
+        { ...unitOfKeywords, leftOut: [], units: sql`true` },
+        knownMarts(marts),
+      )
       expect(result.inserted).toBe(1)
     })
   })
@@ -216,7 +221,9 @@ test('the loader refreshes a summary that the owner has made anew', async () => 
     await as(names.owner, async ({ database }) => void (await publish(database, definitions, own)))
     await as(names.loader, async ({ database: { kysely } }) => {
       const unit = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
-      await kysely.transaction().execute((trx) => refreshSummaries(trx, keywords, { ...unit, units: sql`true` }, knownMarts(own)))
+      await kysely
+        .transaction()
+        .execute((trx) => refreshSummaries(trx, keywords, { ...unit, leftOut: [], units: sql`true` }, knownMarts(own)))
     })
   }
 })

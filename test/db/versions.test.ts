@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import type { ColumnType } from '../../src/core/column-types.ts'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Definition } from '../../src/core/types.ts'
-import { loadMarts } from '../../src/definition/marts.ts'
+import { loadMarts, readMart } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { boxOf, shippedDefinitions } from '../support/definitions.ts'
 import { type LoadKit, loadBody, openLoading, trafficCsv, trafficLine, workOn } from '../support/loading.ts'
@@ -51,14 +51,24 @@ const moments = { begun: '', beforeSwitch: '', afterSwitch: '', late: '' }
 
 beforeAll(async () => {
   const shipped = await shippedDefinitions()
-  marts = await loadMarts([])
+  const { mart: visits } = readMart(
+    'marts/visits.sql',
+    'visits',
+    `-- kind: summary of traffic_and_engagement
+-- purpose: Visits.
+-- grain: One row a date, domain and country.
+-- question: How many?
+-- key: date, granularity, domain, country, include_subdomains
+select date, granularity, domain, country, include_subdomains, sum(all_traffic_visits) as all_traffic_visits from {{facts}} group by 1, 2, 3, 4, 5`,
+  )
+  marts = [...(await loadMarts([])), ...(visits === null ? [] : [visits])]
   const traffic = shipped.find(({ pipeline }) => pipeline === 'traffic_and_engagement') as Definition
   first = { ...traffic, columns: typed(traffic.columns, { desktop_visits: 'bigint' }) }
   others = shipped.filter(({ pipeline }) => pipeline !== 'traffic_and_engagement')
   // One column fewer, one more, one that holds what the former held, one that may not.
   const columns = typed(traffic.columns, { mobile_visits: 'bigint' }).filter(({ name }) => name !== 'mobile_unique_visitors')
   const score = { ...(columns.at(-1) as Definition['columns'][number]), name: 'score', from: ['score'], key: false }
-  second = { ...first, version: 2, columns: [...columns, score] }
+  second = { ...first, version: 2, columns: [...columns, score], limits: { ...first.limits, rejectShare: 0.5 } }
   for (const suffix of ['', '_history']) {
     const table = `data.traffic_and_engagement_v2${suffix}`
     await query(`alter table data.traffic_and_engagement_v1${suffix} alter column desktop_visits type bigint`)
@@ -68,8 +78,8 @@ beforeAll(async () => {
       alter column desktop_visits type numeric, alter column mobile_visits type bigint`)
   }
   await publishVersions(1)
-  old = await openLoading(db, first)
-  fresh = await openLoading(db, second)
+  old = await openLoading(db, first, marts)
+  fresh = await openLoading(db, { ...second, publish: false }, marts)
   // The kit tells pipelines of tests apart by a parameter; these two have the same.
   await sql`update etl.pipelines set parameters = '{"granularity": "monthly"}' where pipeline_id in (${old.pipeline.pipelineId}, ${fresh.pipeline.pipelineId})`.execute(
     db.database.kysely,
@@ -86,6 +96,7 @@ beforeAll(async () => {
   moments.beforeSwitch = await now()
   expect(await rows('bi.traffic_and_engagement')).toEqual(before)
   await publishVersions(2)
+  fresh = { ...fresh, definition: second }
   moments.afterSwitch = await now()
 })
 
@@ -182,6 +193,16 @@ describe('after another version was published', () => {
     expect(await rows('bi.traffic_and_engagement')).toEqual(after.with(0, '2025-12 a.com 8'))
     expect(await rows(`bi.traffic_and_engagement_as_of('${moments.late}')`)).toEqual(after)
     expect(await rows(`bi.traffic_and_engagement_as_of('${moments.beforeSwitch}')`)).toEqual(before)
+  })
+
+  test('a summary keeps what the former one has of a unit that is held in a load of the new one', async () => {
+    expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
+    await load(fresh, '2026-01', { 'a.com': '113', 'b.com': '20', 'gone.com': 'many' })
+    expect(await query(`select held_code from etl.units where held_code is not null`)).toEqual([
+      { held_code: 'TOO_MANY_REJECTS' },
+    ])
+    expect(await rows('bi.traffic_and_engagement')).toContain('2026-01 gone.com 30')
+    expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
   })
 
   test('going back shows the first again, and the time between as it was', async () => {
