@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 
-/** The body as it is, or inflated. Throws TRUNCATED where the gzip is broken or cut, TOO_LARGE beyond `maxBytes`. */
+/** The body as it is, or inflated. A gzip may be padded with zero bytes. Throws TRUNCATED where it is broken or cut, TOO_LARGE beyond `maxBytes`. */
 export async function* inflated(body: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array, void, void> {
   const iterator = body[Symbol.asyncIterator]()
   const head: Uint8Array[] = []
@@ -29,12 +29,14 @@ async function* rejoined(head: readonly Uint8Array[], rest: AsyncIterator<Uint8A
 }
 
 async function* gunzipped(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
-  let given = 0
-  const source = Readable.from(counted(body, (bytes) => (given += bytes)))
+  let end = 0
+  const source = Readable.from(watched(body, (at) => (end = at)))
   const stream = createGunzip({ chunkSize: 128 * 1024 })
   source.once('error', (error) => stream.destroy(error))
   try {
     yield* source.pipe(stream)
+    source.unpipe(stream)
+    for await (const _ of source);
   } catch (error) {
     if (isEtlError(error)) throw error
     throw damaged(messageOf(error), error)
@@ -42,13 +44,17 @@ async function* gunzipped(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
     source.destroy()
     stream.destroy()
   }
-  // What follows the last member is ignored by zlib; a damaged second member would be lost without a word.
-  if (stream.bytesWritten < given) throw damaged(`${given - stream.bytesWritten} bytes behind its end are no gzip`)
+  // zlib passes over what follows the last member: zeros are padding, but a damaged second member would be lost without a word.
+  if (stream.bytesWritten < end) throw damaged(`${end - stream.bytesWritten} bytes behind its end are no gzip`)
 }
 
-async function* counted(body: AsyncIterable<Uint8Array>, count: (bytes: number) => void): AsyncGenerator<Uint8Array, void, void> {
+/** @param seen called with the place behind the last byte so far that is not zero */
+async function* watched(body: AsyncIterable<Uint8Array>, seen: (end: number) => void): AsyncGenerator<Uint8Array, void, void> {
+  let before = 0
   for await (const chunk of body) {
-    count(chunk.length)
+    const last = chunk.findLastIndex((byte) => byte !== 0)
+    if (last >= 0) seen(before + last + 1)
+    before += chunk.length
     yield chunk
   }
 }

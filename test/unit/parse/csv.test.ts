@@ -255,13 +255,17 @@ describe('a CSV report', () => {
     const packed = gzipSync(`${header}\n${`${good.join(',')}\n`.repeat(100)}`)
     const damaged = Buffer.from(packed)
     damaged.fill(7, 30, 40)
-    for (const body of [
-      packed.subarray(0, -4),
-      damaged,
-      Buffer.concat([packed, Buffer.from('tail')]),
-      Buffer.concat([packed, Buffer.alloc(9)]),
-    ])
-      expect(await failure(body)).toMatch(/^TRUNCATED: The gzip body is damaged/)
+    const bodies = [packed.subarray(0, -4), damaged, Buffer.concat([packed, Buffer.from('tail')])]
+    for (const zeros of [9, 300_000])
+      for (const tail of ['tail', packed]) bodies.push(Buffer.concat([packed, Buffer.alloc(zeros), Buffer.from(tail)]))
+    for (const body of bodies)
+      for (const chunk of [packed.length, body.length])
+        expect(await failureOf(parse(body, chunk))).toMatch(/^TRUNCATED: The gzip body is damaged/)
+  })
+
+  test.each([1, 60_000])('in gzip may be padded with zero bytes, also where they come %i at a time', async (chunk) => {
+    const padded = Buffer.concat([gzipSync(`${header}\n${good.join(',')}\n`), Buffer.alloc(200_000)])
+    expect((await parse(padded, chunk)).rows).toEqual([good])
   })
 
   test('that inflates beyond the limit is refused', async () => {
