@@ -119,6 +119,8 @@ export interface ErrorDetails {
   readonly status?: number
   /** What the network said, such as ECONNREFUSED. */
   readonly network?: string
+  /** What is wrong with an answer, in words that are the same for every unit. Default: the message says it. */
+  readonly fault?: string
   /** Milliseconds since the epoch before which another try is useless. */
   readonly notBefore?: number
 }
@@ -133,6 +135,7 @@ export class EtlError extends Error {
   readonly sent: boolean | null
   readonly status: number | null
   readonly network: string | null
+  readonly fault: string | null
 
   constructor(errorCode: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
@@ -143,12 +146,13 @@ export class EtlError extends Error {
     this.sent = details.sent ?? null
     this.status = details.status ?? null
     this.network = details.network ?? null
+    this.fault = details.fault ?? null
   }
 
   /** The same in other words, or with more said of it. */
   with(message: string, more: ErrorDetails = {}): EtlError {
-    const { context, notBefore, follows, sent, status, network } = this
-    const known = { context, notBefore, follows, sent, status, network }
+    const { context, notBefore, follows, sent, status, network, fault } = this
+    const known = { context, notBefore, follows, sent, status, network, fault }
     const said = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== null))
     return new EtlError(this.code, message, { cause: this, ...said, ...more })
   }

@@ -2,13 +2,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, orAborted } from '../core/clock.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
+import { faultOf, isSameFault } from './same-fault.ts'
 
 interface Shape {
   isGood: boolean
-  /** Units in a row with an unreadable answer. */
+  /** Units in a row whose answer cannot be read, all for the fault of the last one. */
   unread: number
+  last: EtlError | null
   badUntilMs: number
-  said: string
   trying: Promise<void> | null
   /** Runs in which a person asked for one all the same, and which one that was. */
   readonly forcedBy: Map<number, ShapeWaiter>
@@ -16,8 +17,8 @@ interface Shape {
 
 const shapes = new Map<string, Shape>()
 
-/** One bad answer is one unit's; a second one in a row is the service's. */
-const enough = 2
+/** One or two bad answers are their units'; a third one in a row with the same fault is the service's. */
+const enough = 3
 /** Then one more is asked for; where that cannot be read either, after three times as long. */
 const firstWaitMs = 10 * 60_000
 const longestWaitMs = 6 * 3_600_000
@@ -33,15 +34,15 @@ export interface ShapeWaiter {
 
 /**
  * Asks, alone where the shape is not proved; `ask` throws UNUSABLE for an answer that cannot be read, and awaits `letOthers` before it tries again what
- * came to nothing: then another one has the turn. Throws without asking where two units had an answer that cannot be read, until it is time for another
- * try, or a person forces one: one a run.
+ * came to nothing: then another one has the turn. Throws without asking where several units in a row had an answer that cannot be read, all for the same
+ * fault, until it is time for another try, or a person forces one: one a run.
  */
 export const inProvedShape = async <T>(
   key: string,
   waiter: ShapeWaiter,
   ask: (letOthers: () => Promise<void>) => Promise<T>,
 ): Promise<T> => {
-  const shape = shapes.get(key) ?? { isGood: false, unread: 0, badUntilMs: 0, said: '', trying: null, forcedBy: new Map() }
+  const shape = shapes.get(key) ?? { isGood: false, unread: 0, last: null, badUntilMs: 0, trying: null, forcedBy: new Map() }
   shapes.set(key, shape)
   let leave = await takeTurn(shape, waiter)
   const letOthers = async (): Promise<void> => {
@@ -56,7 +57,7 @@ export const inProvedShape = async <T>(
     shape.forcedBy.clear()
     return answer
   } catch (error) {
-    if (isEtlError(error) && error.code === 'UNUSABLE') unread(shape, error.message, waiter.clock)
+    if (isEtlError(error) && error.code === 'UNUSABLE') unread(shape, error, waiter.clock)
     throw error
   } finally {
     leave()
@@ -82,18 +83,18 @@ const mayForce = (shape: Shape, waiter: ShapeWaiter): void => {
   shape.forcedBy.set(forcedBy, waiter)
 }
 
-const unread = (shape: Shape, said: string, clock: Clock): void => {
+const unread = (shape: Shape, error: EtlError, clock: Clock): void => {
   shape.isGood = false
-  shape.unread += 1
-  shape.said = said
+  shape.unread = shape.last !== null && isSameFault(error, faultOf(shape.last)) ? shape.unread + 1 : 1
+  shape.last = error
   if (shape.unread >= enough) shape.badUntilMs = clock.now() + Math.min(longestWaitMs, firstWaitMs * 3 ** (shape.unread - enough))
 }
 
-const notAsked = (unit: string, { said, badUntilMs }: Shape): EtlError => {
+const notAsked = (unit: string, { last, badUntilMs }: Shape): EtlError => {
   const until = new Date(badUntilMs).toISOString().slice(0, 16).replace('T', ' ')
   return new EtlError(
     'BAD_RESPONSE',
-    `${unit}: not asked for, nothing was paid: answers come in a shape that cannot be read. A run after ${until} UTC asks for one again; \`millrace backfill … --force\` does at once. ${said}`,
+    `${unit}: not asked for, nothing was paid: answers come in a shape that cannot be read. A run after ${until} UTC asks for one again; \`millrace backfill … --force\` does at once. ${last?.message}`,
     { follows: { next: 'retry', inMs: 60_000, isFinal: true } },
   )
 }

@@ -5,6 +5,7 @@ import { isLookCheaper, lookPrice, pagePrices } from '../plan/price.ts'
 import type { Fingerprint, Payload } from '../core/types.ts'
 import type { Question } from '../extract/landing-files.ts'
 import type { Landing } from '../extract/landing-store.ts'
+import { faultOf, isSameFault, unusable } from '../extract/same-fault.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { answerBox, insertAnswer } from '../ledger/answers.ts'
 import { askAnew, askNumberOf } from '../ledger/claim-fence.ts'
@@ -118,9 +119,9 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       const again = asEtlError(error)
       const changed = again.code === 'UNSTABLE' || again.code === 'INCOMPLETE'
       if (!changed || claim.kind !== 'walk') throw error
-      if (again.message === before) throw unusable(again)
+      if (isSameFault(again, before)) throw unusable(again)
       if (walk >= definition.limits.walks) throw error
-      before = again.message
+      before = faultOf(again)
       await context.begun.restart()
       runtime.log.info(
         { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key, walk, reason: again.message },
@@ -142,15 +143,6 @@ const stillShort = ({ claim, signal }: JobWork, error: unknown): unknown => {
     { cause: error, follows: { next: 'keep the answer' } },
   )
 }
-
-/** What is wrong in the same way twice is a fact and no moment: pages are not paid for again and again. */
-const unusable = (error: EtlError): EtlError =>
-  new EtlError(
-    'UNUSABLE',
-    `${error.message.replace(/; the next run reads it again\.$/, '.')} It came so twice and is not paid for again by itself. ` +
-      'Ask the service; to read it again: `millrace backfill … --force`.',
-    { cause: error },
-  )
 
 const loadLanded = async (work: JobWork, landed: Landed, answerId: number): Promise<void> => {
   const { runtime, claim } = work

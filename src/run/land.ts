@@ -60,6 +60,7 @@ const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'SERVICE_TIMEOUT',
   'TRUNCATED',
   'BAD_RESPONSE',
+  'UNUSABLE',
   'DATABASE',
   'DISK',
 ])

@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { EtlError, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
 import type { Limits, Window, WindowSize } from '../core/types.ts'
 import { databaseError, isDatabaseError, isPassing } from '../db/database-error.ts'
+import { isSameFault } from '../extract/same-fault.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { redact } from '../core/redact.ts'
 import { addWindows, windowsBetween } from '../core/window.ts'
@@ -69,7 +70,7 @@ export const settle = (
   // The service is in trouble for all: that is no try of this job.
   if (follows?.next === 'wait for the service') return putOff(error, clock)
   // The same bytes twice are a fact: the next run downloads them again.
-  const isSame = error.code === 'BAD_RESPONSE' && formerError?.startsWith(redact(error.message)) === true
+  const isSame = error.code === 'BAD_RESPONSE' && isSameFault(error, formerError ?? null)
   const isLast = isSame || attempts >= (limits?.attempts ?? defaultAttempts)
   if (follows?.next === 'count the try') return refusedAlone(error, follows.leftMs, { attempts, isLast }, clock)
   if (spec.retry === 'later') return putOff(error, clock)

@@ -199,33 +199,83 @@ describe('the service as it really answers', () => {
     expect(summaryOf(other).quota_used, other.stdout).toBeCloseTo(paid, 0)
   })
 
-  test('a new version of the answer costs two pages and not thirty; the units it was shown for wait for a person', async () => {
+  test('a new version of the answer costs three pages and not thirty; the units it was shown for wait for a person', async () => {
     const body = JSON.stringify({ meta: { status: 'Success', data_credits_charged: 13 }, data: [{ term: 'a', clicks: 1 }] })
     await start({ replies: [{ endpoint: 'keywords', status: 200, body }] })
     const asked = ['backfill', 'keywords', '--from', '2026-07', '--to', '2026-08', '--yes']
     const run = await millrace(...asked)
     expect(run.code, run.stderr).toBe(1)
-    expect(summaryOf(run).units).toMatchObject({ held: 2, failed: 0, loaded: 0 })
+    expect(summaryOf(run).units).toMatchObject({ held: 3, failed: 0, loaded: 0 })
     expect(run.stderr).toMatch(/UNUSABLE.*/)
     expect(run.stderr).toMatch(/not asked for, nothing was paid/)
-    expect(service.books.counts['keywords']).toBe(2)
+    expect(service.books.counts['keywords']).toBe(3)
     await millrace(...asked)
-    expect(service.books.counts['keywords']).toBe(2)
+    expect(service.books.counts['keywords']).toBe(3)
   })
 
   test.each([
-    ['a number that JSON does not have', '{"keywords":[{"keyword":"a","clicks":NaN}],"keywords_count":1}'],
-    ['a line behind the object', '{"keywords":[],"keywords_count":0}\n{"trace":"x"}'],
-  ])(
-    'a page that came whole and is no JSON, %s, is bought once and never again by itself; the others load',
-    async (_what, body) => {
-      await start({ replies: [{ endpoint: 'keywords', match: ['URL=b.com', 'country=us'], status: 200, body }] })
-      const asked = ['backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes']
-      const run = await millrace(...asked)
-      expect(summaryOf(run).units, run.stderr).toMatchObject({ loaded: 3, held: 1, failed: 0 })
-      expect(run.stderr).toMatch(/b\.com.*the body is not JSON.*is not asked for again by itself.*UNUSABLE/)
-      await millrace(...asked)
-      expect(service.books.replaced).toEqual([1])
+    ['that came whole and is no JSON, a number that JSON does not have', '{"keywords":[{"clicks":NaN}],"keywords_count":1}', 1],
+    ['that came whole and is no JSON, a line behind the object', '{"keywords":[],"keywords_count":0}\n{"trace":"x"}', 1],
+    ['without a byte', '', 2],
+    ['of blanks', ' \n ', 2],
+    ['that ends in its middle', '{"keywords": [{"keyword": "a', 2],
+  ])('a page %s is never bought again by itself; the others load', async (_what, body, bought) => {
+    await start({ replies: [{ endpoint: 'keywords', match: ['URL=b.com', 'country=us'], status: 200, body }] })
+    const asked = ['backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes']
+    const run = await millrace(...asked)
+    expect(summaryOf(run).units, run.stderr).toMatchObject({ loaded: 3, held: 1, failed: 0 })
+    expect(run.stderr).toMatch(/b\.com.*JSON.*is not (asked|paid) for again by itself.*UNUSABLE/)
+    await millrace(...asked)
+    expect(service.books.replaced).toEqual([bought])
+  })
+
+  test.each([
+    ['once', ['{"keywords"']],
+    ['twice, each time in another way', ['', '{"keywords"']],
+  ])('a page that cannot be read %s is asked for again and loads', async (_what, bodies) => {
+    const match = ['URL=b.com', 'country=us']
+    await start({ replies: bodies.map((body) => ({ endpoint: 'keywords', match, status: 200, body, times: 1 })) })
+    const run = await millrace('backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes')
+    expect(run.code, run.stderr).toBe(0)
+    expect(service.books.replaced).toEqual(bodies.map(() => 1))
+  })
+
+  test('units that cannot be read stop the others only where three in a row are wrong in the same way', async () => {
+    writeFileSync(
+      join(folder, 'pipelines', 'domains.txt'),
+      ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => `${name}.com\n`).join(''),
+    )
+    const bodies = { a: '', b: '', c: '{}', d: '{}', e: '{"keywords":[],"meta":1}' }
+    const bad = Object.entries(bodies).map(([name, body]) => ({ match: [`URL=${name}.com`], body }))
+    await start({ replies: bad.map((reply) => ({ endpoint: 'keywords', status: 200, ...reply })) })
+    const asked = ['--from', '2026-08', '--to', '2026-08', '--only', 'country=us', '--yes']
+    const run = await millrace('backfill', 'keywords', ...asked)
+    expect(summaryOf(run).units, run.stderr).toMatchObject({ loaded: 1, held: 5, waiting: 0, failed: 0 })
+    expect(service.books.replaced).toEqual([2, 2, 1, 1, 1])
+  })
+
+  test('empty pages of every unit cost two pages of three units', async () => {
+    await start({ replies: [{ endpoint: 'keywords', status: 200, body: '' }] })
+    const run = await millrace('backfill', 'keywords', '--from', '2026-07', '--to', '2026-08', '--yes')
+    expect(summaryOf(run).units, run.stderr).toMatchObject({ loaded: 0, held: 3, failed: 0 })
+    expect(service.books.counts['keywords']).toBe(6)
+  })
+
+  test.each(['', '{}'])(
+    'the pages before one that cannot be read (%j) are kept: who releases the unit buys the rest',
+    async (body) => {
+      edit('keywords', (yaml) => yaml.replace('page_size: 1000', 'page_size: 10').replace('concurrency: 4', 'concurrency: 1'))
+      await start({ keywords: 40, replies: [{ endpoint: 'keywords', match: ['offset=20'], status: 200, body }] })
+      const unit = ['--from', '2026-08', '--to', '2026-08', '--only', 'domain=a.com;country=us', '--yes']
+      const run = await millrace('backfill', 'keywords', ...unit)
+      expect(summaryOf(run).units, run.stderr).toMatchObject({ held: 1 })
+      const unread = service.books.replaced[0] ?? 0
+      service.configure({ replies: [] })
+      const { rows: units } = await db.database.pool.query(`select unit_id from etl.unit_list where state = 'held'`)
+      const released = await millrace('release', String(units[0]?.unit_id))
+      expect(released.code, released.stderr).toBe(0)
+      expect((service.books.counts['keywords'] ?? 0) - unread, 'each page once').toBe(4)
+      expect(await rows('keywords')).toBe(40)
     },
   )
 

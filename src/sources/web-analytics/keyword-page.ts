@@ -1,14 +1,15 @@
 // One page of keywords (interface 2.2, 4.1): asked for, checked against what was asked, or its refusal read.
 import { z } from 'zod'
-import { EtlError, isEtlError } from '../../core/errors.ts'
+import { EtlError } from '../../core/errors.ts'
 import type { SourceOrder } from '../../core/completeness.ts'
 import type { NamedPrice } from '../../core/learned-price.ts'
 import type { Box } from '../../core/types.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { isRecord } from '../../core/json.ts'
-import { excerpt, type RecordPage } from '../../extract/http-answer.ts'
+import { excerpt } from '../../extract/http-answer.ts'
 import type { Page } from '../../extract/page-reader.ts'
 import { inProvedShape } from '../../extract/proved-shape.ts'
+import { untilSameFault } from '../../extract/same-fault.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
 import { creditsIn, dataVersionIn, numberOrNull, pageOf } from './json-answer.ts'
 import { dialectOf, pathOf } from './service-dialect.ts'
@@ -83,7 +84,7 @@ interface KeywordPage extends Page {
 /** null: the service has no data for the domain and month. The first page of a unit proves the shape of the others. */
 export const fetchPage: typeof askForPage = (request, context, offset, limit, part, arrived) => {
   const ask = (letOthers?: () => Promise<void>): ReturnType<typeof askForPage> =>
-    askForPage(request, context, offset, limit, part, arrived, letOthers)
+    untilSameFault(() => askForPage(request, context, offset, limit, part, arrived, letOthers))
   const { definition, box } = request
   const key = [context.http.origin, definition.account, pathOf(context.http, 'keywords')].join(' ')
   return offset > 0 ? ask() : inProvedShape(key, { ...context, forcedBy: context.forcedBy ?? null, unit: box.key }, ask)
@@ -130,7 +131,7 @@ const readPage = async (
     return null
   }
   if (answer.status !== 200) return refused(request, context, answer)
-  const read = readable(answer, endpoint, list)
+  const read = pageOf(answer, endpoint, list)
   if (read === null) return notAPage(request, context, answer, null, { path: [], message: 'is not JSON' })
   const { envelope: body, records } = read
   const page = envelope.safeParse(body)
@@ -158,17 +159,6 @@ const readPage = async (
     order: orderOf(records),
     said: saidOrder(meta?.query ?? null),
     keys: keysOf(records, fields.top_url),
-  }
-}
-
-/** null: it is whole and no JSON, and may have been paid for. Throws where it is the page of a proxy, half an answer, or nothing. */
-const readable = (answer: HttpAnswer, endpoint: string, list: string): RecordPage | null => {
-  try {
-    return pageOf(answer, endpoint, list)
-  } catch (error) {
-    if (!isEtlError(error) || error.code !== 'BAD_RESPONSE' || /^\s*(<|$)/.test(answer.bytes.toString('utf8', 0, 100)))
-      throw error
-    return null
   }
 }
 
@@ -248,9 +238,11 @@ const notAPage = async (
   if (readRefusal(answer).code !== null) return refusedWithin200(request, context, answer, meta)
   const bill = billOf(meta)
   await answer.billed?.(null, bill)
+  const fault = `${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}`
   throw new EtlError(
     'UNUSABLE',
-    `${request.box.key}: ${pathOf(context.http, 'keywords')} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}: "${excerpt(answer.bytes)}". ${costOf(bill)} and is not asked for again by itself. Check ${addressSetting}; if it is right, the service has changed. Then: \`millrace backfill … --force\`.`,
+    `${request.box.key}: ${pathOf(context.http, 'keywords')} answered something else than keywords: ${fault}: "${excerpt(answer.bytes)}". ${costOf(bill)} and is not asked for again by itself. Check ${addressSetting}; if it is right, the service has changed. Then: \`millrace backfill … --force\`.`,
+    { fault },
   )
 }
 
@@ -286,6 +278,7 @@ const checkEcho = (
     throw new EtlError(
       'UNUSABLE',
       `${box.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded. ${costOf(bill)} and is not asked for again by itself. Ask the service; then: \`millrace backfill … --force\`.`,
+      { fault: `answered for another ${name}` },
     )
   }
 }

@@ -8,12 +8,12 @@ const minute = 60_000
 /** A service that answers what nobody can read until it is mended. */
 const world = (key: string) => {
   const clock = manualClock()
-  const service = { asked: 0, isMended: false }
+  const service = { asked: 0, isMended: false, fault: 'keywords expected a list' }
   const answer = (): Promise<string> => {
     service.asked += 1
     return service.isMended
       ? Promise.resolve('a page')
-      : Promise.reject(new EtlError('UNUSABLE', 'It answers something else than keywords.'))
+      : Promise.reject(new EtlError('UNUSABLE', `Answer ${service.asked} is something else.`, { fault: service.fault }))
   }
   const ask = (forcedBy: number | null = null): Promise<string> => {
     const waiter = { clock, signal: new AbortController().signal, unit: 'a.com', forcedBy }
@@ -22,16 +22,32 @@ const world = (key: string) => {
   return { clock, service, ask }
 }
 
-test('two answers that cannot be read stop the others, who say until when, and that --force does not wait', async () => {
+test('three answers that cannot be read for the same fault stop the others, who say until when, and that --force does not wait', async () => {
   const { service, ask } = world('stops')
   await ask()
   await ask()
+  await ask()
   expect(await ask()).toMatch(/^a\.com: not asked for, nothing was paid.*after 1970-01-01 00:26 UTC.*backfill … --force/)
-  expect(service.asked).toBe(2)
+  expect(service.asked).toBe(3)
+})
+
+test('answers that are wrong in several ways, or with one between that can be read, stop nobody', async () => {
+  const { service, ask } = world('several ways')
+  for (const fault of ['a', 'a', 'b', 'b', 'a', 'a']) {
+    service.fault = fault
+    await ask()
+  }
+  service.isMended = true
+  expect(await ask()).toBe('a page')
+  service.isMended = false
+  await ask()
+  await ask()
+  expect(service.asked).toBe(9)
 })
 
 test('one is asked for again after ten minutes, and after three times as long each time, at most six hours', async () => {
   const { clock, service, ask } = world('waits')
+  await ask()
   await ask()
   await ask()
   let at = 0
@@ -52,8 +68,9 @@ test('a run that a person forces asks for one at once, and for the others when i
   const { service, ask } = world('forced')
   await ask()
   await ask()
+  await ask()
   await Promise.all([ask(7), ask(7), ask(7)])
-  expect(service.asked, 'the first alone').toBe(3)
+  expect(service.asked, 'the first alone').toBe(4)
   service.isMended = true
   expect(await ask(7), 'the same run had its try').toMatch(/not asked for/)
   expect(await Promise.all([ask(8), ask(8), ask(8)])).toEqual(['a page', 'a page', 'a page'])
