@@ -91,7 +91,7 @@ export const onItsWay = ({ sisters, runId }: ReuseScope, windowFrom: unknown, ma
 /**
  * The answer that serves the cell of slice `s` in the window, as a subquery of one row: answer_id, ask_number and asked_at. The newest; for a cell `u` that
  * has none, first one that was loaded, then what a sister has bought and could not load: it was paid for. `limit 1` keeps a planner that knows nothing yet of a
- * table that has just grown from reading the sister's whole window for each slice.
+ * table that has just grown from reading the sister's whole window, or every job that is held, for each slice.
  */
 export const reusable = ({ sisters, asks, metrics }: ReuseScope, windowFrom: unknown): RawBuilder<unknown> => {
   const each = sisters.map((sister) => {
@@ -99,8 +99,10 @@ export const reusable = ({ sisters, asks, metrics }: ReuseScope, windowFrom: unk
     return sql`select a.answer_id, a.ask_number, a.asked_at, h.answer_id is distinct from v.answer_id as is_left
       from etl.slices o cross join lateral (select u.answer_id, u.job_id from etl.units u
           where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
-        left join etl.jobs y on y.job_id = v.job_id and y.state in ('held', 'failed')
-        cross join lateral (select v.answer_id union select y.answer_id) h join etl.answers a on a.answer_id = h.answer_id
+        left join lateral (select j.answer_id, j.state from etl.jobs j where j.job_id = v.job_id limit 1) t on true
+        cross join lateral (select case when t.state in ('held', 'failed') then t.answer_id end as answer_id) y
+        cross join lateral (select v.answer_id union select y.answer_id) h
+        cross join lateral (select a.* from etl.answers a where a.answer_id = h.answer_id limit 1) a
       where o.pipeline_id = ${pipelineId} and o."values" = array[${theirValues(sister)}]::text[]
         and a.asks = ${asks} and a.metrics @> ${[...metrics]}::text[] and (h.answer_id = y.answer_id or coalesce(a.verdict, 'good') = 'good')`
   })

@@ -1,8 +1,11 @@
 // What has a person's word and was bought by another pipeline meanwhile, whole or in part: it is loaded from there, and the rest keeps the word.
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { asksOf, metricsOf } from '../../src/core/asks.ts'
+import { askedBy, asksOf, metricsOf } from '../../src/core/asks.ts'
 import type { Source } from '../../src/extract/source.ts'
 import { approve, withdraw } from '../../src/ledger/approvals.ts'
+import { dissolveServed } from '../../src/ledger/approved-jobs.ts'
+import { reuseScope } from '../../src/ledger/reuse-answers.ts'
 import { planApproved } from '../../src/plan/plan-run.ts'
 import { newRun } from '../support/ledger.ts'
 import { allLoaded, died, pipelineIdOf } from '../support/plan-ledger.ts'
@@ -71,6 +74,28 @@ test.each(kinds)('of what waits for a %s, what another pipeline has bought is he
   await bought(theirs)
   await plan(db, ours, due)
   expect(await units(ours)).toEqual({ here: 6, held: 6 })
+})
+
+test('a job that waits is read a few times a night, however many wait and whatever the server last knew of them', async () => {
+  const domains = Array.from({ length: 100 }, (_, at) => `${at}.com`)
+  const [ours, theirs] = twoOf('walk', domains, domains)
+  for (const one of [ours, theirs]) await died(db, (await plan(db, one, due)).runId)
+  const { kysely, pool } = db.database
+  await pool.query(`update etl.jobs set state = 'open' where state = 'held'`)
+  await pool.query('analyze etl.jobs')
+  await pool.query(`update etl.jobs set state = 'held' where guard <> 'usual'`)
+  const pipelineId = await pipelineIdOf(db, ours.definition)
+  const of = { ...askedBy(ours.definition, 'walk'), source: ours.source.name, runId: 0 }
+  const reuse = await reuseScope(kysely, { pipelineId, dimensions: ['domain'], generation: 1 }, of)
+  if (reuse === null) throw new Error('a sister')
+  const read = await kysely.transaction().execute(async (trx) => {
+    await dissolveServed(trx, { pipelineId, every: 'month' }, reuse, { from: `${month(9)}-01`, to: `${month(3)}-01` })
+    const { rows } = await sql<{ jobs: number }>`select (seq_tup_read + idx_tup_fetch)::float8 as jobs
+      from pg_stat_xact_user_tables where relid = 'etl.jobs'::regclass`.execute(trx)
+    return rows[0]?.jobs ?? 0
+  })
+  expect(read).toBeGreaterThan(600)
+  expect(read, 'not each of the 600 for each other').toBeLessThan(50 * 600)
 })
 
 test.each(kinds)(
