@@ -28,3 +28,6 @@ export const askedBy = (definition: Definition, kind: JobKind): Asked => ({
   asks: asksOf(definition),
   metrics: kind === 'walk' ? [] : metricsOf(definition).sort(),
 })
+
+/** With what a word was given begins so: what asks for more by now waits for another. */
+export const askedDigest = ({ asks, metrics }: Asked): string => [asks, JSON.stringify(metrics)].join('\n')

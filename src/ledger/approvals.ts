@@ -146,12 +146,12 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
   return rows.length
 }
 
-/** What a night was allowed and nobody has asked for yet, to be planned anew where more is asked for by now, or something else. Under the pipeline's lock. */
+/** What a person allowed and nobody has asked for yet, to be planned anew where more is asked for by now, or something else. Under the pipeline's lock. */
 export const dissolveChanged = async (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<void> => {
   const isSame = sql`case when split_part(a.digest, E'\\n', 1) = ${asks} then split_part(a.digest, E'\\n', 2)::jsonb @> ${JSON.stringify(metrics)}::jsonb else false end`
   await query(trx)`with ${dissolving(sql`
     select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${hasWord} and not ${isWaitedFor(sql`j.job_id`)}
-      and exists (select from etl.approvals a where a.approval_id = j.approval_id and a.kind = 'night' and a.digest is not null and not (${isSame}))
+      and exists (select from etl.approvals a where a.approval_id = j.approval_id and a.digest is not null and not (${isSame}))
     order by j.job_id for update of j`)}`
 }
 

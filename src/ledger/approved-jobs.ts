@@ -1,6 +1,7 @@
 // Jobs that have a person's word and were not asked for yet: taken up by every run, kept over the turns of a budget, cut when their values leave the lists.
 import { type RawBuilder, sql } from 'kysely'
-import type { Definition, IsoDate, Window, WindowSize } from '../core/types.ts'
+import { askedBy, askedDigest } from '../core/asks.ts'
+import type { Definition, IsoDate, JobKind, Window, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Lists, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
@@ -152,14 +153,23 @@ export const keepWord = async (trx: Db, { pipelineId, runId }: JobFrame, formerJ
       and j.created_at >= transaction_timestamp() and j.state = 'open' and j.approval_id is null and j.answer_id is null`
 }
 
+/** As far as it says what is asked for. */
+interface PlannedWith {
+  readonly definition: Definition
+  readonly source: { readonly kind: JobKind }
+}
+
 /**
  * What the run could not buy within its budgets, of a range that a person named or of what was allowed at the terminal, has that person's word from
- * here on: every night goes on with it. Returns the pipelines. @param by who said so
+ * here on: every night goes on with it. Returns the pipelines. @param by who said so @param planned what the run asked for
  */
-export const keepPaced = async (db: Db, runId: number, by: string): Promise<string[]> => {
+export const keepPaced = async (db: Db, runId: number, by: string, planned: readonly PlannedWith[]): Promise<string[]> => {
   const rows = await query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'>>(db)`
     select distinct p.pipeline_id, p.pipeline from ${pacedJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`
-  for (const { pipeline_id } of rows)
+  const digests = new Map(
+    planned.map(({ definition, source }) => [definition.pipeline, askedDigest(askedBy(definition, source.kind))]),
+  )
+  for (const { pipeline_id, pipeline } of rows)
     await db.transaction().execute(async (trx) => {
       await lockPipeline(trx, pipeline_id)
       await query(trx)`
@@ -167,8 +177,8 @@ export const keepPaced = async (db: Db, runId: number, by: string): Promise<stri
           select j.job_id, j.reason, j.cells, j.window_from, j.window_to, coalesce(j.estimated_quota, j.cells) as credits
           from ${pacedJobs(runId)} where j.pipeline_id = ${pipeline_id} order by j.job_id for update of j
         ), word as (
-          insert into etl.approvals (pipeline_id, kind, state, run_id, reasons, window_from, window_to, units, reports, credits, decided_at, decided_by)
-          select ${pipeline_id}, 'backfill', 'approved', ${runId}, (select jsonb_object_agg(reason, units) from (
+          insert into etl.approvals (pipeline_id, kind, digest, state, run_id, reasons, window_from, window_to, units, reports, credits, decided_at, decided_by)
+          select ${pipeline_id}, 'backfill', ${digests.get(pipeline) ?? null}, 'approved', ${runId}, (select jsonb_object_agg(reason, units) from (
               select reason, sum(cells) as units from paced group by 1) x), min(window_from), max(window_to), sum(cells), count(*), sum(credits),
             clock_timestamp(), ${by} from paced having count(*) > 0 returning approval_id
         )

@@ -1,6 +1,6 @@
 // The guard at work: what of a plan may be bought now, and what waits for a person's word (promise 13).
 import { createHash } from 'node:crypto'
-import { askedBy } from '../core/asks.ts'
+import { askedBy, askedDigest } from '../core/asks.ts'
 import { accountName } from '../core/source-spec.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
@@ -45,9 +45,8 @@ const mostPricedANight = 5
 
 /** Of all that decides what is held, after what is asked for: where it differs, what waits is planned anew. */
 const digestOf = ({ definition, source, pipeline, limits }: PlanContext): string => {
-  const { asks, metrics } = askedBy(definition, source.kind)
   const rules = JSON.stringify({ generation: pipeline.generation, rule: definition.guard, limits })
-  return [asks, JSON.stringify(metrics), createHash('sha256').update(rules).digest('hex')].join('\n')
+  return [askedDigest(askedBy(definition, source.kind)), createHash('sha256').update(rules).digest('hex')].join('\n')
 }
 
 /** What was held is planned anew where lists, limits, the guard or what is asked for have changed, or a person names its months; what was approved where more is asked for, and it loses values that left. */

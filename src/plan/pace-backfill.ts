@@ -10,6 +10,7 @@ import { extraLeft } from '../ledger/budget.ts'
 import { type SpentNow, spentOf } from '../ledger/spent.ts'
 import { priceWaiting } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
+import { sourceOf } from './plan-context.ts'
 import { pricesOf } from './price.ts'
 
 /** No plan goes further. */
@@ -91,7 +92,8 @@ export const paceRun = async (
   by: string | null,
 ) => {
   const { kysely } = runtime.database
-  if (by !== null) await keepPaced(kysely, runId, by)
+  const planned = definitions.map((definition) => ({ definition, source: sourceOf(runtime, definition) }))
+  if (by !== null) await keepPaced(kysely, runId, by, planned)
   const priceOf = pricesOf(runtime, definitions)
   const paced = []
   for (const definition of definitions) {

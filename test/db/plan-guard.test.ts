@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Definition, GuardRule } from '../../src/core/types.ts'
 import { windowsBetween } from '../../src/core/window.ts'
 import type { Source } from '../../src/extract/source.ts'
+import { keepPaced } from '../../src/ledger/approved-jobs.ts'
 import { approve, withdraw, withdrawRun } from '../../src/ledger/approvals.ts'
 import { knownPipeline, adoptWork } from '../../src/ledger/adopt-work.ts'
 import { keyParameters } from '../../src/ledger/pipelines.ts'
@@ -392,14 +393,47 @@ const measure: Omit<Definition['columns'][number], 'name' | 'from'> = {
   ...{ origin: 'response', ifAbsent: null, normalize: null, rounding: null },
 }
 
+const withMetrics = (planning: Planning, ...names: readonly string[]): Planning => ({
+  source: pricedAt(3 * names.length),
+  definition: { ...planning.definition, columns: names.map((name) => ({ ...measure, name, from: [name] })) },
+})
+
+test.each([
+  ['approved', { creditsPerNight: 100, factor: 2 }],
+  ['put off by a budget', { creditsPerNight: null, factor: 2 }],
+])(
+  'a range of a person that was %s is held by a night at its new price, where metrics are added before it is bought',
+  async (how, guard) => {
+    const planning = planningOf(domains(4), { guard })
+    const two = withMetrics(planning, 'a', 'b')
+    const { runId } = await plan(db, two, range(months.older, months.middle))
+    const { pipeline } = planning.definition
+    if (how === 'approved') await approve(db.database.kysely, [pipeline], 'ada')
+    else {
+      await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where run_id = $1`, [runId])
+      await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
+      await keepPaced(db.database.kysely, runId, 'ada', [two])
+    }
+    await finished(runId)
+    const fewer = await plan(db, withMetrics(planning, 'a'), due)
+    expect((await plans(two)).filter((line) => line.includes('new: open'))).toHaveLength(1)
+    await finished(fewer.runId)
+    const more = withMetrics(planning, 'a', 'b', 'c', 'd')
+    await finished((await plan(db, more, due)).runId)
+    const { rows } = await db.database.pool.query<{ units: number }>(
+      `select count(*)::int as units from etl.units u join etl.jobs j using (job_id)
+      where u.pipeline_id = $1 and j.state = 'open' and u.window_from <= $2`,
+      [await pipelineIdOf(db, planning.definition), `${months.middle}-01`],
+    )
+    expect(rows).toEqual([{ units: 0 }])
+    expect(await waiting(more)).toHaveLength(1)
+  },
+)
+
 test.each([
   ['approved, and then metrics are added', true],
   ['approved as it was held, after metrics were added', false],
 ])('what was %s, is held again at its new price; with fewer metrics the word stays', async (_, isBefore) => {
-  const withMetrics = (planning: Planning, ...names: readonly string[]): Planning => ({
-    source: pricedAt(3 * names.length),
-    definition: { ...planning.definition, columns: names.map((name) => ({ ...measure, name, from: [name] })) },
-  })
   const planning = planningOf(domains(4))
   const two = withMetrics(planning, 'b', 'a')
   await bought(two, (await plan(db, two, due)).runId)

@@ -299,7 +299,7 @@ describe('jobs there are', () => {
     const { runId } = await plan(db, planning, range('2025-01', '2025-01', { force: true }))
     await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where forced`)
     await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
-    expect(await keepPaced(db.database.kysely, runId, 'ada')).toHaveLength(1)
+    expect(await keepPaced(db.database.kysely, runId, 'ada', [])).toHaveLength(1)
     await died(db, runId)
     await plan(db, { ...planning, definition: withLists(planning.definition, { domains: ['b.com'] }) }, january)
     const forced = (await jobsOf(db, planning.definition)).find((job) => job.forced)
