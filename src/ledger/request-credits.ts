@@ -98,6 +98,9 @@ export const setAside = async (
       ${addedUp}`
 }
 
+/** Of row `c`: set aside by a run that is at it, whose questions may be asked on a later day. What a killed process leaves is of the day it was set aside on. */
+export const isSetAside = sql<boolean>`(c.slot < -1 and exists (select from etl.runs r where r.run_id = -1 - c.slot::bigint and r.state = 'running'))`
+
 /** Adds the rows of days that are over up to one each. Two at once do nothing twice. */
 export const addUpCredits = async (db: Db): Promise<void> => {
   await query(db)`

@@ -5,6 +5,7 @@ import { exact } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db, MeterReadingsTable } from '../db/tables.ts'
 import { type Flags, numberOf, type Numbers, query, type Texts } from '../db/typed-row.ts'
+import { isSetAside } from './request-credits.ts'
 
 /** Whose budget is meant: a pipeline's; with `pipeline` null the account's; with `tag` that of all pipelines that have it. */
 export interface PurseOf {
@@ -62,7 +63,7 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
         and (${tags}::jsonb is null or coalesce(j.tag_set_id, p.tag_set_id) in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
         and ${isSameApi('p', ours)}
       union all
-      select c.day >= (t.month at time zone 'UTC')::date, c.day >= (t.day at time zone 'UTC')::date, p.pipeline, not c.is_night, c.is_night,
+      select c.day >= (t.month at time zone 'UTC')::date or ${isSetAside}, c.day >= (t.day at time zone 'UTC')::date or ${isSetAside}, p.pipeline, not c.is_night, c.is_night,
         c.credits + c.unpriced * coalesce(sum(c.credits) over same / nullif(sum(c.requests - c.unpriced) over same, 0), 0), false, c.lost
       from turn t join etl.request_credits c on c.day >= (t.last_month at time zone 'UTC')::date join etl.pipelines p on p.pipeline_id = c.pipeline_id
       where ${isOfPurse('c')} and (${pipeline}::text is null or p.pipeline = ${pipeline})
