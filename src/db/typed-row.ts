@@ -1,6 +1,7 @@
 // Raw statements and their rows. A column of a table is typed from `Tables`, what is computed by its kind; nothing checks a raw statement's own word. Of
 // statements that are sent for every unit the server parses and plans each once a connection instead of once a unit.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
+import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import type { Db, Tables } from './tables.ts'
 
@@ -75,6 +76,15 @@ export const query =
   <Row>(db: Db) =>
   async (...statement: Parameters<typeof sql>): Promise<Row[]> =>
     (await sql<Row>(...statement).execute(db)).rows
+
+/** Its row where there always is one: figures over however many rows. */
+export const queryOne =
+  <Row>(db: Db) =>
+  async (...statement: Parameters<typeof sql>): Promise<Row> => {
+    const [row] = await query<Row>(db)(...statement)
+    assert.ok(row !== undefined, 'the statement has a row')
+    return row
+  }
 
 /**
  * The same for statements whose best plan does not depend on their values and whose columns are named one by one: a plan that is kept may be for any

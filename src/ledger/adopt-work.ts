@@ -2,7 +2,7 @@
 // the answers that landed of them and the units that wait for them.
 import { type RawBuilder, sql } from 'kysely'
 import type { JobKind, Slice, Window } from '../core/types.ts'
-import { type Counts, type Lists, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
+import { type Counts, type Lists, type Maybe, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { insertingAnswer, isLandingKnown, type NewAnswer } from './answers.ts'
 import { countApproval } from './approvals.ts'
@@ -160,11 +160,11 @@ const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPi
 
 /** Two clones count on from one number. One that is taken here gives way to a new one, which says nothing of its age. */
 const freeAskNumber = async (trx: Db, askNumber: string): Promise<string> => {
-  const rows = await query<Counts<'ask'>>(trx)`
+  const { ask } = await queryOne<Counts<'ask'>>(trx)`
     select case when exists (select from etl.answers where ask_number = ${askNumber}::bigint)
       or exists (select from etl.jobs where ask_number = ${askNumber}::bigint and report_state is not null)
       then nextval('etl.ask_numbers') else ${askNumber}::bigint end as ask`
-  return rows[0]?.ask ?? askNumber
+  return ask
 }
 
 /** Units of its box have answers, and whether they are newer is unknown. */
@@ -236,7 +236,7 @@ const pointUnits = async (
   jobId: string,
   { askNumber, isBilled }: { readonly askNumber: string; readonly isBilled: boolean },
 ): Promise<void> => {
-  const rows = await query<Maybe<Lists<Counts<'left'>>>>(trx)`
+  const { left: found } = await queryOne<Maybe<Lists<Counts<'left'>>>>(trx)`
     with cell as (
       select w.at::date as window_from, s.slice_id from etl.jobs j
         cross join lateral generate_series(j.window_from, j.window_to - 1, ${`1 ${windowEvery}`}::interval) as w (at)
@@ -258,7 +258,7 @@ const pointUnits = async (
       returning window_from
     ), ${openingWindows(pipelineId)}
     select array_agg(distinct job_id) as left from had where not stays and job_id is not null`
-  const left = rows[0]?.left ?? []
+  const left = found ?? []
   await dissolvePlans(trx, pipelineId, left)
   await retireWalks(trx, left, askNumber, isBilled)
   await retireJobs(trx, left)

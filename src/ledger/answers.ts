@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type RawBuilder, sql } from 'kysely'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
-import { numberOf, prepared, query, type Row } from '../db/typed-row.ts'
+import { prepared, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { fenced, type Claim, isClaimedBy } from './claim-fence.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
@@ -80,12 +80,11 @@ export const isLandingKnown = async (db: Db, { locator, askNumber }: NamedLandin
   return rows.length > 0
 }
 
-/** What the service said of it as a whole. */
-export const fingerprintOf = (row: Row<'etl.answers', 'source_last_updated' | 'source_count' | 'data_version'>): Fingerprint => ({
-  lastUpdated: row.source_last_updated,
-  count: numberOf(row.source_count),
-  dataVersion: row.data_version,
-})
+/** What the service said of it as a whole. @param answer name of its row */
+export const fingerprintOf = (answer: string): RawBuilder<Fingerprint> => {
+  const a = sql.ref(answer)
+  return sql`json_build_object('lastUpdated', ${a}.source_last_updated, 'count', ${a}.source_count, 'dataVersion', ${a}.data_version)`
+}
 
 /** SHA-256 of the bytes the answer was recorded with. */
 export const shaOnRecord = async (db: Db, answerId: number): Promise<string> => {

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { askedBy, askedDigest } from '../core/asks.ts'
 import type { Definition, IsoDate, JobKind, Window, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type Lists, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
+import { type Lists, type Maybe, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
 import { dissolving, isNobodys, isUnbought, type JobFrame, leavingUnits, priorityOf } from './register-jobs.ts'
 import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
@@ -197,13 +197,11 @@ const pacedJobs = (
 export type Backlog = Numbers<'reports' | 'units' | 'credits' | 'unpriced'>
 
 /** What of the pipeline has a person's word and was not bought yet. */
-export const backlogOf = async (db: Db, definition: Definition): Promise<Backlog> => {
-  const rows = await query<Backlog>(db)`
+export const backlogOf = (db: Db, definition: Definition): Promise<Backlog> =>
+  queryOne<Backlog>(db)`
     select (count(*) filter (where j.kind = 'report'))::integer as reports, coalesce(sum(j.cells), 0)::float8 as units,
       coalesce(sum(j.estimated_quota), 0)::float8 as credits, coalesce(sum(j.cells) filter (where j.estimated_quota is null), 0)::float8 as unpriced
     from etl.jobs j where j.pipeline_id in ${definedBy([definition])} and ${isStanding} and j.served_by is null and j.error_code is distinct from 'NOT_PUBLISHED'`
-  return rows[0] ?? { reports: 0, units: 0, credits: 0, unpriced: 0 }
-}
 
 /** Writes down when the last of it can be bought. @param doneOn null: not known */
 export const noteDoneOn = async (db: Db, definition: Definition, doneOn: IsoDate | null): Promise<void> => {

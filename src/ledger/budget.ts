@@ -5,7 +5,7 @@ import { exact } from '../core/learned-price.ts'
 import { EtlError, type Follows, isEtlError } from '../core/errors.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, numberOf, type Numbers, query } from '../db/typed-row.ts'
+import { type Maybe, numberOf, type Numbers, queryOne } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { jobRow, lockJob, setClaimed } from './claim-fence.ts'
 import { countLost, setAside } from './request-credits.ts'
@@ -219,14 +219,14 @@ const giveWayMs = 1_000
 /** Where a budget does not hold this report and those of newer months of its run, these go first. Throws REPORT_PENDING. @param left besides this one */
 export const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price: number, left: number): Promise<void> => {
   if (!Number.isFinite(left)) return
-  const rows = await query<Maybe<Numbers<'credits'>>>(trx)`
+  const { credits } = await queryOne<Maybe<Numbers<'credits'>>>(trx)`
     select sum(coalesce(n.estimated_quota, ${price / cells}::float8 * n.cells))::float8 as credits
     from etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.outcome is null
       join etl.run_jobs o on o.run_id = w.run_id and o.outcome is null and o.job_id <> j.job_id and o.priority <= w.priority
       join etl.jobs n on n.job_id = o.job_id and n.pipeline_id = j.pipeline_id and n.window_to > j.window_to and n.state = 'open'
         and n.kind = 'report' and n.ask_number is null and n.answer_id is null and n.error_code is distinct from 'QUOTA_EXHAUSTED'
     where j.job_id = ${jobId}::bigint`
-  if ((rows[0]?.credits ?? 0) <= left) return
+  if ((credits ?? 0) <= left) return
   throw new EtlError('REPORT_PENDING', `${box.key}: newer months come first, and the budget may not hold both.`, {
     follows: { next: 'retry', inMs: giveWayMs, isFinal: false },
   })

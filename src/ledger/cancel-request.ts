@@ -1,7 +1,7 @@
 // A run that is cancelled: nothing is submitted for it from then on, its plans are dissolved, what was asked for stays for others.
 import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
-import { type Numbers, prepared, query, type Row } from '../db/typed-row.ts'
+import { type Numbers, prepared, query, queryOne, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { dissolving, isNobodys } from './register-jobs.ts'
@@ -32,11 +32,11 @@ export const cancelledJobs = async (db: Db, claims: readonly ClaimedJob[]): Prom
 
 /** Jobs in the run's list that some process holds and that no living run waits for: what a cancelled run still has at hand. */
 export const jobsInFlight = async (db: Db, runId: number): Promise<number> => {
-  const rows = await query<Numbers<'count'>>(db)`
+  const { count } = await queryOne<Numbers<'count'>>(db)`
     select count(*)::integer as count from etl.jobs j
     where j.holder is not null and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.run_jobs l where l.run_id = ${runId}::bigint and l.job_id = j.job_id)`
-  return rows[0]?.count ?? 0
+  return count
 }
 
 /** Jobs a transaction: each keeps its planner waiting no longer than a step of planning does. */

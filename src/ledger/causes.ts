@@ -6,7 +6,7 @@ import { counted } from '../core/counted.ts'
 import { changeOf, shownNumber } from '../core/data-test.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import type { Db, ListReadsTable, PipelinesTable } from '../db/tables.ts'
-import { type Counts, type Flags, type Maybe, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Maybe, type Numbers, query, queryOne, type Row, type Texts } from '../db/typed-row.ts'
 import { unpricedOf } from './approvals.ts'
 import { isSamePipeline } from './pipelines.ts'
 
@@ -275,8 +275,8 @@ const isAtWork = async (db: Db, pipeline: string): Promise<boolean> => {
 
 const whole: DueWindow = { units: 0, missing: 0, notPublished: 0, inTrouble: 0, overBudget: 0, lastRunAt: null }
 
-const countMissing = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<DueWindow> => {
-  const rows = await query<DueWindow>(db)`
+const countMissing = (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<DueWindow> =>
+  queryOne<DueWindow>(db)`
     with before as materialized (
       select u.slice_id from etl.units u where u.pipeline_id = ${pipelineId}
         and u.window_from >= (${windowFrom}::date - ${windowsBefore} * interval '1 month')::date and u.window_from < ${windowFrom}::date
@@ -298,5 +298,3 @@ const countMissing = async (db: Db, pipelineId: number, windowFrom: IsoDate): Pr
         where w.run_id = r.run_id and j.pipeline_id = ${pipelineId}) order by r.run_id desc limit 1) as "lastRunAt"
     from expected where answer_id is not null or ask_number is not null
       or not (guard is not distinct from 'needs approval' and state = 'held' or approval_id is not null)`
-  return rows[0] ?? whole
-}

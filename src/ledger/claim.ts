@@ -1,9 +1,9 @@
 // Takes jobs for a process, those of one run in the order of its list, or of every run in turn: each under a new fence.
 import { type RawBuilder, sql } from 'kysely'
-import type { Box, Fingerprint, JobKind, WindowSize } from '../core/types.ts'
+import type { Box, Fingerprint, JobKind, Window, WindowSize } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, type Numbers, prepared, type Row } from '../db/typed-row.ts'
+import { prepared, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Claim } from './claim-fence.ts'
@@ -156,13 +156,8 @@ const orphanJobs = ({ claimable }: ClaimOptions, count: number): RawBuilder<unkn
 type PlacedJob = ClaimedJob & { readonly place: Place }
 
 /** What is a field of the claimed job has its name. */
-type ClaimedRow = Omit<PlacedJob, 'box' | 'begun' | 'answer' | 'loaded'> &
-  Row<'etl.jobs', 'window_from' | 'window_to' | 'begun_landing'> &
-  Row<'etl.pipelines', 'dimensions'> &
-  Maybe<Numbers<'answer_id' | 'loaded_answer_id'> & Row<'etl.answers', 'landing' | 'sha256'>> &
-  Row<'etl.answers', 'source_last_updated' | 'source_count' | 'data_version'> & {
-    readonly slices: readonly (readonly string[])[] | null
-  }
+type ClaimedRow = Omit<PlacedJob, 'box'> &
+  Row<'etl.pipelines', 'dimensions'> & { readonly window: Window; readonly slices: readonly (readonly string[])[] | null }
 
 const servedAnswer = sql`
       select a.answer_id, a.ask_number, a.asked_at from etl.jobs j join etl.jobs y on y.job_id = j.served_by
@@ -182,40 +177,21 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
         j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, j.report_state, j.error_message, j.begun_landing, p.run_id, p.orphan, p.priority
     )
     select c.job_id::float8 as "jobId", c.fence, c.holder, c.kind, c.reason, c.pipeline_id as "pipelineId", p.pipeline, p.version, p.parameters, p.window_every as "windowEvery",
-      c.window_from, c.window_to, p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, c.slice_ids as "sliceIds", c.cells,
+      json_build_object('from', c.window_from, 'to', c.window_to) as window, p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, c.slice_ids as "sliceIds", c.cells,
       c.run_id::float8 as "runId", c.orphan, c.attempts, c.forced, c.released, c.ask_number as "askNumber", c.account, c.endpoint,
       case when c.report_state = 'ready' then c.error_message end as "formerError",
-      c.answer_id is not null and not c.released and c.report_state is not distinct from 'ready' as "fetchesAgain", c.answer_id::float8 as answer_id, a.landing, c.begun_landing,
+      c.answer_id is not null and not c.released and c.report_state is not distinct from 'ready' as "fetchesAgain", coalesce(string_to_array(c.begun_landing, ' '), '{}') as begun,
+      case when a.landing is not null then json_build_object('answerId', a.answer_id, 'landing', a.landing) end as answer,
       (select coalesce(w.standing_reason, '') from etl.warehouse w where w.standing <> 'own') as "mayNotBuy",
-      l.answer_id::float8 as loaded_answer_id, l.sha256, l.source_last_updated, l.source_count, l.data_version,
+      case when l.answer_id is not null then json_build_object('answerId', l.answer_id, 'sha256', l.sha256, 'fingerprint', ${fingerprintOf('l')}) end as loaded,
       json_build_object('priority', c.priority, 'jobId', c.job_id::text) as place
     from claimed c join etl.pipelines p on p.pipeline_id = c.pipeline_id
       left join etl.answers a on a.answer_id = c.answer_id
       left join etl.units u on c.cells = 1 and u.pipeline_id = c.pipeline_id and u.window_from = c.window_from and u.slice_id = c.slice_ids[1]
       left join etl.answers l on l.answer_id = u.answer_id
     order by c.priority, c.job_id`
-  return rows.map(claimedJob)
-}
-
-const claimedJob = ({
-  window_from: from,
-  window_to: to,
-  dimensions,
-  slices,
-  begun_landing,
-  answer_id,
-  landing,
-  ...row
-}: ClaimedRow): PlacedJob => {
-  const { loaded_answer_id, sha256, source_last_updated, source_count, data_version, ...job } = row
-  return {
+  return rows.map(({ window, dimensions, slices, ...job }) => ({
     ...job,
-    box: boxOf({ ...job, window: { from, to }, dimensions, slices: slices ?? [] }),
-    begun: begun_landing?.split(' ') ?? [],
-    answer: answer_id === null || landing === null ? null : { answerId: answer_id, landing },
-    loaded:
-      loaded_answer_id === null || sha256 === null
-        ? null
-        : { answerId: loaded_answer_id, sha256, fingerprint: fingerprintOf({ source_last_updated, source_count, data_version }) },
-  }
+    box: boxOf({ ...job, window, dimensions, slices: slices ?? [] }),
+  }))
 }

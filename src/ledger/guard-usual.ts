@@ -1,7 +1,7 @@
 // What a night is judged by: what the pipeline holds already, what nights of its account cost of late, and what one of its reports costs.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
-import { type Flags, type Lists, type Maybe, query, type Texts } from '../db/typed-row.ts'
+import { type Flags, type Lists, type Maybe, queryOne, type Texts } from '../db/typed-row.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import { isSameApi } from './spent.ts'
 
@@ -23,15 +23,14 @@ const mostHeldWindows = 3
 
 /** @param recentFrom first day of the look-back, or of the window before the newest published one where there is none */
 export const usualRule = async (db: Db, pipelineId: number, recentFrom: IsoDate): Promise<UsualRule> => {
-  const rows = await query<Maybe<Lists<Texts<'held'>>> & Flags<'other'>>(db)`
+  const { held, other } = await queryOne<Maybe<Lists<Texts<'held'>>> & Flags<'other'>>(db)`
     select (select array_agg(h.window_from::text order by h.window_from desc) from (
         select w.window_from from etl.windows w where w.pipeline_id = ${pipelineId} and (w.closed_units > 0 or exists (
           select from etl.units u where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and u.answer_id is not null))
         order by w.window_from desc limit ${mostHeldWindows}) h) as held,
       exists (select from etl.pipelines p join etl.pipelines o on o.pipeline = p.pipeline and o.pipeline_id <> p.pipeline_id
         where p.pipeline_id = ${pipelineId} and exists (select from etl.answers a where a.pipeline_id = o.pipeline_id)) as other`
-  const held = rows[0]?.held ?? []
-  return { isNewVersion: held.length === 0 && rows[0]?.other === true, heldWindows: held, recentFrom }
+  return { isNewVersion: held === null && other, heldWindows: held ?? [], recentFrom }
 }
 
 /** Whether slice `s` is held: loaded in one of the newest windows, or of the first lists there were. */
@@ -73,9 +72,9 @@ const creditsOf = sql<number>`case when j.used_quota is not null then j.used_quo
  * Over every version of the pipeline, reports and pages alike. Only what nights wanted by themselves counts, whatever run bought it in the end: neither
  * what a person named, forced or approved. The usual does not grow by what was beyond it.
  */
-export const pastNights = async (db: Db, { pipeline, account }: { pipeline: string; account: string }): Promise<PastNights> => {
+export const pastNights = (db: Db, { pipeline, account }: { pipeline: string; account: string }): Promise<PastNights> => {
   const isOwn = sql<boolean>`p.pipeline = ${pipeline}`
-  const rows = await query<PastNights>(db)`
+  return queryOne<PastNights>(db)`
     with reports as materialized (
       select ${isOwn} as is_own, j.wanted_by, (j.asked_at at time zone 'UTC')::date as day, (${creditsOf})::float8 as credits,
         j.asked_at > clock_timestamp() - interval '24 hours' and coalesce(r.started_at > clock_timestamp() - ${nightsApart}, true) as is_new
@@ -106,8 +105,6 @@ export const pastNights = async (db: Db, { pipeline, account }: { pipeline: stri
         select j.wanted_by, (${creditsOf})::float8 as credits from etl.jobs j join etl.pipelines p using (pipeline_id)
         where ${isOwn} and j.report_state is not null and (${creditsOf}) > 0 and j.asked_at > clock_timestamp() - interval '400 days'
         order by j.wanted_by = 'night' desc, j.asked_at desc limit 50) x) as report`
-  const nothing = { dearest: 0, usual: 0, beyond: 0 }
-  return rows[0] ?? { pipeline: nothing, account: nothing, named: 0, report: null }
 }
 
 /** @param whose condition on the rows of `counted` */

@@ -5,6 +5,7 @@ import type { Box, IsoDate, Window } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import {
+  asNumber,
   type Counts,
   type Flags,
   type Lists,
@@ -13,6 +14,7 @@ import {
   numberOf,
   prepared,
   query,
+  queryOne,
   type Row,
   type Texts,
 } from '../db/typed-row.ts'
@@ -141,8 +143,8 @@ export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Prom
 /** Whether a unit has, or had, the number. */
 export const isGiven = async (db: Db, number: number): Promise<boolean> => {
   const last = sql`pg_sequence_last_value(pg_get_serial_sequence('etl.units', 'unit_id')::regclass)`
-  const rows = await query<Flags<'given'>>(db)`select ${String(number)}::bigint <= coalesce(${last}, 0) as given`
-  return rows[0]?.given === true
+  const { given } = await queryOne<Flags<'given'>>(db)`select ${String(number)}::bigint <= coalesce(${last}, 0) as given`
+  return given
 }
 
 /** The job asks no more for units that were passed over. */
@@ -221,14 +223,14 @@ export const answerOfAll = async (db: Db, job: UnitsOfJob, cells: number): Promi
     .select(({ fn }) => [fn.min('answer_id').as('first'), fn.max('answer_id').as('last')])
     .select(({ fn }) => [fn.count('answer_id').as('loaded'), fn.count('held_answer_id').as('held')])
     .where(isUnitOf(job))
-  const row = await db
+  const loaded = await db
     .selectFrom(these.as('u'))
     .innerJoin('etl.answers as a', 'a.answer_id', 'u.first')
-    .select(['a.answer_id', 'a.sha256', 'a.source_last_updated', 'a.source_count', 'a.data_version'])
+    .select([asNumber('a.answer_id').as('answerId'), 'a.sha256', fingerprintOf('a').as('fingerprint')])
     .whereRef('u.last', '=', 'u.first')
     .where((eb) => eb.and({ 'u.loaded': String(cells), 'u.held': '0' }))
     .executeTakeFirst()
-  return row === undefined ? null : { answerId: Number(row.answer_id), sha256: row.sha256, fingerprint: fingerprintOf(row) }
+  return loaded ?? null
 }
 
 /** The unit that the answer is for; null where it is for several. */

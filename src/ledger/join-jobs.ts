@@ -1,7 +1,7 @@
 // Jobs there are already for units in scope: a run waits for them instead of asking for more.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
-import { type Counts, type Flags, type Maybe, query } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Maybe, query, queryOne } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { type CellScope, ended, isAskedAnew, isTakenBack, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
@@ -39,12 +39,12 @@ export const nextStep = async (
   after: string,
   most: number,
 ): Promise<JoinStep | null> => {
-  const [row] = await query<Maybe<Counts<'last'>> & Flags<'is_new'>>(db)`
+  const { last, is_new: isNew } = await queryOne<Maybe<Counts<'last'>> & Flags<'is_new'>>(db)`
     with asked as materialized (
       select u.job_id from etl.units u where u.job_id > ${after}::bigint and ${isOf(pipelineId)} order by u.job_id limit ${most}
     )
     select max(a.job_id) as last, bool_or(${isNotListed(runId, sql`a.job_id`)}) as is_new from (select distinct job_id from asked) a`
-  return row === undefined || row.last === null ? null : { upTo: row.last, isNew: row.is_new }
+  return last === null ? null : { upTo: last, isNew }
 }
 
 /** CTEs `part`, a job's units in scope as the run wants them, and `joined`, the jobs of them to wait for. @param units condition that picks the units u */

@@ -4,7 +4,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { agree, type Bill, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, type Numbers, numberOf, prepared, query, type Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, numberOf, prepared, query, queryOne, type Row } from '../db/typed-row.ts'
 import { countApproval } from './approvals.ts'
 import { lockPipeline } from './pipelines.ts'
 
@@ -144,7 +144,7 @@ export interface PastUnits {
 
 /** Over every version of the pipeline. */
 export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> => {
-  const rows = await query<Omit<PastUnits, 'quota'>>(db)`
+  const { rows } = await queryOne<Omit<PastUnits, 'quota'>>(db)`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}
     ), announced as (
@@ -155,7 +155,7 @@ export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> =>
       select avg(l.rows_read::float8 / l.units) from ours o cross join lateral (
         select rows_read, units from etl.loads where pipeline_id = o.pipeline_id and outcome = 'loaded' and units > 0
         order by window_from desc, loaded_at desc limit ${newest}) l)) as rows`
-  return { rows: rows[0]?.rows ?? null, quota: await creditsOfUnit(db, pipeline) }
+  return { rows, quota: await creditsOfUnit(db, pipeline) }
 }
 
 /** Milliseconds. */
@@ -167,8 +167,8 @@ export interface PastTimes {
 }
 
 /** Over the newest requests and reports of the pipeline. */
-export const pastTimes = async (db: Db, pipeline: string): Promise<PastTimes> => {
-  const rows = await query<PastTimes>(db)`
+export const pastTimes = (db: Db, pipeline: string): Promise<PastTimes> =>
+  queryOne<PastTimes>(db)`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}
     )
@@ -179,8 +179,6 @@ export const pastTimes = async (db: Db, pipeline: string): Promise<PastTimes> =>
         select j.completed_at, j.submitted_at from etl.jobs j where j.pipeline_id in (select pipeline_id from ours)
           and j.report_state is not null and j.completed_at is not null and j.submitted_at is not null
         order by j.created_at desc limit 1000) x) as "reportMs"`
-  return rows[0] ?? { requestMs: null, reportMs: null }
-}
 
 /** Rows of a unit that are asked for, and how many at a time; null: unknown. @param top the first so many alone */
 export const rowsAsked = (

@@ -1,6 +1,6 @@
 // What a receipt says of a purchase, read from the ledger; and which purchases and runs the ledger knows.
 import type { NotNull } from 'kysely'
-import { query } from '../db/typed-row.ts'
+import { query, queryOne } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
 
@@ -41,13 +41,11 @@ export interface Newest {
 }
 
 /** The highest numbers on record: a restored ledger goes on above those its landings prove. */
-export const newestKnown = async (db: Db): Promise<Newest> => {
-  const [row] = await query<Newest>(db)`
+export const newestKnown = (db: Db): Promise<Newest> =>
+  queryOne<Newest>(db)`
     select coalesce((select max(run_id) from etl.runs), 0)::float8 as "runId", b.ask as "boughtAsk",
       greatest(b.ask, coalesce((select max(ask_number) from etl.answers), 0)) as ask
     from (select coalesce(max(ask_number), 0) as ask from etl.jobs where report_state is not null) b`
-  return row ?? { runId: 0, boughtAsk: '0', ask: '0' }
-}
 
 /** How many of the runs are not on record. */
 export const countUnknownRuns = async (db: Db, runIds: readonly number[]): Promise<number> => {

@@ -3,7 +3,7 @@ import { isLeaseOver } from './lease-over.ts'
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type Counts, type Lists, type Maybe, type Numbers, query } from '../db/typed-row.ts'
+import { type Counts, type Lists, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import { type CellScope, cellsToAsk, type NeededCells, type WindowAsk } from './candidates.ts'
 import type { WantedBy } from './guard-usual.ts'
 import { isWaitedFor } from './wait-list.ts'
@@ -175,7 +175,7 @@ const made = ({ runId, pipelineId, kind, account, every, force, isGuarded, order
 /** Makes the jobs, points their units to them and has the run wait for them; how many. */
 export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxToMake[]): Promise<number> => {
   if (boxes.length === 0) return 0
-  const rows = await query<Counts<'jobs'>>(trx)`
+  const { jobs } = await queryOne<Counts<'jobs'>>(trx)`
     with box as (
       select row_number() over () as n, x.reason, x."wantedBy" as wanted_by, x."formerJobId" as former_job_id, x."answerId" as answer_id, x."servedBy" as served_by, null::bigint as left_job_id, x."sliceIds" as slice_ids,
         x."from" as window_from, x."to" as window_to, x.cells, x.credits, x."approvalId" as approval_id
@@ -183,7 +183,7 @@ export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxT
         "sliceIds" integer[], "from" date, "to" date, cells integer, credits numeric, "approvalId" bigint)
     ), ${made(frame)}
     select count(*) as jobs from made`
-  return Number(rows[0]?.jobs)
+  return Number(jobs)
 }
 
 /** What one step of planning has made, and where the next begins. */
@@ -219,7 +219,7 @@ export const insertWalks = async (
   }: { readonly after: number; readonly most: number; readonly leaves: boolean; readonly ruling: Ruling },
 ): Promise<WalksStep> => {
   if (leaves) await lockLeft(trx, cellsToAsk(scope, window, after, most))
-  const rows = await query<Counts<'jobs'> & Maybe<Numbers<'last'> & Lists<Counts<'left'>>>>(trx)`
+  const { jobs, last, left } = await queryOne<Counts<'jobs'> & Maybe<Numbers<'last'> & Lists<Counts<'left'>>>>(trx)`
     with needed as materialized (${cellsToAsk(scope, window, after, most)}),
     box as (
       select slice_id as n, reason, case when wanted_by = any(${[...ruling.allowed]}::text[]) then 'approval' else wanted_by end as wanted_by, former_job_id, answer_id, served_by, left_job_id, array[slice_id] as slice_ids, ${window.from}::date as window_from,
@@ -228,7 +228,6 @@ export const insertWalks = async (
         case when coalesce(answer_id, served_by) is null and wanted_by = any(${[...ruling.held]}::text[]) then ${ruling.approvalId}::bigint end as approval_id from needed
     ), ${made(frame)}
     select count(*) as jobs, max(slice_id) as last, array_agg(left_job_id) filter (where left_job_id is not null) as left from needed`
-  const { jobs, last, left } = rows[0] ?? { jobs: '0', last: null, left: null }
   if (left !== null) await retireJobs(trx, left)
   return { jobs: Number(jobs), after: Number(jobs) < most ? null : last }
 }

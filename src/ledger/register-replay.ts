@@ -1,7 +1,7 @@
 // Jobs that load answers again: made from what units hold, or from answers that are named. They ask the service for nothing.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Window } from '../core/types.ts'
-import { asNumber, type Numbers, query } from '../db/typed-row.ts'
+import { asNumber, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import type { AnswersView, Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 
@@ -110,7 +110,7 @@ export const registerReplay = async (
   if (answerIds.length === 0) return { jobs: 0, units: 0 }
   const { pipelineId, range, only, reason } = scope
   await lockPipeline(trx, pipelineId)
-  const rows = await query<Numbers<'jobs' | 'units'>>(trx)`
+  return queryOne<Numbers<'jobs' | 'units'>>(trx)`
     with wanted as materialized (
       select w.place, a.answer_id, a.ask_number, coalesce(asked.kind, 'walk') as kind, p.account, u.*
       from unnest(${[...answerIds]}::bigint[]) with ordinality as w (answer_id, place)
@@ -155,7 +155,6 @@ export const registerReplay = async (
       on conflict (run_id, job_id) do nothing returning units
     )
     select count(*)::float8 as jobs, coalesce(sum(units), 0)::float8 as units from joined`
-  return rows[0] ?? { jobs: 0, units: 0 }
 }
 
 /** An answer with the pipeline whose units it is to be loaded into. */

@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Window, WindowSize } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Db, JobsTable, RunJobsTable } from '../db/tables.ts'
-import { type Lists, type Numbers, query, type Row } from '../db/typed-row.ts'
+import { type Lists, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type Claim, fenced, isClaimedBy, type Reason } from './claim-fence.ts'
@@ -190,7 +190,9 @@ const singlesRefused = 3
  * few bad values are refused in a row too, and say nothing of the good ones beside them. null: not so often that cutting it further is useless.
  */
 export const refusedInARow = async (db: Db, claim: ClaimedJob, { code, message }: Reason): Promise<number | null> => {
-  const rows = await query<Numbers<'refused' | 'singles' | 'cells' | 'alone' | 'values'>>(db)`
+  const { refused, singles, cells, alone, values } = await queryOne<
+    Numbers<'refused' | 'singles' | 'cells' | 'alone' | 'values'>
+  >(db)`
     with recursive whole as (
       select job_id, former_job_id, cells, slice_ids from etl.jobs where job_id = ${claim.jobId}::bigint
       union all
@@ -208,7 +210,6 @@ export const refusedInARow = async (db: Db, claim: ClaimedJob, { code, message }
       count(distinct slice_ids) filter (where cardinality(slice_ids) = 1 and error_code = ${code})::float8 as alone,
       (select max(cardinality(slice_ids)) from whole)::float8 as values
     from parts where updated_at > coalesce((select max(submitted_at) from parts), '-infinity'::timestamptz)`
-  const { refused = 0, singles = 0, cells = 0, alone = 0, values = 0 } = rows[0] ?? {}
   if (refused <= mostRefusals(cells) || singles < singlesRefused) return null
   return claim.sliceIds.length > 1 && alone < mostRefusals(values) ? null : refused
 }

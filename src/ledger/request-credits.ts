@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { exact } from '../core/learned-price.ts'
 import { databaseNowText } from '../db/database-clock.ts'
-import { executePrepared, type Numbers, query } from '../db/typed-row.ts'
+import { executePrepared, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** Rows of one day that backends add to, each to its own: two that write at the same time do not wait for each other. */
@@ -51,19 +51,17 @@ export const bookFound = async (
 }
 
 /** Of the walk that landed them, as the backup has it: pages that were booked. What it had set aside for others is part of what they cost. */
-const onRecordAmid = async (
+const onRecordAmid = (
   db: Db,
   { pipelineId, askNumber }: { readonly pipelineId: number; readonly askNumber: string },
-): Promise<Numbers<'pages' | 'credits'>> => {
-  const [row] = await query<Numbers<'pages' | 'credits'>>(db)`
+): Promise<Numbers<'pages' | 'credits'>> =>
+  queryOne<Numbers<'pages' | 'credits'>>(db)`
     with walk as (
       update etl.jobs set reserved_credits = null, reserves_all = false
       where pipeline_id = ${pipelineId} and kind = 'walk' and ask_number = ${askNumber}::bigint and answer_id is null returning job_id
     )
     select count(*)::float8 as pages, coalesce(sum(q.credits), 0)::float8 as credits from walk join etl.requests q using (job_id)
     where q.ask_number = ${askNumber}::bigint and q.status = 200 and q.error_code is null and (q.credits > 0 or q.unpriced)`
-  return row ?? { pages: 0, credits: 0 }
-}
 
 /** Pages that were on their way when their process was killed: nobody saw their answers, and they count as paid. @param lost `reserved`: credits set aside; 0: of the page that was no price was known */
 export const countLost = async (

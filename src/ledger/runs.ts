@@ -1,7 +1,7 @@
 // Runs: started, summed up from what the ledger holds, finished.
 import type { RowCounts } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, type Numbers, prepared, query, type Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, prepared, query, queryOne, type Row } from '../db/typed-row.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
 import type { RunOutcome } from './wait-list.ts'
@@ -60,7 +60,7 @@ export interface UnfinishedForce {
  * not stand in the way of buying anew.
  */
 export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unknown>>): Promise<UnfinishedForce | null> => {
-  const [row] = await query<Maybe<UnfinishedForce>>(db)`
+  const { runId, startedAt, since } = await queryOne<Maybe<UnfinishedForce>>(db)`
     with same as (
       select r.run_id, r.started_at, r.begun_at_ask, r.state = 'done' and not exists (select from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
           where w.run_id = r.run_id and w.outcome = 'waiting' and j.error_code is distinct from 'NOT_PUBLISHED') as is_finished
@@ -69,7 +69,6 @@ export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unk
     )
     select max(run_id)::float8 as "runId", min(started_at) as "startedAt", min(begun_at_ask) as since from same
     where run_id > coalesce((select max(run_id) from same where is_finished), 0)`
-  const { runId = null, startedAt = null, since = null } = row ?? {}
   return runId === null || startedAt === null || since === null ? null : { runId, startedAt, since }
 }
 
@@ -117,7 +116,7 @@ export const foreignRuns = async (db: Db, command: string): Promise<number> => {
  * counted by its parts.
  */
 export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => {
-  const rows = await query<{ summary: RunSummary }>(db)`
+  const { summary } = await queryOne<{ summary: RunSummary }>(db)`
     select json_build_object(
       'units', (select json_build_object(
           'planned', coalesce(sum(units), 0), 'loaded', coalesce(sum(units - held_units - passed_units) filter (where outcome = 'loaded'), 0),
@@ -142,7 +141,7 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
       cross join (select count(*) as records from etl.run_jobs w join etl.jobs x on x.job_id = w.job_id
         join etl.quarantine r on r.answer_id = x.answer_id and r.run_id = w.run_id
         join etl.units u on u.unit_id = r.unit_id and u.held_answer_id = r.answer_id where w.run_id = ${runId}::bigint) h`
-  return rows[0]?.summary ?? emptySummary
+  return summary
 }
 
 /** What a run did to the rows of one pipeline. */
@@ -165,22 +164,22 @@ export const rowsByPipeline = async (db: Db, runId: number): Promise<Readonly<Re
 
 /** Requests that were not made because one free look showed the loaded answer still stands: what that answer once took, less the look. */
 export const requestsSpared = async (db: Db, runId: number): Promise<number> => {
-  const rows = await query<Numbers<'spared'>>(db)`
+  const { spared } = await queryOne<Numbers<'spared'>>(db)`
     select coalesce(sum(greatest(0, once.n - now.n)), 0)::int as spared
     from etl.loads l join etl.answers a on a.answer_id = l.answer_id
       cross join lateral (select count(*) as n from etl.requests q
         where q.job_id = a.job_id and q.ask_number = a.ask_number and q.attempt = 1) once
       cross join lateral (select count(*) as n from etl.requests q where q.job_id = l.job_id and q.attempt = 1) now
     where l.run_id = ${runId}::bigint and l.outcome = 'unchanged'`
-  return rows[0]?.spared ?? 0
+  return spared
 }
 
 /** Units of the run's jobs that ended so for it. @param codes of the jobs' errors; default: all */
 export const unitsOf = async (db: Db, runId: number, outcome: RunOutcome, codes?: readonly string[]): Promise<number> => {
-  const rows = await query<Numbers<'units'>>(db)`
+  const { units } = await queryOne<Numbers<'units'>>(db)`
     select coalesce(sum(w.units), 0)::float8 as units from etl.run_jobs w left join etl.jobs j using (job_id)
     where w.run_id = ${runId}::bigint and w.outcome = ${outcome} and (${codes === undefined} or j.error_code = any(${[...(codes ?? [])]}::text[]))`
-  return rows[0]?.units ?? 0
+  return units
 }
 
 /** Of a run that found nothing to do. */

@@ -4,7 +4,7 @@ import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { exact } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db, MeterReadingsTable } from '../db/tables.ts'
-import { type Flags, numberOf, type Numbers, query, type Texts } from '../db/typed-row.ts'
+import { type Flags, numberOf, type Numbers, query, queryOne, type Texts } from '../db/typed-row.ts'
 import { isSetAside } from './request-credits.ts'
 
 /** Whose budget is meant: a pipeline's; with `pipeline` null the account's; with `tag` that of all pipelines that have it. */
@@ -39,7 +39,7 @@ export interface SpentNow extends Spent {
 }
 
 /** @param ours the pipeline that asks, whose extra purchases are told apart and whose API is meant */
-export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours: string): Promise<SpentNow> => {
+export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: string): Promise<SpentNow> => {
   const tags = tag === undefined ? null : JSON.stringify({ [tag.name]: tag.value })
   // A tag is paid for whatever account asks.
   const isOfPurse = (alias: string): RawBuilder<boolean> =>
@@ -47,7 +47,7 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
       ? sql<boolean>`${sql.ref(`${alias}.account`)} = ${account}`
       : sql<boolean>`${sql.ref(`${alias}.account`)} = any(array(select distinct a.account from etl.pipelines a))`
   // Quota that is bought or about to be, and whose bill is not known yet, counts with its estimate (as in etl.spending); without one it is counted apart.
-  const rows = await query<SpentNow>(db)`
+  return queryOne<SpentNow>(db)`
     with turn as materialized (
       select t.day at time zone 'UTC' as day, date_trunc('month', t.day) at time zone 'UTC' as month,
         (date_trunc('month', t.day) - interval '1 month') at time zone 'UTC' as last_month, t.now
@@ -93,20 +93,6 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
       (select extract(epoch from day + interval '1 day' - now) * 1000 from turn)::float8 as "dayLeftMs",
       (select extract(epoch from ((month at time zone 'UTC') + interval '1 month') at time zone 'UTC' - now) * 1000 from turn)::float8 as "monthLeftMs"
     from bought`
-  return (
-    rows[0] ?? {
-      month: 0,
-      day: 0,
-      kept: 0,
-      extraMonth: 0,
-      extraDay: 0,
-      unpriced: 0,
-      lost: 0,
-      sharers: 1,
-      dayLeftMs: 0,
-      monthLeftMs: 0,
-    }
-  )
 }
 
 /** Whether a row of `etl.pipelines` reads the same API as the pipeline of that name: accounts of two APIs may be named alike. @param alias of the row */
@@ -161,24 +147,22 @@ export const isAlone = async (
   { account, pipeline }: Pick<MeterOf, 'account' | 'pipeline'>,
   own: { readonly processId: number; readonly source: string; readonly hasOwnPurse: boolean },
 ): Promise<boolean> => {
-  const rows = await query<Flags<'alone'>>(db)`
+  const { alone } = await queryOne<Flags<'alone'>>(db)`
     select not exists (select from etl.jobs j join etl.pipelines o on o.pipeline_id = j.pipeline_id
       where j.state = 'open' and j.account = ${account} and ${isSameApi('o', pipeline)} and (not ${own.hasOwnPurse} or j.kind = 'walk') and (j.report_state in ('intent', 'submitted')
         or j.holder is not null and (j.holder <> ${own.processId} or o.source <> ${own.source}))) as alone`
-  return rows[0]?.alone === true
+  return alone
 }
 
 /** What our own books say was charged. */
-export const countedOf = async (db: Db, { account, pipeline }: MeterOf): Promise<Counted> => {
-  const rows = await query<Counted>(db)`
+export const countedOf = (db: Db, { account, pipeline }: MeterOf): Promise<Counted> =>
+  queryOne<Counted>(db)`
     select coalesce(sum(s.used_quota) filter (where s.requests > 0), 0)::float8 as requests,
       coalesce(sum(s.used_quota) filter (where s.requests = 0), 0)::float8 as reports,
       not exists (select from etl.jobs j join etl.pipelines o on o.pipeline_id = j.pipeline_id
         where j.state = 'open' and (j.holder is not null or j.report_state in ('intent', 'submitted')) and j.account = ${account}
           and ${isSameApi('o', pipeline)}) as "isQuiet"
     from etl.spending s join etl.pipelines p using (pipeline_id) where s.account = ${account} and ${isSameApi('p', pipeline)}`
-  return rows[0] ?? { requests: 0, reports: 0, isQuiet: true }
-}
 
 /** Whether the account was read in this month (UTC): the service fills it up when the month turns. */
 export const hasReading = async (db: Db, { api, account }: MeterOf): Promise<boolean> =>

@@ -3,7 +3,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { asksOther } from '../core/asks.ts'
 import type { Db, RunJobsTable } from '../db/tables.ts'
-import { type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
+import { type Numbers, query, queryOne, type Row, type Texts } from '../db/typed-row.ts'
 import type { OwnProcess } from './processes.ts'
 
 /** How a job ended for a run that waited for it. `let go`: by a cancel; `replaced`: other jobs ask for its units. */
@@ -225,7 +225,7 @@ type WaitRow = Numbers<'reports' | 'next_poll' | 'put_off' | 'next_try' | 'other
 const isMade = sql<boolean>`(j.error_code is not distinct from 'REPORT_PENDING' and j.report_state is not null)`
 
 export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess): Promise<RunWaits> => {
-  const [row] = await query<WaitRow>(db)`
+  const row = await queryOne<WaitRow>(db)`
     select count(*) filter (where is_made)::float8 as reports, coalesce(min(wait) filter (where is_made), 0) as next_poll,
       count(*) filter (where is_off)::float8 as put_off, coalesce(min(wait) filter (where is_off), 0) as next_try,
       coalesce((array_agg(error_message order by wait) filter (where is_off))[1], '') as message,
@@ -235,9 +235,9 @@ export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess)
         j.not_before is not null and ${isMade} as is_made, j.not_before is not null and not ${isMade} as is_off) x
     where w.run_id = ${runId}::bigint and w.outcome is null`
   return {
-    reports: { count: row?.reports ?? 0, nextInSeconds: row?.next_poll ?? 0 },
-    putOff: { count: row?.put_off ?? 0, nextInSeconds: row?.next_try ?? 0, message: row?.message ?? '' },
-    others: row?.others ?? 0,
+    reports: { count: row.reports, nextInSeconds: row.next_poll },
+    putOff: { count: row.put_off, nextInSeconds: row.next_try, message: row.message },
+    others: row.others,
   }
 }
 

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
-import { type Counts, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 
@@ -123,11 +123,11 @@ export const wholeWindow = async (
   const oldest = withAge
     ? sql`(select min(greatest(a.asked_at, a.stood_at)) from etl.answers a where a.answer_id in (
         select u.answer_id from etl.units u where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date))`
-    : sql`null`
-  const [row] = await query<Counts<'units'> & Row<'etl.answers', 'stood_at'>>(db)`
-    with ${whole(pipelineId, [windowFrom])} select units, ${oldest} as stood_at from whole`
-  if (row === undefined) return null
-  return { units: Number(row.units), stoodAtMs: row.stood_at === null ? 0 : Date.parse(row.stood_at) }
+    : sql`null::timestamptz`
+  const [row] = await query<WholeWindow>(db)`
+    with ${whole(pipelineId, [windowFrom])}
+    select units::float8 as units, coalesce(floor(extract(epoch from ${oldest}) * 1000), 0)::float8 as "stoodAtMs" from whole`
+  return row ?? null
 }
 
 /** The service has released nothing new for the window, as far as a sample tells. */
@@ -170,7 +170,7 @@ export const windowsOverdue = async (
  * release than theirs: what an interrupted or partial refresh left behind.
  */
 export const unitsLeftBehind = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> => {
-  const rows = await query<Maybe<Row<'etl.answers', 'slice_ids'>>>(db)`
+  const { slice_ids } = await queryOne<Maybe<Row<'etl.answers', 'slice_ids'>>>(db)`
     with loaded as materialized (
       select u.slice_id, u.job_id is null and u.held_answer_id is null as is_free, a.source_last_updated as release,
         a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
@@ -183,7 +183,7 @@ export const unitsLeftBehind = async (db: Db, pipelineId: number, windowFrom: Is
     select array_agg(l.slice_id order by l.slice_id) as slice_ids from loaded l join releases r on r.release = l.release
       join etl.slices s on s.slice_id = l.slice_id and s.wanted_until is null
     where l.is_free and l.stood_at < r.followed_at`
-  return rows[0]?.slice_ids ?? []
+  return slice_ids ?? []
 }
 
 /** A loaded unit with what the service said of its answer. */
@@ -220,37 +220,28 @@ export const sampleUnits = async (
 
 /** Of how many units `sampleUnits` takes some. */
 export const countSettled = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number> => {
-  const rows = await query<Numbers<'units'>>(db)`
+  const { units } = await queryOne<Numbers<'units'>>(db)`
     select count(*)::float8 as units from etl.units u join etl.slices s on s.slice_id = u.slice_id
     where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.answer_id is not null
       and u.job_id is null and u.held_answer_id is null and s.wanted_until is null`
-  return rows[0]?.units ?? 0
+  return units
 }
 
-type SampledRow = Row<'etl.slices', 'slice_id' | 'values'> &
-  Row<'etl.answers', 'source_last_updated' | 'source_count' | 'data_version' | 'asked_at'>
-
-const loadedFrom = async (
+const loadedFrom = (
   db: Db,
   pipelineId: number,
   windowFrom: IsoDate,
   places: readonly number[],
   most: number,
-): Promise<SampledUnit[]> => {
-  const rows = await query<SampledRow>(db)`
-    select distinct x.* from unnest(${[...places]}::integer[]) as p (place) cross join lateral (
-      select u.slice_id, s."values", a.source_last_updated, a.source_count, a.data_version, greatest(a.asked_at, a.stood_at) as asked_at
+): Promise<SampledUnit[]> =>
+  query<SampledUnit>(db)`
+    select distinct on (x."sliceId") x.* from unnest(${[...places]}::integer[]) as p (place) cross join lateral (
+      select u.slice_id as "sliceId", s."values", ${fingerprintOf('a')} as fingerprint,
+        floor(extract(epoch from greatest(a.asked_at, a.stood_at)) * 1000)::float8 as "stoodAtMs"
       from etl.units u join etl.slices s on s.slice_id = u.slice_id join etl.answers a on a.answer_id = u.answer_id
       where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place
         and u.job_id is null and u.held_answer_id is null and s.wanted_until is null
-      order by u.slice_id limit ${most}) x order by x.slice_id`
-  return rows.map((row) => ({
-    sliceId: row.slice_id,
-    values: row.values,
-    fingerprint: fingerprintOf(row),
-    stoodAtMs: Date.parse(row.asked_at),
-  }))
-}
+      order by u.slice_id limit ${most}) x order by x."sliceId"`
 
 /** Windows the service refused as not published, of which nothing came and nothing was heard since. @param released last day that is known to be published */
 export const windowsNotYet = async (db: Db, pipelineId: number, released: IsoDate | null): Promise<ReadonlySet<IsoDate>> => {
