@@ -1,11 +1,9 @@
-// Cells that are to be asked for -> boxes, each of which one request asks for. Pure; the order of the cells does not matter.
+// Cells that are to be asked for -> boxes, each of which one request asks for. Pure; a place is that of a window in the calendar, and consecutive ones follow each other.
 
-/** One slice and the windows it needs, by their place in the calendar (consecutive windows have consecutive places). */
+/** One slice, and one value of each dimension. */
 export interface NeededSlice {
   readonly sliceId: number
-  /** One value of each dimension. */
   readonly values: readonly string[]
-  readonly places: readonly number[]
 }
 
 export interface PackLimits {
@@ -30,33 +28,8 @@ export interface Run {
   readonly count: number
 }
 
-/** Every needed cell stands in exactly one box, and nothing else does. Slices that need the same consecutive windows go together. */
-export const pack = (needed: readonly NeededSlice[], limits: PackLimits): PackedBox[] => {
-  const groups = new Map<string, { run: Run; slices: NeededSlice[] }>()
-  // Nearly all slices need the same places.
-  for (const [, alike] of Map.groupBy(needed, ({ places }) => places.join())) {
-    for (const run of runsOf(alike[0]?.places ?? [])) {
-      const key = `${run.first}+${run.count}`
-      const group = groups.get(key) ?? { run, slices: [] }
-      groups.set(key, group)
-      for (const slice of alike) group.slices.push(slice)
-    }
-  }
-  return [...groups.values()].flatMap(({ run, slices }) => packGroup(run, slices, limits))
-}
-
-/** Places in runs without gaps, oldest first. */
-export const runsOf = (places: readonly number[]): Run[] => {
-  const runs: { first: number; count: number }[] = []
-  for (const place of [...places].sort((left, right) => left - right)) {
-    const last = runs.at(-1)
-    if (last !== undefined && last.first + last.count === place) last.count += 1
-    else runs.push({ first: place, count: 1 })
-  }
-  return runs
-}
-
-const packGroup = (run: Run, slices: readonly NeededSlice[], limits: PackLimits): PackedBox[] => {
+/** Slices that need the same consecutive windows: every cell stands in exactly one box, and nothing else does. */
+export const pack = (run: Run, slices: readonly NeededSlice[], limits: PackLimits): PackedBox[] => {
   const tree = treeOf(slices)
   return productsOf(tree).flatMap((product) => {
     const fitting = fittingLimits(
@@ -153,63 +126,74 @@ const chunks = (list: readonly string[], most: number): string[][] =>
 /** Most units of one transaction of planning. */
 export const mostUnitsAStep = 50_000
 
-/** Slices that need the same consecutive windows for the same reason. */
-interface NeedGroup {
+/** Slices that need the same consecutive windows and may be asked for together. */
+export interface NeedGroup<Group> {
   readonly run: Run
-  readonly group: string
+  readonly group: Group
   readonly sliceIds: number[]
+}
+
+interface NeedState<Group> {
+  readonly before: number
+  readonly place: number
+  readonly group: Group
+  /** Tells groups apart. */
+  readonly name: string
 }
 
 /**
  * Collects which slices need which windows, window after window from the oldest, and tells them apart by the runs of windows they need. Slices with the
  * same history share one entry, so that memory grows by one small number a slice.
  */
-export const collectNeeds = () => {
-  const states: { readonly before: number; readonly place: number; readonly group: string }[] = []
+export const collectNeeds = <Group>() => {
+  const states: NeedState<Group>[] = []
   const next = new Map<string, number>()
   const stateOf = new Map<number, number>()
   return {
     /** @param group what tells cells apart that may not be asked for together */
-    add(place: number, group: string, sliceIds: readonly number[]): void {
+    add(place: number, group: Group, sliceIds: readonly number[]): void {
+      const name = JSON.stringify(group)
       for (const sliceId of sliceIds) {
         const before = stateOf.get(sliceId) ?? -1
-        const key = `${before} ${place} ${group}`
+        const key = `${before} ${place} ${name}`
         const known = next.get(key)
-        const state = known ?? states.push({ before, place, group }) - 1
+        const state = known ?? states.push({ before, place, group, name }) - 1
         if (known === undefined) next.set(key, state)
         stateOf.set(sliceId, state)
       }
     },
-    groups(): NeedGroup[] {
-      const runs = new Map<number, readonly { run: Run; group: string; key: string }[]>()
-      const groups = new Map<string, NeedGroup>()
+    groups(): NeedGroup<Group>[] {
+      const groups = new Map<string, NeedGroup<Group>>()
+      const known = new Map<number, readonly NeedGroup<Group>[]>()
+      const groupsOf = (state: number) =>
+        runsOf(states, state).map(({ first, count, group, name }) => {
+          const key = `${first}+${count} ${name}`
+          const found: NeedGroup<Group> = groups.get(key) ?? { run: { first, count }, group, sliceIds: [] }
+          groups.set(key, found)
+          return found
+        })
       for (const [sliceId, state] of stateOf) {
-        const known = runs.get(state) ?? runsOfState(states, state)
-        runs.set(state, known)
-        for (const { run, group, key } of known) {
-          const found = groups.get(key)
-          if (found === undefined) groups.set(key, { run, group, sliceIds: [sliceId] })
-          else found.sliceIds.push(sliceId)
-        }
+        const these = known.get(state) ?? groupsOf(state)
+        known.set(state, these)
+        for (const { sliceIds } of these) sliceIds.push(sliceId)
       }
       return [...groups.values()]
     },
   }
 }
 
-const runsOfState = (
-  states: readonly { readonly before: number; readonly place: number; readonly group: string }[],
-  state: number,
-): { run: Run; group: string; key: string }[] => {
-  const runs: { first: number; count: number; group: string }[] = []
+/** The windows of a history in runs without gaps, the newest first. */
+const runsOf = <Group>(states: readonly NeedState<Group>[], state: number) => {
+  const runs: (Pick<NeedState<Group>, 'group' | 'name'> & { first: number; count: number })[] = []
   for (let at = states[state]; at !== undefined; at = states[at.before]) {
+    const { place, group, name } = at
     const last = runs.at(-1)
-    if (last !== undefined && last.group === at.group && last.first === at.place + 1) {
-      last.first -= 1
+    if (last !== undefined && last.name === name && last.first === place + 1) {
+      last.first = place
       last.count += 1
-    } else runs.push({ first: at.place, count: 1, group: at.group })
+    } else runs.push({ first: place, count: 1, group, name })
   }
-  return runs.map(({ first, count, group }) => ({ run: { first, count }, group, key: `${first}+${count} ${group}` }))
+  return runs
 }
 
 /** What is planned together: some slices over some windows. */

@@ -1,7 +1,16 @@
 // Jobs of one pipeline: which cells need one; a walk for each, made in the database, or reports packed into as few as the source allows; a step at a time.
+import { sum } from '../core/counted.ts'
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type CellCount, countCells, neededCells, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
+import {
+  type CellCount,
+  countCells,
+  type NeededCells,
+  neededCells,
+  noRefresh,
+  type Refresh,
+  type WindowAsk,
+} from '../ledger/candidates.ts'
 import { type BoxToMake, insertBoxes, insertWalks, lockJobs, retireJobs, type Ruling } from '../ledger/register-jobs.ts'
 import { sliceBlocks, sliceValues } from '../ledger/slices.ts'
 import { windowsOverdue } from '../ledger/windows.ts'
@@ -9,7 +18,7 @@ import type { CountedWindows } from './count-windows.ts'
 import type { PlanWindow } from './frames.ts'
 import type { NightGuard } from './guard-night.ts'
 import type { UnitsToBuy } from './guard.ts'
-import { collectNeeds, fittingLimits, mostUnitsAStep, type NeededSlice, pack, stepsOf, type Task, tasksOf } from './pack.ts'
+import { collectNeeds, fittingLimits, mostUnitsAStep, type NeedGroup, pack, stepsOf, type Task, tasksOf } from './pack.ts'
 import { askOf, type PlanContext, spanOf } from './plan-context.ts'
 
 /** A report costs quota, so it is bought again only within the look-back: after the service may have restated it, or where `window.full_check` is less than a month. */
@@ -20,26 +29,20 @@ export type ReportSteps = Awaited<ReturnType<typeof reportSteps>>
 
 /** What needs a report now, in steps of at most 50,000 units; what needs none is counted. Reads only. `left`: jobs that units of the only step have now. */
 export const reportSteps = async (db: Db, context: PlanContext, counted: CountedWindows) => {
-  const needs = collectNeeds()
-  const units: UnitsToBuy[] = []
-  const left = new Set<string>()
+  const needs = gatherNeeds()
   for (const window of context.windows) {
     context.signal.throwIfAborted()
     const refresh = refreshOf(context, window)
     if (await counted.skip(db, window, refresh, false)) continue
     const { counts, needed } = await neededCells(db, context.cells, askOf(context, window, refresh), null)
     counted.add(window, counts, false)
-    for (const { sliceIds, leftJobIds, ...group } of needed) {
-      for (const id of leftJobIds) left.add(id)
-      needs.add(window.place, groupKey(group), sliceIds)
-      if (group.answerId === null && group.servedBy === null)
-        units.push({ reason: group.reason, wantedBy: group.wantedBy, units: sliceIds.length })
-    }
+    needs.add(window.place, needed)
   }
-  const groups: Task[] = needs.groups()
+  const groups = needs.groups()
+  const units = unitsOf(groups.map(({ group, run, sliceIds }) => ({ ...group, cells: run.count * sliceIds.length })))
   // What fits into one step is cut where it is packed.
-  if (groups.reduce((cells, { run, sliceIds }) => cells + run.count * sliceIds.length, 0) <= mostUnitsAStep)
-    return { steps: groups.length === 0 ? [] : [groups], units, left: [...left] }
+  if (sum(groups, ({ run, sliceIds }) => run.count * sliceIds.length) <= mostUnitsAStep)
+    return { steps: groups.length === 0 ? [] : [groups], units, left: [...needs.left] }
   const tasks: Task[] = []
   for (const { run, sliceIds } of groups) {
     const limits = fittingLimits(context.limits, listLengths(context), run.count)
@@ -52,8 +55,22 @@ export const reportSteps = async (db: Db, context: PlanContext, counted: Counted
 
 type Group = Pick<BoxToMake, 'reason' | 'wantedBy' | 'formerJobId' | 'answerId' | 'servedBy'>
 
-const groupKey = ({ reason, wantedBy, formerJobId, answerId, servedBy }: Group): string =>
-  `${reason} ${wantedBy} ${formerJobId ?? ''} ${answerId ?? ''} ${servedBy ?? ''}`
+const gatherNeeds = () => {
+  const needs = collectNeeds<Group>()
+  const left = new Set<string>()
+  return {
+    groups: needs.groups,
+    /** Jobs that the cells have now. */
+    left,
+    /** @param place of the window; from the oldest on */
+    add: (place: number, needed: readonly NeededCells[]): void => {
+      for (const { reason, wantedBy, formerJobId, answerId, servedBy, sliceIds, leftJobIds } of needed) {
+        needs.add(place, { reason, wantedBy, formerJobId, answerId, servedBy }, sliceIds)
+        for (const id of leftJobIds) left.add(id)
+      }
+    },
+  }
+}
 
 const listLengths = ({ definition, pipeline }: PlanContext): number[] =>
   pipeline.dimensions.map((name) => definition.dimensions.find((one) => one.name === name)?.values.length ?? 1)
@@ -62,49 +79,25 @@ const listLengths = ({ definition, pipeline }: PlanContext): number[] =>
 export const packStep = async (db: Db, context: PlanContext, tasks: readonly Task[]): Promise<BoxToMake[]> =>
   packed(db, context, (await stepNeeds(db, context, tasks)).groups)
 
-interface NeedsOfGroup {
-  readonly group: Group
-  /** Windows that each slice needs, by their places. */
-  readonly places: Map<number, number[]>
-}
-
 const stepNeeds = async (db: Db, context: PlanContext, tasks: readonly Task[]) => {
-  const groups = new Map<string, NeedsOfGroup>()
-  const left = new Set<string>()
+  const needs = gatherNeeds()
   for (const { window, sliceIds } of windowsOf(context, tasks)) {
     const { needed } = await neededCells(db, context.cells, askOf(context, window, refreshOf(context, window)), sliceIds)
-    for (const { reason, wantedBy, formerJobId, answerId, servedBy, ...cells } of needed) {
-      const group = { reason, wantedBy, formerJobId, answerId, servedBy }
-      const known = groups.get(groupKey(group)) ?? { group, places: new Map<number, number[]>() }
-      groups.set(groupKey(group), known)
-      for (const id of cells.leftJobIds) left.add(id)
-      for (const id of cells.sliceIds) {
-        const places = known.places.get(id)
-        if (places === undefined) known.places.set(id, [window.place])
-        else places.push(window.place)
-      }
-    }
+    needs.add(window.place, needed)
   }
-  return { groups: [...groups.values()], leftJobIds: [...left] }
+  return { groups: needs.groups(), leftJobIds: [...needs.left] }
 }
 
-const packed = async (db: Db, context: PlanContext, groups: readonly NeedsOfGroup[]): Promise<BoxToMake[]> => {
-  const values = await sliceValues(db, [...new Set(groups.flatMap(({ places }) => [...places.keys()]))])
-  const boxes = groups.flatMap(({ group, places }) =>
-    pack(neededOf(places, values), context.limits).map(
-      ({ sliceIds, first, count }): BoxToMake => ({
-        ...group,
-        sliceIds,
-        ...spanOf(context, first, count),
-        cells: sliceIds.length * count,
-      }),
-    ),
-  )
+const packed = async (db: Db, context: PlanContext, groups: readonly NeedGroup<Group>[]): Promise<BoxToMake[]> => {
+  const values = await sliceValues(db, [...new Set(groups.flatMap(({ sliceIds }) => sliceIds))])
+  const boxes = groups.flatMap(({ group, run, sliceIds: ids }) => {
+    const slices = ids.map((sliceId) => ({ sliceId, values: values.get(sliceId) ?? [] }))
+    return pack(run, slices, context.limits).map(({ sliceIds, first, count }): BoxToMake => {
+      return { ...group, sliceIds, ...spanOf(context, first, count), cells: sliceIds.length * count }
+    })
+  })
   return inOrder(boxes, context)
 }
-
-const neededOf = (places: NeedsOfGroup['places'], values: ReadonlyMap<number, readonly string[]>): NeededSlice[] =>
-  [...places].map(([sliceId, at]) => ({ sliceId, values: values.get(sliceId) ?? [], places: at }))
 
 const inOrder = (boxes: readonly BoxToMake[], { frame }: PlanContext): BoxToMake[] => {
   const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
@@ -120,7 +113,7 @@ const windowsOf = ({ windows }: PlanContext, tasks: readonly Task[]): { window: 
     return here.length === 0 ? [] : [{ window, sliceIds: here.flatMap(({ sliceIds }) => [...sliceIds]) }]
   })
 
-const unitsOf = (boxes: readonly BoxToMake[]): UnitsToBuy[] =>
+const unitsOf = (boxes: readonly (Group & Pick<BoxToMake, 'cells'>)[]): UnitsToBuy[] =>
   boxes.flatMap(({ reason, wantedBy, answerId, servedBy, cells }) =>
     answerId === null && servedBy === null ? [{ reason, wantedBy, units: cells }] : [],
   )

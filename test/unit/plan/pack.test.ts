@@ -4,19 +4,40 @@ import { expect, test } from 'vitest'
 import {
   fittingLimits,
   type NeededSlice,
+  type PackedBox,
   type PackLimits,
-  pack,
+  pack as packRun,
   piecesOf,
-  runsOf,
   collectNeeds,
   mostUnitsAStep,
   stepsOf,
   tasksOf,
 } from '../../../src/plan/pack.ts'
 
+interface Needed extends NeededSlice {
+  readonly places: readonly number[]
+}
+
+/** As planning has them: collected window by window from the oldest, then packed. */
+const pack = (slices: readonly Needed[], limits: PackLimits): PackedBox[] => {
+  const needs = collectNeeds<string>()
+  for (const place of [...new Set(slices.flatMap((one) => one.places))].sort((left, right) => left - right)) {
+    const here = slices.filter((one) => one.places.includes(place)).map(({ sliceId }) => sliceId)
+    needs.add(place, 'new', here)
+  }
+  const known = new Map(slices.map((one) => [one.sliceId, one.values]))
+  const valued = (sliceId: number): NeededSlice => ({ sliceId, values: known.get(sliceId) ?? [] })
+  return needs.groups().flatMap(({ run, sliceIds }) => packRun(run, sliceIds.map(valued), limits))
+}
+
+const runsOf = (at: readonly number[]): { first: number; count: number }[] =>
+  at.filter((place) => !at.includes(place - 1)).map((first) => ({ first, count: endOf(at, first) - first }))
+
+const endOf = (at: readonly number[], place: number): number => (at.includes(place) ? endOf(at, place + 1) : place)
+
 const places = (first: number, count: number) => Array.from({ length: count }, (_, index) => first + index)
 
-const product = (domains: number, countries: readonly string[], windows: readonly number[]): NeededSlice[] =>
+const product = (domains: number, countries: readonly string[], windows: readonly number[]): Needed[] =>
   Array.from({ length: domains }, (_, domain) =>
     countries.map((country, index) => ({
       sliceId: domain * countries.length + index + 1,
@@ -36,8 +57,8 @@ test('1,000 domains, 3 countries and 36 months are 10 reports', () => {
 test('what some slices lack more of than others is asked for in a report of its own', () => {
   const added = product(3, ['us'], places(0, 36)).map((slice) => (slice.sliceId === 3 ? slice : { ...slice, places: [35] }))
   expect(pack(added, traffic)).toEqual([
-    { sliceIds: [1, 2], first: 35, count: 1 },
     { sliceIds: [3], first: 0, count: 36 },
+    { sliceIds: [1, 2], first: 35, count: 1 },
   ])
 })
 
@@ -82,7 +103,7 @@ const needs = fc
   )
   .map((slices) =>
     slices.map(
-      ({ domain, country, places }, index): NeededSlice => ({
+      ({ domain, country, places }, index): Needed => ({
         sliceId: index + 1,
         values: [`d${domain}`, `c${country}`],
         places,
@@ -138,7 +159,7 @@ test('needs collected window by window give each slice the runs it needs, and no
   })
   fc.assert(
     fc.property(fc.uniqueArray(cell, { selector: ({ slice, place }) => `${slice} ${place}` }), (cells) => {
-      const collected = collectNeeds()
+      const collected = collectNeeds<string>()
       for (let place = 0; place <= 6; place += 1) {
         for (const group of ['new', 'look-back']) {
           const slices = cells.filter((one) => one.place === place && one.group === group).map(({ slice }) => slice)
