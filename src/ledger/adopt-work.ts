@@ -2,7 +2,7 @@
 // the answers that landed of them and the units that wait for them.
 import { type RawBuilder, sql } from 'kysely'
 import type { JobKind, Slice, Window } from '../core/types.ts'
-import { type Counts, type Lists, type Maybe, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
+import { type Counts, type Lists, type Maybe, query, queryOne, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { insertingAnswer, isLandingKnown, type NewAnswer } from './answers.ts'
 import { countApproval } from './approvals.ts'
@@ -10,7 +10,7 @@ import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { insertPipeline } from './pipelines.ts'
 import { dissolving, openingWindows, retireJobs } from './register-jobs.ts'
-import { countLost } from './request-credits.ts'
+import { countLost, type SetAside } from './request-credits.ts'
 import { productOf } from './slices.ts'
 import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
 
@@ -273,17 +273,16 @@ const isOlderWalk = (askNumber: string): RawBuilder<boolean> =>
  * has a bill.
  */
 const retireWalks = async (trx: Db, jobIds: readonly string[], askNumber: string, isBilled: boolean): Promise<void> => {
-  const rows = await query<Row<'etl.jobs', 'job_id' | 'pipeline_id' | 'account'> & Maybe<Numbers<'reserved'>>>(trx)`
+  const retired = await query<SetAside>(trx)`
     with older as (
       select j.job_id, case when j.ask_number < ${askNumber}::bigint or not ${isBilled} then j.reserved_credits end as lost from etl.jobs j
       where j.job_id = any(${[...jobIds]}::bigint[]) and ${isOlderWalk(askNumber)} order by j.job_id for update
     )
     update etl.jobs j set state = 'replaced', holder = null, fence = fence + 1, not_before = null, begun_landing = null, updated_at = clock_timestamp(),
       reserved_credits = case when w.lost is null then j.reserved_credits end, reserves_all = j.reserves_all and w.lost is null
-    from older w where j.job_id = w.job_id returning j.job_id, j.pipeline_id, j.account, w.lost::float8 as reserved`
-  for (const { job_id, pipeline_id, account, reserved } of rows)
-    if (reserved !== null && account !== null)
-      await countLost(trx, { account, pipelineId: pipeline_id, jobId: Number(job_id), reserved })
+    from older w where j.job_id = w.job_id
+    returning j.job_id::float8 as "jobId", j.pipeline_id as "pipelineId", j.account, w.lost::float8 as reserved`
+  await countLost(trx, retired)
 }
 
 /** Reports that were only planned, approved or not, would buy the units they lost once more: the rest is planned anew, and held anew where it was. */

@@ -209,7 +209,7 @@ export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): P
   if (row === undefined || row.reserved_credits === null) return
   const lost = { account, pipelineId: row.pipeline_id, jobId: claim.jobId, reserved: Number(row.reserved_credits) }
   await db.transaction().execute(async (trx) => {
-    if (await setReserved(trx, claim, nothingHeld)) await countLost(trx, lost)
+    if (await setReserved(trx, claim, nothingHeld)) await countLost(trx, [lost])
   })
 }
 

@@ -325,19 +325,8 @@ export interface NeededCells {
   readonly leftJobIds: readonly string[]
 }
 
-/** What planning does with one window. */
-export interface WindowNeeds {
-  readonly counts: readonly CellCount[]
-  readonly needed: readonly NeededCells[]
-}
-
-/** The same with the cells to ask for. @param among only these slices; null: all */
-export const neededCells = async (
-  db: Db,
-  scope: CellScope,
-  window: WindowAsk,
-  among: readonly number[] | null,
-): Promise<WindowNeeds> => {
+/** The same, and the cells to ask for. @param among only these slices; null: all */
+export const neededCells = async (db: Db, scope: CellScope, window: WindowAsk, among: readonly number[] | null) => {
   const counts = await query<CellCount & Omit<NeededCells, 'wantedBy' | 'sliceIds'> & Maybe<Pick<NeededCells, 'sliceIds'>>>(db)`
     select decision, reason, wanted_by as "wantedBy", case when decision = 'ask' then former_job_id end as "formerJobId", answer_id as "answerId",
       served_by as "servedBy", answer_id is not null or served_by is not null as served, count(*)::float8 as cells,

@@ -24,21 +24,8 @@ const isOf = (pipelineId: number): RawBuilder<boolean> => sql<boolean>`u.pipelin
 const isNotListed = (runId: number, jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`not exists (select from etl.run_jobs r where r.run_id = ${runId} and r.job_id = ${jobId})`
 
-/** How far a step goes. */
-export interface JoinStep {
-  /** The last job of it. */
-  readonly upTo: string
-  /** Whether the run does not wait for one of its jobs yet. */
-  readonly isNew: boolean
-}
-
-/** A step of so many units that have a job, from `after` on; null: there are no more. */
-export const nextStep = async (
-  db: Db,
-  { pipelineId, runId }: JobFrame,
-  after: string,
-  most: number,
-): Promise<JoinStep | null> => {
+/** A step of so many units that have a job, from `after` on, by its last job; `isNew`: the run does not wait for one of them yet. null: there are no more. */
+export const nextStep = async (db: Db, { pipelineId, runId }: JobFrame, after: string, most: number) => {
   const { last, is_new: isNew } = await queryOne<Maybe<Counts<'last'>> & Flags<'is_new'>>(db)`
     with asked as materialized (
       select u.job_id from etl.units u where u.job_id > ${after}::bigint and ${isOf(pipelineId)} order by u.job_id limit ${most}

@@ -6,31 +6,22 @@ import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 
-export interface KnownList {
-  readonly listId: string
-  readonly values: readonly string[]
-}
-
 export interface ListOf {
   readonly pipelineId: number
   readonly dimension: string
 }
 
 /** The newest one of that state; null: there is none. */
-export const newestList = async (
-  db: Db,
-  { pipelineId, dimension }: ListOf,
-  state: 'taken' | 'held',
-): Promise<KnownList | null> => {
-  const row = await db
+export const newestList = async (db: Db, { pipelineId, dimension }: ListOf, state: 'taken' | 'held') =>
+  (await db
     .selectFrom('etl.lists')
     .select(['list_id as listId', 'values'])
     .where((eb) => eb.and({ pipeline_id: pipelineId, dimension, state }))
     .orderBy('list_id', 'desc')
     .limit(1)
-    .executeTakeFirst()
-  return row ?? null
-}
+    .executeTakeFirst()) ?? null
+
+export type KnownList = NonNullable<Awaited<ReturnType<typeof newestList>>>
 
 export interface NewList extends ListOf {
   readonly query: string

@@ -153,30 +153,17 @@ export const recordTests = async (
   answerId: number,
   failures: readonly FailedTest[],
 ): Promise<void> => {
-  const rows = failures.map(({ unitId, windowFrom, test, rows: tested, failing, found, expected, words, becomes }) => ({
-    unit_id: unitId,
-    window_from: windowFrom,
-    test: test.name,
-    kind: test.kind,
-    on_failure: test.onFailure,
-    released: becomes === 'released',
-    rows_tested: tested,
-    rows_failing: failing,
-    found,
-    expected,
-    message: words,
-  }))
   await query(db)`
     delete from etl.test_failures f using etl.units u
     where ${isUnitOf(claim)} and f.unit_id = u.unit_id and (f.answer_id = ${answerId}::bigint
         or f.answer_id is distinct from u.answer_id and f.answer_id is distinct from u.held_answer_id)`
-  if (rows.length === 0) return
+  if (failures.length === 0) return
   await query(db)`
     insert into etl.test_failures (unit_id, answer_id, test, pipeline_id, window_from, run_id, kind, on_failure, released, rows_tested,
       rows_failing, found, expected, message)
-    select x.unit_id, ${answerId}::bigint, x.test, ${claim.pipelineId}::integer, x.window_from, ${claim.runId}::bigint, x.kind,
-      x.on_failure, x.released, x.rows_tested, x.rows_failing, x.found, x.expected, x.message
-    from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as x (unit_id bigint, window_from date, test text, kind text, on_failure text, released boolean,
-      rows_tested bigint, rows_failing bigint, found text, expected text, message text)
-    order by x.unit_id, x.test`
+    select x."unitId", ${answerId}::bigint, x.test ->> 'name', ${claim.pipelineId}::integer, x."windowFrom", ${claim.runId}::bigint, x.test ->> 'kind',
+      x.test ->> 'onFailure', x.becomes = 'released', x.rows, x.failing, x.found, x.expected, x.words
+    from jsonb_to_recordset(${JSON.stringify(failures)}::jsonb) as x ("unitId" bigint, "windowFrom" date, test jsonb, becomes text,
+      rows bigint, failing bigint, found text, expected text, words text)
+    order by 1, 3`
 }

@@ -4,36 +4,18 @@ import type { Db } from '../db/tables.ts'
 import { fetchingNeeds, isSamePipeline } from './pipelines.ts'
 import { wantedValues } from './slices.ts'
 
-/** Values that came or left since the last run. */
-export interface ListChange {
-  readonly dimension: string
-  readonly came: number
-  readonly left: number
-  /** The first few of each. */
-  readonly cameValues: readonly string[]
-  readonly leftValues: readonly string[]
-}
-
 /** A line of the definition that means something else now. */
-export interface DefinitionChange {
+interface DefinitionChange {
   /** `params.web_source`, `limits.attempts`, `metrics`, `version`. */
   readonly what: string
   readonly from: string
   readonly to: string
 }
 
-/** What changed since the last run, for people who read a plan. */
-export interface PlanChanges {
-  /** Nothing was ever planned with this version and these key parameters. */
-  readonly isNew: boolean
-  readonly lists: readonly ListChange[]
-  readonly definition: readonly DefinitionChange[]
-}
-
 const mostNamed = 5
 
-/** Against what the ledger has on record. Ask before the pipeline is registered anew. */
-export const changesSince = async (db: Db, definition: Definition): Promise<PlanChanges> => {
+/** What changed since the last run, for people who read a plan; `isNew`: nothing was ever planned with this version and these key parameters. Ask before the pipeline is registered anew. */
+export const changesSince = async (db: Db, definition: Definition) => {
   const row = await db
     .selectFrom('etl.pipelines')
     .select(['pipeline_id', 'dimensions', 'definition'])
@@ -72,13 +54,9 @@ const formerVersion = async (db: Db, { pipeline, version, params }: Definition):
     .map(([name, value]) => ({ what: `params.${name}`, from: value, to: String(params[name]) }))
 }
 
-const listChanges = async (
-  db: Db,
-  definition: Definition,
-  pipelineId: number,
-  dimensions: readonly string[],
-): Promise<ListChange[]> => {
-  const changes: ListChange[] = []
+/** Values that came or left, and the first few of each. */
+const listChanges = async (db: Db, definition: Definition, pipelineId: number, dimensions: readonly string[]) => {
+  const changes = []
   for (const [place, dimension] of dimensions.entries()) {
     const before = new Set(await wantedValues(db, pipelineId, place))
     const now = new Set(definition.dimensions.find(({ name }) => name === dimension)?.values ?? [])

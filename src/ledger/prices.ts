@@ -4,7 +4,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { agree, type Bill, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, type Numbers, numberOf, prepared, query, queryOne, type Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, prepared, query, queryOne, type Row } from '../db/typed-row.ts'
 import { countApproval } from './approvals.ts'
 import { lockPipeline } from './pipelines.ts'
 
@@ -19,19 +19,12 @@ export interface PriceSubject {
   readonly seen: readonly NamedPrice[]
 }
 
-type BillRow = Row<'etl.prices', 'rows_asked' | 'rows' | 'metrics' | 'values' | 'credits' | 'said_in'>
-
-const billOf = ({ rows_asked, rows, metrics, values, credits, said_in }: BillRow): Bill => ({
-  size: { rowsAsked: numberOf(rows_asked), rows: numberOf(rows), metrics, values: Number(values) },
-  credits: Number(credits),
-  saidIn: said_in,
-})
-
 /** By the bills on record, the setting, and what others paid. */
 export const priceKnown = async (db: Db, { account, dataset, stated, seen }: PriceSubject): Promise<PriceKnown> => {
-  const rows = await prepared<BillRow>(db)`select rows_asked, rows, metrics, "values", credits, said_in from etl.prices
-      where account = ${account} and dataset = ${dataset} and dropped_at is null order by price_id`
-  return { bills: rows.map(billOf), stated, seen }
+  const bills = await prepared<Bill>(db)`
+    select json_build_object('rowsAsked', rows_asked, 'rows', rows, 'metrics', metrics, 'values', "values") as size, credits::float8 as credits, said_in as "saidIn"
+    from etl.prices where account = ${account} and dataset = ${dataset} and dropped_at is null order by price_id`
+  return { bills, stated, seen }
 }
 
 /** A bill as it was seen. */
@@ -45,13 +38,14 @@ export const learnPrice = async (db: Db, subject: PriceSubject, known: PriceKnow
   const lesson = lessonOf(known, bill)
   if (lesson === 'expected') return known
   if (lesson === 'new') return addBill(db, subject, known, bill)
-  // Another process may have seen the new price first: its bill must not be dropped for what this one knew before.
-  await lockBills(db, subject)
+  // Another process may have seen the new price first: its bill must not be dropped for what this one knew before. Bills are added without the lock: one too many does no harm.
+  const ours = sql`account = ${subject.account} and dataset = ${subject.dataset} and dropped_at is null`
+  await query(db)`select price_id from etl.prices where ${ours} order by price_id for update`
   const latest = await priceKnown(db, subject)
   const judged = lessonOf(latest, bill)
   if (judged === 'expected') return latest
   if (judged === 'new') return addBill(db, subject, latest, bill)
-  await dropPrices(db, subject)
+  await dropThose(db, ours)
   return addBill(db, subject, { ...latest, bills: [] }, bill)
 }
 
@@ -67,16 +61,6 @@ const addBill = async (db: Db, { account, dataset }: PriceSubject, known: PriceK
   const { jobId: _, ...seen } = bill
   return { ...known, bills: [...known.bills, seen] }
 }
-
-/** Until the caller's transaction ends. Bills are added without it: one too many does no harm. */
-const lockBills = async (db: Db, { account, dataset }: PriceSubject): Promise<void> => {
-  await query(db)`select price_id from etl.prices where account = ${account} and dataset = ${dataset} and dropped_at is null
-    order by price_id for update`
-}
-
-/** What was learned counts no more: another price was seen. */
-const dropPrices = (db: Db, { account, dataset }: PriceSubject): Promise<void> =>
-  dropThose(db, sql`account = ${account} and dataset = ${dataset}`)
 
 /** What two readings of the balance told counts no more: later ones told otherwise. */
 export const dropBalancePrices = (db: Db, account: string): Promise<void> =>

@@ -4,10 +4,10 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
-import { type Maybe, type Numbers, prepared, query, type Row } from '../db/typed-row.ts'
+import { prepared, query, type Row } from '../db/typed-row.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
 import { isLeaseOver } from './lease-over.ts'
-import { countLost } from './request-credits.ts'
+import { countLost, type SetAside } from './request-credits.ts'
 
 /** This process as the others see it. */
 export interface OwnProcess {
@@ -142,17 +142,15 @@ const bury = async (db: Db, processId: number): Promise<void> => {
 
 /** What it had set aside for pages on their way counts as paid at once: the jobs may be taken back, and nobody saw the answers. */
 const freeJobs = async (trx: Db, processId: number): Promise<void> => {
-  const rows = await query<Row<'etl.jobs', 'job_id' | 'pipeline_id' | 'account'> & Maybe<Numbers<'reserved'>>>(trx)`
+  const freed = await query<SetAside>(trx)`
     with freed as (
       select j.job_id, j.reserved_credits from etl.jobs j join etl.processes p on p.process_id = j.holder
       where j.holder = ${processId} and p.ended_at is not null order by j.job_id for update of j skip locked
     )
     update etl.jobs j set holder = null, updated_at = clock_timestamp(), reserved_credits = null, reserves_all = false
     from freed f where j.job_id = f.job_id
-    returning j.job_id, j.pipeline_id, j.account, f.reserved_credits::float8 as reserved`
-  for (const { job_id, pipeline_id, account, reserved } of rows)
-    if (reserved !== null && account !== null)
-      await countLost(trx, { account, pipelineId: pipeline_id, jobId: Number(job_id), reserved })
+    returning j.job_id::float8 as "jobId", j.pipeline_id as "pipelineId", j.account, f.reserved_credits::float8 as reserved`
+  await countLost(trx, freed)
 }
 
 const isOver = sql<boolean>`coalesce(etl.locks.held_until, '-infinity') <= clock_timestamp()`

@@ -186,13 +186,6 @@ export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxT
   return Number(jobs)
 }
 
-/** What one step of planning has made, and where the next begins. */
-export interface WalksStep {
-  readonly jobs: number
-  /** The last slice that was read; null: there are no more. */
-  readonly after: number | null
-}
-
 /** What the guard says of jobs that are about to be made. */
 export interface Ruling {
   /** Held are those that they wanted. */
@@ -205,7 +198,7 @@ export interface Ruling {
   readonly credits: number | null
 }
 
-/** A walk for each cell of the window that needs one, `most` of them at a time, in one statement. @param leaves whether cells may leave a job they have */
+/** A walk for each cell of the window that needs one, `most` of them at a time, in one statement. Returns the last slice that was read; null: there are no more. @param leaves whether cells may leave a job they have */
 export const insertWalks = async (
   trx: Db,
   frame: JobFrame,
@@ -217,7 +210,7 @@ export const insertWalks = async (
     leaves,
     ruling,
   }: { readonly after: number; readonly most: number; readonly leaves: boolean; readonly ruling: Ruling },
-): Promise<WalksStep> => {
+): Promise<number | null> => {
   if (leaves) await lockLeft(trx, cellsToAsk(scope, window, after, most))
   const { jobs, last, left } = await queryOne<Counts<'jobs'> & Maybe<Numbers<'last'> & Lists<Counts<'left'>>>>(trx)`
     with needed as materialized (${cellsToAsk(scope, window, after, most)}),
@@ -229,7 +222,7 @@ export const insertWalks = async (
     ), ${made(frame)}
     select count(*) as jobs, max(slice_id) as last, array_agg(left_job_id) filter (where left_job_id is not null) as left from needed`
   if (left !== null) await retireJobs(trx, left)
-  return { jobs: Number(jobs), after: Number(jobs) < most ? null : last }
+  return Number(jobs) < most ? null : last
 }
 
 /** Locks the jobs that cells about to be asked for have now, in order. */

@@ -1,8 +1,8 @@
 // Jobs that load answers again: made from what units hold, or from answers that are named. They ask the service for nothing.
-import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Window } from '../core/types.ts'
-import { asNumber, type Numbers, query, queryOne } from '../db/typed-row.ts'
-import type { AnswersView, Db } from '../db/tables.ts'
+import { asNumber, type Lists, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
+import type { Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 
 /** Which units are to be loaded again. */
@@ -38,24 +38,22 @@ export interface ReplayPart {
   readonly counts: 'holding' | 'all'
 }
 
+/** `end` null: there are no more units. */
+type AnswersPage = Lists<Record<'answers', KeptAnswer>> & Maybe<Record<'end', PageEnd>>
+
 const unitsInPage = 5_000
 
-type PageRow = { readonly last_window: string | null; readonly last_slice: number | null } & Partial<
-  Pick<Selectable<AnswersView>, 'answer_id' | 'landing'>
->
-
 /**
- * The answers that the next units of the range hold, hold back, or wait to load, each on the page of its first unit; `end` null: there are
- * no more units. In the order of windows, so that it takes no memory of its own however many units there are.
+ * The answers that the next units of the range hold, hold back, or wait to load, each on the page of its first unit. In the order of windows, so that it takes no memory of its own however many units there are.
  */
 export const answersHeld = async (
   db: Db,
   scope: ReplayScope & { readonly range: Window },
   after: PageEnd | null,
-): Promise<{ answers: KeptAnswer[]; end: PageEnd | null }> => {
+): Promise<AnswersPage> => {
   const { pipelineId, range, only } = scope
   const from = after?.windowFrom ?? range.from
-  const rows = await query<PageRow>(db)`
+  const [found] = await query<AnswersPage>(db)`
     with page as (
       select u.window_from, u.slice_id, u.answer_id, u.held_answer_id, u.job_id from etl.units u
       where u.pipeline_id = ${pipelineId} and u.window_from >= ${from}::date and u.window_from < ${range.to}::date
@@ -78,14 +76,9 @@ export const answersHeld = async (
           and (v.window_from, v.slice_id) <= (${from}::date, ${after?.sliceId ?? 0}) and v.slice_id = any(a.slice_ids)
           and (v.answer_id = a.answer_id or v.held_answer_id = a.answer_id) and ${fits(only)})
     )
-    select last.window_from as last_window, last.slice_id as last_slice, first.answer_id, first.landing
-    from last left join first on true order by first.answer_id`
-  const [page] = rows
-  const answers = rows.flatMap(({ answer_id, landing }) =>
-    answer_id == null || landing == null ? [] : [{ answerId: Number(answer_id), landing }],
-  )
-  if (page === undefined || page.last_window === null || page.last_slice === null) return { answers, end: null }
-  return { answers, end: { windowFrom: page.last_window, sliceId: page.last_slice } }
+    select json_build_object('windowFrom', window_from, 'sliceId', slice_id) as "end",
+      (select coalesce(json_agg(json_build_object('answerId', answer_id, 'landing', landing) order by answer_id), '[]') from first) as answers from last`
+  return found ?? { answers: [], end: null }
 }
 
 /** Slices (s) of a pipeline (p) with one of the wanted values in each dimension named. */

@@ -43,11 +43,6 @@ const nextMoment = (account: string) =>
   sql<string>`greatest(date_trunc('milliseconds', clock_timestamp()),
     (select max(r.heard_at) + interval '1 millisecond' from etl.releases r where r.account = ${account}))`
 
-export interface KnownRelease {
-  readonly availableTo: string
-  readonly heardMs: number
-}
-
 const heard = (db: Db) =>
   db
     .selectFrom('etl.releases')
@@ -55,7 +50,7 @@ const heard = (db: Db) =>
     .select(sql<number>`floor(extract(epoch from heard_at) * 1000)::float8`.as('heardMs'))
 
 /** null: nothing is known. A day later than tomorrow cannot have been published. */
-export const newestRelease = async (db: Db, account: string, every: ReleasedData): Promise<KnownRelease | null> =>
+export const newestRelease = async (db: Db, account: string, every: ReleasedData) =>
   (await heard(db)
     .where((eb) => eb.and({ account, every }))
     .where('available_to', '<=', sql<string>`(clock_timestamp() at time zone 'UTC')::date + 1`)
@@ -63,13 +58,10 @@ export const newestRelease = async (db: Db, account: string, every: ReleasedData
     .limit(1)
     .executeTakeFirst()) ?? null
 
-export interface WakingRelease extends KnownRelease {
-  readonly account: string
-  readonly every: ReleasedData
-}
+export type WakingRelease = Awaited<ReturnType<typeof releasesSince>>[number]
 
 /** Releases that wake runs, heard after that moment, in the order they were heard. */
-export const releasesSince = (db: Db, sinceMs: number): Promise<readonly WakingRelease[]> =>
+export const releasesSince = (db: Db, sinceMs: number) =>
   heard(db)
     .where('wakes', '=', true)
     .where('heard_at', '>', new Date(sinceMs).toISOString())

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { exact } from '../core/learned-price.ts'
 import { databaseNowText } from '../db/database-clock.ts'
-import { executePrepared, type Numbers, query, queryOne } from '../db/typed-row.ts'
+import { executePrepared, type Maybe, type Numbers, query, queryOne, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** Rows of one day that backends add to, each to its own: two that write at the same time do not wait for each other. */
@@ -63,20 +63,16 @@ const onRecordAmid = (
     select count(*)::float8 as pages, coalesce(sum(q.credits), 0)::float8 as credits from walk join etl.requests q using (job_id)
     where q.ask_number = ${askNumber}::bigint and q.status = 200 and q.error_code is null and (q.credits > 0 or q.unpriced)`
 
-/** Pages that were on their way when their process was killed: nobody saw their answers, and they count as paid. @param lost `reserved`: credits set aside; 0: of the page that was no price was known */
-export const countLost = async (
-  db: Db,
-  {
-    reserved,
-    ...of
-  }: { readonly account: string; readonly pipelineId: number; readonly jobId: number; readonly reserved: number },
-): Promise<void> => {
-  const credits = reserved > 0 ? reserved : null
-  const startedAt = await databaseNowText(db)
-  await executePrepared(
-    db,
-    countCredits(JSON.stringify([{ ...of, credits, startedAt, runId: null, isUncertain: true, isLost: true }])),
-  )
+/** What a walk had set aside: `reserved` 0: for a page of unknown price; null: nothing. */
+export type SetAside = Numbers<'jobId' | 'pipelineId'> & Maybe<Texts<'account'> & Numbers<'reserved'>>
+
+/** Pages that were on their way when their process was killed: nobody saw their answers, and they count as paid. */
+export const countLost = async (db: Db, walks: readonly SetAside[]): Promise<void> => {
+  const lost = walks.filter(({ account, reserved }) => account !== null && reserved !== null)
+  if (lost.length === 0) return
+  const about = { startedAt: await databaseNowText(db), runId: null, isUncertain: true, isLost: true }
+  const records = lost.map(({ reserved, ...of }) => ({ ...of, ...about, credits: reserved === 0 ? null : reserved }))
+  await executePrepared(db, countCredits(JSON.stringify(records)))
 }
 
 /** Sets credits aside for what a run's planning asks, as spent: a killed process leaves them so. 0: they are given back. */

@@ -1,7 +1,7 @@
 // Runs: started, summed up from what the ledger holds, finished.
 import type { RowCounts } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, type Numbers, prepared, query, queryOne, type Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, prepared, query, queryOne, type Row, type Texts } from '../db/typed-row.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
 import type { RunOutcome } from './wait-list.ts'
@@ -44,23 +44,13 @@ export const finishRun = async (db: Db, runId: number, state: RunState, summary:
     .execute()
 }
 
-/** A run by force that did not finish. */
-export interface UnfinishedForce {
-  /** The newest of them. */
-  readonly runId: number
-  /** ISO time: when the first of them began. */
-  readonly startedAt: string
-  /** The ask number at which it did. */
-  readonly since: string
-}
-
 /**
- * The backfills by force with these arguments since the last one that finished; null: there is none. Stopped, cancelled, or left units that failed, are held
- * or wait (but for the service to publish them): not finished. Those of more than a week ago are over: a unit that fails for good must
- * not stand in the way of buying anew.
+ * The backfills by force with these arguments since the last one that finished: the newest of them, when the first began, and the ask number at which it did;
+ * null: there is none. Stopped, cancelled, or left units that failed, are held or wait (but for the service to publish them): not finished. Those of more than
+ * a week ago are over: a unit that fails for good must not stand in the way of buying anew.
  */
-export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unknown>>): Promise<UnfinishedForce | null> => {
-  const { runId, startedAt, since } = await queryOne<Maybe<UnfinishedForce>>(db)`
+export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unknown>>) => {
+  const { runId, startedAt, since } = await queryOne<Maybe<Numbers<'runId'> & Texts<'startedAt' | 'since'>>>(db)`
     with same as (
       select r.run_id, r.started_at, r.begun_at_ask, r.state = 'done' and not exists (select from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
           where w.run_id = r.run_id and w.outcome = 'waiting' and j.error_code is distinct from 'NOT_PUBLISHED') as is_finished

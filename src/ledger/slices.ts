@@ -62,11 +62,12 @@ export const productOf = (lists: readonly ValueList[]): RawBuilder<unknown> => {
   return sql`select array[${sql.join(columns)}] as "values" from ${sql.join(sources, sql` cross join `)}`
 }
 
-/** Slices of one block: at most so many values of each dimension. */
-type SliceBlock = readonly number[]
-
 /** The slices cut into blocks of `most[i]` values of dimension i, counted among these slices alone. */
-export const sliceBlocks = async (db: Db, sliceIds: readonly number[], most: readonly number[]): Promise<SliceBlock[]> => {
+export const sliceBlocks = async (
+  db: Db,
+  sliceIds: readonly number[],
+  most: readonly number[],
+): Promise<(readonly number[])[]> => {
   if (most.length === 0 || sliceIds.length <= 1) return [sliceIds]
   const ranks = most.map((values, place) => {
     const value = sql`"values"[${sql.lit(place + 1)}] collate "C"`

@@ -3,7 +3,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { asksOther } from '../core/asks.ts'
 import type { Db, RunJobsTable } from '../db/tables.ts'
-import { type Numbers, query, queryOne, type Row, type Texts } from '../db/typed-row.ts'
+import { query, queryOne, type Row } from '../db/typed-row.ts'
 import type { OwnProcess } from './processes.ts'
 
 /** How a job ended for a run that waited for it. `let go`: by a cancel; `replaced`: other jobs ask for its units. */
@@ -219,42 +219,40 @@ export interface RunWaits {
   readonly others: number
 }
 
-type WaitRow = Numbers<'reports' | 'next_poll' | 'put_off' | 'next_try' | 'others'> & Texts<'message'>
-
 /** Of job `j`. One without an order waits for another's bill under the same code. */
 const isMade = sql<boolean>`(j.error_code is not distinct from 'REPORT_PENDING' and j.report_state is not null)`
 
-export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess): Promise<RunWaits> => {
-  const row = await queryOne<WaitRow>(db)`
-    select count(*) filter (where is_made)::float8 as reports, coalesce(min(wait) filter (where is_made), 0) as next_poll,
-      count(*) filter (where is_off)::float8 as put_off, coalesce(min(wait) filter (where is_off), 0) as next_try,
-      coalesce((array_agg(error_message order by wait) filter (where is_off))[1], '') as message,
+export const runWaits = (db: Db, runId: number, { processId }: OwnProcess): Promise<RunWaits> =>
+  queryOne<RunWaits>(db)`
+    select json_build_object('count', count(*) filter (where is_made), 'nextInSeconds', coalesce(min(wait) filter (where is_made), 0)) as reports,
+      json_build_object('count', count(*) filter (where is_off), 'nextInSeconds', coalesce(min(wait) filter (where is_off), 0),
+        'message', coalesce((array_agg(error_message order by wait) filter (where is_off))[1], '')) as "putOff",
       count(*) filter (where holder <> ${processId})::float8 as others
     from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id and j.state = 'open'
       cross join lateral (select extract(epoch from j.not_before - clock_timestamp())::float8 as wait,
         j.not_before is not null and ${isMade} as is_made, j.not_before is not null and not ${isMade} as is_off) x
     where w.run_id = ${runId}::bigint and w.outcome is null`
-  return {
-    reports: { count: row.reports, nextInSeconds: row.next_poll },
-    putOff: { count: row.put_off, nextInSeconds: row.next_try, message: row.message },
-    others: row.others,
-  }
-}
 
 /**
  * Jobs of the run that this process cannot take and no process holds are left to a process that has their definition: an answer that is landed waits for it. Returns
  * how many.
  */
-export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimable): Promise<number> => {
+export const leaveUntakeable = (db: Db, runId: number, claimable: Claimable): Promise<number> => {
+  const message = sql`'It waits for the definition of ' || p.pipeline || ' version ' || p.version
+    || ' as it was when this was asked for. Put it back under pipelines/ and run again, or leave it.'`
+  const beside = sql`join etl.pipelines p on p.pipeline_id = j.pipeline_id where not ${mayTake(claimable)}`
+  return leaveJobs(db, runId, sql`'NO_DEFINITION', ${message}`, beside)
+}
+
+/** @param reason code and message of their errors @param beside what job `j` is joined with, and which of the run's are meant */
+const leaveJobs = async (db: Db, runId: number, reason: RawBuilder<unknown>, beside: RawBuilder<unknown>): Promise<number> => {
   const rows = await query(db)`
-    with left_over as (
-      select j.job_id, p.pipeline, p.version from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
-        join etl.pipelines p on p.pipeline_id = j.pipeline_id
-      where w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.holder is null and not ${mayTake(claimable)}
+    with left_over (job_id, code, message) as materialized (
+      select j.job_id, ${reason} from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id ${beside}
+        and w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.holder is null
       order by j.job_id for update of j skip locked
     ), named as (
-      update etl.jobs j set error_code = 'NO_DEFINITION', error_message = 'It waits for the definition of ' || l.pipeline || ' version ' || l.version
-        || ' as it was when this was asked for. Put it back under pipelines/ and run again, or leave it.', updated_at = clock_timestamp()
+      update etl.jobs j set error_code = l.code, error_message = l.message, updated_at = clock_timestamp()
       from left_over l where j.job_id = l.job_id returning j.job_id
     )
     update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp() from named n
@@ -266,23 +264,12 @@ export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimabl
  * Jobs that are to be served by another one's answer, where none will come, or no living run waits for it any more: a later run goes on, and plans them anew. What they
  * wait for stands in their message. Returns how many.
  */
-export const leaveUnserved = async (db: Db, runId: number): Promise<number> => {
-  const rows = await query(db)`
-    with left_over as materialized (
-      select j.job_id, p.pipeline, p.version, y.state, y.error_message from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
-        left join etl.jobs y on y.job_id = j.served_by left join etl.pipelines p on p.pipeline_id = y.pipeline_id
-      where w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.holder is null and ${isUnserved}
-        and not (coalesce(${mayYetServe}, false) and ${isWaitedFor(sql`y.job_id`)})
-      order by j.job_id for update of j skip locked
-    ), named as (
-      update etl.jobs j set error_code = 'REPORT_PENDING', updated_at = clock_timestamp(),
-        error_message = coalesce('It waits for the answer that ' || l.pipeline || ' version ' || l.version || ' has requested. That request is ' || l.state
-          || coalesce(': ' || l.error_message, '.'), 'The request whose answer it waited for was taken back.') || ' The next run looks again.'
-      from left_over l where j.job_id = l.job_id returning j.job_id
-    )
-    update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp() from named n
-    where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`
-  return rows.length
+export const leaveUnserved = (db: Db, runId: number): Promise<number> => {
+  const message = sql`coalesce('It waits for the answer that ' || p.pipeline || ' version ' || p.version || ' has requested. That request is ' || y.state
+    || coalesce(': ' || y.error_message, '.'), 'The request whose answer it waited for was taken back.') || ' The next run looks again.'`
+  const beside = sql`left join etl.jobs y on y.job_id = j.served_by left join etl.pipelines p on p.pipeline_id = y.pipeline_id
+    where ${isUnserved} and not (coalesce(${mayYetServe}, false) and ${isWaitedFor(sql`y.job_id`)})`
+  return leaveJobs(db, runId, sql`'REPORT_PENDING', ${message}`, beside)
 }
 
 /**

@@ -246,9 +246,7 @@ export const spanOf = ({ windows, definition }: PlanContext, first: number, coun
 }
 
 /** Of all windows; null: none is in scope. */
-export const wholeSpan = ({ windows, definition }: PlanContext): Window | null => {
+export const wholeSpan = ({ windows }: Pick<PlanContext, 'windows'>): Window | null => {
   const [first, last] = [windows[0], windows.at(-1)]
-  return first === undefined || last === undefined
-    ? null
-    : { from: first.from, to: addWindows(last.from, definition.window.every, 1) }
+  return first === undefined || last === undefined ? null : { from: first.from, to: last.to }
 }

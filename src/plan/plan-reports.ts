@@ -230,6 +230,5 @@ const walksStep = (
 ): Promise<number | null> =>
   context.locked(async (trx) => {
     const how = { after, most: mostUnitsAStep, leaves, ruling: await rule(trx) }
-    const made = await insertWalks(trx, context.frame, context.cells, window, how)
-    return made.after
+    return insertWalks(trx, context.frame, context.cells, window, how)
   })

@@ -131,27 +131,16 @@ export const sampleOf = async (
   return sampleUnits(db, frame.pipelineId, from, { most: largeSample, turn })
 }
 
-interface Probed {
-  readonly verdict: 'stands' | 'changed' | 'failed'
-  /** When the service last changed the unit, as it goes on record. */
-  readonly release?: string | null
-}
-
+/** `release`: when the service last changed the unit, as it goes on record. */
 const probed = async (
   probe: NonNullable<Source['probe']>,
   unit: SampledUnit,
   { definition, pipeline, signal }: PlanContext,
   window: PlanWindow,
   look: LookContext,
-): Promise<Probed> => {
+): Promise<{ readonly verdict: 'stands' | 'changed' | 'failed'; readonly release?: string | null }> => {
   try {
-    const box = boxOf({
-      pipeline: definition.pipeline,
-      version: definition.version,
-      window,
-      dimensions: pipeline.dimensions,
-      slices: [unit.values],
-    })
+    const box = boxOf({ ...definition, window, dimensions: pipeline.dimensions, slices: [unit.values] })
     const now = await probe({ definition, box }, look)
     if (now !== null && isSameFingerprint(now, unit.fingerprint)) return { verdict: 'stands' }
     return { verdict: 'changed', release: now === null ? null : maskedFingerprint(now).lastUpdated }
