@@ -15,8 +15,8 @@ const remembered = '400 days'
  * Sums up what ended runs, and this one, changed in rows that were there; nothing where it was done. Call when the run has loaded what it will.
  * Returns pipelines and runs with a window of which more than half changed.
  */
-export const sumRestated = async (db: Db, runId: number): Promise<readonly RestatedRun[]> => {
-  const rows = await query<RestatedRun>(db)`
+export const sumRestated = (db: Db, runId: number): Promise<readonly RestatedRun[]> =>
+  query<RestatedRun>(db)`
     with runs as (
       select distinct l.run_id from etl.loads l join etl.runs r on r.run_id = l.run_id
       where l.rows_updated + l.rows_ended > 0 and l.loaded_at > clock_timestamp() - ${unjudged}::interval and l.changes is not null
@@ -40,8 +40,6 @@ export const sumRestated = async (db: Db, runId: number): Promise<readonly Resta
     )
     select a.pipeline_id, a.run_id::float8 as run_id, bool_and(r.command in ${nightly}) as nightly from added a join etl.runs r using (run_id)
     group by 1, 2 having max(a.share) > 0.5 or not bool_and(r.command in ${nightly}) order by 1, 2`
-  return rows
-}
 
 /** Whole windows between the window's end and the moment. */
 const ageOf = (
@@ -59,9 +57,7 @@ type RestatedRow = Texts<'windowFrom' | 'column'> &
 const youth = sql`interval '45 days'`
 
 /** Versions that are too young for their breaks to be noticed, with the day from which on they are. */
-export const tooYoung = (
-  db: Db,
-): Promise<readonly (Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>)[]> =>
+export const tooYoung = (db: Db) =>
   query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> & Texts<'noticed_from'>>(db)`
     select pipeline_id, pipeline, (known_since + ${youth})::date::text as noticed_from from etl.pipelines
     where known_since > clock_timestamp() - ${youth}`
@@ -69,11 +65,10 @@ export const tooYoung = (
 /** All that is remembered of the pipeline; null: it is too young for any of its windows to have settled. */
 export const restatedBefore = async (db: Db, pipelineId: number): Promise<readonly RestatedRow[] | null> => {
   if ((await tooYoung(db)).some((young) => young.pipeline_id === pipelineId)) return null
-  const rows = await query<RestatedRow>(db)`
+  return query<RestatedRow>(db)`
     select window_from::text as "windowFrom", column_name as "column", run_id::float8 as "runId", extract(epoch from seen_at)::float8 * 1000 as "seenMs",
       age, rows_compared::float8 as rows, units::float8 as units, share, size, shift
     from etl.restated where pipeline_id = ${pipelineId} and seen_at > clock_timestamp() - ${remembered}::interval order by run_id`
-  return rows
 }
 
 /** A break on record. */

@@ -235,6 +235,10 @@ const measure = (name: string): Definition['columns'][number] => ({
   rounding: null,
 })
 
+/** What a pipeline on record asks; null: of its definition nothing is on record. */
+export const asksOnRecord = (source: string, { params, window }: Partial<FetchingNeeds>): string | null =>
+  params === undefined || window === undefined ? null : asksOf({ source, params, window })
+
 /** What a process with these definitions and sources may take. Pipelines that were never planned are left out: they have no jobs. */
 export const claimableOf = async (
   db: Db,
@@ -250,10 +254,7 @@ export const claimableOf = async (
   const load =
     definitions.length === 0 ? [] : await pipelines.where((eb) => eb.or(definitions.map((one) => isSamePipeline(one)))).execute()
   const asked = new Set(definitions.map(asksOf))
-  const same = fetch.filter(
-    ({ source, needs: { params, window } }) =>
-      params !== undefined && window !== undefined && asked.has(asksOf({ source, params, window })),
-  )
+  const same = fetch.filter(({ source, needs }) => asked.has(asksOnRecord(source, needs) ?? ''))
   return { load: ids(load), fetch: ids(fetch), same: ids(same) }
 }
 

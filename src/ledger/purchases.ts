@@ -52,9 +52,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
 /** An id stands until it has led nowhere: it ended, or the service has never known it. */
 const mayTakeId = ({ report_id, report_state, status_word }: Purchase): boolean =>
   report_id === null ||
-  report_state === 'failed' ||
-  report_state === 'rejected' ||
-  report_state === 'expired' ||
+  reportTransitions['asked about again'].from.some((state) => state === report_state) ||
   (report_state === 'submitted' && (status_word === null || status_word === notFound))
 
 /** An open job is left to the process that has it, and one without an id to the next one, which finds out what became of it. */

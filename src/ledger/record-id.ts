@@ -7,6 +7,7 @@ import type { GivenBefore } from '../core/report-shape.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
+import { jobRow } from './claim-fence.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { mayBegin, nothingAsked, reportTransitions, setJob } from './transitions.ts'
@@ -63,11 +64,7 @@ const keepId = async (db: Db, claim: ClaimedJob, { reportId, statusWord }: Given
     .returning('job_id')
     .execute()
   if (rows.length > 0) return
-  const found = await db
-    .selectFrom('etl.jobs')
-    .select(['report_id', 'report_state'])
-    .where('job_id', '=', String(claim.jobId))
-    .executeTakeFirst()
+  const found = await jobRow(db, claim).select(['report_id', 'report_state']).executeTakeFirst()
   // A successor may have polled it since: then it is on record.
   if (found?.report_id === reportId) return
   throw new EtlError(

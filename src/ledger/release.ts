@@ -1,9 +1,9 @@
 // What a person decides about failed and held units and about runs, each with its event in the same transaction: a held answer loads as it is, or the job is
 // worked on again; the run that did it waits for it.
 import assert from 'node:assert/strict'
-import type { Selectable } from 'kysely'
-import type { Db, JobsTable, UnitsTable } from '../db/tables.ts'
-import { type Numbers, query } from '../db/typed-row.ts'
+import type { Db } from '../db/tables.ts'
+import { type Numbers, query, type Row } from '../db/typed-row.ts'
+import { jobRow } from './claim-fence.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
@@ -23,11 +23,10 @@ export const retryByPerson = (db: Db, unitId: number, by: string): Promise<boole
 export const noteCancel = (db: Db, runId: number, by: string): Promise<void> =>
   note(db, { kind: 'cancelled', runId, message: `Run ${runId} was cancelled by a person (${by}).` })
 
-type UnitRow = Pick<Selectable<UnitsTable>, 'pipeline_id' | 'window_from' | 'slice_id' | 'job_id' | 'held_answer_id'>
-type JobRow = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'guard' | 'released'>
+type UnitRow = Row<'etl.units', 'pipeline_id' | 'window_from' | 'slice_id' | 'job_id' | 'held_answer_id'>
 
 /** The unit and the newest job that asks for it, locked in the order of all locks: pipeline, job, unit. */
-const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: JobRow | null } | null> => {
+const lockUnit = async (trx: Db, unitId: number) => {
   const units = trx
     .selectFrom('etl.units')
     .select(['pipeline_id', 'window_from', 'slice_id', 'job_id', 'held_answer_id'])
@@ -35,18 +34,11 @@ const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: 
   const before = await units.executeTakeFirst()
   if (before === undefined) return null
   await lockPipeline(trx, before.pipeline_id)
-  const job =
-    before.job_id === null
-      ? undefined
-      : await trx
-          .selectFrom('etl.jobs')
-          .select(['job_id', 'state', 'guard', 'released'])
-          .where('job_id', '=', before.job_id)
-          .forUpdate()
-          .executeTakeFirst()
+  // None has the number 0.
+  const jobs = jobRow(trx, { jobId: before.job_id ?? 0 }).select(['job_id', 'state', 'guard', 'released'])
+  const job = await jobs.forUpdate().executeTakeFirst()
   const unit = await units.forUpdate().executeTakeFirst()
-  if (unit === undefined) return null
-  return { unit, job: job !== undefined && job.job_id === unit.job_id ? job : null }
+  return unit === undefined ? null : { unit, job: job?.job_id === unit.job_id ? job : null }
 }
 
 /** A report that ended without an answer is polled again: what the service says of it now decides, not what it once said. */

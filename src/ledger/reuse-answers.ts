@@ -1,8 +1,7 @@
 // Answers that are here already, or on their way: what another version or pipeline has loaded or asked for with the same question is not bought again.
 import { type RawBuilder, sql } from 'kysely'
-import { asksOf } from '../core/asks.ts'
 import type { Db } from '../db/tables.ts'
-import type { FetchingNeeds, RegisteredPipeline } from './pipelines.ts'
+import { asksOnRecord, type FetchingNeeds, type RegisteredPipeline } from './pipelines.ts'
 import { isBegun, isListed, isWaitedFor, mayYetServe } from './wait-list.ts'
 
 /** A pipeline of the same source; for each of our dimensions the place of its value there. */
@@ -42,21 +41,10 @@ export const reuseScope = async (
     .map((row) => ({
       pipelineId: row.pipeline_id,
       places: dimensions.map((name) => row.dimensions.indexOf(name)),
-      asksTheSame: isSameQuestion(row.needs, source, asks, metrics),
+      asksTheSame: asksOnRecord(source, row.needs) === asks && metrics.every((one) => row.needs.metrics?.includes(one)),
     }))
   return sisters.length === 0 ? null : { sisters, asks, metrics, runId }
 }
-
-const isSameQuestion = (
-  { params, window, metrics: theirs = [] }: Partial<FetchingNeeds>,
-  source: string,
-  asks: string,
-  metrics: readonly string[],
-): boolean =>
-  params !== undefined &&
-  window !== undefined &&
-  asksOf({ source, params, window }) === asks &&
-  metrics.every((one) => theirs.includes(one))
 
 /** The sister's order of values, from ours. */
 const theirValues = ({ places }: Sister): RawBuilder<unknown> =>

@@ -63,15 +63,13 @@ export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unk
 }
 
 /** The ask number at which the run began; null: there is no such run. */
-export const begunAtAsk = async (db: Db, runId: number): Promise<string | null> => {
-  const row = await db.selectFrom('etl.runs').select('begun_at_ask').where('run_id', '=', String(runId)).executeTakeFirst()
-  return row?.begun_at_ask ?? null
-}
+export const begunAtAsk = async (db: Db, runId: number): Promise<string | null> =>
+  (await runRow(db, runId).select('begun_at_ask').executeTakeFirst())?.begun_at_ask ?? null
 
-export const runState = async (db: Db, runId: number): Promise<RunState | null> => {
-  const row = await db.selectFrom('etl.runs').select('state').where('run_id', '=', String(runId)).executeTakeFirst()
-  return row?.state ?? null
-}
+export const runState = async (db: Db, runId: number): Promise<RunState | null> =>
+  (await runRow(db, runId).select('state').executeTakeFirst())?.state ?? null
+
+const runRow = (db: Db, runId: number) => db.selectFrom('etl.runs').where('run_id', '=', String(runId))
 
 /** `count` stops at 1,000. */
 export interface OpenJobs {

@@ -1,10 +1,10 @@
 // What of a budget is spent: by reports and by requests that are paid for one by one, this day and this month; the month by pipeline and tag. And the service's
 // own books beside ours: what it said is left, and what it charged between two readings beyond what is on record.
-import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { exact } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
-import type { Db, MeterReadingsTable } from '../db/tables.ts'
-import { type Flags, numberOf, type Numbers, query, queryOne, type Texts } from '../db/typed-row.ts'
+import type { Db } from '../db/tables.ts'
+import { type Flags, type Numbers, query, queryOne, type Texts } from '../db/typed-row.ts'
 import { isSetAside } from './request-credits.ts'
 
 /** Whose budget is meant: a pipeline's; with `pipeline` null the account's; with `tag` that of all pipelines that have it. */
@@ -42,10 +42,10 @@ export interface SpentNow extends Spent {
 export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: string): Promise<SpentNow> => {
   const tags = tag === undefined ? null : JSON.stringify({ [tag.name]: tag.value })
   // A tag is paid for whatever account asks.
-  const isOfPurse = (alias: string): RawBuilder<boolean> =>
-    tag === undefined
-      ? sql<boolean>`${sql.ref(`${alias}.account`)} = ${account}`
-      : sql<boolean>`${sql.ref(`${alias}.account`)} = any(array(select distinct a.account from etl.pipelines a))`
+  const accounts = tag === undefined ? sql`array[${account}]` : sql`array(select distinct a.account from etl.pipelines a)`
+  const isOfPurse = (by: string, tagSet = sql`p.tag_set_id`): RawBuilder<boolean> =>
+    sql<boolean>`${sql.ref(`${by}.account`)} = any(${accounts}) and (${pipeline}::text is null or p.pipeline = ${pipeline}) and ${isSameApi('p', ours)}
+      and (${tags}::jsonb is null or ${tagSet} in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))`
   // Quota that is bought or about to be, and whose bill is not known yet, counts with its estimate (as in etl.spending); without one it is counted apart.
   return queryOne<SpentNow>(db)`
     with turn as materialized (
@@ -59,28 +59,21 @@ export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: strin
           when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 0) else 0 end as credits,
         j.used_quota is null and j.estimated_quota is null and j.report_state in ('intent', 'submitted') as is_unpriced, 0::bigint as lost
       from turn t join etl.jobs j on j.asked_at >= t.last_month join etl.pipelines p on p.pipeline_id = j.pipeline_id
-      where ${isOfPurse('j')} and (${pipeline}::text is null or p.pipeline = ${pipeline}) and j.report_state is not null
-        and (${tags}::jsonb is null or coalesce(j.tag_set_id, p.tag_set_id) in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
-        and ${isSameApi('p', ours)}
+      where ${isOfPurse('j', sql`coalesce(j.tag_set_id, p.tag_set_id)`)} and j.report_state is not null
       union all
       select c.day >= (t.month at time zone 'UTC')::date or ${isSetAside}, c.day >= (t.day at time zone 'UTC')::date or ${isSetAside}, p.pipeline, not c.is_night, c.is_night,
         c.credits + c.unpriced * coalesce(sum(c.credits) over same / nullif(sum(c.requests - c.unpriced) over same, 0), 0), false, c.lost
       from turn t join etl.request_credits c on c.day >= (t.last_month at time zone 'UTC')::date join etl.pipelines p on p.pipeline_id = c.pipeline_id
-      where ${isOfPurse('c')} and (${pipeline}::text is null or p.pipeline = ${pipeline})
-        and (${tags}::jsonb is null or c.tag_set_id in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
-        and ${isSameApi('p', ours)}
+      where ${isOfPurse('c', sql`c.tag_set_id`)}
       window same as (partition by c.pipeline_id)
       union all
       select true, true, p.pipeline, j.wanted_by in ('range', 'force', 'approval'), j.wanted_by = 'night',
         j.reserved_credits, j.reserves_all, 0
       from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
-      where j.holder is not null and j.reserved_credits is not null and ${isOfPurse('j')} and (${pipeline}::text is null or p.pipeline = ${pipeline})
-        and (${tags}::jsonb is null or p.tag_set_id in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
-        and ${isSameApi('p', ours)}
+      where j.holder is not null and j.reserved_credits is not null and ${isOfPurse('j')}
     ), waiting as (
       select count(distinct p.pipeline)::integer as others from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where ${pipeline}::text is null and ${isOfPurse('p')} and p.pipeline <> ${ours}
-        and (${tags}::jsonb is null or p.tag_set_id in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb)) and ${isSameApi('p', ours)}
         and j.state = 'open' and j.ask_number is null and (j.error_code = 'QUOTA_EXHAUSTED' or j.approval_id is not null and j.served_by is null)
         and j.updated_at > clock_timestamp() - interval '3 days'
     )
@@ -171,7 +164,12 @@ export const hasReading = async (db: Db, { api, account }: MeterOf): Promise<boo
 const newestReading = (db: Db, api: string, account: string) =>
   db
     .selectFrom('etl.meter_readings')
-    .selectAll()
+    .select(sql<Left>`json_build_object('requests', remaining_requests, 'credits', remaining_credits)`.as('left'))
+    .select(
+      sql<Numbers<'requests' | 'reports'>>`json_build_object('requests', counted_requests, 'reports', counted_reports)`.as(
+        'counted',
+      ),
+    )
     .where((eb) => eb.and({ api, account }))
     .where('read_at', '>=', sql<string>`date_trunc('month', clock_timestamp() at time zone 'UTC') at time zone 'UTC'`)
     .orderBy('reading_id', 'desc')
@@ -190,7 +188,7 @@ export const keepReading = (db: Db, { api, account }: MeterOf, left: Left, count
     // Of two at once the second compares with the first: what was charged is counted once.
     await lockByName(trx, `readings of ${api}/${account}`)
     const before = await newestReading(trx, api, account)
-    const difference = before === undefined ? null : differenceOf(readingOf(before), { left, counted })
+    const difference = before === undefined ? null : differenceOf(before, { left, counted })
     await trx
       .insertInto('etl.meter_readings')
       .values({
@@ -201,15 +199,7 @@ export const keepReading = (db: Db, { api, account }: MeterOf, left: Left, count
     return difference
   })
 
-const readingOf = (row: Selectable<MeterReadingsTable>): Reading => ({
-  left: { requests: numberOf(row.remaining_requests), credits: numberOf(row.remaining_credits) },
-  counted: { requests: Number(row.counted_requests), reports: Number(row.counted_reports) },
-})
-
-interface Reading {
-  readonly left: Left
-  readonly counted: Pick<Counted, 'requests' | 'reports'>
-}
+type Reading = NonNullable<Awaited<ReturnType<typeof newestReading>>>
 
 /** Requests and reports may be paid from one purse, which then says the same twice. null: refilled, or it did not say. */
 const differenceOf = (before: Reading, now: Reading): number | null => {

@@ -58,14 +58,13 @@ const whereItIs = async (db: Db): Promise<string> => {
 }
 
 /** All names its landings may bear: the present one first. @param which `to sweep`: of them those whose landings no other database uses: they may be deleted here */
-export const ownNames = async (db: Db, which: 'all' | 'to sweep' = 'all'): Promise<readonly Warehouse[]> => {
+export const ownNames = (db: Db, which: 'all' | 'to sweep' = 'all'): Promise<readonly Warehouse[]> => {
   const all = which === 'all'
-  const rows = await query<Texts<'id'> & Row<'etl.warehouse', 'epoch'>>(db)`
+  return query<Texts<'id'> & Row<'etl.warehouse', 'epoch'>>(db)`
     select warehouse_id::text as id, epoch from etl.warehouse where ${all} or standing = 'own'
     union all
     select f.warehouse_id::text, f.epoch from etl.former_names f, etl.warehouse w
     where ${all} or f.is_ours and w.standing = 'own'`
-  return rows
 }
 
 /**
@@ -116,6 +115,8 @@ export const becomeReplaced = async (db: Db, { id, epoch }: Warehouse, reason: s
     .execute()
 }
 
+const goesOn = { standing: 'own', standing_reason: null, standing_since: null } as const
+
 /** A person says that this ledger goes on: what landed under all its epochs is its own again. */
 export const goOn = (db: Db, { id, here }: Identity, epoch: number): Promise<void> =>
   db.transaction().execute(async (trx) => {
@@ -129,7 +130,7 @@ export const goOn = (db: Db, { id, here }: Identity, epoch: number): Promise<voi
     await trx.updateTable('etl.former_names').set({ is_ours: true }).where('warehouse_id', '=', id).execute()
     await trx
       .updateTable('etl.warehouse')
-      .set({ epoch, home: here, standing: 'own', standing_reason: null, standing_since: null })
+      .set({ ...goesOn, epoch, home: here })
       .execute()
     await note(trx, { kind: 'continues', message: `Declared to continue as warehouse ${id}, epoch ${epoch}.` })
   })
@@ -139,26 +140,23 @@ export const becomeClone = (db: Db, here: string): Promise<void> =>
   db.transaction().execute(async (trx) => {
     const former = await trx
       .selectFrom('etl.warehouse')
-      .select(['warehouse_id', 'epoch', 'standing'])
+      .select(['warehouse_id as id', 'epoch', 'standing'])
       .forUpdate()
       .executeTakeFirstOrThrow()
-    await contest(trx, { id: former.warehouse_id, epoch: former.epoch })
+    await contest(trx, former)
     // No other database has ever borne an epoch that was taken for a copy.
     if (former.standing === 'copy')
       await trx
         .updateTable('etl.former_names')
         .set({ is_ours: true })
-        .where((eb) => eb.and({ warehouse_id: former.warehouse_id, epoch: former.epoch }))
+        .where((eb) => eb.and({ warehouse_id: former.id, epoch: former.epoch }))
         .execute()
     const row = await trx
       .updateTable('etl.warehouse')
-      .set({
-        warehouse_id: sql<string>`gen_random_uuid()`,
-        ...{ epoch: 1, home: here, standing: 'own', standing_reason: null, standing_since: null },
-      })
+      .set({ ...goesOn, warehouse_id: sql<string>`gen_random_uuid()`, epoch: 1, home: here })
       .returning('warehouse_id')
       .executeTakeFirstOrThrow()
-    const message = `Declared a clone: warehouse ${former.warehouse_id}, epoch ${former.epoch}, continues as ${row.warehouse_id}.`
+    const message = `Declared a clone: warehouse ${former.id}, epoch ${former.epoch}, continues as ${row.warehouse_id}.`
     await note(trx, { kind: 'clone', message })
   })
 
