@@ -23,7 +23,6 @@ export interface PipelineWords {
   readonly account: string
   readonly window_every: 'day' | 'week' | 'month'
   readonly dimensions: readonly string[]
-  /** What fetching needs of the definition. */
   readonly definition: unknown
 }
 
@@ -176,7 +175,6 @@ const holdsAnswers = async (trx: Db, jobId: string): Promise<boolean> => {
   return rows.length > 0
 }
 
-/** The job that stands for the work; its number. */
 const insertFoundJob = async (
   trx: Db,
   { pipelineId, windowEvery }: KnownPipeline,

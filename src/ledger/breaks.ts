@@ -49,7 +49,6 @@ const ageOf = (
 
 type RestatedRun = Row<'etl.pipelines', 'pipeline_id'> & Numbers<'run_id'> & Flags<'nightly'>
 
-/** As src/plan/method-break.ts takes it, with its run. */
 type RestatedRow = Texts<'windowFrom' | 'column'> &
   Numbers<'runId' | 'seenMs' | 'age' | 'rows' | 'units' | 'share' | 'size' | 'shift'>
 

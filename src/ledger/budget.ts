@@ -16,9 +16,7 @@ export interface Payer {
   readonly account: string
   readonly pipeline: string
   readonly budget: Budget
-  /** Of the account, over all its pipelines. */
   readonly accountBudget: Budget
-  /** Of the tags it is charged to. */
   readonly tagBudgets: readonly TagBudget[]
 }
 

@@ -10,7 +10,6 @@ import { isWaitedFor } from './wait-list.ts'
 /** What a planner may do by itself. */
 export interface Policy {
   readonly kind: JobKind
-  /** Loaded units are asked for again. */
   readonly force: boolean
   /** With force: what such a run has asked for since, before it was stopped, is not asked for once more. Default: nothing. */
   readonly taken?: TakenAnew | undefined
@@ -76,7 +75,6 @@ export interface CellScope {
   readonly top?: number | null | undefined
   /** Tells what a night always buys from what is new; null: not asked, all of it is `new`. */
   readonly usual: UsualRule | null
-  /** Who asks. */
   readonly asker: 'night' | 'range' | 'force'
 }
 

@@ -154,7 +154,6 @@ type ListTrouble = Pick<PipelinesTable, 'pipeline'> &
     readonly list_id: number | null
   }
 
-/** Of each list what its newest reading found. */
 const listCauses = async (db: Db): Promise<Cause[]> => {
   const rows = await query<ListTrouble>(db)`
     with read as (
@@ -182,7 +181,6 @@ const listCauses = async (db: Db): Promise<Cause[]> => {
 /** So long it is among the causes, so that each receiver hears of it once. */
 const told = '2 days'
 
-/** Failures of one test in one run. */
 type TestRow = Row<'etl.failed_tests', 'pipeline' | 'test'> &
   Flags<'restated'> &
   Counts<'run_id' | 'units'> &
@@ -237,9 +235,7 @@ const detailOf = ({ test, units, found, expected }: TestRow) => ({
 
 /** Of one window; units that wait for a person's approval, or for their turn since they have it, are no part of it. */
 export interface DueWindow {
-  /** Units that ought to be loaded. */
   readonly units: number
-  /** Of them those that are not. */
   readonly missing: number
   /** Of those: the service says that it has not published them; they failed or are held; they wait for a budget. */
   readonly notPublished: number

@@ -4,7 +4,7 @@ import { type RawBuilder, sql, type UpdateObject } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Db, Tables } from '../db/tables.ts'
-import { executePrepared, type Flags, prepared, type Row } from '../db/typed-row.ts'
+import { executePrepared, prepared, type Row } from '../db/typed-row.ts'
 import { type RunOutcome, type Settled, settleWaiting } from './wait-list.ts'
 
 /** What a write names of a claim. */
@@ -76,22 +76,14 @@ export const claimList = (claims: readonly Claim[]): RawBuilder<unknown> => {
 export const lostJobs = async <One extends Claim>(db: Db, claims: readonly One[]): Promise<One[]> => {
   const [first] = claims
   if (first === undefined) return []
-  const rows = await prepared<Row<'etl.jobs', 'job_id'> & Flags<'adrift'>>(db)`
-    select j.job_id, j.holder is null as adrift from etl.jobs j join ${claimList(claims)} on j.job_id = m.job_id and j.fence = m.fence
-    where j.state = 'open'`
-  const kept = new Set(rows.filter(({ adrift }) => !adrift).map(({ job_id }) => Number(job_id)))
-  if (kept.size < rows.length) for (const jobId of await takeAgain(db, claims, first.holder)) kept.add(jobId)
-  return claims.filter(({ jobId }) => !kept.has(Number(jobId)))
-}
-
-const takeAgain = async (db: Db, claims: readonly Claim[], holder: Claim['holder']): Promise<number[]> => {
+  const mine = sql`select j.job_id from etl.jobs j join ${claimList(claims)} on j.job_id = m.job_id and j.fence = m.fence where j.state = 'open'`
   const rows = await prepared<Row<'etl.jobs', 'job_id'>>(db)`
-    with adrift as (
-      select j.job_id from etl.jobs j join ${claimList(claims)} on j.job_id = m.job_id and j.fence = m.fence
-      where j.state = 'open' and j.holder is null order by j.job_id for update of j
+    with adrift as (${mine} and j.holder is null order by j.job_id for update of j), taken as (
+      update etl.jobs set holder = ${first.holder}::integer where job_id in (select job_id from adrift) returning job_id
     )
-    update etl.jobs set holder = ${holder}::integer where job_id in (select job_id from adrift) returning job_id`
-  return rows.map((row) => Number(row.job_id))
+    ${mine} and j.holder is not null union all select job_id from taken`
+  const kept = new Set(rows.map(({ job_id }) => Number(job_id)))
+  return claims.filter(({ jobId }) => !kept.has(Number(jobId)))
 }
 
 /** The number the job was asked for under. Throws INTERNAL where nothing was asked for yet. */

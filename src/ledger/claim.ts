@@ -31,7 +31,6 @@ export interface ClaimedJob extends Claim {
   readonly windowEvery: WindowSize
   readonly box: Box
   readonly sliceIds: readonly number[]
-  /** Units it asks for. */
   readonly cells: number
   /** The run it was taken for; of an orphan the one that planned it. */
   readonly runId: number
@@ -65,7 +64,6 @@ export interface ClaimOptions {
   /** null: for every living run in turn, then what was asked for without a waiting run. */
   readonly runId: number | null
   readonly claimable: Claimable
-  /** The most to take. */
   readonly count: number
   /** Remembers the place in the lists between claims; left out: each claim begins at the top. */
   readonly cursor?: ClaimCursor

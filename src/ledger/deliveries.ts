@@ -124,7 +124,6 @@ const takeNext = (db: Db, receivers: readonly ReceiverTraits[], { waitMs }: Send
     return wait > 0 ? 'put off' : telling
   })
 
-/** All of one target and event. */
 const deliveriesOf = (db: Db, { target, event, told }: Telling) =>
   db
     .updateTable('etl.deliveries')

@@ -29,7 +29,6 @@ export type UnitsOfJob = Pick<ClaimedJob, 'jobId' | 'pipelineId' | 'sliceIds' | 
 export interface AnswerUnits {
   readonly windows: readonly Window[]
   readonly sliceIds: readonly number[]
-  /** One value of each dimension, by slice. */
   readonly values: ReadonlyMap<number, readonly string[]>
   /** By place; 0: the answer is for the unit, the job is not. */
   readonly numbers: Float64Array

@@ -26,7 +26,6 @@ export interface LoadRecord {
   readonly claim: Pick<ClaimedJob, 'jobId' | 'pipelineId' | 'runId'>
   readonly answerId: number
   readonly windows: readonly WindowLoad[]
-  /** Numbers of the units that took the answer. */
   readonly units: readonly number[]
   readonly drift: unknown
   /** Columns whose field no record has, and those that some lack; null: there were no records. */
@@ -127,9 +126,7 @@ export const cappedUnits = (db: Db) =>
 /** A test that a unit fails. */
 export interface FailedTest extends TestFinding {
   readonly unitId: number
-  /** First day of the unit's window. */
   readonly windowFrom: IsoDate
-  /** What was expected and what was found. */
   readonly words: string
   readonly becomes: 'held' | 'released' | 'warned'
 }

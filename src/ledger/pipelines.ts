@@ -188,7 +188,6 @@ export const fetchingNeeds = (definition: Definition) => {
   return { file, params, limits, report, window, successor, metrics: metricsOf(definition) }
 }
 
-/** Tests as people read them. */
 const testsOf = ({ tests }: Definition) =>
   tests.map((test) => ({ name: test.name, column: test.column, expects: expectationOf(test), on_failure: test.onFailure }))
 

@@ -15,7 +15,6 @@ export interface PriceSubject {
   readonly dataset: string
   /** By a setting of the account; it counts until there is a bill. */
   readonly stated: NamedPrice | null
-  /** What others were seen to pay. */
   readonly seen: readonly NamedPrice[]
 }
 
@@ -72,7 +71,6 @@ const dropThose = async (db: Db, which: RawBuilder<unknown>): Promise<void> => {
     update etl.prices set dropped_at = clock_timestamp() where price_id in (select price_id from gone)`
 }
 
-/** Reports whose bills are compared. */
 const mostBills = 20
 
 type PastReport = Numbers<'credits' | 'cells' | 'metrics'> & Maybe<Numbers<'points'>>
@@ -115,7 +113,6 @@ export const priceWaiting = async (db: Db, pipeline: string): Promise<void> => {
     })
 }
 
-/** Newest loads that are counted. */
 const newest = 2_000
 
 /** What a unit of the pipeline was like so far. */

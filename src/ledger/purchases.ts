@@ -13,9 +13,7 @@ export interface Adoption {
   readonly jobId: number
   /** The program found it in the service's own list; default: a person knows it. */
   readonly isFound?: boolean
-  /** As the service names the report. */
   readonly reportId: string
-  /** Who did it, for the event. */
   readonly by: string
 }
 

@@ -83,7 +83,6 @@ export interface QuarantineFilter {
   /** Empty: all. */
   readonly pipelines: readonly string[]
   readonly limit: number
-  /** Also resolved and superseded rows. */
   readonly all: boolean
 }
 

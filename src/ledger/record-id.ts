@@ -16,7 +16,6 @@ import { mayBegin, nothingAsked, reportTransitions, setJob } from './transitions
 export interface GivenId {
   readonly reportId: string
   readonly statusWord: string | null
-  /** See `ReportMemo.submitted`. */
   readonly letGo?: () => Promise<void>
 }
 
@@ -135,7 +134,6 @@ const takeAnswer = async (trx: Db, { jobId }: ClaimedJob, answerId: string): Pro
   await setJob(trx, jobId, { ...nothingAsked, answer_id: answerId, ask_number, asked_at, updated_at: databaseNow })
 }
 
-/** The id itself is recorded. */
 const moveReport = async (trx: Db, { jobId, pipelineId }: ClaimedJob, other: Other, reportId: string): Promise<void> => {
   const message = `Report ${reportId} of job ${other.job_id} was given again by the service, for job ${jobId}, which has it from here on.`
   await setJob(trx, other.job_id, { report_id: null, error_message: message, updated_at: databaseNow })

@@ -25,7 +25,6 @@ export interface PageEnd {
 /** An answer to load again. */
 export interface KeptAnswer {
   readonly answerId: number
-  /** Its locator. */
   readonly landing: string
 }
 

@@ -18,10 +18,8 @@ import { assertMayBuy, forgottenSpan } from './warehouse.ts'
 
 /** What the memory of a purchase must know of its job. */
 export interface ReportMemoOptions extends Payer {
-  /** The run in whose name it is bought. */
   readonly runId: number
   readonly deadlineMs: number
-  /** What the account allows. */
   readonly requestsPerSecond: number
 }
 
@@ -101,7 +99,6 @@ const endings = {
 
 type Values = UpdateObject<Tables, 'etl.jobs'>
 
-/** Milliseconds from one moment to another. */
 const ms = (from: RawBuilder<unknown>, to: RawBuilder<unknown>) =>
   sql<number | null>`extract(epoch from ${to} - ${from})::float8 * 1000`
 
@@ -129,7 +126,6 @@ const change = async (db: Db, claim: ClaimedJob, transition: Transition<ReportSt
   if (!(await changed(db, claim, transition, values))) throw await refusal(db, claim, transition)
 }
 
-/** False where nothing could be written. */
 const changed = (db: Db, claim: ClaimedJob, transition: Transition<ReportState>, values: Values): Promise<boolean> =>
   setClaimed(db, claim, { ...values, updated_at: databaseNow }, mayBegin('report_state', transition))
 
@@ -147,7 +143,6 @@ const withdraw = async (db: Db, claim: ClaimedJob): Promise<void> => {
   })
 }
 
-/** Why nothing could be written. */
 const refusal = async (db: Db, claim: ClaimedJob, transition: Transition<ReportState>): Promise<EtlError> => {
   const held = await db.selectFrom('etl.jobs').select('job_id').where(isClaimedBy(claim)).executeTakeFirst()
   if (held === undefined) return fenced(claim)

@@ -20,7 +20,6 @@ export interface RequestRecord extends SentRequest {
   readonly subject: PriceSubject | null
 }
 
-/** @param records JSON of a list of them */
 const insertRequests = (records: string): RawBuilder<unknown> => sql`
     insert into etl.requests (run_id, job_id, ask_number, account, method, endpoint, parameters, part, attempt, status, error_code,
       bytes, sha256, credits, unpriced, started_at, milliseconds)

@@ -17,7 +17,6 @@ export interface ReuseScope {
   readonly sisters: readonly Sister[]
   /** What is asked, see asksOf. */
   readonly asks: string
-  /** Metrics the answer must hold. */
   readonly metrics: readonly string[]
   /** Who plans: what a sister has planned or taken up in the same run is about to be asked for. */
   readonly runId: number

@@ -54,7 +54,6 @@ export const settleWaiting = (
     from ${sql.ref(settled)} s where w.job_id = ${jobId}::bigint
       and (w.outcome is null or w.run_id = ${doneFor}::bigint and w.outcome = 'let go') returning w.run_id`
 
-/** One version, and the name of all. */
 interface NamedPipeline {
   readonly pipelineId: number
   readonly pipeline: string
@@ -211,11 +210,9 @@ export const bringForward = async (db: Db, runId: number): Promise<number> => {
 
 /** What the open jobs of a run wait for. */
 export interface RunWaits {
-  /** Being made by the service. */
   readonly reports: { readonly count: number; readonly nextInSeconds: number }
   /** Tried again later; why the next of them is. */
   readonly putOff: { readonly count: number; readonly nextInSeconds: number; readonly message: string }
-  /** In the hands of other processes. */
   readonly others: number
 }
 

@@ -23,13 +23,10 @@ export type Standing = Selectable<WarehouseTable>['standing']
 /** What the warehouse knows of itself. */
 export interface Identity extends Warehouse {
   readonly standing: Standing
-  /** Why it is a copy or replaced, for people. */
   readonly reason: string | null
   /** Where the ledger was last known to be; null: it was never used. */
   readonly home: string | null
-  /** Server and database it is in now. */
   readonly here: string
-  /** Nothing has run or landed here. */
   readonly isUnused: boolean
 }
 
@@ -205,7 +202,6 @@ export const forgottenSpan = async (db: Db, { jobId, forced }: ClaimedJob): Prom
 export interface Origin {
   readonly api: string
   readonly account: string
-  /** Host and port. */
   readonly address: string
   /** Beginning of the digest of its key. */
   readonly keySha256: string

@@ -191,7 +191,6 @@ export interface SampledUnit {
   readonly sliceId: number
   readonly values: readonly string[]
   readonly fingerprint: Fingerprint
-  /** When its answer was asked for or last said to stand. */
   readonly stoodAtMs: number
 }
 

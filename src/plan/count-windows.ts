@@ -11,7 +11,6 @@ export const countWindows = (context: PlanContext) => {
   const tally = { done: 0, held: 0, notPublished: 0 }
   /** Windows in which nothing was found to be asked for, joined or held. */
   const complete: PlanWindow[] = []
-  /** Units that jobs there are ask for. */
   const joined: { readonly window: PlanWindow; readonly cells: number }[] = []
   const countsDone = context.scope.mode === 'range'
   return {

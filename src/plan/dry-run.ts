@@ -34,7 +34,6 @@ export interface PreviewJob {
   readonly range: { readonly low: number; readonly high: number } | null
   /** `service`: it said so itself, of this job or of others like it. `history`: from what this warehouse loaded before. `unknown`: neither knows. */
   readonly from: 'service' | 'history' | 'unknown'
-  /** It would wait for a person's word. */
   readonly held: boolean
   /** It has that word since an earlier command. */
   readonly approved: boolean
@@ -83,7 +82,6 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
   }
   return {
     ...{ jobs, pipelines },
-    /** Free requests made to find this out. */
     asked,
     /** Reports whose price the service named, of those to be bought. */
     priced: said,
@@ -224,7 +222,6 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
       credits: sum(waiting, (one) => one.credits),
       priced: waiting.every(({ priced }) => priced),
     },
-    /** What was approved and not bought yet. */
     backlog,
     /** What the look-back loads where the units it asks about have changed; null: it asks about all of them. */
     ifChanged:
@@ -233,9 +230,7 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
         : { units: found.behindSamples, credits: priced(refreshPrice(walk), found.behindSamples).quota },
     /** What its pages cost, in words; null: it has none, they are free, or unknown. */
     price: walk?.words ?? null,
-    /** Credits spent or reserved this month (UTC). */
     ...{ spent: spent.pipeline.month, accountSpent: spent.account.month },
-    /** Credits a month; null: no limit. */
     ...{ budget: definition.limits.quotaPerMonth, accountBudget: allowance.budget.perMonth },
     /** Credits this pipeline will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
     forecast: isKnown ? Math.round(spent.pipeline.month + credits + toCome) : null,

@@ -16,7 +16,6 @@ export interface NightPrice extends Pick<PastNights, 'pipeline' | 'account'> {
   /** New values, older months and changed definitions. */
   readonly unusual: number
   readonly waiting: number
-  /** Of one report of this pipeline. */
   readonly report: number
 }
 
@@ -69,7 +68,6 @@ export const guardFacts = async (db: Db, { definition, source, frame, scope }: P
   mode: scope.mode,
   /** Before any report was bought: units of one for one window, as full as the lists and the source allow. */
   fullReport: unitsOfReport(definition, source),
-  /** Since an earlier night. */
   waiting: await waitingApproval(db, frame.pipelineId, 'night'),
 })
 

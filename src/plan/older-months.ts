@@ -14,7 +14,6 @@ export interface Offer {
 /** Values of the first dimension; of others the first value. */
 const mostSampled = 3
 
-/** Values that `--only` can name, where there are any. */
 const nameable = (values: readonly string[]): readonly string[] => {
   const left = values.filter((value) => !/[,;=]/.test(value))
   return left.length > 0 ? left : values

@@ -13,7 +13,6 @@ import type { PlanRuntime } from './plan-runtime.ts'
 import { sourceOf } from './plan-context.ts'
 import { pricesOf } from './price.ts'
 
-/** No plan goes further. */
 const mostDays = 3_660
 
 /** The day on which the last credit is spent, at the earliest; null where the budgets never allow it within ten years. Days and months in UTC. */
@@ -80,7 +79,6 @@ const paceOf = ({ perMonth, perDay }: Budget, spent: SpentNow) => ({
   leftToday: perDay === null ? Number.POSITIVE_INFINITY : extraLeft('day', perDay, spent),
   /** What a month's usual nights take of it. */
   kept: spent.kept,
-  /** Pipelines that share it. */
   sharers: spent.sharers,
 })
 

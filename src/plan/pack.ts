@@ -7,11 +7,8 @@ export interface NeededSlice {
 }
 
 export interface PackLimits {
-  /** Most values of each dimension. */
   readonly values: readonly number[]
-  /** Most consecutive windows. */
   readonly windows: number
-  /** Most combinations of values and windows. */
   readonly cells: number
 }
 
@@ -137,7 +134,6 @@ interface NeedState<Group> {
   readonly before: number
   readonly place: number
   readonly group: Group
-  /** Tells groups apart. */
   readonly name: string
 }
 

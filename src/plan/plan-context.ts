@@ -96,7 +96,6 @@ interface PlanInput {
   /** By the database's clock, milliseconds since the epoch. */
   readonly nowMs: number
   readonly signal: AbortSignal
-  /** One transaction. */
   readonly step: <T>(work: (trx: Db) => Promise<T>) => Promise<T>
 }
 

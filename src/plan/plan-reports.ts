@@ -60,7 +60,6 @@ const gatherNeeds = () => {
   const left = new Set<string>()
   return {
     groups: needs.groups,
-    /** Jobs that the cells have now. */
     left,
     /** @param place of the window; from the oldest on */
     add: (place: number, needed: readonly NeededCells[]): void => {
@@ -220,7 +219,6 @@ export const askForWalks = async (context: PlanContext, needed: NeededWalks, gua
   }
 }
 
-/** The slice the next step goes on after; null: that was the last one. */
 const walksStep = (
   context: PlanContext,
   window: WindowAsk & Pick<PlanWindow, 'to'>,

@@ -130,9 +130,7 @@ export const findNeeds = async (
 ) => {
   const context = await closeOpen(db, opened)
   const counted = countWindows(context)
-  const noWalks: readonly NeededWalks[] = []
-  if (context.frame.kind === 'report')
-    return { context, counted, walks: noWalks, reports: await reportSteps(db, context, counted) }
+  if (context.frame.kind === 'report') return { context, counted, walks: [], reports: await reportSteps(db, context, counted) }
   const refreshes = context.scope.mode === 'due' ? await refreshesOf(context) : new Map<IsoDate, Refresh>()
   const walks = await walksNeeded(db, context, counted, refreshes)
   return { context, counted, walks, reports: noReports }

@@ -12,7 +12,6 @@ import type { OwnProcess } from '../ledger/processes.ts'
 
 /** Choices of the person who started the command. */
 export interface RunConsent {
-  /** Submissions whose answer was lost may be sent again. */
   readonly resubmitUncertain: boolean
   /** Who allows, for this run, what would else wait for approval; null: none. */
   readonly approvedBy: string | null
@@ -44,13 +43,10 @@ export interface PlanRuntime {
 
 /** Units in scope of a run. */
 export interface PlanCounts {
-  /** The run waits for. */
   readonly units: number
   /** Jobs that cover them. */
   readonly jobs: number
-  /** Loaded already. */
   readonly done: number
-  /** Wait for a person. */
   readonly held: number
   readonly notPublished: number
   /** The windows of those units as people read them, in order: `2026-11`, `2026-12`. */

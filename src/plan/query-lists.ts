@@ -121,7 +121,6 @@ type Read = Awaited<ReturnType<typeof readValues>>
 
 interface Verdict {
   readonly outcome: 'taken' | 'unchanged' | 'held' | 'failed'
-  /** What planning goes by. */
   readonly values: readonly string[]
   readonly taken: KnownList | null
   /** It waits already as it is. */

@@ -39,7 +39,6 @@ export interface FoundJob {
   readonly isPlanned: boolean
   /** And a person approved it. */
   readonly isApproved: boolean
-  /** See `JoinableJob`. */
   readonly isOver?: boolean
   /** The service has said that it is not published: it is asked again, and nothing can be bought by that. */
   readonly isNotYet?: boolean
@@ -130,11 +129,8 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
     past: await pricedUnits(trx, runtime, context),
     times: await pastTimes(trx, definition.pipeline),
     guard: await guardFacts(trx, context),
-    /** For approval, of nights and of ranges. */
     waiting: both.filter((one) => one !== null),
-    /** What has a person's word and was not bought yet. */
     backlog: await backlogOf(trx, definition),
-    /** Of its pipeline and of its account. */
     spent: await spentBy(trx, definition, runtime.settings),
     /** Breaks of late with months before them that follow the former method. */
     breaks: (await breakLines(trx, offered)).filter(
@@ -148,7 +144,6 @@ const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLa
   return facts
 }
 
-/** A walk not asked for yet. */
 const fresh = { box: null, isBought: false, isHere: false, isPlanned: false, isApproved: false } as const
 
 const walksOf = ({ counted, walks }: Needs): FoundJob[] => [
