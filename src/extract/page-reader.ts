@@ -16,8 +16,6 @@ export interface Page {
   readonly limit?: number | null
   /** The offset the service says it applied. */
   readonly offset: number | null
-  /** Value of the field the service orders by in the first and the last record; null where the record does not say. */
-  readonly order: { readonly first: number; readonly last: number } | null
   /** What tells each record from every other one, in order; absent where the source cannot tell. */
   readonly keys?: readonly string[]
 }
@@ -36,8 +34,6 @@ export interface WalkOptions {
    * @param arrived to be awaited when the answer is here and before it is read: then the next request leaves first
    */
   readonly fetch: (offset: number, limit: number, part: number, arrived: () => Promise<void>) => Promise<Page | null>
-  /** Called once when the records do not come in descending order; then the count alone proves the answer whole. */
-  readonly onDisorder?: () => void
   /** Called where the walk ends too early with each page that is here behind one that is not, in order: it was paid for. */
   readonly spare?: ((part: Payload) => void) | undefined
 }

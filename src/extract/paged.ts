@@ -19,8 +19,8 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
   if (first === null) return completeness(0)
   const { total, records } = first
   if (total !== null && records > total) throw unstable(unitKey, `${records} records came where ${total} are announced`)
-  const watch = watcher(options, first)
-  if (total === null) return yield* walkUntilShort(options, first, watch)
+  const see = watcher(options, first)
+  if (total === null) return yield* walkUntilShort(options, first, see)
   if (records === 0 && total > 0) throw unstable(unitKey, `the first page is empty though ${total} records are announced`)
   // Whether the limit was lowered or raised, the walk goes on from what came, so that no record is skipped: the announced count
   // proves it in the end.
@@ -32,13 +32,12 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
     yield payload(first, 1)
     for (let index = 1; index < pages; index += 1) {
       const page = await ahead.take(index)
-      watch.see(page, index, index * records, Math.min(records, wanted - index * records))
+      see(page, index, index * records, Math.min(records, wanted - index * records))
       yield payload(page, index + 1)
     }
   } finally {
     for (const [index, page] of await ahead.close()) options.spare?.(payload(page, index + 1))
   }
-  watch.end()
   return { ...completeness(total, first), expectedRows: wanted }
 }
 
@@ -46,7 +45,7 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
 async function* walkUntilShort(
   options: WalkOptions,
   first: Page,
-  watch: ReturnType<typeof watcher>,
+  see: ReturnType<typeof watcher>,
 ): AsyncGenerator<Payload, Completeness, void> {
   yield payload(first, 1)
   let page = first
@@ -57,11 +56,10 @@ async function* walkUntilShort(
     if (left <= 0) break
     const next = await options.fetch(index * first.records, Math.min(first.records, left), index + 1, nothingBehind)
     if (next === null || next.records === 0) break
-    watch.see(next, index, index * first.records, null)
+    see(next, index, index * first.records, null)
     page = next
     yield payload(page, index + 1)
   }
-  watch.end()
   return completeness(null, first)
 }
 
@@ -86,31 +84,24 @@ const digest = (page: Page): string =>
     .digest('base64')
     .slice(0, 16)
 
-/** Compares each page with the first one and the one before. `see` throws UNSTABLE. */
-const watcher = ({ unitKey, onDisorder }: WalkOptions, first: Page) => {
+/** Compares each page with the first one and the one before; throws UNSTABLE. */
+const watcher = ({ unitKey }: WalkOptions, first: Page) => {
   const seen = new Set<string>([digest(first)])
   let previous = first
-  let descending = descends(null, first)
-  return {
-    /** @param expected records the page must hold; null where unknown. */
-    see: (page: Page, index: number, offset: number, expected: number | null): void => {
-      if (page.total !== first.total) throw unstable(unitKey, `the announced count went from ${first.total} to ${page.total}`)
-      if (page.lastUpdated !== first.lastUpdated)
-        throw unstable(unitKey, `last_updated went from ${first.lastUpdated} to ${page.lastUpdated}`)
-      if (page.offset !== null && page.offset !== offset)
-        throw unstable(unitKey, `a page for offset ${offset} came as ${page.offset}`)
-      if (expected !== null && page.records !== expected)
-        throw unstable(unitKey, `the page at ${offset} holds ${page.records} records instead of ${expected}`)
-      const mark = digest(page)
-      if (page.records > 0 && seen.has(mark)) throw unstable(unitKey, `page ${index + 1} repeats an earlier page`)
-      seen.add(mark)
-      if (moved(previous, page)) throw unstable(unitKey, `a record of page ${index} came again on page ${index + 1}: rows moved`)
-      descending &&= descends(previous, page)
-      previous = page
-    },
-    end: (): void => {
-      if (!descending) onDisorder?.()
-    },
+  /** @param expected records the page must hold; null where unknown. */
+  return (page: Page, index: number, offset: number, expected: number | null): void => {
+    if (page.total !== first.total) throw unstable(unitKey, `the announced count went from ${first.total} to ${page.total}`)
+    if (page.lastUpdated !== first.lastUpdated)
+      throw unstable(unitKey, `last_updated went from ${first.lastUpdated} to ${page.lastUpdated}`)
+    if (page.offset !== null && page.offset !== offset)
+      throw unstable(unitKey, `a page for offset ${offset} came as ${page.offset}`)
+    if (expected !== null && page.records !== expected)
+      throw unstable(unitKey, `the page at ${offset} holds ${page.records} records instead of ${expected}`)
+    const mark = digest(page)
+    if (page.records > 0 && seen.has(mark)) throw unstable(unitKey, `page ${index + 1} repeats an earlier page`)
+    seen.add(mark)
+    if (moved(previous, page)) throw unstable(unitKey, `a record of page ${index} came again on page ${index + 1}: rows moved`)
+    previous = page
   }
 }
 
@@ -118,10 +109,4 @@ const moved = (before: Page, page: Page): boolean => {
   if (before.keys === undefined || page.keys === undefined) return false
   const keys = new Set(before.keys)
   return page.keys.some((key) => keys.has(key))
-}
-
-const descends = (before: Page | null, { order }: Page): boolean => {
-  if (order === null) return true
-  const last = before?.order?.last ?? Number.POSITIVE_INFINITY
-  return last >= order.first && order.first >= order.last
 }

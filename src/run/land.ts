@@ -1,7 +1,7 @@
 // One job's answer from the service to the landing: parts pass through while they are written, and are whole and durable at the end.
 import { randomBytes } from 'node:crypto'
 import { type Completeness, maskedFingerprint } from '../core/completeness.ts'
-import { steadyTime } from '../core/clock.ts'
+import { once, steadyTime } from '../core/clock.ts'
 import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import { isPassing } from '../db/database-error.ts'
@@ -218,21 +218,10 @@ const whole = async (part: Payload, writer: LandingWriter): Promise<void> => {
   for await (const _ of writer.part(part).body);
 }
 
-const sayOnce = ({ claim }: LandWork, context: SourceContext): (() => void) => {
-  let isSaid = false
-  return () => {
-    if (!isSaid)
-      context.notice(
-        'KEY_ECHO',
-        `${claim.box.key}: the service's answer names the key; it was masked before anything was kept. Tell the service.`,
-      )
-    isSaid = true
-  }
-}
-
-const maskOf = (work: LandWork, context: SourceContext): ((part: Payload) => Payload) => {
-  const say = sayOnce(work, context)
-  return (part) => masked(part, work.definition.limits.maxBodyBytes, say)
+const maskOf = ({ claim, definition }: LandWork, context: SourceContext): ((part: Payload) => Payload) => {
+  const words = `${claim.box.key}: the service's answer names the key; it was masked before anything was kept. Tell the service.`
+  const say = once(() => context.notice('KEY_ECHO', words))
+  return (part) => masked(part, definition.limits.maxBodyBytes, say)
 }
 
 const openWriter = (

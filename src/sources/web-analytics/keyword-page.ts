@@ -156,7 +156,6 @@ const readPage = async (
     dataVersion: dataVersionIn(page.data),
     limit: numberOrNull(meta?.query?.['limit']),
     offset: numberOrNull(meta?.query?.['offset']),
-    order: orderOf(records),
     said: saidOrder(meta?.query ?? null),
     keys: keysOf(records, fields.top_url),
   }
@@ -174,12 +173,6 @@ const keysOf = (records: readonly unknown[], topUrlField: string): string[] =>
     const keyword = fieldOf(record, 'keyword')
     return keyword === undefined ? `record ${index}` : JSON.stringify([keyword, fieldOf(record, topUrlField)])
   })
-
-/** The observed response is ordered by descending clicks (interface 2.2). */
-const orderOf = (records: readonly unknown[]): Page['order'] => {
-  const [first, last] = [records[0], records.at(-1)].map((record) => numberOrNull(fieldOf(record, 'clicks')))
-  return first == null || last == null ? null : { first, last }
-}
 
 /** Kept as it was written: its type is not shown where it is not null (interface 2.2). */
 const saidOrder = (query: Readonly<Record<string, unknown>> | null): SourceOrder | null => {

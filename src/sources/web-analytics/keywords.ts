@@ -59,8 +59,6 @@ export const keywords: Source = {
         if (offset === 0) order = page?.said ?? null
         return page
       },
-      onDisorder: () =>
-        context.log.info({ unit: request.box.key }, 'keywords do not come by descending clicks; the count proves the answer'),
     })
     if (result.expectedRows === 0) noData(request, context)
     return { ...result, order }

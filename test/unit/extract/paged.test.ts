@@ -9,8 +9,7 @@ const size = 3
 const pageAt = (offset: number, total: number | null, more: Partial<Page> = {}, limit = size): Page => {
   const records = Math.max(0, Math.min(limit, (total ?? 0) - offset))
   const keys = Array.from({ length: records }, (_, index) => `row ${offset + index}`)
-  const order = records === 0 ? null : { first: 1_000 - offset, last: 1_000 - offset - records + 1 }
-  return { bytes: Buffer.from(keys.join()), records, total, lastUpdated: '2026-02-01', offset, order, keys, ...more }
+  return { bytes: Buffer.from(keys.join()), records, total, lastUpdated: '2026-02-01', offset, keys, ...more }
 }
 
 const walk = (options: Partial<WalkOptions> & Pick<WalkOptions, 'fetch'>) =>
@@ -113,13 +112,6 @@ describe('a walk over pages', () => {
     service.answer(0)
     await expect(reading).rejects.toMatchObject({ code: 'TOO_LARGE' })
     expect(service.asked).toEqual([0])
-  })
-
-  test('says once that records do not come in descending order', async () => {
-    let told = 0
-    const fetch: WalkOptions['fetch'] = async (offset) => pageAt(offset, 9, { order: { first: offset, last: offset + 2 } })
-    await readAll(walk({ fetch, onDisorder: () => (told += 1) }))
-    expect(told).toBe(1)
   })
 })
 
