@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
 import { openLandingStore } from '../extract/landing.ts'
-import { damagedReceipts, identityWarning } from '../run/identity.ts'
+import { identityFindings } from '../run/identity.ts'
 import { wrongDefinitions } from '../run/open-runtime.ts'
 import { shownState } from '../web/reads/read-runs.ts'
 import { readStatus, type Status } from '../web/reads/read-status.ts'
@@ -51,9 +51,9 @@ const identityOf = async (invocation: Invocation, database: Database) => {
   const place = { database, landing: await openLandingStore(settingsOf(invocation).landing) }
   const signal = AbortSignal.timeout(patienceMs)
   try {
-    return { warning: await identityWarning(place, { remote: true, signal }), damaged: await damagedReceipts(place, signal) }
+    return await identityFindings(place, true, signal)
   } catch {
-    return { warning: await identityWarning(place, { remote: false }), damaged: [] }
+    return identityFindings(place, false)
   }
 }
 

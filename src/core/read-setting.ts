@@ -74,23 +74,41 @@ export const readKey = (environment: Environment, name: string): Secret => {
   return key
 }
 
+/** What a number setting takes. */
+interface NumberRule<T> {
+  /** Where it is not set. */
+  readonly otherwise: T
+  readonly least: number
+  readonly most?: number
+  readonly isWhole?: boolean
+  /** For the complaint. */
+  readonly expected: string
+}
+
+/** Throws CONFIGURATION. */
+export const readNumber = <T>(environment: Environment, name: string, rule: NumberRule<T>): number | T => {
+  const { otherwise, least, most = Number.MAX_SAFE_INTEGER, isWhole = false, expected } = rule
+  const text = readText(environment, name)
+  if (text === null) return otherwise
+  const value = Number(text)
+  if (value >= least && value <= most && (!isWhole || Number.isInteger(value))) return value
+  throw configuration(`${name} is '${text}', expected ${expected}.`)
+}
+
 /** Requests per second. @param standard what the service allows, used unless the setting says otherwise */
 export const readRate = (environment: Environment, name: string, standard: number): number => {
-  const text = readText(environment, name)
-  if (text === null) return standard
-  const rate = Number(text)
-  if (rate > 0 && rate <= 100_000) return rate
-  throw configuration(`${name} is '${text}', expected a number from 0.1 to 100000; the service allows ${standard}.`)
+  const expected = `a number from 0.1 to 100000; the service allows ${standard}`
+  return readNumber(environment, name, { otherwise: standard, least: Number.MIN_VALUE, most: 100_000, expected })
 }
 
 /** Credits that may be spent; null: not set, no limit. */
-export const readCredits = (environment: Environment, name: string): number | null => {
-  const text = readText(environment, name)
-  if (text === null) return null
-  const value = Number(text)
-  if (Number.isSafeInteger(value) && value >= 0) return value
-  throw configuration(`${name} is '${text}', expected a whole number of credits, for example 50000.`)
-}
+export const readCredits = (environment: Environment, name: string): number | null =>
+  readNumber(environment, name, {
+    otherwise: null,
+    least: 0,
+    isWhole: true,
+    expected: 'a whole number of credits, for example 50000',
+  })
 
 /** What purchases of a dataset cost, by its name: `things=0.13/row asked`, with the least one costs behind `from`. Empty: not set. */
 export const readPrices = (environment: Environment, name: string, example: string): ReadonlyMap<string, NamedPrice> => {
@@ -112,10 +130,8 @@ export const readPrices = (environment: Environment, name: string, example: stri
 
 /** A month of the year, 1 to 12; null: not set. */
 export const readMonth = (environment: Environment, name: string): number | null => {
-  const text = readText(environment, name)
-  if (text === null) return null
-  if (/^(?:[1-9]|1[0-2])$/.test(text)) return Number(text)
-  throw configuration(`${name} is '${text}', expected a month from 1 to 12, for example 10 for October.`)
+  const expected = 'a month from 1 to 12, for example 10 for October'
+  return readNumber(environment, name, { otherwise: null, least: 1, most: 12, isWhole: true, expected })
 }
 
 /** Host names separated by commas; null: not set. */

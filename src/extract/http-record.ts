@@ -50,10 +50,7 @@ const refusalOf = (status: number | null): ErrorCode | null => {
 /** @param nowMs by the clock of all times in the ledger. Begins the record; the function it returns ends it and hands it over, once. */
 export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt: number, nowMs: number) => {
   const started = performance.now()
-  let ended = false
-  return (outcome: Outcome): HttpAnswer['billed'] => {
-    if (ended) return undefined
-    ended = true
+  return once((outcome: Outcome): HttpAnswer['billed'] => {
     const { status, bytes, body, errorCode } = outcome
     const charge = chargeOf(request, outcome)
     const record: SentRequest = {
@@ -79,5 +76,5 @@ export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt
     }
     options.record(record)
     return record.paidFor === null ? undefined : billing(record)
-  }
+  })
 }

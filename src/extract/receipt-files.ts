@@ -40,21 +40,6 @@ const purchaseSchema = z.object({
 /** What a purchase leaves beside the landings: enough to take it up in a ledger that lost it. */
 export type Receipt = z.infer<typeof purchaseSchema>
 
-const claimSchema = z.object({
-  version: z.literal(1),
-  warehouse: z.string(),
-  epoch: z.number().int(),
-  /** Server and database of the ledger. */
-  home: z.string(),
-  /** The database, for people; never its password. */
-  database: z.string(),
-  process: z.string(),
-  at: z.string(),
-})
-
-/** A run that began, or an epoch that was taken. */
-export type EpochClaim = z.infer<typeof claimSchema>
-
 const folderOf = (id: string): string => `${notesFolder}/${id}`
 
 /** @param id of the warehouse */
@@ -147,15 +132,5 @@ export const parseReceipt = (path: string, text: string): Receipt => {
   } catch (cause) {
     const message = `${path} beside the landings is damaged: ${messageOf(cause)}. Restore it from a backup, or delete it.`
     throw new EtlError('LANDING_CORRUPT', message, { cause })
-  }
-}
-
-/** Why a receipt cannot be read; null: it can. */
-export const receiptProblem = (path: string, text: string): string | null => {
-  try {
-    parseReceipt(path, text)
-    return null
-  } catch (error) {
-    return messageOf(error)
   }
 }

@@ -3,16 +3,7 @@ import { hostname } from 'node:os'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import type { LandingStore } from '../extract/landing-store.ts'
-import {
-  type EpochClaim,
-  type EpochKind,
-  epochPath,
-  receiptProblem,
-  runPath,
-  parseReceipt,
-  type Receipt,
-  type ReceiptName,
-} from '../extract/receipt-files.ts'
+import { type EpochKind, epochPath, runPath, parseReceipt, type Receipt, type ReceiptName } from '../extract/receipt-files.ts'
 import {
   becomeClone,
   becomeCopy,
@@ -89,29 +80,23 @@ const counted = (counts: Readonly<Record<string, number>>): string =>
 export const warningOf = ({ standing, reason }: Judged): string | null =>
   standing === 'own' ? null : `${reason ?? ''} It buys and deletes nothing until you decide. ${howToDecide}`
 
-export interface Looking {
-  /** Whether what lies beside the landings is read. */
-  readonly remote: boolean
-  readonly signal?: AbortSignal
-}
-
-/** What is wrong with this database's identity, and what to do; null: nothing. Changes nothing. */
-export const identityWarning = async (place: Place, { remote, signal }: Looking): Promise<string | null> => {
-  const identity = await readIdentity(place.database.kysely)
-  const evidence = remote ? await readEvidence(place.database.kysely, place.landing, identity, signal) : null
-  return warningOf(standingOf(identity, evidence))
-}
-
-/** Receipts of purchases this ledger does not know that cannot be taken in: which, and why. Changes nothing. */
-export const damagedReceipts = async ({ database, landing }: Place, signal?: AbortSignal): Promise<string[]> => {
-  const { unknown } = await readEvidence(database.kysely, landing, await readIdentity(database.kysely), signal)
+/**
+ * What is wrong with this database's identity, and what to do (null: nothing); and which receipts of purchases that the ledger does not know cannot be taken
+ * in, and why. Changes nothing. @param remote whether what lies beside the landings is read
+ */
+export const identityFindings = async ({ database, landing }: Place, remote: boolean, signal?: AbortSignal) => {
+  const identity = await readIdentity(database.kysely)
+  const evidence = remote ? await readEvidence(database.kysely, landing, identity, signal) : null
   const damaged: string[] = []
-  for (const { path } of unknown) {
-    const text = await landing.notes.read(path)
-    const problem = text === null ? null : receiptProblem(path, text)
-    if (problem !== null) damaged.push(problem)
+  for (const { path } of evidence?.unknown ?? []) {
+    const text = await landing.notes.read(path, signal)
+    try {
+      if (text !== null) parseReceipt(path, text)
+    } catch (error) {
+      damaged.push(messageOf(error))
+    }
   }
-  return damaged
+  return { warning: warningOf(standingOf(identity, evidence)), damaged }
 }
 
 export interface Settled {
@@ -163,7 +148,7 @@ const takeEpoch = async (place: Place, { id, epoch, here }: Identity, highest: n
   const first = Math.max(highest, epoch) + 1
   for (let next = first; next < first + mostTries; next += 1) {
     const own = { id, epoch: next }
-    const text = JSON.stringify(await claimOf(place, own, here))
+    const text = await claimOf(place, own, here)
     const path = epochPath(own, kind)
     // A store without conditional writes has the last one's text.
     if ((await place.landing.notes.write(path, text)) && (await place.landing.notes.read(path)) === text) return next
@@ -171,20 +156,16 @@ const takeEpoch = async (place: Place, { id, epoch, here }: Identity, highest: n
   throw new EtlError('INTERNAL', `No epoch from ${first} on is free beside the landings; please report this defect.`)
 }
 
-const claimOf = async ({ database }: Place, { id, epoch }: Warehouse, home: string): Promise<EpochClaim> => ({
-  version: 1,
-  warehouse: id,
-  epoch,
-  home,
-  database: database.display,
-  process: `${hostname()}:${process.pid}`,
-  at: await databaseNowText(database.kysely),
-})
+/** What is noted of a run that began, or an epoch that was taken, for people. @param home server and database of the ledger */
+const claimOf = async ({ database }: Place, { id, epoch }: Warehouse, home: string): Promise<string> => {
+  const at = await databaseNowText(database.kysely)
+  const by = { database: database.display, process: `${hostname()}:${process.pid}` }
+  return JSON.stringify({ version: 1, warehouse: id, epoch, home, ...by, at })
+}
 
 /** Beside the landings, once the run is on record: a ledger that does not know it is older. */
 const noteRun = async (place: Place, identity: Identity, runId: number): Promise<void> => {
-  const path = runPath(identity, runId)
-  await place.landing.notes.write(path, JSON.stringify(await claimOf(place, identity, identity.here)))
+  await place.landing.notes.write(runPath(identity, runId), await claimOf(place, identity, identity.here))
 }
 
 /** @param usesLanding false: the command lands and buys nothing, and nothing is looked for beside the landings */
@@ -235,8 +216,8 @@ export const declareIdentity = async (place: Place, as: Declaration): Promise<Se
   const { purchases, answers, ...others } = await adoptUnknown({ db: kysely, landing: place.landing, id: identity.id, evidence })
   const adopted = { purchases: before.purchases + purchases, answers: before.answers + answers, ...others }
   const epoch = await takeEpoch(place, identity, evidence.highestEpoch, 'copy')
-  const claim = JSON.stringify(await claimOf(place, { id: identity.id, epoch }, identity.here))
-  await place.landing.notes.write(epochPath({ id: identity.id, epoch }, 'goes-on'), claim)
+  const own = { id: identity.id, epoch }
+  await place.landing.notes.write(epochPath(own, 'goes-on'), await claimOf(place, own, identity.here))
   await goOn(kysely, identity, epoch)
   return { identity: await readIdentity(kysely), warning: null, adopted }
 }

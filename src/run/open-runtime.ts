@@ -9,6 +9,7 @@ import { EtlError, messageOf } from '../core/errors.ts'
 import { hooksSetting } from '../core/hooks-setting.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
+import { readNumber } from '../core/read-setting.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
@@ -207,15 +208,14 @@ const prepareSchema = async (
   await assertSummariesMade(database, definitions, marts)
 }
 
-const silenceName = 'MILLRACE_DATABASE_SILENCE'
-
-export const databaseSilenceMs = (settings: Settings): number => {
-  const text = settings.raw[silenceName]
-  if (text === undefined || text === '') return defaultSilenceMs
-  const seconds = Number(text)
-  if (!(seconds >= 1 && seconds <= 3_600))
-    throw new EtlError('CONFIGURATION', `${silenceName} is '${text}', expected seconds from 1 to 3600; the default is 30.`)
-  return seconds * 1_000
+export const databaseSilenceMs = ({ raw }: Settings): number => {
+  const rule = {
+    otherwise: defaultSilenceMs / 1_000,
+    least: 1,
+    most: 3_600,
+    expected: 'seconds from 1 to 3600; the default is 30',
+  }
+  return readNumber(raw, 'MILLRACE_DATABASE_SILENCE', rule) * 1_000
 }
 
 const tickMs = 2_000

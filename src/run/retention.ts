@@ -1,5 +1,6 @@
 // What is kept by age and what goes: landings no unit needs any more, and the ledger's finished jobs, wait lists and requests.
-import { EtlError, isEtlError } from '../core/errors.ts'
+import { isEtlError } from '../core/errors.ts'
+import { type Environment, readNumber } from '../core/read-setting.ts'
 import { askNumberIn } from '../extract/landing-files.ts'
 import { receiptName, receiptsFolder, runName, runsFolder } from '../extract/receipt-files.ts'
 import type { NamedLanding } from '../ledger/answers.ts'
@@ -7,30 +8,20 @@ import { type Pruned, landingsNeeded, pruneLedger } from '../ledger/prune.ts'
 import { ownNames, type Warehouse } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'
 
-const landingSetting = { name: 'MILLRACE_LANDING_DAYS', fallback: 400, least: 0 }
-const ledgerSetting = { name: 'MILLRACE_LEDGER_DAYS', fallback: 400, least: 1 }
 /** No upload that is still going on is as old as this; those that were broken off stay as long as landings do, if that is longer. */
 const unfinishedDays = 2
 /** A backup that is older than this is restored without the receipts of what came after it. */
 const receiptDays = 400
 const dayMs = 24 * 3_600_000
 
-type Raw = Readonly<Record<string, string>>
-
-const daysOf = (raw: Raw, { name, fallback, least }: { name: string; fallback: number; least: number }): number => {
-  const text = raw[name]
-  if (text === undefined || text === '') return fallback
-  const days = Number(text)
-  if (!Number.isInteger(days) || days < least)
-    throw new EtlError('CONFIGURATION', `${name} is '${text}', expected a whole number of days from ${least}.`)
-  return days
-}
+const daysOf = (raw: Environment, name: string, least: number): number =>
+  readNumber(raw, name, { otherwise: 400, least, isWhole: true, expected: `a whole number of days from ${least}` })
 
 /** Days a superseded landing is kept. Throws CONFIGURATION. */
-export const landingDays = (raw: Raw): number => daysOf(raw, landingSetting)
+export const landingDays = (raw: Environment): number => daysOf(raw, 'MILLRACE_LANDING_DAYS', 0)
 
 /** Days a finished job, a finished run's wait list and a request stay in the ledger. Throws CONFIGURATION. */
-export const ledgerDays = (raw: Raw): number => daysOf(raw, ledgerSetting)
+export const ledgerDays = (raw: Environment): number => daysOf(raw, 'MILLRACE_LEDGER_DAYS', 1)
 
 /** What sweeping needs of a runtime. */
 export type SweepingRuntime = Pick<Runtime, 'settings' | 'landing' | 'clock' | 'database' | 'progress'>

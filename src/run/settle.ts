@@ -115,16 +115,14 @@ const putOff = (error: EtlError, clock: Clock): Settlement => {
 const backoffMs = (attempt: number, clock: Clock): number =>
   Math.max(200, clock.random() * Math.min(longestBackoffMs, shortestWaitMs * 2 ** attempt))
 
-/** Codes whose messages do not say what comes next. */
-const saysNothingOfNext = ({ code, retry }: EtlError): boolean => retry === 'now' || code === 'RATE_LIMITED'
-
-/** What follows from the decision, as a sentence to end the error's message with; empty where the message says it itself. */
-export const nextStep = (error: EtlError, decision: Settlement, { attempts }: Pick<Tried, 'attempts'>): string => {
-  if (!saysNothingOfNext(error)) return ''
-  if (decision.kind === 'fail') return ` The next run tries again${attempts > 1 ? `, after ${attempts} tries in this one` : ''}.`
-  if (decision.kind !== 'park') return ''
-  if (decision.final) return ' The next run tries again.'
-  return ` The same run tries again after ${Math.max(1, Math.round(decision.notBeforeMs / 1000))} s.`
+/** Messages say what will happen, and only what will: so the one who decides it ends those that do not say it themselves. */
+const withNext = (error: EtlError, decision: Settlement, { attempts }: Tried): EtlError => {
+  const saysNothingOfNext = error.retry === 'now' || error.code === 'RATE_LIMITED'
+  if (!saysNothingOfNext || (decision.kind !== 'fail' && decision.kind !== 'park')) return error
+  if (decision.kind === 'fail')
+    return error.with(`${error.message} The next run tries again${attempts > 1 ? `, after ${attempts} tries in this one` : ''}.`)
+  const again = `The same run tries again after ${Math.max(1, Math.round(decision.notBeforeMs / 1000))} s.`
+  return error.with(`${error.message} ${decision.final ? 'The next run tries again.' : again}`)
 }
 
 /** The landed bytes are no good: the next try must fetch them again instead of reading them. */
@@ -157,7 +155,7 @@ export const settleJob = async (
 ): Promise<void> => {
   const found = asEtlError(thrown)
   const decision = settle(found, claim, definitionOf(runtime, claim)?.limits ?? null, runtime.clock)
-  const error = withNext(found, nextStep(found, decision, claim))
+  const error = withNext(found, decision, claim)
   const names = { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key }
   runtime.log.info({ ...names, code: error.code, decision: decision.kind, error: error.message }, 'job settled')
   const written = await withRequests(runtime.database, requests, async (trx) => {
@@ -167,9 +165,6 @@ export const settleJob = async (
   unnamed.clear()
   tell(runtime, claim, written, error)
 }
-
-/** Messages say what will happen, and only what will: so the one who decides it ends them. */
-const withNext = (error: EtlError, next: string): EtlError => (next === '' ? error : error.with(error.message + next))
 
 /** The decision, written down. */
 const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: EtlError): Promise<Settlement> => {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
 import { boughtPath, runPath } from '../../src/extract/receipt-files.ts'
-import { damagedReceipts, settledHere, settleIdentity } from '../../src/run/identity.ts'
+import { identityFindings, settledHere, settleIdentity } from '../../src/run/identity.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
 import { type MemoryLanding, memoryLanding } from '../support/memory-landing.ts'
 
@@ -71,5 +71,5 @@ test('a receipt that cannot be taken in is named and passed over: others are tak
   for (const message of first.adopted.damaged) expect(message).toMatch(/receipts\/.*\.json beside the landings/)
   // Again at the next start, and by check, as long as they lie there.
   expect((await settle()).adopted.damaged).toHaveLength(3)
-  expect(await opened(copy, (database) => damagedReceipts({ database, landing }))).toHaveLength(3)
+  expect((await opened(copy, (database) => identityFindings({ database, landing }, true))).damaged).toHaveLength(3)
 })

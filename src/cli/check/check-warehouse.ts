@@ -25,7 +25,7 @@ import { compareTables, type Difference } from '../../load/drift.ts'
 import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
 import { tableName } from '../../load/table-columns.ts'
 import { readerSetting, triedLists } from '../../plan/query-lists.ts'
-import { damagedReceipts, identityWarning } from '../../run/identity.ts'
+import { identityFindings } from '../../run/identity.ts'
 import { migrationFolders } from '../../run/open-runtime.ts'
 import type { SourceFolders } from '../../sources/registry.ts'
 import { dataPointReadings } from '../../web/reads/read-quota.ts'
@@ -212,12 +212,6 @@ const tryToWrite = async (folder: string): Promise<void> => {
   }
 }
 
-/** A store that does not answer is a finding of its own. */
-const noneIfAway = (error: unknown): string[] => {
-  if (isEtlError(error) && /^LANDING_(UNREACHABLE|REFUSED)$/.test(error.code)) return []
-  throw error
-}
-
 /** Whether this database is the warehouse it says it is; and whether the clocks agree. */
 export const checkIdentity = async (database: Database, settings: Settings, { offline, signal }: Asked, notes: Notes) => {
   const skew = skewWarning(await openDatabaseClock(database.kysely))
@@ -226,15 +220,13 @@ export const checkIdentity = async (database: Database, settings: Settings, { of
   if ((await migrationState(database, { folders: [] })).applied.length === 0)
     return notes.notAsked('identity', 'whose warehouse this is: it was never migrated.')
   const place = { database, landing: await openLandingStore(settings.landing) }
-  const warning =
-    offline && settings.landing.kind === 'bucket'
-      ? await identityWarning(place, { remote: false })
-      : await identityWarning(place, { remote: true, signal }).catch((error: unknown) => {
-          noneIfAway(error)
-          return identityWarning(place, { remote: false })
-        })
-  if (warning === null && !(offline && settings.landing.kind === 'bucket'))
-    for (const damaged of await damagedReceipts(place, signal).catch(noneIfAway)) notes.warning('identity', damaged)
+  const isRemote = !offline || settings.landing.kind !== 'bucket'
+  const { warning, damaged } = await identityFindings(place, isRemote, signal).catch((error: unknown) => {
+    // A store that does not answer is a finding of its own.
+    if (isEtlError(error) && /^LANDING_(UNREACHABLE|REFUSED)$/.test(error.code)) return identityFindings(place, false)
+    throw error
+  })
+  if (warning === null) for (const one of damaged) notes.warning('identity', one)
   if (warning !== null) notes.error('identity', warning)
   else notes.proved('identity', 'the database is the warehouse that its landings name.')
 }
