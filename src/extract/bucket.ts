@@ -134,7 +134,7 @@ const listsOf = ({ client, name, tried, placeOf, optionsOf, of }: Connected) => 
         if (Key !== undefined && LastModified !== undefined) yield { key: Key, modifiedMs: LastModified.getTime() }
     }
   },
-  /** Ends the uploads in parts that were begun before `olderThanMs` and never completed; of the first thousand, the next sweep finds those behind. */
+  /** Ends the uploads in parts that were begun before `olderThanMs` and never completed. */
   dropUploads: (prefix: string, olderThanMs: number): Promise<void> =>
     tried(`list unfinished uploads of ${placeOf(prefix)}`, undefined, async () => {
       for (let after: { readonly KeyMarker?: string; readonly UploadIdMarker?: string } | null = {}; after !== null; ) {

@@ -95,13 +95,14 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
 const perform = async (runtime: Runtime, runId: number, request: RunRequest): Promise<RunResult> => {
   const started = performance.now()
   const { kysely } = runtime.database
+  const cancel = watchCancel(runtime, runId)
   try {
-    const planning = await planned(runtime, runId, request)
+    const planning = await planned(runtime, runId, request, cancel.signal)
     const counts = planning ?? nothingPlanned
     const span = { 'millrace.run_id': runId, 'millrace.command': request.command, 'millrace.units': counts.units }
     if (counts.jobs > 0 && asks(request))
       await inSpan('meter', span, () => readMeters(runtime, request.definitions, request.signal, 'before'))
-    const worked = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request)))
+    const worked = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request, cancel.signal)))
     const cancelled = planning === null || worked
     if (cancelled) return await endEarly(runtime, runId, started, counts, 'cancelled')
     if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
@@ -129,6 +130,8 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     const close = () => finishRun(kysely, runId, 'failed', null)
     await (wasOutlasted(error) ? close() : outlast(runtime, request.signal, close)).catch(() => undefined)
     throw error
+  } finally {
+    cancel.end()
   }
 }
 
@@ -173,19 +176,16 @@ const asideOf = ({ notPublished, unpublishedWindows = [], expectedOn = null, lis
 const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPublished: 0 }
 
 /** null: it was cancelled. */
-const planned = async (runtime: Runtime, runId: number, request: RunRequest): Promise<PlanCounts | null> => {
-  const cancel = watchCancel(runtime, runId)
-  const stop = AbortSignal.any([request.signal, cancel.signal])
+const planned = async (runtime: Runtime, runId: number, request: RunRequest, cancel: AbortSignal): Promise<PlanCounts | null> => {
+  const stop = AbortSignal.any([request.signal, cancel])
   const counts = await stopsWith(stop, async () => {
     await runtime.begin(runId)
     await takeInLeft(runtime)
     return request.plan(runId, stop)
+  }).catch((error: unknown) => {
+    if (cancel.aborted) return null
+    throw error
   })
-    .catch((error: unknown) => {
-      if (cancel.signal.aborted) return null
-      throw error
-    })
-    .finally(cancel.end)
   if (counts === null) return null
   runtime.progress.counters.unitsPlanned += counts.units
   runtime.progress.emit({ event: 'planned', run_id: runId, units: counts.units })
@@ -194,6 +194,7 @@ const planned = async (runtime: Runtime, runId: number, request: RunRequest): Pr
 
 const cancelCheckMs = 500
 
+/** Beside the work, over a connection of its own: somebody's lock may keep all others waiting. */
 const watchCancel = ({ ownLine }: Runtime, runId: number): { readonly signal: AbortSignal; readonly end: () => void } => {
   const cancel = new AbortController()
   const end = watchEvery(cancelCheckMs, async () => {
@@ -224,7 +225,7 @@ export const withAside = (summary: RunSummary, { done, held, notPublished }: Pla
 const tidyEveryMs = 1_000
 
 /** True when the run was cancelled by someone. */
-const workUntilSettled = async (runtime: Runtime, runId: number, request: RunRequest): Promise<boolean> => {
+const workUntilSettled = async (runtime: Runtime, runId: number, request: RunRequest, cancel: AbortSignal): Promise<boolean> => {
   const { kysely } = runtime.database
   await bringForward(kysely, runId)
   let tidiedAt = performance.now()
@@ -242,8 +243,8 @@ const workUntilSettled = async (runtime: Runtime, runId: number, request: RunReq
     // Closed by somebody who thought this process dead: it goes on as soon as the lease is renewed.
     return cancelled || (count === 0 && state !== 'interrupted')
   }
-  const { concurrency = concurrencyOf(request.definitions), signal } = request
-  await workLoop(runtime, { runId, concurrency, signal, done })
+  const { concurrency = concurrencyOf(request.definitions) } = request
+  await workLoop(runtime, { runId, concurrency, signal: AbortSignal.any([request.signal, cancel]), done })
   return isCancelled(kysely, runId)
 }
 

@@ -3,7 +3,7 @@ import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Db } from '../db/tables.ts'
-import { cancelledJobs, isCancelled } from '../ledger/cancel-request.ts'
+import { cancelledJobs } from '../ledger/cancel-request.ts'
 import { createCursor } from '../ledger/claim-cursor.ts'
 import { type ClaimedJob, claimJobs } from '../ledger/claim.ts'
 import { type Claim, failJob, giveBackJobs, jobsClaimedBy, lostJobs, parkJob } from '../ledger/claim-fence.ts'
@@ -15,7 +15,7 @@ import type { Runtime } from './runtime.ts'
 import { createPatience } from '../db/outlast.ts'
 import { asEtlError } from './settle.ts'
 
-/** Resolves when `done` says so, the signal aborts or the run is cancelled; in each case nothing is at hand any more. */
+/** Resolves when `done` says so or the signal aborts; in each case nothing is at hand any more. */
 export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<void> => {
   const abandoned = () =>
     takeInLeft(runtime).catch((error: unknown) => runtime.log.warn({ error: messageOf(error) }, 'notes are left to the next run'))
@@ -29,7 +29,7 @@ export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<
 }
 
 /** What keeping slots filled needs of a runtime. */
-export type SlotRuntime = Pick<Runtime, 'database' | 'ownLine' | 'process' | 'claimable' | 'clock' | 'log'>
+export type SlotRuntime = Pick<Runtime, 'database' | 'process' | 'claimable' | 'clock' | 'log'>
 
 export interface LoopOptions {
   /** Whose list is worked on; null: every living run's in turn, then what was asked for without a waiting run. */
@@ -65,13 +65,13 @@ interface Loop {
   readonly active: Set<ActiveJob>
   readonly claim: (count: number) => Promise<ClaimedJob[]>
   readonly restart: () => void
-  /** Aborted when the loop is stopped, or its run is cancelled. */
+  /** Aborted when the loop is stopped. */
   readonly stop: AbortController
 }
 
 const stopped = (): EtlError => new EtlError('INTERRUPTED', 'Stopped; run the same command again to resume.')
 
-/** Resolves when `done` says so, the signal aborts or the run is cancelled; in each case nothing is at hand any more. */
+/** Resolves when `done` says so or the signal aborts; in each case nothing is at hand any more. */
 export const workInSlots = async (runtime: SlotRuntime, options: LoopOptions, work: Work): Promise<void> => {
   const stop = new AbortController()
   const onAbort = (): void => stop.abort(stopped())
@@ -183,20 +183,12 @@ const abandon = async ({ runtime, options, stop }: Loop, claim: ClaimedJob, erro
   }
 }
 
-/** Ends jobs that were taken over or cancelled, and the loop whose run was. Two watches: somebody's lock may keep one of them waiting. */
-const startWatch = (loop: Loop): (() => void) => {
-  const { stop, runtime } = loop
-  const ends = [watch, stopWhenCancelled].map((look) =>
-    watchEvery(watchEveryMs, () =>
-      stopsWith(stop.signal, () => look(loop)).catch((error: unknown) =>
-        runtime.log.warn({ error: messageOf(error) }, 'jobs at hand not checked'),
-      ),
+const startWatch = (loop: Loop): (() => void) =>
+  watchEvery(watchEveryMs, () =>
+    stopsWith(loop.stop.signal, () => watch(loop)).catch((error: unknown) =>
+      loop.runtime.log.warn({ error: messageOf(error) }, 'jobs at hand not checked'),
     ),
   )
-  return () => {
-    for (const end of ends) end()
-  }
-}
 
 /** Never twice at once. @param look does not throw */
 export const watchEvery = (ms: number, look: () => Promise<void>): (() => void) => {
@@ -210,10 +202,7 @@ export const watchEvery = (ms: number, look: () => Promise<void>): (() => void) 
   return () => clearInterval(timer)
 }
 
-const stopWhenCancelled = async ({ runtime, options, stop }: Loop): Promise<void> => {
-  if (options.runId !== null && (await isCancelled(runtime.ownLine(), options.runId))) stop.abort(stopped())
-}
-
+/** Ends jobs that were taken over or cancelled. */
 const watch = async ({ runtime, active }: Loop): Promise<void> => {
   const db = runtime.database.kysely
   const before = [...active]

@@ -40,7 +40,6 @@ beforeEach(async () => {
 
 const runtimeOf = (process: ProcessKit): SlotRuntime => ({
   database: db.database,
-  ownLine: k,
   process,
   claimable: async () => ({ load: [pipeline.pipelineId], fetch: [], same: [] }),
   clock: systemClock,
@@ -207,7 +206,11 @@ describe('what is at hand', () => {
     await newWalks(db, pipeline, runId, 20)
     const reasons: string[] = []
     let begun = 0
-    const ended = loop(endless(reasons, () => (begun += 1)))
+    const done = async (): Promise<boolean> => (await openJobs(k(), runId)).cancelled
+    const ended = loop(
+      endless(reasons, () => (begun += 1)),
+      { done },
+    )
     await sleep(200)
     const cancelledAt = Date.now()
     await requestCancel(k(), runId)
