@@ -1,4 +1,5 @@
 // The one HTTP client: authenticates as the API says, keeps the rate, retries what is safe, records every request; a download is never authenticated.
+import { Readable } from 'node:stream'
 import { EtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
@@ -246,10 +247,8 @@ const open = async (
 const streamOf = (answer: Opened, asked: Asked): HttpStream => ({
   status: answer.status,
   contentType: answer.headers['content-type'] ?? '',
-  body: answer.status === 200 ? watched(answer, asked) : nothing(),
+  body: answer.status === 200 ? watched(answer, asked) : Readable.from([]),
 })
-
-async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 /** Counts what is read and says what a failure on the way means. Ends the record also where the reader goes away. */
 async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array> {

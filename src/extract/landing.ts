@@ -4,9 +4,6 @@ import { withPackages } from '../core/optional-package.ts'
 import { openLandingFolder } from './landing-folder.ts'
 import type { LandingStore } from './landing-store.ts'
 
-export type { LandingName, Manifest } from './landing-files.ts'
-export type { LandingStore } from './landing-store.ts'
-
 /** Also what `export` to a bucket needs. */
 export const bucketClient = '@aws-sdk/client-s3'
 

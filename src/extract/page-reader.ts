@@ -42,19 +42,11 @@ export interface WalkOptions {
 export const unstable = (unitKey: string, found: string): EtlError =>
   new EtlError('UNSTABLE', `${unitKey}: ${found} while its pages were read. Nothing was loaded; the next run reads it again.`)
 
-/** Pages from the second on, asked for before they are taken. */
-interface Ahead {
-  /** The page at `index`, which grows by one with each call. Throws UNSTABLE where the service has no data for it. */
-  take(index: number): Promise<Page>
-  /** Nothing is asked for any more; when nothing is on its way, the pages that came and were not taken, by index. */
-  close(): Promise<ReadonlyMap<number, Page>>
-}
-
 /**
- * Asks for the next page whenever one has come, not when it is taken or read: the service is kept busy meanwhile. At
+ * Pages from the second on. Asks for the next page whenever one has come, not when it is taken or read: the service is kept busy meanwhile. At
  * most `concurrency` are on their way, and as many again wait to be taken. After a failure nothing more is asked for.
  */
-export const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: number, size: number, total: number): Ahead => {
+export const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: number, size: number, total: number) => {
   const asked = new Map<number, Promise<Page | null>>()
   let next = 1
   let onTheirWay = 0
@@ -86,14 +78,16 @@ export const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: 
   }
   fill()
   return {
-    take: async (index) => {
+    /** The page at `index`, which grows by one with each call. Throws UNSTABLE where the service has no data for it. */
+    take: async (index: number): Promise<Page> => {
       const page = await asked.get(index)
       asked.delete(index)
       fill()
       if (page === undefined || page === null) throw unstable(unitKey, `page ${index + 1} has no data`)
       return page
     },
-    close: async () => {
+    /** Nothing is asked for any more; when nothing is on its way, the pages that came and were not taken, by index. */
+    close: async (): Promise<ReadonlyMap<number, Page>> => {
       isStopped = true
       const came = new Map<number, Page>()
       for (const [index, page] of asked) {

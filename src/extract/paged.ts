@@ -1,5 +1,6 @@
 // A walk over pages that proves its own answer: several pages at once, yielded in order, drift seen.
 import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
 import type { Completeness } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
@@ -71,11 +72,7 @@ const completeness = (total: number | null, first?: Page): Completeness => ({
   dataPoints: null,
 })
 
-const payload = ({ bytes }: Page, part: number): Payload => ({ format: 'json', part, body: once(bytes) })
-
-async function* once(bytes: Buffer): AsyncGenerator<Uint8Array> {
-  yield bytes
-}
+const payload = ({ bytes }: Page, part: number): Payload => ({ format: 'json', part, body: Readable.from([bytes]) })
 
 /** Of the records where they can be told apart: the same ones under another offset are the same page. */
 const digest = (page: Page): string =>

@@ -40,26 +40,18 @@ const purchaseSchema = z.object({
 /** What a purchase leaves beside the landings: enough to take it up in a ledger that lost it. */
 export type Receipt = z.infer<typeof purchaseSchema>
 
-const folderOf = (id: string): string => `${notesFolder}/${id}`
-
 /** @param id of the warehouse */
-export const receiptsFolder = (id: string): string => `${folderOf(id)}/receipts`
-/** @param id of the warehouse */
-export const runsFolder = (id: string): string => `${folderOf(id)}/runs`
-/** @param id of the warehouse */
-export const epochsFolder = (id: string): string => `${folderOf(id)}/epochs`
-/** @param id of the warehouse */
-export const leftFolder = (id: string): string => `${folderOf(id)}/left`
+export const folderOf = (id: string, what: 'receipts' | 'runs' | 'epochs' | 'left'): string => `${notesFolder}/${id}/${what}`
 
 /** What was paid for a job, and could not be put on record under that claim. */
 export const leftPath = ({ id, epoch }: Warehouse, jobId: number | string, fence: string): string =>
-  `${leftFolder(id)}/${jobId}.${epoch}.${fence}.json`
+  `${folderOf(id, 'left')}/${jobId}.${epoch}.${fence}.json`
 
 /** So many ask numbers share a folder. */
 const blockSize = 1_000n
 const padded = (number: bigint | number | string, digits: number): string => String(number).padStart(digits, '0')
 
-const blockPath = (id: string, block: bigint): string => `${receiptsFolder(id)}/${padded(block, 13)}`
+const blockPath = (id: string, block: bigint): string => `${folderOf(id, 'receipts')}/${padded(block, 13)}`
 
 /** Everything noted of an ask number of that block or a later one comes after this path. One block is allowed for purchases that overtook each other. */
 export const receiptsFrom = (id: string, askNumber: string): string => {
@@ -101,10 +93,11 @@ export const receiptName = (path: string): ReceiptName | null => {
 }
 
 /** Written when a run begins, so that a restored ledger sees what it lost. */
-export const runPath = ({ id, epoch }: Warehouse, runId: number): string => `${runsFolder(id)}/${padded(runId, 12)}.${epoch}.json`
+export const runPath = ({ id, epoch }: Warehouse, runId: number): string =>
+  `${folderOf(id, 'runs')}/${padded(runId, 12)}.${epoch}.json`
 
 /** Everything noted of a later run comes after this path. */
-export const runsAfter = (id: string, runId: number): string => `${runsFolder(id)}/${padded(runId, 12)}.~`
+export const runsAfter = (id: string, runId: number): string => `${folderOf(id, 'runs')}/${padded(runId, 12)}.~`
 
 /** null: the path is no run's. */
 export const runName = (path: string): { readonly runId: number; readonly epoch: number } | null => {
@@ -117,7 +110,7 @@ export type EpochKind = 'copy' | 'goes-on'
 
 /** Written once an epoch is taken. */
 export const epochPath = ({ id, epoch }: Warehouse, kind: EpochKind): string =>
-  `${epochsFolder(id)}/${padded(epoch, 6)}.${kind}.json`
+  `${folderOf(id, 'epochs')}/${padded(epoch, 6)}.${kind}.json`
 
 /** null: the path is no epoch's. */
 export const epochName = (path: string): { readonly epoch: number; readonly kind: EpochKind } | null => {

@@ -172,7 +172,6 @@ const certainCodes: ReadonlySet<string> = new Set(['BAD_REQUEST', 'NOT_PUBLISHED
 /** A service that does not take a request for what it asks answers with these; any other status is about the path, the key or the moment. */
 const aboutContent = new Set<number | null>([null, 400, 413, 422])
 
-/** Marks a certain refusal of the request as a whole: a part of it may be taken. */
 /** What the service certainly did not take for what it asks for: smaller reports find out which part it was. */
 export const refusedAsWhole = (error: unknown): unknown => {
   // A source that knows says it itself.

@@ -2,16 +2,14 @@
 import type { LandingNotes, LandingStore } from '../extract/landing-store.ts'
 import {
   epochName,
-  epochsFolder,
+  folderOf,
   purchaseDigest,
   type ReceiptName,
   receiptName,
-  receiptsFolder,
   receiptsFrom,
   receiptsOf,
   runName,
   runsAfter,
-  runsFolder,
 } from '../extract/receipt-files.ts'
 import type { Db } from '../db/tables.ts'
 import { asksWithoutId, countUnknownRuns, type Newest, newestKnown, purchasesOf } from '../ledger/receipts.ts'
@@ -74,7 +72,7 @@ export const isNewerElsewhere = ({ unknownRuns, unknown }: Evidence, { epoch }: 
 const epochsOf = async ({ list, identity }: Reading): Promise<Pick<Evidence, 'highestEpoch' | 'replacedBy'>> => {
   let highestEpoch = 0
   let replacedBy: number | null = null
-  for await (const { path } of list(epochsFolder(identity.id))) {
+  for await (const { path } of list(folderOf(identity.id, 'epochs'))) {
     const found = epochName(path)
     if (found === null) continue
     highestEpoch = Math.max(highestEpoch, found.epoch)
@@ -85,7 +83,7 @@ const epochsOf = async ({ list, identity }: Reading): Promise<Pick<Evidence, 'hi
 
 const unknownRuns = async ({ db, list, identity: { id, epoch }, newest }: Reading): Promise<number> => {
   const listed: number[] = []
-  for await (const { path } of list(runsFolder(id), runsAfter(id, newest.runId))) {
+  for await (const { path } of list(folderOf(id, 'runs'), runsAfter(id, newest.runId))) {
     const found = runName(path)
     if (found !== null && found.epoch === epoch) listed.push(found.runId)
   }
@@ -120,7 +118,7 @@ const purchaseName = ({ askNumber, epoch }: ReceiptName): string => `${askNumber
 /** Those as new as the ledger's newest, then older ones of purchases that still wait for their id, behind which so much was asked for. */
 async function* receiptsToCompare({ db, list, identity: { id }, newest }: Reading): AsyncGenerator<ReceiptName> {
   const from = receiptsFrom(id, newest.boughtAsk)
-  for await (const { path } of list(receiptsFolder(id), from)) {
+  for await (const { path } of list(folderOf(id, 'receipts'), from)) {
     const found = receiptName(path)
     if (found !== null) yield found
   }

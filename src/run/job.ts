@@ -1,4 +1,5 @@
 // One job, from its claim to what became of it: probe, extract and land, then parse and load what is landed, settle. Read it from top to bottom.
+import { Readable } from 'node:stream'
 import { type Completeness, isSameFingerprint, maskedFingerprint } from '../core/completeness.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import { isLookCheaper, lookPrice, pagePrices } from '../plan/price.ts'
@@ -188,11 +189,7 @@ async function* partsOf(
 ): AsyncGenerator<Payload, void, void> {
   const mayBeEmpty = dataPoints === 0
   if (kept === null) for await (const part of (await open()).parts()) yield { ...part, mayBeEmpty }
-  else for (const { chunks, ...part } of kept) yield { ...part, mayBeEmpty, body: handed(chunks) }
-}
-
-async function* handed(chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array, void, void> {
-  yield* chunks
+  else for (const { chunks, ...part } of kept) yield { ...part, mayBeEmpty, body: Readable.from(chunks) }
 }
 
 const load = async (work: JobWork, answer: LandedAnswer): Promise<void> => {

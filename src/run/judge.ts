@@ -9,7 +9,7 @@ import { lockJob } from '../ledger/claim-fence.ts'
 import { insertQuarantine, type QuarantineEntry, supersede } from '../ledger/quarantine.ts'
 import { unitOfAnswer } from '../ledger/job-units.ts'
 import { sumOf } from '../load/difference.ts'
-import type { ParseReport, RejectedRow } from '../parse/parse-report.ts'
+import type { ParseReport } from '../parse/parse-report.ts'
 import type { JobWork, Loading, Read } from './job-work.ts'
 import { agreesPlainly, judgePoints, type PointsRule } from './judge-points.ts'
 import { conflictRecords } from './rows-of-job.ts'
@@ -108,14 +108,6 @@ export const strayWords = ({ claim, definition }: JobWork, { strays, read }: Par
     `${counted(strays.rows, 'row')} not asked for ${strays.rows === 1 ? 'stays' : 'stay'} in the landing`
   )
 }
-
-export const entryOf = ({ part, line, column, reason, raw }: RejectedRow): QuarantineEntry => ({
-  part,
-  line,
-  column,
-  reason,
-  raw,
-})
 
 /** Writes the verdict, and keeps the rows behind it where they are too many; the data stays as it was. */
 export const refuse = async (

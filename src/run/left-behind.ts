@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/json.ts'
 import { query, type Row } from '../db/typed-row.ts'
-import { leftFolder, leftPath } from '../extract/receipt-files.ts'
+import { folderOf, leftPath } from '../extract/receipt-files.ts'
 import { alsoBegun, type Claim } from '../ledger/claim-fence.ts'
 import { recordRequests, type RequestRecord } from '../ledger/requests.ts'
 import type { Paid } from './job-work.ts'
@@ -44,7 +44,7 @@ export const leaveBehind = async (
 /** Before a run plans, and where a database is back that was away. A note that cannot be read is named and passed over. */
 export const takeInLeft = async (runtime: LeavingRuntime & Pick<Runtime, 'database'>): Promise<void> => {
   const { warehouse, landing, log } = runtime
-  for await (const { path } of landing.notes.list(leftFolder(warehouse.id))) {
+  for await (const { path } of landing.notes.list(folderOf(warehouse.id, 'left'))) {
     try {
       const left = leftSchema.parse(JSON.parse((await landing.notes.read(path)) ?? 'null'))
       if (left.epoch !== warehouse.epoch) continue

@@ -20,7 +20,7 @@ import {
 } from '../load/partition.ts'
 import { copiedColumns, tableName } from '../load/table-columns.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
-import { entryOf, isVerdict, judgeWhole, refuse } from './judge.ts'
+import { isVerdict, judgeWhole, refuse } from './judge.ts'
 import { countsValues, learnPlainly, type PointsRule, readPointsRule } from './judge-points.ts'
 import { type JobWork, type LandedAnswer, type Loading, type LoadResult, tinyBytes, type Way } from './job-work.ts'
 import { type Arrived, settleLoad } from './load-units.ts'
@@ -65,7 +65,7 @@ export const loadAnswer = async (
       way = outcome.over
       mayMake = outcome.mayMake ?? mayMake
     } catch (error) {
-      if (isVerdict(error)) await refuse(work, answer.answerId, error, [...parsed.rejected.map(entryOf), ...loading.conflicting])
+      if (isVerdict(error)) await refuse(work, answer.answerId, error, [...parsed.rejected, ...loading.conflicting])
       throw error
     }
   }

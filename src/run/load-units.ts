@@ -25,7 +25,6 @@ import { attachMonths, type MadeMonths, rowsOfMonths } from '../load/partition.t
 import { refreshSummaries } from '../load/summaries.ts'
 import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
 import { type Held, heldOf, holdBack, holdRuleOf, isCut, keepCut, mostRowsOf, type Tally } from './hold-units.ts'
-import { entryOf } from './judge.ts'
 import { type Loading, type LoadResult, type Read, tinyBytes, type Way } from './job-work.ts'
 import { conflictRecords } from './rows-of-job.ts'
 import { testUnits } from './test-units.ts'
@@ -277,8 +276,8 @@ const quarantine = async (session: Session, { loading, read }: Arrived, { loaded
   const isHeld = new Set(held.map(({ number }) => number))
   const refused: QuarantineEntry[] = read.parsed.rejected.flatMap((reject): QuarantineEntry[] => {
     const unitId = reject.unit === null ? null : (units.numbers[reject.unit] ?? 0)
-    if (unitId === null) return loaded.length > 0 ? [{ ...entryOf(reject), unitId }] : []
-    return isLoaded.has(unitId) || isHeld.has(unitId) ? [{ ...entryOf(reject), unitId }] : []
+    if (unitId === null) return loaded.length > 0 ? [{ ...reject, unitId }] : []
+    return isLoaded.has(unitId) || isHeld.has(unitId) ? [{ ...reject, unitId }] : []
   })
   const conflicts = (read.repeated?.conflicts ?? []).filter(({ unitId }) => isLoaded.has(unitId) || isHeld.has(unitId))
   const owners = new Map(conflicts.map(({ ordinal, unitId }) => [ordinal, unitId]))

@@ -1,4 +1,5 @@
 // A definition over recorded answers, offline: what its parser, casts, key and tests make of the bytes, to be compared with what was expected.
+import { Readable } from 'node:stream'
 import { z } from 'zod'
 import { isRecord, jsonOrNull } from '../core/json.ts'
 import { columnTypes } from '../core/column-types.ts'
@@ -95,7 +96,7 @@ const parsed = async (
   let copy = ''
   for (const [index, text] of parts.entries()) {
     const file = files === undefined ? {} : { file: { name: files[index] ?? '', of: files } }
-    const payload: Payload = { format, part: index + 1, mayBeEmpty: true, body: once(Buffer.from(text)), ...file }
+    const payload: Payload = { format, part: index + 1, mayBeEmpty: true, body: Readable.from([Buffer.from(text)]), ...file }
     for await (const chunk of parser.parse(payload)) copy += chunk.copy.toString('utf8')
   }
   copy += parser.rest()?.copy.toString('utf8') ?? ''
@@ -103,10 +104,6 @@ const parsed = async (
     .split('\n')
     .slice(0, -1)
     .map((line) => line.split('\t').map((one) => (one === '\\N' ? null : one)))
-}
-
-async function* once(bytes: Buffer): AsyncGenerator<Uint8Array> {
-  yield bytes
 }
 
 const failing = (test: DataTest, names: readonly string[], rows: readonly (readonly (string | null)[])[]): number | null =>

@@ -40,7 +40,6 @@ export const replayRange = async (runtime: Runtime, { from, to, only, signal }: 
   const result = await runAnswers(runtime, {
     command: 'replay',
     arguments: { from, to, pipelines: runtime.definitions.map(({ pipeline }) => pipeline) },
-    definitions: runtime.definitions,
     counts: 'holding',
     pages: () => pagesOf(runtime, scopes),
     signal,
@@ -59,7 +58,6 @@ export const replayAnswer = async (runtime: Runtime, answerId: number, signal: A
   return runAnswers(runtime, {
     command: 'replay',
     arguments: { answer: answerId },
-    definitions: runtime.definitions,
     counts: 'all',
     pages: async function* () {
       yield { scope, answers: [answer] }
@@ -95,7 +93,6 @@ export const retryQuarantine = async (runtime: Runtime, signal: AbortSignal): Pr
   return runAnswers(runtime, {
     command: 'quarantine retry',
     arguments: { pipelines },
-    definitions: runtime.definitions,
     counts: 'holding',
     pages: async function* () {
       for (const [pipelineId, answers] of Map.groupBy(found, (answer) => answer.pipelineId))
@@ -110,7 +107,7 @@ interface AnswersInScope {
   readonly answers: readonly KeptAnswer[]
 }
 
-interface ReplayRequest extends Omit<RunRequest, 'plan'> {
+interface ReplayRequest extends Omit<RunRequest, 'plan' | 'definitions'> {
   readonly pages: () => AsyncIterable<AnswersInScope>
   readonly counts: ReplayPart['counts']
 }
@@ -141,7 +138,7 @@ const runAnswers = async (runtime: Runtime, { pages, counts, ...request }: Repla
     if (missing > 0) runtime.progress.emit({ event: 'notice', code: 'LANDING_MISSING', message: missingWords(runtime, missing) })
     return { units, jobs, done: 0, held: 0, notPublished: 0 }
   }
-  const result = await runJobs(runtime, { ...request, plan })
+  const result = await runJobs(runtime, { ...request, definitions: runtime.definitions, plan })
   return { ...result, answers: found, missing }
 }
 

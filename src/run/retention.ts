@@ -2,7 +2,7 @@
 import { isEtlError } from '../core/errors.ts'
 import { type Environment, readNumber } from '../core/read-setting.ts'
 import { askNumberIn } from '../extract/landing-files.ts'
-import { receiptName, receiptsFolder, runName, runsFolder } from '../extract/receipt-files.ts'
+import { folderOf, receiptName, runName } from '../extract/receipt-files.ts'
 import type { NamedLanding } from '../ledger/answers.ts'
 import { type Pruned, landingsNeeded, pruneLedger } from '../ledger/prune.ts'
 import { ownNames, type Warehouse } from '../ledger/warehouse.ts'
@@ -90,7 +90,7 @@ const removeNotes = async ({ landing }: SweepingRuntime, owners: readonly Wareho
   const epochsOf = Map.groupBy(owners, ({ id }) => id)
   for (const [id, names] of epochsOf) {
     const epochs = new Set(names.map(({ epoch }) => epoch))
-    for (const folder of [receiptsFolder(id), runsFolder(id)])
+    for (const folder of [folderOf(id, 'receipts'), folderOf(id, 'runs')])
       for await (const note of landing.notes.list(folder)) {
         const epoch = receiptName(note.path)?.epoch ?? runName(note.path)?.epoch
         if (epoch === undefined || !epochs.has(epoch)) continue

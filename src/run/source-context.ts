@@ -13,10 +13,7 @@ import type { JobWork } from './job-work.ts'
 import { questionOf, withReceipts } from './leave-receipts.ts'
 
 /** A context, and what is to be done when its job is over. */
-export interface OpenContext extends SourceContext {
-  end(): Promise<void>
-  readonly billed: PaidPages['billed']
-  readonly paidPages: PaidPages['paidPages']
+export interface OpenContext extends SourceContext, Omit<PaidPages, 'paying'> {
   /** What was paid so far is on record after this. */
   book(): Promise<void>
   readonly begun: BegunWalk
@@ -37,13 +34,11 @@ export const contextOf = (work: JobWork): OpenContext => {
   })
   const subject = priceSubject(runtime, definition, source)
   const begun = begunWalk(work)
-  const pages = paidPages(work, payer, subject, begun, () => context)
+  const { paying, ...pages } = paidPages(work, payer, subject, begun, () => context)
   let isOther = false
   const context: OpenContext = {
-    http: httpOf(work, log, subject, pages.paying),
-    end: pages.end,
-    billed: pages.billed,
-    paidPages: pages.paidPages,
+    http: httpOf(work, log, subject, paying),
+    ...pages,
     book: () => book(work),
     begun,
     question: () => ({ ...questionOf(definition), ...(isOther ? { asks: asksOther, metrics: [] } : {}) }),

@@ -3,7 +3,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { dropAnswer, insertAnswer, isLandingKnown } from '../../src/ledger/answers.ts'
 import { markUnchanged } from '../../src/ledger/loads.ts'
-import { entryOf, refuse } from '../../src/run/judge.ts'
+import { refuse } from '../../src/run/judge.ts'
 import { createParseReport } from '../../src/parse/parse-report.ts'
 import type { JobWork } from '../../src/run/job-work.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
@@ -242,7 +242,7 @@ describe('an answer on record', () => {
     for (let at = 1; at <= 1_005; at += 1)
       parsed.rejected.push({ part: 1, line: at, column: null, reason: 'r', raw: 'x', key: null, unit: 0 })
     const refusal = { code: 'TOO_MANY_REJECTS', message: null } as const
-    for (let time = 1; time <= 2; time += 1) await refuse(work, answerId, refusal, parsed.rejected.map(entryOf))
+    for (let time = 1; time <= 2; time += 1) await refuse(work, answerId, refusal, parsed.rejected)
     expect(
       await query(
         `select state, count(*)::int as n, count(unit_id)::int as known from etl.quarantine group by state order by state`,
