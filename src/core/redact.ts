@@ -82,12 +82,12 @@ const spellings = (text: string): string[] => {
   ]
 }
 
-/** `text` with every registered secret, in every common spelling, replaced by a marker. */
+/** `text` with every registered secret, in every common spelling, replaced by a marker, and NUL, which PostgreSQL's text cannot hold, as `\u0000`. */
 export const redact = (text: string): string => {
   // First: an escaped letter of a key may end in the key's own first letter, of which half an escape would be left.
   let out = hasKeys() ? Buffer.from(withoutKeys(Buffer.from(text))).toString() : text
   for (const pattern of patterns) if (out.includes(pattern)) out = out.replaceAll(pattern, marker)
-  return out
+  return out.replaceAll('\0', '\\u0000')
 }
 
 /** Whether a service's key stands in it, in any spelling. */

@@ -4,10 +4,13 @@ import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import type { HttpAnswer } from './http-types.ts'
 
+/** A service's words on one line, without what steers a terminal. */
+export const oneLine = (text: string): string => text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()
+
 /** First 80 characters of a body, on one line and without secrets, for messages. */
 export const excerpt = (bytes: Uint8Array): string =>
   // Redacted before it is cut, so that no half of a secret is left.
-  redact(Buffer.from(bytes.subarray(0, 1000)).toString('utf8').replaceAll(/\s+/g, ' ').trim()).slice(0, 80)
+  redact(oneLine(Buffer.from(bytes.subarray(0, 1000)).toString('utf8'))).slice(0, 80)
 
 /**
  * The answer's JSON; whole numbers of more than 53 bits, as ids may be, are texts in it. Throws BAD_RESPONSE naming the endpoint and what came instead,

@@ -15,8 +15,7 @@ export interface QuarantineEntry extends Reject {
 
 const batchSize = 1_000
 
-/** PostgreSQL's text cannot hold NUL; it is shown as `\u0000`. */
-const storable = (text: string): string => redact(text).toWellFormed().replaceAll('\u0000', '\\u0000')
+const storable = (text: string): string => redact(text).toWellFormed()
 
 /** In the transaction of the load; secrets are taken out of the raw record. */
 export const insertQuarantine = async (

@@ -2,6 +2,7 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -131,6 +132,43 @@ describe('an outside server with only the endpoints of the interface', () => {
     for (const table of ['processes', 'runs', 'pipelines', 'jobs', 'reports', 'answers', 'requests', 'loads', 'events']) {
       expect(await query(`select * from etl.${table} t where t::text like '%${key}%'`)).toEqual([])
     }
+  })
+
+  test.each([
+    ['gzip that calls itself identity', 'identity', (text: string) => gzipSync(text)],
+    ['UTF-16', 'identity', (text: string) => Buffer.from(text, 'utf16le')],
+  ])('a page in %s is bought once: its words, with the NUL taken out, stand in the ledger', async (_, encoding, packed) => {
+    const strict = await start({
+      intercept: (request, response) => {
+        if (!/keywords.*URL=a\.com.*offset=1000\b/.test(request.url ?? '')) return false
+        const bytes = packed(JSON.stringify({ meta: {}, keywords: [], keywords_count: 0 }))
+        response.writeHead(200, {
+          ...{ 'content-type': 'application/json', 'content-encoding': encoding },
+          'content-length': bytes.length,
+        })
+        response.end(bytes)
+        return true
+      },
+      keywords: (domain) => records(domain, domain === 'a.com' ? 1500 : 5),
+    })
+    await publish()
+    const args = ['backfill', 'keywords', '--from', '2026-09', '--to', '2026-09', '--only', 'domain=a.com,b.com;country=us']
+    expect((await millrace(...args)).code).toBe(1)
+    await millrace(...args)
+    expect(strict.requests.filter(({ search }) => search.includes('URL=a.com'))).toHaveLength(2)
+    expect(
+      await query(
+        `select error_code, error_message like '%something else than keywords%' as told from etl.jobs where state = 'held'`,
+      ),
+    ).toEqual([{ error_code: 'UNUSABLE', told: true }])
+  })
+
+  test('a NUL in what the service says of its data is no reason to buy it again', async () => {
+    const strict = await start({ lastUpdated: () => '2026-11\0-10' })
+    await publish()
+    const args = ['backfill', 'keywords', '--from', '2026-09', '--to', '2026-09', '--only', 'domain=a.com;country=us']
+    expect((await millrace(...args)).code).toBe(0)
+    expect(strict.requests.filter(({ search }) => search.includes('URL=a.com'))).toHaveLength(1)
   })
 
   test('pages are walked to the end and a domain of several pages is whole', async () => {

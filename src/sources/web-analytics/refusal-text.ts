@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { jsonOrNull } from '../../core/json.ts'
 import { redact } from '../../core/redact.ts'
 import type { HttpAnswer } from '../../extract/http-types.ts'
-import { excerpt } from '../../extract/http-answer.ts'
+import { excerpt, oneLine } from '../../extract/http-answer.ts'
 
 const texts = z.union([z.string(), z.array(z.unknown())]).nullish()
 const coded = z.object({ code: z.unknown().optional(), error_code: z.unknown().optional(), error_message: texts })
@@ -46,7 +46,7 @@ export const readRefusal = ({ status, bytes }: Pick<HttpAnswer, 'status' | 'byte
     status,
     code: code === null ? null : String(code).toUpperCase(),
     // A service may repeat the key it refuses.
-    text: redact(said.join('; ')).slice(0, longestText) || excerpt(bytes),
+    text: redact(oneLine(said.join('; '))).slice(0, longestText) || excerpt(bytes),
   }
 }
 
