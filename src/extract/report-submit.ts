@@ -170,7 +170,7 @@ const adoptFound = async (buying: Buying, reportId: string): Promise<ReportRecor
 const certainCodes: ReadonlySet<string> = new Set(['BAD_REQUEST', 'NOT_PUBLISHED', 'NO_CAPABILITY', 'TOO_LARGE'])
 
 /** A service that does not take a request for what it asks answers with these; any other status is about the path, the key or the moment. */
-const aboutContent = new Set<number | null>([null, 400, 413, 422])
+export const aboutContent = new Set<number | null>([null, 400, 413, 422])
 
 /** What the service certainly did not take for what it asks for: smaller reports find out which part it was. */
 export const refusedAsWhole = (error: unknown): unknown => {

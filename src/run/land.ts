@@ -45,13 +45,15 @@ export interface Kept extends Omit<Payload, 'body'> {
   readonly chunks: readonly Uint8Array[]
 }
 
-/** What ends a walk though its pages are as good as before: no more money, a stop, an outage, a full disk, one that cannot be read. */
+/** What ends a walk though its pages are as good as before: no more money, a stop, an outage, a full disk, one that cannot be read or is not given yet. */
 const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'QUOTA_EXHAUSTED',
   // The bill of another purchase is awaited, and a budget bounds both.
   'REPORT_PENDING',
   'KEY_REFUSED',
   'BAD_REQUEST',
+  'NOT_PUBLISHED',
+  'NO_CAPABILITY',
   'INTERRUPTED',
   'RATE_LIMITED',
   'SERVICE_UNREACHABLE',

@@ -171,6 +171,38 @@ describe('an outside server with only the endpoints of the interface', () => {
     expect(strict.requests.filter(({ search }) => search.includes('URL=a.com'))).toHaveLength(1)
   })
 
+  const pageOf =
+    (
+      offset: number,
+      status: number,
+      change: (page: Record<string, unknown>) => unknown,
+    ): NonNullable<StrictOptions['intercept']> =>
+    (request, response) => {
+      if (!request.url?.includes(`offset=${offset}&`)) return false
+      const page = {
+        meta: { last_updated: '2026-11-10' },
+        keywords: records('a.com', 2500).slice(offset, offset + 1000),
+        keywords_count: 2500,
+      }
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(change(page)))
+      return true
+    }
+
+  test.each([
+    [
+      'refused as not published',
+      0,
+      pageOf(1000, 400, () => ({ meta: { error_code: 101, error_message: 'Dates out of range' } })),
+    ],
+    ['whole, with the status of a proxy', 1000, pageOf(1000, 203, (page) => page)],
+  ])('where the second page is %s, that from %i on is paid for once', async (_, offset, intercept) => {
+    const strict = await start({ intercept, keywords: (domain) => records(domain, 2500) })
+    await publish()
+    const args = ['backfill', 'keywords', '--from', '2026-09', '--to', '2026-09', '--only', 'domain=a.com;country=us']
+    for (const _ of [1, 2]) await millrace(...args)
+    expect(strict.requests.filter(({ search }) => search.includes(`offset=${offset}&`))).toHaveLength(1)
+  })
+
   test('pages are walked to the end and a domain of several pages is whole', async () => {
     await start({ keywords: (domain) => records(domain, 2345) })
     await publish()

@@ -130,7 +130,8 @@ const readPage = async (
     await answer.billed?.(0, null)
     return null
   }
-  if (answer.status !== 200) return refused(request, context, answer)
+  // What a proxy on the way makes of a 200 is the same page (203).
+  if (answer.status >= 300) return refused(request, context, answer)
   const read = pageOf(answer, endpoint, list)
   if (read === null) return notAPage(request, context, answer, null, { path: [], message: 'is not JSON' })
   const { envelope: body, records } = read

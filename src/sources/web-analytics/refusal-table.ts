@@ -1,5 +1,6 @@
 // What each refusal of the service means, and the error it becomes: by place, status and code, and by words only where nothing else tells (api-facts A 7 to 11, G 53 to 71).
 import { EtlError, type ErrorCode, type RefusedPart } from '../../core/errors.ts'
+import { aboutContent } from '../../extract/report-submit.ts'
 import type { Refusal } from './refusal-text.ts'
 
 /** Where it was said: `rest` a page of keywords, `batch` a report's submission or price, `free` what costs nothing and buys nothing. */
@@ -94,9 +95,13 @@ const fits = ({ status, code, text }: Refusal, place: Place, row: Row): boolean 
   (row.words?.test(text) ?? true) &&
   row.unless?.test(text) !== true
 
-/** What a refusal means where it was said; what no row names is a bad request, and a server error an outage. */
+/**
+ * What a refusal means where it was said. What no row names is an outage after a server error, about what was asked for where the status is, else about the
+ * path or the moment (409): the same of every part.
+ */
 export const meaningOf = (refusal: Refusal, place: Place): Meaning =>
-  table.find((row) => fits(refusal, place, row))?.meaning ?? (refusal.status >= 500 ? 'outage' : 'bad request')
+  table.find((row) => fits(refusal, place, row))?.meaning ??
+  (refusal.status >= 500 ? 'outage' : aboutContent.has(refusal.status) ? 'bad request' : 'wrong everywhere')
 
 interface Consequence {
   readonly code: ErrorCode

@@ -64,6 +64,8 @@ const answers: readonly (readonly [fact: string, place: Place, status: number, b
   ['68', 'batch', 400, errors('granularity should be one of the following - daily, weekly, monthly.'), 'wrong everywhere'],
   ['70', 'batch', 400, errors('Metrics are not available in table traffic_and_engagement'), 'wrong everywhere'],
   ['ended table', 'batch', 400, errors('Table marketing_channels is not available'), 'no such table'],
+  ['one like it is made', 'batch', 409, errors('an identical report is already being made'), 'wrong everywhere'],
+  ['not this way', 'batch', 405, errors('Method Not Allowed'), 'wrong everywhere'],
   ['withdrawn category', 'batch', 400, errors('category_ids: 1234 is not available'), 'bad request'],
   ['71', 'rest', 401, gateway('Unauthorized'), 'key refused'],
   ['71', 'batch', 403, gateway('Forbidden'), 'key refused'],
