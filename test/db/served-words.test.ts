@@ -207,3 +207,11 @@ test.each([
   expect(await units(first)).toEqual({ 'to buy with a word': 12 })
   expect(await units(second)).toEqual({ served: 12 })
 })
+
+// The service charges nothing for a report that it could not make (the retry of one is free, too), so that asking for it once more costs no credit twice.
+test('a report that failed at the service serves nobody: the other pipeline with a word asks by itself', async () => {
+  const [ours, theirs] = await turnedDown('report', "state = 'failed', report_state = 'failed', ask_number = 1, asked_at = now()")
+  await plan(db, theirs, due)
+  expect(await units(theirs)).toEqual({ 'to buy with a word': 12 })
+  expect(await units(ours)).toEqual({})
+})
