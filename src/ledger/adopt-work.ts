@@ -227,7 +227,10 @@ const uncertain =
   'A report was submitted before this ledger was restored, and no receipt names its id; the service may or may not have taken it. Check its own list of ' +
   'reports: `millrace reports adopt` records the id; to send it again (it may be bought twice) run with --resubmit-uncertain.'
 
-/** Units wait for the job unless they have something as new. A plan gives way, and so does what failed or is held without a purchase that lives, and a walk on its way. */
+/**
+ * Units wait for the job unless they have something as new. A plan gives way, and so does what failed or is held without a purchase that lives, and a walk on its way.
+ * An older report is finished, but no longer decides: what was bought after it would be bought again once it is loaded.
+ */
 const pointUnits = async (
   trx: Db,
   { pipelineId, windowEvery }: KnownPipeline,
@@ -241,12 +244,14 @@ const pointUnits = async (
         cross join unnest(j.slice_ids) as s (slice_id)
       where j.job_id = ${jobId}::bigint
     ), had as (
-      select u.window_from, u.slice_id, u.job_id, coalesce(u.ask_number, 0) >= ${askNumber}::bigint
-          or coalesce(j.state = 'open' and j.ask_number is not null and not ${isOlderWalk(askNumber)}, false)
+      select u.window_from, u.slice_id, case when not o.is_older then u.job_id end as job_id, coalesce(u.ask_number, 0) >= ${askNumber}::bigint
+          or not o.is_older and (coalesce(j.state = 'open' and j.ask_number is not null and not ${isOlderWalk(askNumber)}, false)
           or coalesce(j.state in ('held', 'failed') and (j.answer_id is not null
-            or j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')), false) as stays
+            or j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')), false)) as stays
       from cell join etl.units u on u.pipeline_id = ${pipelineId}::integer and u.window_from = cell.window_from and u.slice_id = cell.slice_id
         left join etl.jobs j on j.job_id = u.job_id
+        cross join lateral (select coalesce(j.state in ('open', 'failed') and j.report_state in ('submitted', 'ready', 'downloaded')
+          and j.ask_number < ${askNumber}::bigint, false) as is_older) o
     ), asked as (
       insert into etl.units (pipeline_id, window_from, slice_id, job_id)
       select ${pipelineId}::integer, window_from, slice_id, ${jobId}::bigint from cell

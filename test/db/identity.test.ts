@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
-import { boughtPath, runPath } from '../../src/extract/receipt-files.ts'
+import { boughtPath, intentPath, runPath } from '../../src/extract/receipt-files.ts'
 import { identityFindings, settledHere, settleIdentity } from '../../src/run/identity.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
 import { type MemoryLanding, memoryLanding } from '../support/memory-landing.ts'
@@ -47,7 +47,7 @@ test('a template under whose name nobody has worked makes warehouses of their ow
   expect((await opened(copy, (database) => settleIdentity({ database, landing }))).identity.id).toBe(identity.id)
 })
 
-const receiptOf = (reportId: string, askNumber: string) => ({
+const receiptOf = (reportId: string | null, askNumber: string) => ({
   ...{ version: 1, warehouse: id, epoch: 1, ask_number: askNumber, job_id: '1', pipeline: 'visits', pipeline_version: 1 },
   ...{ source: 'test.report', account: 'default', window_every: 'month', dimensions: ['shop'], definition: {} },
   question: { parameters: {}, asks: 'x', metrics: [] },
@@ -72,4 +72,27 @@ test('a receipt that cannot be taken in is named and passed over: others are tak
   // Again at the next start, and by check, as long as they lie there.
   expect((await settle()).adopted.damaged).toHaveLength(3)
   expect((await opened(copy, (database) => identityFindings({ database, landing }, true))).damaged).toHaveLength(3)
+})
+
+test.each([
+  ['of which it is known by its intent alone', null, 'open', 'held'],
+  ['of which it is known by its intent alone, while the other failed and can be fetched', null, 'failed', 'held'],
+  ['of which both are known by their ids', 'second', 'open', 'open'],
+])('units count on the newest purchase of several, %s, and the other is finished', async (_, reportId, before, state) => {
+  const at = { id, epoch: 1 }
+  const takenUp = async (path: string, of: string | null, askNumber: string) => {
+    await landing.notes.write(path, JSON.stringify(receiptOf(of, askNumber)))
+    return (await opened(copy, (database) => settleIdentity({ database, landing }))).adopted.purchases
+  }
+  expect(await takenUp(boughtPath(at, '7', 'default', 'first'), 'first', '7')).toBe(1)
+  await copy.pool.query('update etl.jobs set state = $1', [before])
+  const newer = reportId === null ? intentPath(at, '8') : boughtPath(at, '8', 'default', reportId)
+  expect(await takenUp(newer, reportId, '8')).toBe(1)
+  const { rows } = await copy.pool.query(
+    `select j.ask_number, j.state, (select count(*) from etl.units u where u.job_id = j.job_id)::int as units from etl.jobs j order by 1`,
+  )
+  expect(rows).toEqual([
+    { ask_number: '7', state: before, units: 0 },
+    { ask_number: '8', state, units: 1 },
+  ])
 })

@@ -1,5 +1,5 @@
 // What was bought after a backup, as the ledger restored from it has it from the landings: whole answers with their bills, and no half of a walk.
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -26,14 +26,17 @@ const openWorld = async (settings: Service) => {
     MILLRACE_HOME: join(folder, `home${new URL(database.url).pathname.replaceAll('/', '-')}`),
     MILLRACE_LANDING: join(folder, 'landing'),
   })
+  const command = (database: CopiedDatabase, ...args: string[]) => runWarm([...args, '--json'], environment(database), folder)
   const run = async (database: CopiedDatabase, ...args: string[]): Promise<void> => {
-    const ended = await runWarm([...args, '--json'], environment(database), folder)
+    const ended = await command(database, ...args)
     expect(ended.code, ended.stdout + ended.stderr).toBe(0)
   }
   await run(original, ...walks('2026-07'))
   const restored = await original.copy()
   return {
-    ...{ service, original, restored, run },
+    ...{ service, original, restored, command, run },
+    /** Of reports, by increasing ask number. */
+    receipts: (): string[] => globSync(join(folder, 'landing', '_warehouses', '*', 'receipts', '*', '*.json')).sort(),
     charged: (): number => service.books.charges.reduce((sum, { credits }) => sum + credits, 0),
     start: (database: CopiedDatabase, ...args: string[]) => startCommand([...args, '--json'], environment(database), folder),
     /** So many requests a second, under a budget that holds them all where there is one. */
@@ -92,6 +95,34 @@ test.each(['keywords', 'traffic_and_engagement'])(
     }
   },
 )
+
+test('a restored ledger holds a purchase without an id also where the same units were bought before it, and buys it again with consent alone', async () => {
+  const { original, restored, command, run, receipts, charged, close } = await openWorld({ keywords: 50 })
+  const august = ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08']
+  try {
+    await run(original, ...august, '--yes')
+    await run(original, ...august, '--yes', '--force')
+    const before = charged()
+    // As where the process was killed while the second one's answer came.
+    const last = receipts().findLast((path) => !path.endsWith('.intent.json'))
+    rmSync(last ?? '')
+    await run(restored, 'migrate', '--as', 'restored')
+    for (const more of [[], ['--force'], ['--force']]) {
+      const ended = await command(restored, ...august, '--yes', ...more)
+      expect([ended.code, charged()], ended.stdout + ended.stderr).toEqual([1, before])
+    }
+    // The first one is loaded all the same.
+    const { rows } = await restored.pool.query(
+      `select bool_and(u.answer_id is not null and j.error_code = 'REPORT_UNCERTAIN') as held from etl.units u
+        join etl.jobs j using (job_id) where j.kind = 'report'`,
+    )
+    expect(rows).toEqual([{ held: true }])
+    await run(restored, ...august, '--yes', '--force', '--resubmit-uncertain')
+    expect(charged()).toBeGreaterThan(before)
+  } finally {
+    await close()
+  }
+})
 
 test('a restored ledger books of a walk that goes on beyond the backup what was paid for since, in pages and in credits', async () => {
   const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
