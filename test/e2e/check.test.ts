@@ -8,6 +8,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startStrictService } from '../support/strict-service.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 let folder: string
@@ -121,6 +122,27 @@ test('a key or path that is wrong is found also where the service has nothing bu
     2,
     expect.stringMatching(/error \(service\).*keywords is not there.*WEB_ANALYTICS_PATH_KEYWORDS/),
   ])
+})
+
+test('of a service that answers a month to come with its newest one no page is asked for', async () => {
+  const served: string[] = []
+  const service = await startStrictService({
+    key: sandbox.apiKey,
+    keywords: (domain) => [served.push(domain)].map(() => ({ keyword: 'k', top_url: 'u' })),
+    report: () => '',
+    intercept: ({ url }, response) => {
+      const { pathname, searchParams } = new URL(url ?? '', 'http://x')
+      const isKeywords = pathname === '/v4/website-analysis/keywords'
+      if (pathname !== '/capabilities' && (!isKeywords || searchParams.has('URL'))) return false
+      response.writeHead(isKeywords ? 400 : 404, { 'content-type': 'application/json' })
+      response.end('{"meta":{"status":"Error","error_code":100,"error_message":"URL is required"}}')
+      return true
+    },
+  })
+  const lines = said(await check({ WEB_ANALYTICS_BASE_URL: service.url })).join('\n')
+  await service.close()
+  expect(lines).toMatch(/proved \(service\).*keywords is there and accepts the key/)
+  expect(served).toEqual([])
 })
 
 test('finds every mistake of definitions and marts in one pass, with file and line', async () => {

@@ -9,6 +9,7 @@ import { dialectOf, pathOf } from './service-dialect.ts'
 import { capabilities, credits, describe } from './discovery.ts'
 import { endpoints, reportUrl } from './endpoints.ts'
 import { refusalError, consequences, meaningOf } from './refusal-table.ts'
+import { pageOf } from './json-answer.ts'
 import { readRefusal } from './refusal-text.ts'
 import { keywords } from './keywords.ts'
 import { listsOf, tableOf } from './known-tables.ts'
@@ -89,19 +90,19 @@ const datesToCome = ({ families }: Capabilities): ServiceFinding[] => {
     )
 }
 
-/** No month that far ahead has data, and what has none costs nothing (api-facts A 11): the answer shows the path and the key all the same. */
+/**
+ * No month that far ahead has data, and what has none costs nothing (api-facts A 11). A service may answer for its newest month instead (A 75), so the domain,
+ * which it requires, is left out: its refusal shows the path and the key all the same.
+ */
 const monthAhead = '2999-01'
 
 const keywordPath = async (http: HttpClient, [first]: readonly Definition[]): Promise<ServiceFinding[]> => {
   if (first === undefined) return []
-  const firstOf = (name: string, otherwise: string): string =>
-    first.dimensions.find((dimension) => dimension.name === name)?.values[0] ?? otherwise
   const endpoint = pathOf(http, 'keywords')
-  const { parameters, country } = dialectOf(http).keywords
+  const { parameters, country, list } = dialectOf(http).keywords
   const url = http.url('keywords', endpoint)
   const asked = {
-    [parameters.domain]: firstOf('domain', 'example.com'),
-    [parameters.country]: country(firstOf('country', 'us')),
+    [parameters.country]: country(first.dimensions.find(({ name }) => name === 'country')?.values[0] ?? 'us'),
     [parameters.from]: monthAhead,
     [parameters.to]: monthAhead,
     [parameters.limit]: '1',
@@ -121,10 +122,14 @@ const keywordPath = async (http: HttpClient, [first]: readonly Definition[]): Pr
   if (refusal.code === 'FORBIDDEN_ERROR')
     return [wrong(`${first.pipeline}: ${endpoint} answers 403 "${refusal.text}". ${consequences[meaning].next}`)]
   const error = refusalError(refusal, endpoint, 'check')
-  // Refused for its month, as it must be, or for its limit or domain: a request let so far is let in.
+  // Refused for its domain, as it must be, or for its month or limit: a request let so far is let in.
   const isLetIn = meaning === 'no data' || ['NOT_PUBLISHED', 'BAD_REQUEST', 'NO_CAPABILITY'].includes(consequences[meaning].code)
   if (!isLetIn) throw error
-  return [proved(`${endpoint} is there and accepts the key.`)]
+  const isPage = answer.status < 300 && (pageOf(answer, endpoint, list)?.records ?? []).length > 0
+  return [
+    proved(`${endpoint} is there and accepts the key.`),
+    ...(isPage ? [warning(`${endpoint} answers a request without a domain with keywords, which may have cost a page.`)] : []),
+  ]
 }
 
 const unknownReport = '00000000-0000-4000-8000-000000000000'
