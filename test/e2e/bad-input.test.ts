@@ -584,6 +584,24 @@ describe('what becomes of reports', () => {
     expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
   })
 
+  test('a count and a bill beyond what anything holds are no fault of the warehouse: the report is held', async () => {
+    const strict = await start({
+      intercept: ({ url }, response) => {
+        if (!(url ?? '').includes('request-status')) return false
+        const link = `${service?.url}/files/${service?.bought[0]?.id}.csv?signature=abc`
+        response.writeHead(200, { 'content-type': 'application/json' })
+        response.end(
+          `{"status":"completed","data_points_count":100000000000000000000,"used_quota":100000000000000000000,"download_url":"${link}"}`,
+        )
+        return true
+      },
+    })
+    const result = await millrace(traffic)
+    expectOne(result, 1, 'INCOMPLETE', /the service announces 9007199254740991 data points/, /millrace release/)
+    expect(result.events).toContainEqual(expect.objectContaining({ code: 'BILL_UNREADABLE' }))
+    expect(strict.bought).toHaveLength(1)
+  })
+
   test('the file of another report is refused as such, and downloaded again until it is the right one; nothing is bought again', async () => {
     const before = await warehouse()
     let isOther = true

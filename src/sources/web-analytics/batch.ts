@@ -22,8 +22,10 @@ const submission = z.looseObject({ status: z.string().nullish().catch(null) })
 
 const digits = z.string().regex(/^\d+(\.\d+)?$/)
 const lines = z.array(z.unknown()).transform((list) => list.map(String).join('; '))
+// No report has a count beyond these: it agrees with none, which is held.
 const count = z
   .union([z.number(), digits.transform(Number)])
+  .transform((said) => Math.max(-1, Math.min(Math.ceil(said), Number.MAX_SAFE_INTEGER)))
   .nullish()
   .catch(null)
 const text = z.union([z.string(), lines]).nullish().catch(null)

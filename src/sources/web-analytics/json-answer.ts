@@ -36,10 +36,10 @@ const versions = z.object({
 export const dataVersionIn = (body: Readonly<Record<string, unknown>>): string | null =>
   [body['meta'], body].flatMap((part) => Object.values(versions.safeParse(part).data ?? {})).find((one) => one != null) ?? null
 
-/** A number, also written as text; null: it is none. */
+/** A number, also written as text; null: it is none, or beyond what a column or a sum of them holds. */
 export const numberOrNull = (value: unknown): number | null => {
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
-  return typeof number === 'number' && Number.isFinite(number) ? number : null
+  return typeof number === 'number' && Math.abs(number) <= Number.MAX_SAFE_INTEGER ? number : null
 }
 
 /** Credits as the service writes them; null: none are named; NaN: it is no number, which tells nothing. */
