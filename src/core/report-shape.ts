@@ -23,8 +23,8 @@ export interface ReportRecord {
   readonly usedQuota: number | null
 }
 
-/** An id goes into paths, file names and messages: plain text, of a length that anybody can read out, without a service's key in it. */
-export const isReportId = (text: string): boolean => /^[^\s\p{C}]{1,200}$/u.test(text) && !holdsKey(text)
+/** An id goes into paths, file names and messages: plain text, of a length that anybody can read out, without a service's key in it. `.` and `..` are other folders in a path. */
+export const isReportId = (text: string): boolean => /^(?!\.{1,2}$)[^\s\p{C}]{1,200}$/u.test(text) && !holdsKey(text)
 
 /** One line of the service's own list of reports. */
 export interface ListedReport {

@@ -220,6 +220,8 @@ describe('buying', () => {
     ['of 16,000 characters', 'x'.repeat(16_000)],
     ['with a line break', 'a\nb'],
     ['that is empty', ''],
+    ['that leads to the folder above in a path', '.'],
+    ['that leads further up', '..'],
   ])('an id %s is none: the purchase is uncertain, and nothing of the id is kept', async (_, reportId) => {
     const { memo, error } = await errorOf({ submit: async () => ({ reportId, word: 'pending' }) })
     expect(error).toMatchObject({
