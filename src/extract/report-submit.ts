@@ -194,15 +194,12 @@ const writeDownId = async (buying: Buying, reportId: string, word: string | null
       const given = await inTime(context, report.submitted(reportId, word))
       if (given?.waitMs === null) return await unsure(buying, new EtlError('BAD_RESPONSE', given.message))
       if (given !== null) throw taken(given.message, unitKey, clock.now() + given.waitMs)
-      log.info({ unit: unitKey, report_id: reportId }, 'report submitted')
+      log.info({ report_id: reportId }, 'report submitted')
       break
     } catch (error) {
       if (isEtlError(error) && (error.code === 'REPORT_PENDING' || error.code === 'REPORT_UNCERTAIN')) throw error
       const pause = writePausesMs[attempt]
-      log.error(
-        { unit: unitKey, report_id: reportId, error: messageOf(error) },
-        'the id of a submitted report is not on record yet',
-      )
+      log.error({ report_id: reportId, error: messageOf(error) }, 'the id of a submitted report is not on record yet')
       if (error === leftBehind) throw stillWritten(unitKey, reportId)
       // What the ledger refuses it refuses again, and so do all later tries.
       if (pause === undefined || (isEtlError(error) && error.code === 'INTERNAL')) throw notKept(error, unitKey, reportId)

@@ -66,7 +66,7 @@ const follow = async (buying: Buying, record: ReportRecord): Promise<FinishedRep
   const { reportId } = record
   if (reportId === null) throw new EtlError('INTERNAL', `${options.unitKey}: a ${record.state} report has no id.`)
   const status = await api.status(reportId)
-  const about = { unit: options.unitKey, report_id: reportId }
+  const about = { report_id: reportId }
   if (status === null) context.log.info(about, 'the service does not know the report yet')
   else if (!isKnownStatus(status.word))
     context.log.warn({ ...about, word: status.word }, 'a status word nobody knows: the report stays open')

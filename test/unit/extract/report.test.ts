@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { EtlError } from '../../../src/core/errors.ts'
-import { silentLog } from '../../../src/core/log.ts'
+import { createLog } from '../../../src/core/log.ts'
 import type { GivenBefore, ListedReport, ReportRecord } from '../../../src/core/report-shape.ts'
 import type { Limits } from '../../../src/core/types.ts'
 import type { HttpStream } from '../../../src/extract/http-types.ts'
@@ -80,6 +80,7 @@ const play = (scene: Scene) => {
   memo.fairPause = scene.fairPause ?? 0
   const calls: string[] = []
   const notices: string[] = []
+  const logged: string[] = []
   const slept: number[] = []
   let [asked, fetched, kept] = [0, 0, 0]
   const clock: Clock = { now: () => start, random: () => scene.random ?? 0.5, sleep: async (ms) => void slept.push(ms) }
@@ -128,7 +129,8 @@ const play = (scene: Scene) => {
   const context: SourceContext = {
     http: { url: unused, origin: 'https://service', read: unused, download },
     report: memo,
-    log: silentLog,
+    // As a job's own: each line names the unit.
+    log: createLog('info', (line) => logged.push(line)).child({ unit: 'u' }),
     clock,
     signal: new AbortController().signal,
     reportHook: null,
@@ -147,7 +149,7 @@ const play = (scene: Scene) => {
     (report) => ({ report, error: null }),
     (error: unknown) => ({ report: null, error }),
   )
-  return { memo, calls, notices, slept, outcome, context }
+  return { memo, calls, notices, logged, slept, outcome, context }
 }
 
 const errorOf = async (scene: Scene) => {
@@ -706,9 +708,12 @@ describe('words for a state', () => {
     expect(words.every(isKnownStatus)).toBe(true)
   })
 
-  test('a word nobody knows is an open report', () => {
+  test('a word nobody knows is an open report, and a line of the log names the unit once', async () => {
     expect(foldStatus('composting')).toBe('open')
     expect(isKnownStatus('composting')).toBe(false)
+    const known = await errorOf({ record: { state: 'submitted', polls: 1 }, statuses: [{ ...finished, word: 'composting' }] })
+    const lines = [...known.logged, ...(await errorOf({})).logged]
+    expect(lines.map((line) => line.split('"unit":').length)).toEqual([2, 2])
   })
 })
 
