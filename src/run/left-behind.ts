@@ -3,7 +3,7 @@
 import { sql } from 'kysely'
 import { z } from 'zod'
 import { messageOf } from '../core/errors.ts'
-import { isRecord } from '../core/json.ts'
+import { priceBases } from '../core/learned-price.ts'
 import { query, type Row } from '../db/typed-row.ts'
 import { folderOf, leftPath } from '../extract/receipt-files.ts'
 import { alsoBegun, type Claim } from '../ledger/claim-fence.ts'
@@ -11,14 +11,29 @@ import { recordRequests, type RequestRecord } from '../ledger/requests.ts'
 import type { Paid } from './job-work.ts'
 import type { Runtime } from './runtime.ts'
 
+const count = z.number().int()
+const price = z.object({ basis: z.enum(priceBases), credits: z.number(), minimum: z.number().exactOptional() })
+
+const requestSchema = z.object({
+  ...{ jobId: count.nullable(), runId: count, pipelineId: count.nullable(), askNumber: z.string().nullable() },
+  subject: z
+    .object({ account: z.string(), dataset: z.string(), stated: price.nullable(), seen: z.array(price).readonly() })
+    .nullable(),
+  ...{ account: z.string(), method: z.string(), endpoint: z.string(), parameters: z.record(z.string(), z.unknown()) },
+  ...{ part: count.nullable(), attempt: count, status: count.nullable(), errorCode: z.string().nullable() },
+  ...{ bytes: count, sha256: z.string().nullable(), credits: z.number().nullable() },
+  paidFor: z.object({ rowsAsked: count.nullable(), rows: count.nullable(), metrics: count, values: count }).nullable(),
+  saidIn: z.enum(['answer', 'balance']).nullable(),
+  ...{ isUncertain: z.boolean(), isOpen: z.boolean(), startedAt: z.iso.datetime(), milliseconds: z.number() },
+}) satisfies z.ZodType<RequestRecord>
+
 const leftSchema = z.object({
   version: z.literal(1),
   /** Of that ledger alone is the number of the job. */
-  epoch: z.number().int(),
+  epoch: count,
   job_id: z.string().regex(/^\d+$/),
   fence: z.string().regex(/^\d+$/),
-  /** Each as this program wrote it down; the ledger takes no other. */
-  requests: z.array(z.custom<RequestRecord>(isRecord)),
+  requests: z.array(requestSchema),
   /** Landings that hold paid pages of the job's walk. */
   begun: z.array(z.string()),
 })
