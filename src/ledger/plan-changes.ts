@@ -5,7 +5,7 @@ import { fetchingNeeds, isSamePipeline } from './pipelines.ts'
 import { wantedValues } from './slices.ts'
 
 /** A line of the definition that means something else now. */
-interface DefinitionChange {
+export interface DefinitionChange {
   /** `params.web_source`, `limits.attempts`, `metrics`, `version`. */
   readonly what: string
   readonly from: string
