@@ -161,11 +161,11 @@ const leaveOut = ({ report: { cellsLeftOut } }: RowSink, least: number, most: nu
 
 const reject = (
   { part, report, plan }: RowSink,
-  { column, message, isUnasked }: RowError,
+  { column, message }: RowError,
   record: RecordPlace,
   key: readonly (string | null)[] | null,
 ): void => {
   const unit = plan.mark?.unitOf(key) ?? null
-  addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key, unit, isUnasked })
+  addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key, unit })
   if (plan.mark !== undefined && unit !== null) plan.mark.rejects[unit] = (plan.mark.rejects[unit] ?? 0) + 1
 }
