@@ -146,13 +146,14 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
   return rows.length
 }
 
-/** What a person allowed and nobody has asked for yet, to be planned anew where more is asked for by now, or something else. Under the pipeline's lock. */
-export const dissolveChanged = async (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<void> => {
+/** What a person allowed and nobody has asked for yet, to be planned anew where more is asked for by now, or something else; how many jobs. Under the pipeline's lock. */
+export const dissolveChanged = async (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<number> => {
   const isSame = sql`case when split_part(a.digest, E'\\n', 1) = ${asks} then split_part(a.digest, E'\\n', 2)::jsonb @> ${JSON.stringify(metrics)}::jsonb else false end`
-  await query(trx)`with ${dissolving(sql`
+  const rows = await query(trx)`with ${dissolving(sql`
     select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${hasWord} and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.approvals a where a.approval_id = j.approval_id and a.digest is not null and not (${isSame}))
     order by j.job_id for update of j`)}`
+  return rows.length
 }
 
 /** Of slice `s` the first dimension whose value is not named; NULL: all are. */

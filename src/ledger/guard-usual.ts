@@ -50,6 +50,7 @@ export interface Unasked {
 /** What nights cost so far, which says what is usual. */
 export interface PastNights {
   readonly pipeline: Unasked
+  /** Over all pipelines that are paid for by the same account. */
   readonly account: Unasked
   /** Credits of ranges of the pipeline that people named in the last 24 hours. */
   readonly named: number

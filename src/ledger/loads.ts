@@ -26,6 +26,7 @@ export interface LoadRecord {
   readonly claim: Pick<ClaimedJob, 'jobId' | 'pipelineId' | 'runId'>
   readonly answerId: number
   readonly windows: readonly WindowLoad[]
+  /** Numbers of the units that took the answer. */
   readonly units: readonly number[]
   readonly drift: unknown
   /** Columns whose field no record has, and those that some lack; null: there were no records. */

@@ -10,6 +10,7 @@ import { slicesWanted } from './slices.ts'
 export interface Forecast {
   readonly account: string
   readonly pipeline: string
+  /** Credits spent and reserved this month (UTC). */
   readonly spent: number
   /** Credits at the end of the month; null: no price is known yet. */
   readonly forecast: number | null
@@ -40,6 +41,7 @@ interface Facts {
   readonly generation: number
   /** null: the definition on record says nothing of it. */
   readonly window: WindowRule | null
+  /** When reports were last bought by a night; null: never. */
   readonly asked_ms: number | null
   /** Planned, allowed and not bought yet: credits of reports whose price is known, and units of those whose price is not. */
   readonly planned: number

@@ -118,6 +118,7 @@ export interface BoxToMake extends Omit<NeededCells, 'leftJobIds'> {
   readonly from: IsoDate
   readonly to: IsoDate
   readonly cells: number
+  /** What it is thought to cost; null: not asked. */
   readonly credits?: number | null
   /** Held until a person approves it: the approval that asks for that; null: it may go. */
   readonly approvalId?: string | null
@@ -189,9 +190,11 @@ export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxT
 export interface Ruling {
   /** Held are those that they wanted. */
   readonly held: readonly WantedBy[]
+  /** The approval that the held wait for; null: none is. */
   readonly approvalId: string | null
   /** Whose purchase a person has just allowed. */
   readonly allowed: readonly WantedBy[]
+  /** Credits of a unit; null: not known. */
   readonly credits: number | null
 }
 

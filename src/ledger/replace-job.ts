@@ -155,6 +155,7 @@ const moveWaiting = async (trx: Db, former: JobRow, every: WindowSize, made: rea
   if (moved.length > 0) await trx.insertInto('etl.run_jobs').values(moved).execute()
 }
 
+/** What of the new job the run waits for; null: nothing. */
 const waitingFor = (row: WaitingRow, job: MadeJob, every: WindowSize): Insertable<RunJobsTable> | null => {
   const { slice_ids: asked, window_from: from, window_to: to } = row
   const sliceIds = asked === null ? job.slice_ids : job.slice_ids.filter((id) => asked.includes(id))

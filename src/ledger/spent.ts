@@ -23,6 +23,7 @@ export interface Spent {
   /** Of them what one pipeline bought beyond the usual. */
   readonly extraMonth: number
   readonly extraDay: number
+  /** Purchases under way of unknown price. */
   readonly unpriced: number
   /** Pages of this day whose process was killed before their bill was seen, and whose price was not known. */
   readonly lost: number
@@ -32,6 +33,7 @@ export interface Spent {
 
 /** Of this month and day, by the database's clock (UTC). */
 export interface SpentNow extends Spent {
+  /** Milliseconds until the day and the month turn (UTC). */
   readonly dayLeftMs: number
   readonly monthLeftMs: number
 }

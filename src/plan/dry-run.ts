@@ -230,7 +230,9 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
         : { units: found.behindSamples, credits: priced(refreshPrice(walk), found.behindSamples).quota },
     /** What its pages cost, in words; null: it has none, they are free, or unknown. */
     price: walk?.words ?? null,
+    /** Credits spent or reserved this month (UTC). */
     ...{ spent: spent.pipeline.month, accountSpent: spent.account.month },
+    /** Credits a month; null: no limit. */
     ...{ budget: definition.limits.quotaPerMonth, accountBudget: allowance.budget.perMonth },
     /** Credits this pipeline will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
     forecast: isKnown ? Math.round(spent.pipeline.month + credits + toCome) : null,

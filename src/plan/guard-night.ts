@@ -49,8 +49,8 @@ const digestOf = ({ definition, source, pipeline, limits }: PlanContext): string
   return [askedDigest(askedBy(definition, source.kind)), createHash('sha256').update(rules).digest('hex')].join('\n')
 }
 
-/** What was held is planned anew where lists, limits, the guard or what is asked for have changed, or a person names its months; what was approved where more is asked for, and it loses values that left. */
-export const dissolveStale = async (context: PlanContext): Promise<void> => {
+/** What was held is planned anew where lists, limits, the guard or what is asked for have changed, or a person names its months; then what was approved, see `renewApproved`. */
+export const dissolveStale = async (context: PlanContext): Promise<number> => {
   const { locked, frame, scope, windows, cells } = context
   const { pipelineId } = frame
   const [first, last] = [windows[0], windows.at(-1)]
@@ -64,11 +64,16 @@ export const dissolveStale = async (context: PlanContext): Promise<void> => {
       const waiting = await waitingApproval(trx, pipelineId, 'night')
       return waiting === null || waiting.digest === digestOf(context) ? 0 : dissolveHeld(trx, pipelineId, { kind: 'night' })
     })
-  await locked(async (trx) => {
-    await dissolveChanged(trx, pipelineId, askedBy(context.definition, context.source.kind))
-    await trimApproved(trx, pipelineId)
-  })
+  return renewApproved(context)
 }
+
+/** What was approved is planned anew where more is asked for by now, and loses values that left the lists. Returns how many jobs ask for more. */
+export const renewApproved = ({ locked, frame, definition, source }: PlanContext): Promise<number> =>
+  locked(async (trx) => {
+    const changed = await dissolveChanged(trx, frame.pipelineId, askedBy(definition, source.kind))
+    await trimApproved(trx, frame.pipelineId)
+    return changed
+  })
 
 /** Who starts a run with `--yes`, or says yes at the terminal, approves what waits already. */
 export const approveWaiting = async (

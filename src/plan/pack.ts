@@ -6,6 +6,7 @@ export interface NeededSlice {
   readonly values: readonly string[]
 }
 
+/** The most values of each dimension, windows in a row, and combinations of both. */
 export interface PackLimits {
   readonly values: readonly number[]
   readonly windows: number

@@ -1,23 +1,22 @@
 // From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
-import { askedBy } from '../core/asks.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { publicationDate, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { outlast } from '../db/outlast.ts'
 import type { Refresh } from '../ledger/candidates.ts'
-import { dissolveServed, trimApproved } from '../ledger/approved-jobs.ts'
+import { dissolveServed } from '../ledger/approved-jobs.ts'
 import { datasetOf, judgeHeldAgain } from '../ledger/data-points.ts'
 import { databaseMs } from '../db/database-clock.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
 import { registerPipeline } from '../ledger/pipelines.ts'
-import { countApproval, dissolveChanged } from '../ledger/approvals.ts'
+import { countApproval } from '../ledger/approvals.ts'
 import { dissolveUnsent, waitedFor } from '../ledger/register-jobs.ts'
 import { joinOrphans, joinServing } from '../ledger/wait-list.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
 import type { PlanWindow, Scope } from './frames.ts'
-import { approveWaiting, dissolveStale, guardPlan, pagePrice, reportPrice, settleApproval } from './guard-night.ts'
+import { approveWaiting, dissolveStale, guardPlan, pagePrice, renewApproved, reportPrice, settleApproval } from './guard-night.ts'
 import { isForced, type PlanContext, planContext, sourceOf, lookContext, recorder, wholeSpan } from './plan-context.ts'
 import {
   askForReports,
@@ -93,10 +92,7 @@ export const planApproved = async (
 ): Promise<PlanCounts> => {
   const { kysely } = runtime.database
   const context = await openPlan(runtime, runId, definition, { mode: 'due' }, signal)
-  await context.locked(async (trx) => {
-    await dissolveChanged(trx, context.frame.pipelineId, askedBy(definition, context.source.kind))
-    await trimApproved(trx, context.frame.pipelineId)
-  })
+  tellChanged(runtime, definition, await renewApproved(context))
   await takeApproved(context)
   await context.locked((trx) => joinServing(trx, runId))
   return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }
@@ -138,10 +134,17 @@ export const findNeeds = async (
 
 const noReports: ReportSteps = { steps: [], units: [], left: [] }
 
+/** Nothing that has a person's word goes without one: what the window does not want by itself does not come back by itself. */
+const tellChanged = ({ log }: PlanRuntime, { pipeline }: Definition, jobs: number): void => {
+  if (jobs === 0) return
+  const what = 'approved purchases ask for more than was approved and are planned anew'
+  log.warn({ pipeline, jobs }, `${what}; months outside the window, and what was forced, need their backfill again`)
+}
+
 const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
   let requests = 0
   await judgeAgain(opened)
-  await dissolve(opened)
+  tellChanged(runtime, opened.definition, await dissolve(opened))
   await approveWaiting(runtime, opened)
   await takeApproved(opened)
   const { context, counted, walks, reports } = await findNeeds(runtime.database.kysely, opened, async (closed) => {
@@ -187,8 +190,8 @@ export const judgeAgain = async (context: PlanContext): Promise<void> => {
   await step((trx) => judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source), span))
 }
 
-/** Jobs that are only a plan and no run waits for are planned anew: lists, limits or an approval may have changed. */
-export const dissolve = async (context: PlanContext): Promise<void> => {
+/** Jobs that are only a plan and no run waits for are planned anew: lists, limits or an approval may have changed. Returns how many of what was approved. */
+export const dissolve = async (context: PlanContext): Promise<number> => {
   for (let gone = 1; gone > 0; ) gone = await context.locked((trx) => dissolveUnsent(trx, context.frame))
   const { frame, cells } = context
   const { reuse } = cells
@@ -197,7 +200,7 @@ export const dissolve = async (context: PlanContext): Promise<void> => {
     await context.locked(async (trx) => {
       if ((await dissolveServed(trx, frame, reuse, span)) > 0) await countApproval(trx, frame.pipelineId)
     })
-  await dissolveStale(context)
+  return dissolveStale(context)
 }
 
 /** Which jobs there are may be joined; null: no window is in scope. */

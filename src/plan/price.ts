@@ -83,6 +83,7 @@ export interface ReportToPrice {
 }
 
 export interface Prices {
+  /** Credits of those that were asked about. */
   readonly said: ReadonlyMap<ReportToPrice, number>
   /** Credits a unit; null: the service names no price. */
   readonly perUnit: number | null

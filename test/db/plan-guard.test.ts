@@ -1,5 +1,6 @@
 // The guard of a night (promise 13): what is beyond the usual waits for a person's word, the usual goes on, and a word buys exactly what was held.
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { silentLog } from '../../src/core/log.ts'
 import type { Definition, GuardRule } from '../../src/core/types.ts'
 import { windowsBetween } from '../../src/core/window.ts'
 import type { Source } from '../../src/extract/source.ts'
@@ -419,7 +420,10 @@ test.each([
     expect((await plans(two)).filter((line) => line.includes('new: open'))).toHaveLength(1)
     await finished(fewer.runId)
     const more = withMetrics(planning, 'a', 'b', 'c', 'd')
+    const said = vi.spyOn(silentLog, 'warn')
     await finished((await plan(db, more, due)).runId)
+    expect(said).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ pipeline }), expect.stringContaining('planned anew'))
+    said.mockRestore()
     const { rows } = await db.database.pool.query<{ units: number }>(
       `select count(*)::int as units from etl.units u join etl.jobs j using (job_id)
       where u.pipeline_id = $1 and j.state = 'open' and u.window_from <= $2`,
