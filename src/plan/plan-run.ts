@@ -137,7 +137,7 @@ const noReports: ReportSteps = { steps: [], units: [], left: [] }
 /** Nothing that has a person's word goes without one: what the window does not want by itself does not come back by itself. */
 const tellChanged = ({ log }: PlanRuntime, { pipeline }: Definition, jobs: number): void => {
   if (jobs === 0) return
-  const what = 'approved purchases ask for more than was approved and are planned anew'
+  const what = 'approved purchases ask for more than was approved and are planned again'
   log.warn({ pipeline, jobs }, `${what}; months outside the window, and what was forced, need their backfill again`)
 }
 

@@ -422,7 +422,7 @@ test.each([
     const more = withMetrics(planning, 'a', 'b', 'c', 'd')
     const said = vi.spyOn(silentLog, 'warn')
     await finished((await plan(db, more, due)).runId)
-    expect(said).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ pipeline }), expect.stringContaining('planned anew'))
+    expect(said).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ pipeline }), expect.stringContaining('planned again'))
     said.mockRestore()
     const { rows } = await db.database.pool.query<{ units: number }>(
       `select count(*)::int as units from etl.units u join etl.jobs j using (job_id)
