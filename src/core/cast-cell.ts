@@ -40,6 +40,9 @@ export class CellError extends Error {
   }
 }
 
+/** Of a value that was not asked for. */
+export class UnaskedError extends CellError {}
+
 /** A CellError: the record is rejected, the others go on. */
 export const refuse = (cell: string, expected: string): never => {
   throw new CellError(`'${excerpt(cell, 60)}' is not ${expected}`)

@@ -1,5 +1,5 @@
 // What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
-import { type Cast, castInteger, castPeriod, CellError, type Stray } from '../core/cast-cell.ts'
+import { type Cast, castInteger, castPeriod, CellError, type Stray, UnaskedError } from '../core/cast-cell.ts'
 import { type ColumnTypeEntry, columnTypes } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
 import type { Box, Column, Definition, Window } from '../core/types.ts'
@@ -85,11 +85,14 @@ export class RowError extends Error {
   readonly column: string | null
   /** Nothing is wrong with the row but that it was not asked for. null: it is no row. */
   readonly stray: Stray | null
+  /** See `RejectedRow`. */
+  readonly isUnasked: boolean
 
-  constructor(column: string | null, message: string, stray: Stray | null = null) {
+  constructor(column: string | null, message: string, stray: Stray | null = null, isUnasked = false) {
     super(message)
     this.column = column
     this.stray = stray
+    this.isUnasked = isUnasked
   }
 }
 
@@ -105,7 +108,7 @@ export const castCell = ({ column, cast }: PlannedColumn, cellOf: CellOf, place:
     if (!column.nullable) throw new CellError('the column has no value and may not be NULL')
     return null
   } catch (error) {
-    if (error instanceof CellError) throw new RowError(column.name, error.message, error.stray)
+    if (error instanceof CellError) throw new RowError(column.name, error.message, error.stray, error instanceof UnaskedError)
     throw error
   }
 }
@@ -200,7 +203,7 @@ const membership = (column: Column, box: AskedFor, canonical: Cast): ((value: st
   const values = new Set([wanted].flat().map(canonical))
   return (value) => {
     // It may be a wanted one that is spelled otherwise: so it is no stray.
-    if (!values.has(value)) throw new CellError(`${column.name} '${value.slice(0, 60)}' was not asked for`)
+    if (!values.has(value)) throw new UnaskedError(`${column.name} '${value.slice(0, 60)}' was not asked for`)
   }
 }
 

@@ -10,6 +10,8 @@ export interface RejectedRow extends Reject {
   readonly key: readonly (string | null)[] | null
   /** Place of the unit it names, see `UnitMark`; null: of an unknown unit. */
   readonly unit: number | null
+  /** Its value was not asked for, or is spelled otherwise. */
+  readonly isUnasked: boolean
 }
 
 /** `read` is always `rows` plus `rejects` plus `elsewhere`. */
@@ -88,7 +90,7 @@ export const createParseReport = (): ParseReport => ({
   rawKept: 0,
 })
 
-/** Counts and keeps a rejected row. Throws TOO_MANY_REJECTS beyond `maxKeptRejects`. */
+/** Counts and keeps a rejected row. Throws TOO_MANY_REJECTS beyond `maxKeptRejects`, WRONG_ECHO for one that was not asked for. */
 export const addReject = (report: ParseReport, reject: RejectedRow): void => {
   if (report.rejected.length >= maxKeptRejects) throw tooMany(reject)
   report.read += 1
@@ -103,9 +105,9 @@ export const addReject = (report: ParseReport, reject: RejectedRow): void => {
 export const cutRaw = (raw: string, most: number): string =>
   raw.length <= most ? raw : `${raw.slice(0, most).toWellFormed()}… (${raw.length} characters)`
 
-const tooMany = ({ part, line, reason }: RejectedRow): EtlError =>
+const tooMany = ({ part, line, reason, isUnasked }: RejectedRow): EtlError =>
   new EtlError(
-    'TOO_MANY_REJECTS',
+    isUnasked ? 'WRONG_ECHO' : 'TOO_MANY_REJECTS',
     `More than ${maxKeptRejects} rows were rejected; the one in part ${part}, line ${line}: ${reason}. ` +
       'Nothing was loaded. Compare the definition with the answer, correct the columns and run again.',
   )

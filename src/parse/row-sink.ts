@@ -161,11 +161,11 @@ const leaveOut = ({ report: { cellsLeftOut } }: RowSink, least: number, most: nu
 
 const reject = (
   { part, report, plan }: RowSink,
-  { column, message }: RowError,
+  { column, message, isUnasked }: RowError,
   record: RecordPlace,
   key: readonly (string | null)[] | null,
 ): void => {
   const unit = plan.mark?.unitOf(key) ?? null
-  addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key, unit })
+  addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key, unit, isUnasked })
   if (plan.mark !== undefined && unit !== null) plan.mark.rejects[unit] = (plan.mark.rejects[unit] ?? 0) + 1
 }

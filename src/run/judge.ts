@@ -26,10 +26,14 @@ export const isVerdict = (error: unknown): error is EtlError => error instanceof
 const allowedRejects = ({ definition: { limits } }: JobWork, read: number): number =>
   Math.min(limits.rejectCount ?? Number.POSITIVE_INFINITY, Math.floor(read * limits.rejectShare))
 
-/** Throws TOO_MANY_REJECTS. */
-const judgeRejects = (work: JobWork, rejects: number, read: number): void => {
+/** Throws TOO_MANY_REJECTS, or WRONG_ECHO where they are too many, or all there is, for values that were not asked for: no limit makes an answer of another's file. */
+const judgeRejects = (work: JobWork, rejects: number, { read, rejected }: ParseReport): void => {
   const { definition, claim } = work
   const allowed = allowedRejects(work, read)
+  const unasked = rejected.filter(({ isUnasked }) => isUnasked)
+  const [first] = unasked
+  if (first !== undefined && (unasked.length === read || (rejects > allowed && rejects - unasked.length <= allowed)))
+    throw rowsOutside(work, `${unasked.length} of ${read} rows are of other values, such as line ${first.line}: ${first.reason}`)
   if (rejects <= allowed) return
   throw new EtlError(
     'TOO_MANY_REJECTS',
@@ -76,7 +80,7 @@ export const judgeWhole = async (loading: Loading, points: PointsRule | null, re
   if (mark.strays > 0)
     throw rowsOutside(work, `${mark.strays} rows of the answer lie outside the windows or the values asked for`)
   if (parsed.read === 0 && parsed.strays.rows > 0) throw rowsOutside(work, strayWords(work, parsed))
-  judgeRejects(work, parsed.rejects, parsed.read)
+  judgeRejects(work, parsed.rejects, parsed)
   const { completeness } = answer
   if (repeated === null) {
     const { expectedRows } = completeness
@@ -89,13 +93,24 @@ export const judgeWhole = async (loading: Loading, points: PointsRule | null, re
   const rejects = parsed.rejects + conflicts.length
   if (rejects > allowedRejects(work, parsed.read))
     conflicting.push(...(await conflictRecords(loading, new Set(conflicts.slice(0, shownRejects).map(({ ordinal }) => ordinal)))))
-  judgeRejects(work, rejects, parsed.read)
+  judgeRejects(work, rejects, parsed)
   if (points !== null) await judgePoints(loading, points, { ...read, repeated })
   return 'good'
 }
 
-const rowsOutside = ({ claim }: JobWork, what: string): EtlError =>
-  new EtlError('WRONG_ECHO', `${claim.box.key}: ${what}. Nothing was loaded; check its landing and correct the definition.`)
+const rowsOutside = ({ claim }: JobWork, what: string): EtlError => {
+  const [whose, next] =
+    claim.kind === 'report'
+      ? [
+          'It may be the file of another report. ',
+          ' and nothing is bought again: the next run downloads it again. If that does not help, check',
+        ]
+      : ['', '; check']
+  return new EtlError(
+    'WRONG_ECHO',
+    `${claim.box.key}: ${what}. ${whose}Nothing was loaded${next} its landing and correct the definition.`,
+  )
+}
 
 /** What came although it was not asked for. */
 export const strayWords = ({ claim, definition }: JobWork, { strays, read }: ParseReport): string => {

@@ -162,6 +162,21 @@ describe('a packed answer', () => {
     expect((await runSummary(db.database.kysely, kit.runId)).rows).toMatchObject({ read: 4, inserted: 3, quarantined: 1 })
   })
 
+  test('of values that nobody asked for alone is the answer to another request, however many rejects are allowed', async () => {
+    const other = async (kitOf: LoadKit) => {
+      const lines = Array.from({ length: 2 }, (_, at) => line('2026-01', `other${at}.com`, '1'))
+      return loadBody(kitOf, await workOn(kitOf, both()), { body: csv(...lines) })
+    }
+    const refusal = {
+      code: 'WRONG_ECHO',
+      message: expect.stringMatching(/2 of 2 rows.*domain 'other0.com' was not asked for.*downloads it again/s),
+    }
+    await expect(other(kit)).rejects.toMatchObject(refusal)
+    const lenient = { ...definition, limits: { ...definition.limits, rejectShare: 1 } }
+    await expect(other(await openLoading(db, lenient))).rejects.toMatchObject(refusal)
+    expect([await now(), await loads(), await quarantined()]).toEqual([[], [], []])
+  })
+
   test('of too many rejects, or with rows nobody asked for, changes no data, and says so with the answer', async () => {
     await load(both(), ...four)
     const before = [await now(), await loads()]

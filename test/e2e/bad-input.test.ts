@@ -601,6 +601,24 @@ describe('what becomes of reports', () => {
     expect(result.events).toContainEqual(expect.objectContaining({ code: 'BILL_UNREADABLE' }))
     expect(strict.bought).toHaveLength(1)
   })
+
+  test('the file of another report is refused as such, and downloaded again until it is the right one; nothing is bought again', async () => {
+    const before = await warehouse()
+    let isOther = true
+    const strict = await start({
+      report: () => (isOther ? csv(line('c.com', '1'), line('d.com', '2')) : csv(line('a.com', '1'), line('b.com', '2'))),
+    })
+    expectOne(await millrace(traffic), 1, 'WRONG_ECHO', /domain 'c.com' was not asked for/, /the next run downloads it again/)
+    edit('traffic_and_engagement', 'rejects: 0.1%', 'rejects: 100%')
+    expectOne(await millrace(traffic), 1, 'WRONG_ECHO', /another report/)
+    expect(await warehouse()).toEqual(before)
+    isOther = false
+    const result = await millrace(traffic)
+    expect(result.code, result.stderr).toBe(0)
+    expect(strict.bought).toHaveLength(1)
+    expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
+  })
+
   test('too many rejects change nothing and stand in the quarantine with record and line', async () => {
     await start()
     await millrace(traffic)

@@ -62,6 +62,10 @@ export const unitOf = ({ month, domain }: Pick<OracleRecord, 'month' | 'domain'>
 const keyOf = ({ month, domain, day }: Pick<OracleRecord, 'month' | 'domain' | 'day'>): string =>
   `${month}-${String(day).padStart(2, '0')} ${domain}`
 
+/** Nothing in it is of what it was asked for: the answer to another request, which is refused as a whole and changes nothing. */
+export const isAnothers = ({ records }: OracleAnswer): boolean =>
+  records.length > 0 && records.every(({ bad }) => bad === 'stray')
+
 export const newOracle = (units: readonly string[]): Oracle => ({
   units: new Map(units.map((unit) => [unit, { rows: new Map(), past: [], answer: null, held: null }])),
   quarantine: new Set(),

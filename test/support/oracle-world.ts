@@ -13,6 +13,7 @@ import { jobRow } from './ledger-answers.ts'
 import {
   changeByHand,
   handVisits,
+  isAnothers,
   loadIntoOracle,
   mostVisits,
   newOracle,
@@ -251,6 +252,10 @@ const take = async (world: World, step: Step): Promise<void> => {
 const loadFirst = async (world: World, answer: OracleAnswer, kill: number | null): Promise<void> => {
   const job = world.jobs.get(answer.name)
   if (world.ids.has(answer.name) || job === undefined) return
+  if (isAnothers(answer)) {
+    const choice = { body: bodyOf(answer), bytes: answer.bytes }
+    return expect(loadBody(world.kit, job, choice)).rejects.toMatchObject({ code: 'WRONG_ECHO' })
+  }
   await loadDespite(world, world.kit, job, answer, kill)
   await learn(world, answer)
   loadIntoOracle(world.oracle, answer)
@@ -265,7 +270,13 @@ const race = async (world: World, places: readonly [number, number]): Promise<vo
   const { kit, twin, answers, jobs, ids } = world
   const both = places.flatMap((place) => answers[place % answers.length] ?? [])
   const [one, other] = both
-  if (one === undefined || other === undefined || one === other || both.some(({ name }) => ids.has(name))) return
+  if (
+    one === undefined ||
+    other === undefined ||
+    one === other ||
+    both.some((answer) => isAnothers(answer) || ids.has(answer.name))
+  )
+    return
   const load = (on: LoadKit, answer: OracleAnswer) => {
     const job = jobs.get(answer.name)
     if (job === undefined) throw new Error(`${answer.name} has no job`)

@@ -275,11 +275,13 @@ describe('a CSV report', () => {
   })
 })
 
-test('more rejected rows than their keys can be kept fail the unit at once', async () => {
+test('more rejected rows than their keys can be kept fail the unit at once; of values not asked for, as another answer', async () => {
   const body = `${header}\n${'a.com,2026-01-01,x,bad,1\n'.repeat(100_001)}`
   expect(await failureOf(parseBody(plan, payloadOf('csv', body)))).toMatch(
     /^TOO_MANY_REJECTS: More than 100000 rows.*line 100002/s,
   )
+  const other = `${header}\n${'c.com,2026-01-01,x,1,1\n'.repeat(100_001)}`
+  expect(await failureOf(parseBody(plan, payloadOf('csv', other)))).toMatch(/^WRONG_ECHO: .*domain 'c.com' was not asked for/s)
 })
 
 test('a domain loses www. and its last dot, a country is spelled as in the definition', async () => {
