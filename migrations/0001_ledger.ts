@@ -673,9 +673,10 @@ const views = [
   `create function etl.slice_of(dimensions text[], "values" text[]) returns jsonb language sql immutable
     return coalesce((select jsonb_object_agg(d, v) from unnest(dimensions, "values") as x (d, v)), '{}'::jsonb)`,
 
-  // Why an answer's units are held stands in one text, a line a code.
-  `create function etl.held_sentence(message text, code text) returns text language sql immutable
-    return coalesce(substring(message from code || ': ([^' || chr(10) || ']*)'), message)`,
+  // Why an answer's units are held stands in one text, a line a code, with the number of the first: each unit is released by its own.
+  `create function etl.held_sentence(message text, code text, unit_id bigint) returns text language sql immutable
+    return regexp_replace(coalesce(substring(message from code || ': ([^' || chr(10) || ']*)'), message),
+      '\`millrace release [0-9]+\`', '\`millrace release ' || unit_id || '\`')`,
 
   // Why the tests of its definition hold a unit's answer.
   `create function etl.test_sentence(unit_id bigint, answer_id bigint) returns text language sql stable
@@ -760,7 +761,7 @@ const views = [
       etl.unit_state(u, j) as state,
       coalesce(u.held_code, j.error_code) as error_code,
       case when u.held_code = 'TEST_FAILED' then etl.test_sentence(u.unit_id, u.held_answer_id)
-        when u.held_code is not null then coalesce((select etl.held_sentence(a.verdict_message, u.held_code) from etl.answers a where a.answer_id = u.held_answer_id), j.error_message)
+        when u.held_code is not null then coalesce((select etl.held_sentence(a.verdict_message, u.held_code, u.unit_id) from etl.answers a where a.answer_id = u.held_answer_id), j.error_message)
         else j.error_message end as error_message,
       j.not_before, coalesce(j.attempts, 0) as attempts, u.ask_number, u.answer_id, u.job_id, u.held_answer_id, u.held_code
     from etl.units u join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id
@@ -821,7 +822,7 @@ const views = [
       coalesce(u.held_code, j.error_code) as error_code, j.error_message
     from etl.jobs j join etl.units u on u.job_id = j.job_id where j.state in ('held', 'failed') and j.guard = 'usual'
     union all
-    select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.job_id, 'held', u.held_code, etl.held_sentence(a.verdict_message, u.held_code)
+    select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.job_id, 'held', u.held_code, etl.held_sentence(a.verdict_message, u.held_code, u.unit_id)
     from etl.units u left join etl.jobs j on j.job_id = u.job_id left join etl.answers a on a.answer_id = u.held_answer_id
     where u.held_answer_id is not null and coalesce(j.state, 'done') not in ('held', 'failed')`,
 
@@ -1898,7 +1899,7 @@ const functions: Readonly<Record<string, string>> = {
     'True inside of a question; an error where bi.<pipeline>_as_of is run by itself, because its moment comes from a query.',
   analyze_published: 'Renews the statistics of a table of bi, with the rights of its owner.',
   test_sentence: "Why the tests of its definition hold a unit's answer.",
-  held_sentence: 'The sentence of one code out of the message of a verdict.',
+  held_sentence: 'The sentence of one code out of the message of a verdict, with the number of the unit to release.',
   capped_unit_ids: 'Units whose newest answer was cut at its limit, for is_final.',
   unit_state: 'What people see of a unit, by its pointers and the job that asks for it.',
   box_slice: 'What slices stand for together: a value or a list of values for each dimension.',

@@ -124,8 +124,15 @@ describe('a packed answer', () => {
     // Nothing came for b.com in the second month, and nothing of another month either: the service has none.
     expect(result).toMatchObject({ read: 1, inserted: 1, unitsLoaded: 2, unitsHeld: 2 })
     expect((await unitRows(db, kit.pipeline)).map((unit) => unit.held_code)).toEqual(['SHRUNK', null, 'SHRUNK', null])
-    const [message] = await query<{ error_message: string }>(`select error_message from etl.unit_list where state = 'held'`)
-    expect(message?.error_message).toContain('the answer has rows of it for other periods alone')
+    const listed = `select unit_id, error_message from etl.unit_list where state = 'held'`
+    const told = await query<{ unit_id: string; error_message: string }>(
+      `${listed} union all select unit_id, error_message from etl.troubled_units`,
+    )
+    expect(told).toHaveLength(4)
+    for (const { unit_id, error_message } of told)
+      expect(error_message).toMatch(
+        new RegExp(`the answer has rows of it for other periods alone\\..*\`millrace release ${unit_id}\` says so`),
+      )
     const only = boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' })
     const release = await again(work, await answerOf(work), only, { released: true })
     expect(await loadBody(kit, release, {})).toMatchObject({ read: 0, inserted: 0, unitsLoaded: 1, unitsHeld: 0 })

@@ -63,7 +63,7 @@ test('the newest load of a window, and of all, is found at the end of an index, 
 })
 
 describe('totals', () => {
-  test('of what nothing asks for count values that are wanted alone: those that left before they were loaded leave no month in part', async () => {
+  test('of what nothing asks for count values that are wanted alone: those that left count neither as loaded nor as missing', async () => {
     const pipeline = await newPipeline(db)
     const slices = await newSlices(db, pipeline, ['a', 'b', 'c'])
     const [a = 0, ...others] = slices
@@ -76,6 +76,8 @@ describe('totals', () => {
     expect(await counts()).toEqual({ loaded: 1, planned: 2 })
     await sql`update etl.slices set wanted_until = 1 where slice_id = ${others[0] ?? 0}`.execute(k())
     expect(await counts()).toEqual({ loaded: 1, planned: 1 })
+    await sql`update etl.slices set wanted_until = 1 where slice_id = ${a}`.execute(k())
+    expect(await counts()).toEqual({ planned: 1 })
   })
 
   test('of a closed window are those of its closing, of an open one those of now, and each unit is counted once', async () => {
