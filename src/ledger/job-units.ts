@@ -20,7 +20,7 @@ import {
 } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
 import type { ClaimedJob, LoadedAnswer } from './claim.ts'
-import { sliceValues } from './slices.ts'
+import { sliceValues, valuesIn } from './slices.ts'
 
 /** What of a claim says which units its job is for. */
 export type UnitsOfJob = Pick<ClaimedJob, 'jobId' | 'pipelineId' | 'sliceIds' | 'box' | 'windowEvery' | 'cells'>
@@ -81,8 +81,7 @@ const slicesOfAnswer = async (
     select coalesce(m.slice_id, s.slice_id) as slice_id, v."values"
     from etl.answers a join etl.pipelines p on p.pipeline_id = a.pipeline_id cross join unnest(a.slice_ids) with ordinality as x (slice_id, place)
       join etl.slices s on s.slice_id = x.slice_id join etl.pipelines o on o.pipeline_id = ${pipelineId}
-      cross join lateral (select array(select s."values"[array_position(p.dimensions, d)] from unnest(o.dimensions) with ordinality as w (d, n) order by n)
-        as "values") v
+      cross join lateral (select ${valuesIn('s', 'p', 'o')} as "values") v
       left join etl.slices m on m.pipeline_id = o.pipeline_id and m."values" = v."values"
     where a.answer_id = ${answerId} order by x.place`
   return new Map(rows.map(({ slice_id, values }) => [slice_id, values]))

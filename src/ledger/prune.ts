@@ -5,6 +5,7 @@ import { type Counts, type Flags, type Maybe, type Numbers, query, type Row } fr
 import type { Db } from '../db/tables.ts'
 import { liesIn, type NamedLanding } from './answers.ts'
 import { addUpCredits } from './request-credits.ts'
+import { valuesIn } from './slices.ts'
 
 /** Rows that went, by table; of jobs done walks and replays. */
 export type Pruned = Numbers<'jobs' | 'run_jobs' | 'requests' | 'processes'>
@@ -101,8 +102,9 @@ export const landingsNeeded = async (db: Db, landings: readonly NamedLanding[]):
         or exists (select 1 from etl.units u where u.held_answer_id = a.answer_id)
         -- Another version of the pipeline may have loaded it too, whose slices have numbers of their own.
         or exists (
-          select 1 from etl.loads d join etl.slices o on o.slice_id = any(a.slice_ids)
-            join etl.slices s on s.pipeline_id = d.pipeline_id and s."values" = o."values"
+          select 1 from etl.loads d join etl.pipelines t on t.pipeline_id = d.pipeline_id
+            join etl.slices o on o.slice_id = any(a.slice_ids) join etl.pipelines f on f.pipeline_id = o.pipeline_id
+            join etl.slices s on s.pipeline_id = d.pipeline_id and s."values" = ${valuesIn('o', 'f', 't')}
             join etl.units u on u.pipeline_id = d.pipeline_id and u.window_from = d.window_from and u.slice_id = s.slice_id
           where d.answer_id = a.answer_id and u.answer_id = a.answer_id)))`
   return new Set(rows.map(({ landing }) => landing))

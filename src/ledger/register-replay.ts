@@ -4,6 +4,7 @@ import type { Window } from '../core/types.ts'
 import { asNumber, type Lists, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
+import { valuesIn } from './slices.ts'
 
 /** Which units are to be loaded again. */
 export interface ReplayScope {
@@ -112,7 +113,8 @@ export const registerReplay = async (
           -- An answer that another version of the pipeline asked for names that version's slices, and may span units that this one never asked for.
           select min(u.window_from) as window_from, etl.window_end(max(u.window_from), p.window_every) as window_to,
             array_agg(distinct u.slice_id order by u.slice_id) as slice_ids, count(*) as cells
-          from etl.slices o join etl.slices s on s.pipeline_id = p.pipeline_id and s."values" = o."values"
+          from etl.slices o join etl.pipelines f on f.pipeline_id = o.pipeline_id
+            join etl.slices s on s.pipeline_id = p.pipeline_id and s."values" = ${valuesIn('o', 'f', 'p')}
             join etl.units u on u.pipeline_id = p.pipeline_id and u.slice_id = s.slice_id
               and u.window_from >= greatest(a.window_from, ${range?.from ?? null}::date) and u.window_from < least(a.window_to, ${range?.to ?? null}::date)
           where o.slice_id = any(a.slice_ids) and ${fits(only)}) u

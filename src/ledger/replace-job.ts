@@ -8,6 +8,7 @@ import { type Lists, type Numbers, query, queryOne, type Row } from '../db/typed
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type Claim, fenced, isClaimedBy, type Reason } from './claim-fence.ts'
+import { valuesIn } from './slices.ts'
 
 /** What one of the new jobs asks for: every combination again. */
 export interface JobPart {
@@ -115,8 +116,7 @@ const moveServed = async (trx: Db, former: JobRow, parts: readonly JobPart[]): P
   const rows = await query<ServedRow>(trx)`
     select j.job_id, j.fence, j.slice_ids, j.window_from, j.window_to, array(
       select coalesce(s.slice_id, 0) from unnest(j.slice_ids) with ordinality x (slice_id, place) join etl.slices o on o.slice_id = x.slice_id
-        left join etl.slices s on s.pipeline_id = f.pipeline_id and s."values" = array(
-          select o."values"[array_position(p.dimensions, d.name)] from unnest(f.dimensions) with ordinality d (name, place) order by d.place)
+        left join etl.slices s on s.pipeline_id = f.pipeline_id and s."values" = ${valuesIn('o', 'p', 'f')}
       order by x.place) as names
     from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id join etl.pipelines f on f.pipeline_id = ${former.pipeline_id}
     where p.source = f.source and j.state = 'open' and j.holder is null and j.not_before is null and j.answer_id is null

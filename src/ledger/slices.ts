@@ -20,6 +20,11 @@ export const listsDigest = (lists: readonly ValueList[]): string => {
   return hash.digest('hex')
 }
 
+/** The values of `slice`, of a pipeline that has its dimensions in the order of `from`, as they stand in the order of `to`: another version may list them otherwise. */
+export const valuesIn = (slice: string, from: string, to: string): RawBuilder<unknown> =>
+  sql`array(select ${sql.ref(`${slice}.values`)}[array_position(${sql.ref(`${from}.dimensions`)}, d.name)]
+    from unnest(${sql.ref(`${to}.dimensions`)}) with ordinality d (name, place) order by d.place)`
+
 /** Every combination of the lists is wanted from `generation` on unless it was before, and nothing else is. In SQL: there may be a million. */
 export const syncSlices = async (db: Db, pipelineId: number, lists: readonly ValueList[], generation: number): Promise<void> => {
   await query(db)`

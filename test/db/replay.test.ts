@@ -223,25 +223,26 @@ test('one answer is taken whole, also where its units hold newer ones', async ()
   expect(await landedAnswer(db.database.kysely, 999_999)).toBeNull()
 })
 
-test('an answer of another version of the pipeline covers those units of it that the one which holds it has', async () => {
-  const { answer } = await packed()
-  const second = await newPipeline(db, { dimensions: ['country', 'domain'], version: 2 })
-  const sliceIds = await newSlices(db, second, [
-    ['us', 'a.com'],
-    ['us', 'c.com'],
-  ])
-  await newJob(db, second, { sliceIds, window: months('2026-01') })
-  await newJob(db, second, { sliceIds, window: months('2026-03') })
-  const [us] = sliceIds
-  for (const [count, covered] of [
-    [1, { window_to: '2026-02-01', cells: 1 }],
-    [3, { window_to: '2026-04-01', cells: 2 }],
-  ] as const) {
-    const runId = await newRun(db)
-    await register(runId, scopeOf(second, '2026-01', count), [answer])
-    expect(await jobsOf(runId)).toMatchObject([{ pipeline_id: second.pipelineId, slice_ids: [us], ...covered }])
-  }
-})
+test.each([false, true])(
+  'an answer of another version of the pipeline covers those units of it that the one which holds it has (dimensions turned: %s)',
+  async (isTurned) => {
+    const { answer } = await packed()
+    const turned = (all: string[]): string[] => (isTurned ? all.toReversed() : all)
+    const second = await newPipeline(db, { dimensions: turned(['country', 'domain']), version: 2 })
+    const sliceIds = await newSlices(db, second, [turned(['us', 'a.com']), turned(['us', 'c.com'])])
+    await newJob(db, second, { sliceIds, window: months('2026-01') })
+    await newJob(db, second, { sliceIds, window: months('2026-03') })
+    const [us] = sliceIds
+    for (const [count, covered] of [
+      [1, { window_to: '2026-02-01', cells: 1 }],
+      [3, { window_to: '2026-04-01', cells: 2 }],
+    ] as const) {
+      const runId = await newRun(db)
+      await register(runId, scopeOf(second, '2026-01', count), [answer])
+      expect(await jobsOf(runId)).toMatchObject([{ pipeline_id: second.pipelineId, slice_ids: [us], ...covered }])
+    }
+  },
+)
 
 test('answers with open rows in quarantine are named, those of other pipelines or with closed ones are not', async () => {
   const { pipeline, report, answer, walk, newer } = await packed()

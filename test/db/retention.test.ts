@@ -135,15 +135,15 @@ describe.each([
     expect(await sweepLandings(await runtimeOf(keep, 31))).toBe(1)
   })
 
-  test('are kept while another version of the pipeline is loaded from them', async () => {
+  test('are kept while another version of the pipeline, which lists its dimensions in another order, is loaded from them', async () => {
     const { landing: store } = await runtimeOf(settingsOf(), 0)
-    const pipeline = await newPipeline(db)
+    const pipeline = await newPipeline(db, { dimensions: ['domain', 'country'] })
     const { landing, answerId, jobId } = await answered(store, pipeline, 'e.com')
     const [unit] = await unitRows(db, pipeline)
-    const second = await newPipeline(db, { version: 2 })
+    const second = await newPipeline(db, { dimensions: ['country', 'domain'], version: 2 })
     await db.database.pool.query(
       `with slice as (insert into etl.slices (pipeline_id, "values", wanted_since)
-          select $1, "values", 1 from etl.slices where slice_id = $2 returning slice_id)
+          select $1, array["values"[2], "values"[1]], 1 from etl.slices where slice_id = $2 returning slice_id)
         insert into etl.units (pipeline_id, window_from, slice_id, answer_id, ask_number)
           select $1, '2026-01-01', slice_id, $3, 1 from slice`,
       [second.pipelineId, unit?.slice_id, answerId],
