@@ -90,9 +90,13 @@ export const createParseReport = (): ParseReport => ({
   rawKept: 0,
 })
 
-/** Counts and keeps a rejected row. Throws TOO_MANY_REJECTS beyond `maxKeptRejects`, WRONG_ECHO for one that was not asked for. */
+/** Every row is of values that were not asked for: the answer to another request. */
+export const isAnothers = ({ read, rejected }: Pick<ParseReport, 'read' | 'rejected'>): boolean =>
+  rejected.length > 0 && rejected.length === read && rejected.every(({ isUnasked }) => isUnasked)
+
+/** Counts and keeps a rejected row. Throws TOO_MANY_REJECTS beyond `maxKeptRejects`, WRONG_ECHO where all rows so far are of values that were not asked for. */
 export const addReject = (report: ParseReport, reject: RejectedRow): void => {
-  if (report.rejected.length >= maxKeptRejects) throw tooMany(reject)
+  if (report.rejected.length >= maxKeptRejects) throw tooMany(reject, isAnothers(report))
   report.read += 1
   report.rejects += 1
   const raw = cutRaw(reject.raw, report.rawKept < generousTotal ? longestRaw : shortRaw)
@@ -105,9 +109,9 @@ export const addReject = (report: ParseReport, reject: RejectedRow): void => {
 export const cutRaw = (raw: string, most: number): string =>
   raw.length <= most ? raw : `${raw.slice(0, most).toWellFormed()}… (${raw.length} characters)`
 
-const tooMany = ({ part, line, reason, isUnasked }: RejectedRow): EtlError =>
+const tooMany = ({ part, line, reason }: RejectedRow, isOther: boolean): EtlError =>
   new EtlError(
-    isUnasked ? 'WRONG_ECHO' : 'TOO_MANY_REJECTS',
+    isOther ? 'WRONG_ECHO' : 'TOO_MANY_REJECTS',
     `More than ${maxKeptRejects} rows were rejected; the one in part ${part}, line ${line}: ${reason}. ` +
       'Nothing was loaded. Compare the definition with the answer, correct the columns and run again.',
   )

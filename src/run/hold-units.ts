@@ -5,7 +5,7 @@ import type { Db } from '../db/tables.ts'
 import { query } from '../db/typed-row.ts'
 import { foundGood, noteHeld } from '../ledger/answers.ts'
 import { holdUnits } from '../ledger/job-units.ts'
-import type { ParseReport } from '../parse/parse-report.ts'
+import type { ParseReport, RejectedRow } from '../parse/parse-report.ts'
 import type { HeldCode, Loading, LoadResult } from './job-work.ts'
 import type { TestedUnit } from './test-units.ts'
 import { vanishedColumns } from './vanished-columns.ts'
@@ -36,6 +36,8 @@ export interface HoldRule {
   readonly top: number | null
   /** Columns whose field vanished from the answer. */
   readonly vanished: readonly string[]
+  /** A record that may be of any unit: what nothing came for is not known to have none. */
+  readonly stray: Pick<RejectedRow, 'part' | 'line' | 'reason'> | null
 }
 
 /** null: a person allowed the answer. */
@@ -48,6 +50,7 @@ export const holdRuleOf = async (db: Db, loading: Loading, parsed: ParseReport):
     shrink: definition.limits.shrink,
     mostRows: mostRowsOf(loading),
     top,
+    stray: parsed.rejected.find(({ unit }) => unit === null) ?? null,
   }
 }
 
@@ -62,12 +65,13 @@ export const heldOf = (rule: HoldRule | null, tallies: readonly Tally[], failing
 
 /** null: it may be loaded. */
 export const holdCodeOf = (
-  { shrink, mostRows, top, vanished }: HoldRule,
+  { shrink, mostRows, top, vanished, stray }: HoldRule,
   { rows, refused, previous, isElsewhere }: Pick<Tally, 'rows' | 'refused' | 'previous' | 'isElsewhere'>,
 ): HeldCode | null => {
   if (rows === 0 && refused > 0) return 'TOO_MANY_REJECTS'
   if (rows === 0 && isElsewhere) return 'SHRUNK'
   if (rows > 0 && vanished.length > 0) return 'SCHEMA'
+  if (rows === 0 && previous === 0 && stray !== null) return 'TOO_MANY_REJECTS'
   const came = rows + refused
   if (isCut(mostRows, { rows, refused })) return 'CAPPED'
   // As many as were wanted: that fewer are wanted than before is no loss.
@@ -101,7 +105,7 @@ export const holdBack = async (
 }
 
 const reasonOf = (
-  { code, rows, previous, number, because, isElsewhere }: Held,
+  { code, rows, refused, previous, number, because, isElsewhere }: Held,
   rule: HoldRule | null,
   pipeline: string,
 ): string => {
@@ -127,6 +131,11 @@ const reasonOf = (
         `The loaded rows stay; if the new answer is right, ${release} loads it.`
       )
     case 'TOO_MANY_REJECTS':
+      if (refused === 0 && rule?.stray)
+        return (
+          `no row came for it, and a record that was rejected may be its own (part ${rule.stray.part}, line ${rule.stray.line}: ${rule.stray.reason}). ` +
+          `If the service has none for it, ${release} says so.`
+        )
       return (
         `every record of the new answer was rejected. The loaded rows stay; see \`millrace quarantine list ${pipeline}\`, ` +
         'then correct the columns and run `millrace quarantine retry`.'

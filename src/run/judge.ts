@@ -9,7 +9,7 @@ import { lockJob } from '../ledger/claim-fence.ts'
 import { insertQuarantine, type QuarantineEntry, supersede } from '../ledger/quarantine.ts'
 import { unitOfAnswer } from '../ledger/job-units.ts'
 import { sumOf } from '../load/difference.ts'
-import type { ParseReport } from '../parse/parse-report.ts'
+import { isAnothers, type ParseReport } from '../parse/parse-report.ts'
 import type { JobWork, Loading, Read } from './job-work.ts'
 import { agreesPlainly, judgePoints, type PointsRule } from './judge-points.ts'
 import { conflictRecords } from './rows-of-job.ts'
@@ -26,14 +26,14 @@ export const isVerdict = (error: unknown): error is EtlError => error instanceof
 const allowedRejects = ({ definition: { limits } }: JobWork, read: number): number =>
   Math.min(limits.rejectCount ?? Number.POSITIVE_INFINITY, Math.floor(read * limits.rejectShare))
 
-/** Throws TOO_MANY_REJECTS, or WRONG_ECHO where they are too many, or all there is, for values that were not asked for: no limit makes an answer of another's file. */
-const judgeRejects = (work: JobWork, rejects: number, { read, rejected }: ParseReport): void => {
+/** Throws TOO_MANY_REJECTS; WRONG_ECHO where every row is of values that were not asked for: no limit makes an answer of the file of another. */
+const judgeRejects = (work: JobWork, rejects: number, parsed: ParseReport): void => {
+  const { read } = parsed
   const { definition, claim } = work
   const allowed = allowedRejects(work, read)
-  const unasked = rejected.filter(({ isUnasked }) => isUnasked)
-  const [first] = unasked
-  if (first !== undefined && (unasked.length === read || (rejects > allowed && rejects - unasked.length <= allowed)))
-    throw rowsOutside(work, `${unasked.length} of ${read} rows are of other values, such as line ${first.line}: ${first.reason}`)
+  const [first] = parsed.rejected
+  if (first !== undefined && isAnothers(parsed))
+    throw rowsOutside(work, `all ${read} rows are of other values, such as line ${first.line}: ${first.reason}`)
   if (rejects <= allowed) return
   throw new EtlError(
     'TOO_MANY_REJECTS',

@@ -176,12 +176,32 @@ describe('a packed answer', () => {
     }
     const refusal = {
       code: 'WRONG_ECHO',
-      message: expect.stringMatching(/2 of 2 rows.*domain 'other0.com' was not asked for.*downloads it again/s),
+      message: expect.stringMatching(/all 2 rows.*domain 'other0.com' was not asked for.*downloads it again/s),
     }
     await expect(other(kit)).rejects.toMatchObject(refusal)
     const lenient = { ...definition, limits: { ...definition.limits, rejectShare: 1 } }
     await expect(other(await openLoading(db, lenient))).rejects.toMatchObject(refusal)
     expect([await now(), await loads(), await quarantined()]).toEqual([[], [], []])
+  })
+
+  test('with rows that may be of any unit is not taken to have none of those nothing came for: each waits for a person', async () => {
+    const lenient = { ...definition, limits: { ...definition.limits, rejectShare: 1 } }
+    const open = await openLoading(db, lenient)
+    const work = await workOn(open, both())
+    const body = csv(line('2026-01', 'a.com', '1'), line('2026-02', 'a.com', '2'), line('2026-02', 'other.com', '3'))
+    expect(await loadBody(open, work, { body })).toMatchObject({ inserted: 2, unitsLoaded: 2, unitsHeld: 2 })
+    const listed = `select unit_id, error_code, error_message from etl.unit_list where state = 'held'`
+    const held = await query<{ unit_id: string; error_code: string; error_message: string }>(listed)
+    expect(held).toHaveLength(2)
+    for (const { unit_id, error_code, error_message } of held) {
+      expect(error_code).toBe('TOO_MANY_REJECTS')
+      expect(error_message).toMatch(/line 4: domain 'other\.com' was not asked for\)/)
+      expect(error_message).toContain(`\`millrace release ${unit_id}\` says so`)
+    }
+    expect(await quarantined()).toHaveLength(1)
+    const only = boxOf(definition, '2026-01', { domain: 'b.com', country: 'us' })
+    const release = await again(work, await answerOf(work), only, { released: true })
+    expect(await loadBody(open, release, {})).toMatchObject({ inserted: 0, unitsLoaded: 1, unitsHeld: 0 })
   })
 
   test('of too many rejects, or with rows nobody asked for, changes no data, and says so with the answer', async () => {

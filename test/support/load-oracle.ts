@@ -133,7 +133,12 @@ export const loadIntoOracle = (
       const isReleased = released || oracle.released.has(`${answer.name} ${name}`)
       if (fails && isReleased) oracle.released.add(`${answer.name} ${name}`)
       else oracle.released.delete(`${answer.name} ${name}`)
-      const code = fails && !isReleased ? 'TEST_FAILED' : released ? null : heldCode(previous, good.size, refused.length)
+      const code =
+        fails && !isReleased
+          ? 'TEST_FAILED'
+          : released
+            ? null
+            : heldCode(previous, good.size, refused.length, unreadable.length > 0)
       return [name, { good, refused, code }]
     }),
   )
@@ -161,8 +166,9 @@ export const loadIntoOracle = (
   forgetReplaced(oracle, names)
 }
 
-const heldCode = (previous: number, rows: number, refused: number): string | null => {
-  if (rows === 0 && refused > 0) return 'TOO_MANY_REJECTS'
+/** @param hasStray a record of nobody may be of a unit that nothing came for */
+const heldCode = (previous: number, rows: number, refused: number, hasStray: boolean): string | null => {
+  if (rows === 0 && (refused > 0 || (previous === 0 && hasStray))) return 'TOO_MANY_REJECTS'
   if (previous === 0) return null
   return rows === 0 || previous - rows - refused > shrink * previous ? 'SHRUNK' : null
 }

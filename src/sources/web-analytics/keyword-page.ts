@@ -13,7 +13,7 @@ import { untilSameFault } from '../../extract/same-fault.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
 import { creditsIn, dataVersionIn, numberOrNull, pageOf } from './json-answer.ts'
 import { dialectOf, pathOf } from './service-dialect.ts'
-import { internalCountry } from './spelling.ts'
+import { internalCountry, internalDomain } from './spelling.ts'
 import { type Meaning, meaningOf } from './refusal-table.ts'
 import { readRefusal } from './refusal-text.ts'
 import { refusedWith } from './refused-request.ts'
@@ -279,7 +279,7 @@ const checkEcho = (
 
 const sameEcho = (name: string, found: string, wanted: string): boolean => {
   if (name === 'country') return internalCountry(found) === internalCountry(wanted)
-  if (name === 'domain') return found.toLowerCase().replace(/^www\./, '') === wanted.toLowerCase().replace(/^www\./, '')
+  if (name === 'domain') return internalDomain(found) === internalDomain(wanted)
   if (name.endsWith('_date')) return found.startsWith(wanted)
   return found.toLowerCase().replaceAll('_', '') === wanted.toLowerCase().replaceAll('_', '')
 }

@@ -1,4 +1,5 @@
 // How countries and domains are spelled: in the warehouse, in definitions, and as each endpoint wants them (api-facts A 38).
+import { domainToASCII } from 'node:url'
 import type { Spelling } from '../../core/source-spec.ts'
 
 /** `WW`, `US`: the batch endpoints. */
@@ -7,7 +8,8 @@ export const forBatch = (code: string): string => (code.toLowerCase() === 'world
 /** Whatever came back, as the warehouse writes it. */
 export const internalCountry = (text: string): string => {
   const code = text.trim().toLowerCase()
-  return code === 'ww' || code === 'worldwide' ? 'world' : code
+  if (code === 'ww' || code === 'worldwide') return 'world'
+  return code === 'uk' ? 'gb' : code
 }
 
 const worldSpellings = ['ww', 'worldwide', 'global', 'all']
@@ -24,12 +26,15 @@ const country: Spelling = {
 
 const domainForm = /^(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z0-9-]{2,63}$/
 
+/** Likewise: in small letters and ASCII, without `www.`, with which no domain of a definition begins, and without a dot at the end. */
+export const internalDomain = (text: string): string => {
+  const value = text.trim().toLowerCase().replace(/\.$/, '')
+  const bare = /^www\.[^.]+\./.test(value) ? value.slice(4) : value
+  return /[^ -~]/.test(bare) ? domainToASCII(bare) || bare : bare
+}
+
 const domain: Spelling = {
-  // A definition's domains never begin with www. (one that does is refused), so the answer's lose it too.
-  write: (cell) => {
-    const value = cell.trim().toLowerCase().replace(/\.$/, '')
-    return /^www\.[^.]+\./.test(value) ? value.slice(4) : value
-  },
+  write: internalDomain,
   problem: (text) => {
     const value = text.toLowerCase()
     if (domainForm.test(value) && !value.startsWith('www.')) return null

@@ -68,6 +68,7 @@ describe('a CSV report', () => {
         column: 'visits',
         reason: "'12.5' is not a whole number",
         unit: null,
+        isUnasked: false,
         raw: 'a.com,2026-01-01,x,12.5,1',
         key: ['a.com', '2026-01-01'],
       },
@@ -284,21 +285,22 @@ test('more rejected rows than their keys can be kept fail the unit at once; of v
   expect(await failureOf(parseBody(plan, payloadOf('csv', other)))).toMatch(/^WRONG_ECHO: .*domain 'c.com' was not asked for/s)
 })
 
-test('a domain loses www. and its last dot, a country is spelled as in the definition', async () => {
+test('a domain loses www. and its last dot and is written in ASCII, a country is spelled as in the definition', async () => {
   const both = planOf(
     [
       column('domain', 'text', { isKey: true, normalize: 'domain' }),
       column('country', 'text', { isKey: true, normalize: 'country' }),
     ],
-    { slice: { domain: ['a.com', 'www.com'], country: 'world' } },
+    { slice: { domain: ['a.com', 'www.com', 'xn--bcher-kva.com'], country: ['world', 'gb'] } },
   )
   const { rows, report } = await parseBody(
     both,
-    payloadOf('csv', 'domain,country\nWWW.A.com.,WW\nwww.com,Worldwide\nm.a.com,world\n'),
+    payloadOf('csv', 'domain,country\nWWW.A.com.,WW\nwww.com,Worldwide\nm.a.com,world\nwww.BÜCHER.com,UK\n'),
   )
   expect(rows).toEqual([
     ['a.com', 'world'],
     ['www.com', 'world'],
+    ['xn--bcher-kva.com', 'gb'],
   ])
   expect(report.rejects).toBe(1)
 })
