@@ -27,7 +27,11 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
   // proves it in the end.
   const wanted = Math.min(total, top)
   const pages = wanted > records ? Math.ceil(wanted / records) : 1
-  if (pages > maxPages) throw tooManyPages(options, `${wanted} records are ${pages} pages of ${records}`)
+  if (pages > maxPages) {
+    // It was paid for.
+    yield payload(first, 1)
+    throw tooManyPages(options, `${wanted} records are ${pages} pages of ${records}`)
+  }
   const ahead = fetchAhead(options, pages, records, wanted)
   try {
     yield payload(first, 1)

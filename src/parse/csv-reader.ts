@@ -156,10 +156,10 @@ const openTable = (sink: RowSink, state: State, found: Found): void => {
     state.saidEmpty = true
     return
   }
-  // One table in pieces.
-  const isSame = cells.join() === sink.tables.names.join()
-  if (isSame && state.header !== null) return
-  if (!isSame) beginTable(sink, found.line, cells, null)
+  // One table in pieces, whose columns may stand in another order.
+  if (state.header !== null && cells.join() === sink.tables.names.join()) return
+  if (namesOf(cells) === namesOf(sink.tables.names)) sink.tables.names = cells
+  else beginTable(sink, found.line, cells, null)
   ;[state.saidEmpty, state.hasRecord] = [false, false]
   state.lineEnd ??= record.next > record.end ? (lines[record.next - 1] ?? null) : null
   if (isWanted(sink, sink.tables.count, null)) {
@@ -171,6 +171,8 @@ const openTable = (sink: RowSink, state: State, found: Found): void => {
     state.take = passOver(sink)
   }
 }
+
+const namesOf = (cells: readonly string[]): string => cells.map(fieldName).sort().join()
 
 const passOver =
   (sink: RowSink) =>

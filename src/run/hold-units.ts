@@ -113,8 +113,8 @@ const reasonOf = (
   switch (code) {
     case 'SCHEMA':
       return (
-        `none of the records has ${rule?.vanished.join(', ')}, which the loads before had. The loaded rows stay. If the service renamed it, name the new field in ` +
-        `\`from\` and run \`millrace replay\`; if it is gone for good, write \`may_vanish: true\` into the column, or ${release} loads this answer.`
+        `none of the records has ${rule?.vanished.join(', ')}, which the definition asks for. The loaded rows stay. If the service calls it otherwise, add that name to ` +
+        `\`from\`, behind the one it is asked for by, and run \`millrace replay\`; if it is gone for good, write \`may_vanish: true\` into the column, or ${release} loads this answer.`
       )
     case 'TEST_FAILED':
       return `${because} If the new answer is right, ${release} loads it.`

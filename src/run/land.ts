@@ -45,7 +45,7 @@ export interface Kept extends Omit<Payload, 'body'> {
   readonly chunks: readonly Uint8Array[]
 }
 
-/** What ends a walk though its pages are as good as before: no more money, a stop, an outage, a full disk, one that cannot be read or is not given yet. */
+/** What ends a walk though its pages are as good as before: no more money, too many of them, a stop, an outage, a full disk, one that cannot be read or is not given yet. */
 const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'QUOTA_EXHAUSTED',
   // The bill of another purchase is awaited, and a budget bounds both.
@@ -53,6 +53,7 @@ const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'KEY_REFUSED',
   'BAD_REQUEST',
   'NOT_PUBLISHED',
+  'TOO_LARGE',
   'NO_CAPABILITY',
   'INTERRUPTED',
   'RATE_LIMITED',

@@ -10,19 +10,27 @@ import type { Loading } from './job-work.ts'
 
 type Fields = Pick<ParseReport, 'read' | 'missingColumns' | 'partlyMissing'>
 
+type Found = Fields & Pick<ParseReport, 'unknownColumns'>
+
 /** Loads before, of which the newest are asked. */
 const formerLoads = 50
 /** A field that some records lack may by chance be lacked by all of fewer than these. */
 const enoughForSparse = 100
 
-/** Names of columns. Empty: nothing vanished, or the definition allows it. */
-export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Fields): Promise<readonly string[]> => {
+/**
+ * Names of columns. Empty: nothing vanished, or the definition allows it. An answer that has none of the measures and others in their place gives them by
+ * other names, also where it is the first.
+ */
+export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Found): Promise<readonly string[]> => {
   const { claim, definition } = work
   const dialect = work.source.dialects?.[answer.completeness.dialect ?? '']
   const suspects = definition.columns.filter(
     (column) => found.missingColumns.includes(column.name) && column.mayVanish !== true && !isLacked(column, dialect),
   )
   if (found.read === 0 || suspects.length === 0) return []
+  const measures = definition.columns.filter(({ isKey, origin }) => !isKey && origin === 'response')
+  if (found.unknownColumns.length > 0 && measures.every((column) => suspects.includes(column)))
+    return suspects.map(({ name }) => name)
   const rows = await query<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>(db)`
     select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
     where a.pipeline_id = ${claim.pipelineId} and a.missing_columns is not null

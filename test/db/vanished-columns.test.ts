@@ -55,7 +55,17 @@ const volumes = async (month: string): Promise<unknown[]> =>
     )
   ).rows.map(({ volume }) => volume)
 
-describe('a field that the loads before had', () => {
+describe('a field that was asked for, or that the loads before had,', () => {
+  test('and the first answer has by no name that is asked for, but others in their place, is called otherwise: the answer is held', async () => {
+    const renamed = (record: Keyword): Keyword =>
+      Object.fromEntries(
+        Object.entries(record).map(([name, value]) => [['keyword', 'top_url'].includes(name) ? name : `its_${name}`, value]),
+      )
+    const held = await load(records(5, renamed))
+    expect(held).toMatchObject({ unitsHeld: 1, inserted: 0, heldBecause: { code: 'SCHEMA' } })
+    expect(held.heldBecause?.message).toMatch(/has .*volume.*add that name to `from`, behind the one it is asked for by/)
+  })
+
   test('and no record has is drift: the answer is held and names it, nothing turns 0, and a release loads it', async () => {
     expect(await load(records(20))).toMatchObject({ inserted: 20, unitsHeld: 0 })
     const gone = records(20, (record) => without(record, 'volume'))

@@ -106,11 +106,13 @@ describe('a walk over pages', () => {
     expect(end.expectedRows).toBeNull()
   })
 
-  test('refuses an answer of more pages than allowed before it asks for them', async () => {
+  test('refuses an answer of more pages than allowed before it asks for them, and keeps the first', async () => {
     const service = heldService(300)
-    const reading = readAll(walk({ fetch: service.fetch, maxPages: 99 }))
+    const pages = walk({ fetch: service.fetch, maxPages: 99 })
+    const first = pages.next()
     service.answer(0)
-    await expect(reading).rejects.toMatchObject({ code: 'TOO_LARGE' })
+    expect(await first).toMatchObject({ value: { part: 1 } })
+    await expect(pages.next()).rejects.toMatchObject({ code: 'TOO_LARGE' })
     expect(service.asked).toEqual([0])
   })
 })

@@ -60,6 +60,13 @@ describe('a CSV file of several tables', () => {
     expect(report).toMatchObject({ read: 4, rejects: 0 })
   })
 
+  test('is one table where the same columns come again in another order, and back in the first', async () => {
+    const turned = 'VISITS,date,domain\n3,2026-01,b.com\n'
+    const { rows: found, report } = await parse(undefined, 'csv', own + turned + own)
+    expect(found).toEqual([...rows, ['b.com', '2026-01-01', '3'], ...rows])
+    expect(report).toMatchObject({ read: 5, rejects: 0, passedOver: 0, unknownColumns: [], missingColumns: [] })
+  })
+
   test('a row whose date cannot be read is no header', async () => {
     const { report } = await parse(undefined, 'csv', `${own}a.com,soon,3\nword,soon,words\n`)
     expect(report).toMatchObject({ read: 4, rejects: 2 })
