@@ -13,10 +13,19 @@ export interface Completeness {
   readonly usedQuota?: number | null | undefined
   /** For how many pages it was charged: those of a walk before that it goes on from were paid for then; null or undefined: for all. */
   readonly paidPages?: number | null | undefined
+  /** What those were charged, walk by walk. */
+  readonly earlier?: readonly PaidBefore[] | null | undefined
   /** The dialect it was asked in; null or undefined: its service has one. */
   readonly dialect?: string | null | undefined
   /** How the service says the records are sorted, as it wrote it (interface 2.2: `meta.query.sort` and `asc`). */
   readonly order?: SourceOrder | null | undefined
+}
+
+/** Pages that a walk paid for before it was stopped or killed. */
+export interface PaidBefore {
+  readonly askNumber: string
+  readonly pages: number
+  readonly credits: number
 }
 
 /** Of unknown types where they are not null. */

@@ -123,6 +123,10 @@ const manifestSchema = z.object({
     dataPoints: z.number().nullable(),
     usedQuota: z.number().nullish(),
     paidPages: z.number().nullish(),
+    earlier: z
+      .array(z.object({ askNumber: z.string(), pages: z.number(), credits: z.number() }))
+      .readonly()
+      .nullish(),
     dialect: z.string().nullish(),
     order: z.object({ sort: z.unknown(), asc: z.unknown() }).nullish(),
   }),

@@ -1,5 +1,7 @@
 // What requests cost, added up by day: from what was sent, found after a restore, or lost with a killed process.
 import { type RawBuilder, sql } from 'kysely'
+import type { PaidBefore } from '../core/completeness.ts'
+import { sum } from '../core/counted.ts'
 import { exact } from '../core/learned-price.ts'
 import { databaseNowText } from '../db/database-clock.ts'
 import { executePrepared, type Maybe, type Numbers, query, queryOne, type Texts } from '../db/typed-row.ts'
@@ -37,14 +39,18 @@ export const bookFound = async (
     readonly account: string
     readonly pipelineId: number
     readonly askNumber: string
-    readonly pages: number
-    readonly credits: number
+    /** By the walk itself, and by those that it went on from. */
+    readonly paid: readonly PaidBefore[]
   },
 ): Promise<void> => {
-  const { askedAt, account, pipelineId, ...paid } = found
-  const known = await onRecordAmid(db, found)
-  const pages = Math.max(0, paid.pages - known.pages)
-  const credits = Math.max(0, exact(paid.credits - known.credits))
+  const { askedAt, account, pipelineId, askNumber, paid } = found
+  const known = await onRecordAmid(db, {
+    pipelineId,
+    askNumber,
+    others: paid.map((one) => one.askNumber).filter((one) => one !== askNumber),
+  })
+  const pages = Math.max(0, sum(paid, 'pages') - known.pages)
+  const credits = Math.max(0, exact(sum(paid, 'credits') - known.credits))
   const page = { startedAt: askedAt, account, pipelineId, runId: null, jobId: null, isUncertain: false }
   const records = Array.from({ length: pages }, (_, at) => ({ ...page, credits: at === 0 ? credits : 0 }))
   if (pages > 0) await executePrepared(db, countCredits(JSON.stringify(records)))
@@ -53,15 +59,24 @@ export const bookFound = async (
 /** Of the walk that landed them, as the backup has it: pages that were booked. What it had set aside for others is part of what they cost. */
 const onRecordAmid = (
   db: Db,
-  { pipelineId, askNumber }: { readonly pipelineId: number; readonly askNumber: string },
-): Promise<Numbers<'pages' | 'credits'>> =>
-  queryOne<Numbers<'pages' | 'credits'>>(db)`
+  {
+    pipelineId,
+    askNumber,
+    others,
+  }: { readonly pipelineId: number; readonly askNumber: string; readonly others: readonly string[] },
+): Promise<Numbers<'pages' | 'credits'>> => {
+  // By another number the job is the walk of the same unit.
+  const ofUnit = sql`exists (select from etl.jobs f where f.pipeline_id = ${pipelineId} and f.ask_number = ${askNumber}::bigint and f.answer_id is not null
+    and f.window_from = j.window_from and f.slice_ids = j.slice_ids)`
+  return queryOne<Numbers<'pages' | 'credits'>>(db)`
     with walk as (
-      update etl.jobs set reserved_credits = null, reserves_all = false
-      where pipeline_id = ${pipelineId} and kind = 'walk' and ask_number = ${askNumber}::bigint and answer_id is null returning job_id
+      update etl.jobs j set reserved_credits = null, reserves_all = false
+      where pipeline_id = ${pipelineId} and kind = 'walk' and answer_id is null
+        and (ask_number = ${askNumber}::bigint ${others.length === 0 ? sql`` : sql`or ${ofUnit}`}) returning job_id
     )
     select count(*)::float8 as pages, coalesce(sum(q.credits), 0)::float8 as credits from walk join etl.requests q using (job_id)
-    where q.ask_number = ${askNumber}::bigint and q.status = 200 and q.error_code is null and (q.credits > 0 or q.unpriced)`
+    where q.ask_number = any(${[askNumber, ...others]}::bigint[]) and q.status = 200 and q.error_code is null and (q.credits > 0 or q.unpriced)`
+}
 
 /** What a walk had set aside: `reserved` 0: for a page of unknown price; null: nothing. */
 export type SetAside = Numbers<'jobId' | 'pipelineId'> & Maybe<Texts<'account'> & Numbers<'reserved'>>

@@ -1,7 +1,7 @@
 // Paid pages of a walk that was stopped or killed: what its job names as begun is read by the walk that goes on, in place of asking for it again.
 import { asksOf } from '../core/asks.ts'
 import { createTurns } from '../core/clock.ts'
-import type { Completeness } from '../core/completeness.ts'
+import type { Completeness, PaidBefore } from '../core/completeness.ts'
 import { isEtlError } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import type { HttpAnswer } from '../extract/http-types.ts'
@@ -29,6 +29,7 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
   let locators: readonly string[] = []
   /** Of pages that were asked for with other parameters, or in another dialect: who asks so again goes on from them. */
   let others: readonly string[] = []
+  const paidBefore = new Map<string, PaidBefore>()
   const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
     const asked = { asks: asksOf(definition), dialect }
     const opened: (readonly [string, AsyncIterator<Payload>])[] = []
@@ -36,8 +37,10 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
       // Read to its end also when the walk is stopped: what is left of it is kept.
       const landing = await runtime.landing.open(locator).catch(unreadable)
       if (landing === null) continue
-      if (isAskedSo(landing.manifest, asked)) opened.push([locator, landing.parts()[Symbol.asyncIterator]()])
-      else others = [...others, locator]
+      if (isAskedSo(landing.manifest, asked)) {
+        opened.push([locator, landing.parts()[Symbol.asyncIterator]()])
+        for (const paid of paidFor(landing.manifest)) paidBefore.set(paid.askNumber, paid)
+      } else others = [...others, locator]
     }
     locators = opened.map(([locator]) => locator)
     return opened.length === 0 ? null : mergedParts(opened.map(([, parts]) => parts))
@@ -57,6 +60,8 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
   return {
     /** A page that was landed before; null: it is to be asked for. */
     page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => inTurn(() => kept.page(part, dialect)),
+    /** What the walks before have paid for, as far as what they landed says so. */
+    paidBefore: (): PaidBefore[] => [...paidBefore.values()],
     /** Whether pages that were landed before were not asked for yet. */
     hasMore: (): Promise<boolean> => inTurn(async () => (await kept.first()) !== null),
     /** Those pages. Each is read before the next. */
@@ -79,6 +84,12 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
       if (named > 0) await name([])
     },
   }
+}
+
+/** Of a walk, and of those that it went on from. */
+export const paidFor = ({ ask_number: askNumber, parts, completeness }: Manifest): PaidBefore[] => {
+  const { usedQuota: credits = null, paidPages, earlier } = completeness
+  return [...(earlier ?? []), ...(credits === null ? [] : [{ askNumber, pages: paidPages ?? parts.length, credits }])]
 }
 
 const isAskedSo = (

@@ -19,7 +19,7 @@ import {
 import { databaseNowText } from '../db/database-clock.ts'
 import { type Evidence, isNewerElsewhere, readEvidence } from './evidence.ts'
 import { answerIn } from './open-answer.ts'
-import { isBegunOnly } from './begun-walk.ts'
+import { isBegunOnly, paidFor } from './begun-walk.ts'
 import type { Progress } from './progress.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
@@ -361,12 +361,9 @@ const adoptWalk = async (
       ...{ report_id: null, endpoint: null, request: null, request_hash: null, estimated_quota: null },
       answer: foundAnswer(locator, manifest, question),
     })
-    const { usedQuota: credits = null, paidPages } = manifest.completeness
-    if (adopted === 'taken up' && credits !== null)
-      await bookFound(trx, {
-        ...{ askedAt: manifest.landed_at, account, pipelineId: known.pipelineId, askNumber },
-        ...{ pages: paidPages ?? manifest.parts.length, credits },
-      })
+    const paid = paidFor(manifest)
+    if (adopted === 'taken up' && paid.length > 0)
+      await bookFound(trx, { askedAt: manifest.landed_at, account, pipelineId: known.pipelineId, askNumber, paid })
     return adopted
   })
 }

@@ -133,29 +133,31 @@ export const land = async (
 
 const completenessOf = (
   proved: Completeness,
-  { http: { dialect }, billed = () => null, paidPages = () => 0 }: LandContext,
+  { http: { dialect }, begun, billed = () => null, paidPages = () => 0 }: LandContext,
 ): Completeness => {
   const paid = billed()
+  const earlier = begun?.paidBefore() ?? []
   return {
     ...maskedWords(proved),
     ...(dialect === undefined ? {} : { dialect }),
     ...(paid === null ? {} : { usedQuota: paid, paidPages: paidPages() }),
+    ...(earlier.length === 0 ? {} : { earlier }),
   }
 }
 
 /** Of one walk: what it has landed and paid for so far, saved once a second in case the process is killed. A report is bought as a whole: nothing is saved. */
 const begunPages = (
   { claim, runtime: { clock, log } }: LandWork,
-  { begun, book, http: { dialect }, paidPages = () => 0 }: LandContext,
+  context: LandContext,
   writer: LandingWriter,
   mask: (part: Payload) => Payload,
 ) => {
+  const { begun, book, paidPages = () => 0 } = context
   let pages = 0
   let saved = 0
   /** A clock that is set back does not put off the next save. */
   const now = steadyTime(clock)
   let savedAt = now()
-  const completeness = { ...begunOnly, ...(dialect === undefined ? {} : { dialect }) }
   const logUnsaved = (error: unknown): void =>
     log.warn({ unit: claim.box.key, reason: messageOf(error) }, 'paid pages could not be saved yet')
   const isWorthKeeping = (): boolean => paidPages() > 0 && begun !== undefined
@@ -165,7 +167,7 @@ const begunPages = (
       await book?.()
       // Pages that are still to be taken from what was kept before would be lost.
       const isAmid = (await begun?.hasMore()) === true
-      if (!(await writer.save({ completeness }))) return
+      if (!(await writer.save({ completeness: completenessOf(begunOnly, context) }))) return
       if (saved === 0) await begun?.keep(writer.locator, isAmid)
       saved = pages
     } catch (error) {
@@ -186,7 +188,7 @@ const begunPages = (
       try {
         for (const part of goesOn ? spared : []) await whole(mask(part), writer)
         if (goesOn && begun !== undefined) for await (const part of begun.rest()) await whole(mask(part), writer)
-        await writer.finish({ completeness })
+        await writer.finish({ completeness: completenessOf(begunOnly, context) })
       } catch (cause) {
         logUnsaved(cause)
         return saved > 0

@@ -207,6 +207,41 @@ test.each([
   },
 )
 
+test.each(['before it', 'between its two parts'])(
+  'a ledger restored from a backup that was made %s books each page once of a walk that was killed and went on',
+  async (when) => {
+    const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
+    const { service, original, restored, run, start, charged, close } = await openWorld({ keywords: 5_000, prices })
+    const august = walks('2026-08', '--only', 'domain=a.com;country=us', '--yes')
+    const before = charged()
+    service.configure({
+      replies: [{ endpoint: 'keywords', match: ['offset=4000'], times: 1, status: 503, headers: { 'retry-after': '60' } }],
+    })
+    const killed = start(original, ...august)
+    while (charged() < before + 400) await setTimeout(20)
+    // What came is saved within a second.
+    await setTimeout(2_500)
+    killed.child.kill('SIGKILL')
+    await killed.result
+    service.configure({ replies: [] })
+    const backup = when === 'before it' ? restored : await original.copy()
+    try {
+      await run(original, ...august)
+      expect(charged(), 'it goes on').toBe(before + 500)
+      await run(backup, 'migrate', '--as', 'restored')
+      await run(backup, ...august)
+      expect(charged(), 'nothing is bought again').toBe(before + 500)
+      const { rows } = await backup.pool.query(
+        `select sum(credits)::float8 as credits, sum(uncertain)::float8 as uncertain, sum(requests)::int as pages from etl.request_credits`,
+      )
+      expect(rows).toEqual([{ credits: charged(), uncertain: 0, pages: service.books.charges.length }])
+    } finally {
+      if (backup !== restored) await backup.drop()
+      await close()
+    }
+  },
+)
+
 test('a restored ledger takes no pages of a walk that was killed for an answer', async () => {
   const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
   const { service, original, restored, run, start, charged, close } = await openWorld({ keywords: 5_000, prices })
