@@ -1,5 +1,5 @@
 // How countries and domains are spelled: in the warehouse, in definitions, and as each endpoint wants them (api-facts A 38).
-import { domainToASCII } from 'node:url'
+import { domainToASCII, domainToUnicode } from 'node:url'
 import type { Spelling } from '../../core/source-spec.ts'
 
 /** `WW`, `US`: the batch endpoints. */
@@ -30,7 +30,10 @@ const domainForm = /^(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z
 export const internalDomain = (text: string): string => {
   const value = text.trim().toLowerCase().replace(/\.$/, '')
   const bare = /^www\.[^.]+\./.test(value) ? value.slice(4) : value
-  return /[^ -~]/.test(bare) ? domainToASCII(bare) || bare : bare
+  if (!/[^ -~]/.test(bare)) return bare
+  // What merely looks like another domain is not that one: both forms say the same.
+  const ascii = domainToASCII(bare)
+  return domainToUnicode(ascii) === bare.normalize('NFC') ? ascii : bare
 }
 
 const domain: Spelling = {

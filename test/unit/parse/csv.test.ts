@@ -295,14 +295,14 @@ test('a domain loses www. and its last dot and is written in ASCII, a country is
   )
   const { rows, report } = await parseBody(
     both,
-    payloadOf('csv', 'domain,country\nWWW.A.com.,WW\nwww.com,Worldwide\nm.a.com,world\nwww.BÜCHER.com,UK\n'),
+    payloadOf('csv', 'domain,country\nWWW.A.com.,WW\nwww.com,Worldwide\nm.a.com,world\nwww.BÜCHER.com,UK\na\u202e.com,WW\n'),
   )
   expect(rows).toEqual([
     ['a.com', 'world'],
     ['www.com', 'world'],
     ['xn--bcher-kva.com', 'gb'],
   ])
-  expect(report.rejects).toBe(1)
+  expect(report.rejects).toBe(2)
 })
 
 test('rows of every window and value that were asked for together are taken, and no others', async () => {
