@@ -134,7 +134,7 @@ const reasonOf = (
       if (refused === 0 && rule?.stray)
         return (
           `no row came for it, and a record that was rejected may be its own (part ${rule.stray.part}, line ${rule.stray.line}: ${rule.stray.reason}). ` +
-          `If the service has none for it, ${release} says so.`
+          `If the service has none for it, ${release} says so; \`millrace backfill … --force\` asks for it again, which costs.`
         )
       return (
         `every record of the new answer was rejected. The loaded rows stay; see \`millrace quarantine list ${pipeline}\`, ` +

@@ -26,7 +26,7 @@ export const isVerdict = (error: unknown): error is EtlError => error instanceof
 const allowedRejects = ({ definition: { limits } }: JobWork, read: number): number =>
   Math.min(limits.rejectCount ?? Number.POSITIVE_INFINITY, Math.floor(read * limits.rejectShare))
 
-/** Throws TOO_MANY_REJECTS; WRONG_ECHO where every row is of values that were not asked for: no limit makes an answer of the file of another. */
+/** Throws TOO_MANY_REJECTS; WRONG_ECHO where every row is of values that were not asked for, whatever the limit: it is the file of another report. */
 const judgeRejects = (work: JobWork, rejects: number, parsed: ParseReport): void => {
   const { read } = parsed
   const { definition, claim } = work

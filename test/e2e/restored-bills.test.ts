@@ -124,34 +124,44 @@ test('a restored ledger holds a purchase without an id also where the same units
   }
 })
 
-test('a restored ledger books of a walk that goes on beyond the backup what was paid for since, in pages and in credits', async () => {
-  const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
-  const { service, original, run, start, charged, close } = await openWorld({ keywords: 5_000, prices })
-  const august = walks('2026-08', '--only', 'domain=a.com;country=us', '--yes')
-  const paid = async ({ pool }: CopiedDatabase) =>
-    (await pool.query(`select sum(requests)::int as pages, sum(credits)::float8 as credits from etl.request_credits`)).rows[0]
-  const before = charged()
-  service.configure({
-    replies: [{ endpoint: 'keywords', match: ['offset=4000'], times: 1, status: 503, headers: { 'retry-after': '60' } }],
-  })
-  const stopped = start(original, ...august)
-  while (charged() < before + 400) await setTimeout(20)
-  await setTimeout(1_500)
-  stopped.child.kill('SIGINT')
-  await stopped.result
-  service.configure({ replies: [] })
-  const backup = await original.copy()
-  try {
-    await run(original, ...august)
-    await run(backup, 'migrate', '--as', 'restored')
-    await run(backup, ...august)
-    expect(charged(), 'nothing is bought again').toBe(before + 500)
-    expect(await paid(backup)).toEqual(await paid(original))
-  } finally {
-    await backup.drop()
-    await close()
-  }
-})
+test.each([
+  ['before it began', 'SIGKILL'],
+  ['when it had stopped', 'SIGINT'],
+] as const)(
+  'a ledger restored from a backup that was made %s books of a walk that was ended by %s and went on what was paid for since, in pages and in credits',
+  async (when, signal) => {
+    const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
+    const { service, original, restored, run, start, charged, close } = await openWorld({ keywords: 5_000, prices })
+    const august = walks('2026-08', '--only', 'domain=a.com;country=us', '--yes')
+    const before = charged()
+    service.configure({
+      replies: [{ endpoint: 'keywords', match: ['offset=4000'], times: 1, status: 503, headers: { 'retry-after': '60' } }],
+    })
+    const stopped = start(original, ...august)
+    while (charged() < before + 400) await setTimeout(20)
+    // What came is saved within a second.
+    await setTimeout(2_500)
+    stopped.child.kill(signal)
+    await stopped.result
+    service.configure({ replies: [] })
+    const backup = when === 'before it began' ? restored : await original.copy()
+    try {
+      await run(original, ...august)
+      await run(backup, 'migrate', '--as', 'restored')
+      await run(backup, ...august)
+      expect(charged(), 'nothing is bought again').toBe(before + 500)
+      for (const { pool } of [original, backup]) {
+        const { rows } = await pool.query(
+          `select sum(credits)::float8 as credits, sum(uncertain)::float8 as uncertain, sum(requests)::int as pages from etl.request_credits`,
+        )
+        expect(rows).toEqual([{ credits: charged(), uncertain: 0, pages: service.books.charges.length }])
+      }
+    } finally {
+      if (backup !== restored) await backup.drop()
+      await close()
+    }
+  },
+)
 
 /** Of a ledger whose walks are at work. Somebody may come in between. */
 const copyAtWork = async (database: CopiedDatabase): Promise<CopiedDatabase> => {
@@ -202,41 +212,6 @@ test.each([
       expect(aside.rows).toHaveLength(0)
     } finally {
       await backup.drop()
-      await close()
-    }
-  },
-)
-
-test.each(['before it', 'between its two parts'])(
-  'a ledger restored from a backup that was made %s books each page once of a walk that was killed and went on',
-  async (when) => {
-    const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
-    const { service, original, restored, run, start, charged, close } = await openWorld({ keywords: 5_000, prices })
-    const august = walks('2026-08', '--only', 'domain=a.com;country=us', '--yes')
-    const before = charged()
-    service.configure({
-      replies: [{ endpoint: 'keywords', match: ['offset=4000'], times: 1, status: 503, headers: { 'retry-after': '60' } }],
-    })
-    const killed = start(original, ...august)
-    while (charged() < before + 400) await setTimeout(20)
-    // What came is saved within a second.
-    await setTimeout(2_500)
-    killed.child.kill('SIGKILL')
-    await killed.result
-    service.configure({ replies: [] })
-    const backup = when === 'before it' ? restored : await original.copy()
-    try {
-      await run(original, ...august)
-      expect(charged(), 'it goes on').toBe(before + 500)
-      await run(backup, 'migrate', '--as', 'restored')
-      await run(backup, ...august)
-      expect(charged(), 'nothing is bought again').toBe(before + 500)
-      const { rows } = await backup.pool.query(
-        `select sum(credits)::float8 as credits, sum(uncertain)::float8 as uncertain, sum(requests)::int as pages from etl.request_credits`,
-      )
-      expect(rows).toEqual([{ credits: charged(), uncertain: 0, pages: service.books.charges.length }])
-    } finally {
-      if (backup !== restored) await backup.drop()
       await close()
     }
   },
