@@ -84,15 +84,20 @@ const showAnswers = <T>(
   return 0
 }
 
-/** The ledger is asked also where the service cannot be. */
+/** The ledger is asked also where the service cannot be: what it was asked in vain is said beside its figures. */
 export const quota: Handler = async (invocation) => {
   const { output } = invocation
   return withDatabase(invocation, async (database) => {
     const db = database.kysely
     const found = await quotaOf(database, invocation)
-    const answers = await discover(invocation, 'credits', database)
+    const failures: EtlError[] = []
+    const answers = await discover(invocation, 'credits', database, (error) => failures.push(error))
     const services = answers.length > 1 ? { services: Object.fromEntries(answers.map(({ api, said }) => [api, said])) } : {}
     quotaEvents(output, found)
+    for (const { code, message } of failures) {
+      output.event({ event: 'error', code, message })
+      output.note(`millrace: ${message} [${code}]`)
+    }
     output.summary('quota', {
       month: found.month,
       service: answers[0]?.said ?? null,
@@ -101,7 +106,7 @@ export const quota: Handler = async (invocation) => {
       spent: quotaMonths(await quotaDays(db)),
     })
     printQuota(output, found, answers)
-    return 0
+    return failures.length > 0 ? 1 : 0
   })
 }
 

@@ -101,8 +101,8 @@ export interface Api {
   describe?(http: HttpClient): Promise<readonly Dataset[] | null>
   /** For `millrace capabilities`. */
   capabilities?(http: HttpClient): Promise<Capabilities | null>
-  /** For `millrace quota`. */
-  credits?(http: HttpClient): Promise<Credits | null>
+  /** For `millrace quota`. @param failed takes what one of several questions threw: the others tell all the same */
+  credits?(http: HttpClient, failed: (error: unknown) => null): Promise<Credits | null>
   /** For nights that begin with the release of data. */
   readonly releases?: ReleaseApi
   /** For `millrace check`: the definitions that ask in this account's name, against what its key may ask. */

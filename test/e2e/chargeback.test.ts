@@ -85,6 +85,23 @@ const sum = (lines: readonly z.infer<typeof line>[], name: 'used' | 'credits' = 
 
 const range = ['--from', '2026-01', '--to', '2026-02']
 
+test('a free endpoint that answers nonsense or not at all takes none of the figures of the ledger away: its failure stands beside them', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  expect((await millrace('backfill', 'keywords', ...range, '--only', 'domain=a.example')).code).toBe(0)
+  const { used } = totals.parse((await millrace('quota')).events.at(-1))
+  expect(used).toBeGreaterThan(0)
+  const asked = async (kind: 'malformed-json' | 'drop-before' | 'any-status', on: 'capabilities' | 'credits') => {
+    sandbox.configure({ faults: [{ kind, on }] })
+    const { code, events, stderr } = await millrace('quota')
+    return [code, stderr, events.filter(({ event }) => event === 'error').length, events.at(-1)]
+  }
+  const said = (code: string) => expect.stringMatching(new RegExp(`^millrace: .*\\[${code}\\]\n$`, 'm'))
+  const left = { remaining: 1_000_000 - used, requests: null }
+  expect(await asked('malformed-json', 'capabilities')).toMatchObject([1, said('BAD_RESPONSE'), 1, { used, service: left }])
+  expect(await asked('malformed-json', 'credits')).toMatchObject([1, said('BAD_RESPONSE'), 1, { used, service: null }])
+  expect(await asked('drop-before', 'credits')).toMatchObject([1, said('SERVICE_UNREACHABLE'), 1, { used, service: null }])
+})
+
 test('the chargeback by pipeline, by tag and by value is the books of the service, keyword requests included', async () => {
   expect((await millrace('migrate')).code).toBe(0)
   for (const pipeline of ['keywords', 'traffic_and_engagement', 'shopper_category_performance'])

@@ -75,7 +75,10 @@ test('two of them at once make no more requests a second than the account allows
       ...{ account: 'default', signal, timeoutMs: 10_000, attempts: 1, maxBodyBytes: 1_000_000 },
       record: () => undefined,
     })
-    await Promise.all(Array.from({ length: each }, () => apis.get('web-analytics')?.credits?.(http)))
+    const failed = (error: unknown): never => {
+      throw error
+    }
+    await Promise.all(Array.from({ length: each }, () => apis.get('web-analytics')?.credits?.(http, failed)))
   }
   const [before, began] = [refusals(), performance.now()]
   await Promise.all([question(), question()])

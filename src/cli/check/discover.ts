@@ -1,6 +1,6 @@
 // Free questions about what each API offers one of its accounts, asked at the pace that all machines of the warehouse keep together.
 import { systemClock } from '../../core/clock.ts'
-import { isEtlError } from '../../core/errors.ts'
+import { type EtlError, isEtlError } from '../../core/errors.ts'
 import { createLog, type Log } from '../../core/log.ts'
 import type { AccountOf, Dataset } from '../../core/source-spec.ts'
 import { type Database, openDatabase } from '../../db/connect.ts'
@@ -28,14 +28,20 @@ export interface Answer<T> {
 
 const limits = { timeoutMs: 30_000, attempts: 3, maxBodyBytes: 100_000_000 }
 
+const thrown = (error: EtlError): never => {
+  throw error
+}
+
 /**
  * Of each API that offers the question and has its settings, with the key of `--account`. Throws CONFIGURATION where none has.
  * @param opened left out: a warehouse is opened where one runs
+ * @param onFailure takes what a service was asked in vain; default: it is thrown
  */
 export const discover = async <Question extends keyof Questions>(
   invocation: Invocation,
   question: Question,
   opened?: Database,
+  onFailure: (error: EtlError) => void = thrown,
 ): Promise<Answer<Questions[Question]>[]> => {
   const { raw } = settingsOf(invocation)
   const account = String(invocation.options['account'])
@@ -46,18 +52,23 @@ export const discover = async <Question extends keyof Questions>(
   // Where no API has its settings, the complaint says what is missing.
   const asked = (ready.length > 0 ? ready : [...apis].slice(0, 1)).filter(([, api]) => question in api)
   const database = opened ?? (await besideLoading(invocation, log))
+  const failed = (error: unknown): null => {
+    if (!isEtlError(error) || invocation.signal.aborted) throw error
+    onFailure(error)
+    return null
+  }
   try {
     const service = await servicesFor(settings, database, log)
     const answers: Answer<Questions[Question]>[] = []
     for (const [source, api] of asked) {
-      const ask: { readonly [Of in keyof Questions]?: (http: Http) => Promise<Questions[Of] | null> } = api
+      const ask: { readonly [Of in keyof Questions]?: (http: Http, failed: Failed) => Promise<Questions[Of] | null> } = api
       const http = service({ source, account }).forUnit({
         account,
         signal: invocation.signal,
         ...limits,
         record: () => undefined,
       })
-      answers.push({ api: source, said: (await ask[question]?.(http)) ?? null })
+      answers.push({ api: source, said: (await ask[question]?.(http, failed).catch(failed)) ?? null })
     }
     return answers
   } finally {
@@ -66,6 +77,7 @@ export const discover = async <Question extends keyof Questions>(
 }
 
 type Http = ReturnType<Service['forUnit']>
+type Failed = (error: unknown) => null
 
 /** Services for questions beside the loading: in the warehouse's rate, or in one of their own where there is none to share. */
 export const servicesFor = async (

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { readableBill } from '../../core/learned-price.ts'
 import { EtlError, isEtlError } from '../../core/errors.ts'
 import type { Dataset } from '../../core/source-spec.ts'
-import type { Capabilities, Credits } from '../../extract/api.ts'
+import type { Api, Capabilities, Credits } from '../../extract/api.ts'
 import { isAwayAt } from '../../extract/gate.ts'
 import type { Source } from '../../extract/source.ts'
 import type { HttpClient } from '../../extract/http-types.ts'
@@ -137,6 +137,8 @@ export const credits = async (http: HttpClient): Promise<Pick<Credits, 'remainin
   return parsed && { remaining: numberOrNull(parsed['remaining_credits']) ?? numberOrNull(parsed['credits']) }
 }
 
+const userCredits = async (http: HttpClient) => shaped(objectOrNull, await ask(http, 'user_credits'), 'user_credits')
+
 /** What is left for requests and for reports; where both are one purse, both say the same (api-facts 17, 19). */
 export const meter: NonNullable<Source['meter']> = async ({ http }) => {
   const left = { requests: (await capabilities(http))?.remainingHits ?? null, credits: (await credits(http))?.remaining ?? null }
@@ -144,14 +146,13 @@ export const meter: NonNullable<Source['meter']> = async ({ http }) => {
 }
 
 /** Every purse by its own question (49, 50). null: the service has no word about reports. A key for reports alone leaves the other purse unknown. */
-export const purses = async (http: HttpClient): Promise<Credits | null> => {
-  const batch = await credits(http)
+export const purses: NonNullable<Api['credits']> = async (http, failed) => {
+  const batch = await credits(http).catch(failed)
   if (batch === null) return null
-  const user = shaped(objectOrNull, await ask(http, 'user_credits'), 'user_credits') ?? {}
-  const rest = await capabilities(http).catch((error: unknown) => {
-    if (isEtlError(error) && error.code === 'KEY_REFUSED') return null
-    throw error
-  })
+  const user = (await userCredits(http).catch(failed)) ?? {}
+  const rest = await capabilities(http).catch((error: unknown) =>
+    isEtlError(error) && error.code === 'KEY_REFUSED' ? null : failed(error),
+  )
   return {
     ...batch,
     requests: rest?.remainingHits ?? null,
