@@ -144,22 +144,28 @@ test.each([
 })
 
 describe('what the status of a report refuses', () => {
-  test('neither cuts the report nor buys it again: the same command polls the one there is', async () => {
-    const bought: string[] = []
-    let refuses = true
-    const refuse = answering('request-status', 400, 'application/json', '{"error":"no: never"}')
-    await start({
-      intercept: (request, response) => {
-        if ((request.url ?? '').includes('request-report')) bought.push(request.url ?? '')
-        return refuses && refuse(request, response)
-      },
-    })
-    expectRefusal(await traffic(), 1, 'BAD_REQUEST', /no: never/)
-    refuses = false
-    const again = await traffic()
-    expect([again.code, bought.length], again.stderr).toEqual([0, 1])
-    expect(summaryOf(again).units.loaded).toBe(2)
-  })
+  test.each([400, 409, 410])(
+    '%i neither cuts the report nor buys it again: the same command polls the one there is',
+    async (status) => {
+      const bought: string[] = []
+      let refuses = true
+      const refuse = answering('request-status', status, 'application/json', '{"error":"no: never"}')
+      await start({
+        intercept: (request, response) => {
+          if ((request.url ?? '').includes('request-report')) bought.push(request.url ?? '')
+          return refuses && refuse(request, response)
+        },
+      })
+      // A poll has no parameters that could be corrected.
+      const refused = await traffic()
+      expectRefusal(refused, 1, 'BAD_REQUEST', /no: never.*next run asks again.*`millrace reports give-up JOB --sure`/)
+      expect(refused.stderr).not.toContain('Correct the')
+      refuses = false
+      const again = await traffic()
+      expect([again.code, bought.length], again.stderr).toEqual([0, 1])
+      expect(summaryOf(again).units.loaded).toBe(2)
+    },
+  )
 })
 
 describe('what the keyword endpoint refuses', () => {
@@ -179,6 +185,12 @@ describe('what the keyword endpoint refuses', () => {
     await start({ intercept: answering(path, status, type, body) })
     expectRefusal(await keywords(), exit, code, remedy)
     expect(await rows('data.keywords_v1')).toBe(0)
+  })
+
+  test('an error within a 200 is told with the code that it has, not with a status that the service did not send', async () => {
+    const body = JSON.stringify({ error: { code: 'FORBIDDEN_ERROR', message: 'Access forbidden' } })
+    await start({ intercept: answering(path, 200, 'application/json', body) })
+    expectRefusal(await keywords(), 1, 'NO_CAPABILITY', /keywords answers 200 \(code FORBIDDEN_ERROR\): "Access forbidden"/)
   })
 
   test('a month not published yet waits and is no failure of a nightly run; a future one is not even asked for', async () => {

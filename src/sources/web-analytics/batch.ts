@@ -141,7 +141,11 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
   const url = reportUrl(http, 'status', endpoint, reportId)
   const answer = await http.read({ method: 'GET', endpoint, url, idempotent: true })
   if (answer.status === 404) return null
-  if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, box.key)
+  if (answer.status >= 300) {
+    const error = refusalError(readRefusal(answer), endpoint, box.key)
+    const next = `The next run asks again and buys nothing. If the service no longer has report ${reportId}: \`millrace reports give-up JOB --sure\`; \`millrace reports list\` names the job.`
+    throw error.code === 'BAD_REQUEST' ? error.with(`${error.message} ${next}`) : error
+  }
   const parsed = statusBody.safeParse(jsonOf(answer, endpoint))
   if (!parsed.success) {
     throw new EtlError(

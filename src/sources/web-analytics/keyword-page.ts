@@ -14,7 +14,7 @@ import type { ExtractRequest, LookContext } from '../../extract/source.ts'
 import { creditsIn, dataVersionIn, numberOrNull, pageOf } from './json-answer.ts'
 import { dialectOf, pathOf } from './service-dialect.ts'
 import { internalCountry, internalDomain } from './spelling.ts'
-import { type Meaning, meaningOf } from './refusal-table.ts'
+import { type Meaning, meaningOf, saidBy } from './refusal-table.ts'
 import { readRefusal } from './refusal-text.ts'
 import { refusedWith } from './refused-request.ts'
 import { addressSetting } from './settings.ts'
@@ -181,11 +181,17 @@ const saidOrder = (query: Readonly<Record<string, unknown>> | null): SourceOrder
   return sort === undefined && asc === undefined ? null : { sort: sort ?? null, asc: asc ?? null }
 }
 
-/** null: it says that there is nothing. */
-const refused = async (request: ExtractRequest, context: LookContext, answer: HttpAnswer): Promise<null> => {
-  const refusal = readRefusal(answer)
+/** null: it says that there is nothing. @param status it means; what is said is the one that came */
+const refused = async (
+  request: ExtractRequest,
+  context: LookContext,
+  answer: HttpAnswer,
+  status = answer.status,
+): Promise<null> => {
+  const refusal = readRefusal({ ...answer, status })
   const endpoint = pathOf(context.http, 'keywords')
-  const error = await refusedWith({ place: 'rest', endpoint, request, context }, refusal)
+  const said = saidBy(endpoint, { ...refusal, status: answer.status })
+  const error = await refusedWith({ place: 'rest', endpoint, request, context }, refusal, said)
   if (error === null) return null
   throw error.code === 'BAD_REQUEST' && /\blimit\b/i.test(refusal.text) ? pageTooLarge(request, error) : error
 }
@@ -211,7 +217,7 @@ const refusedWithin200 = async (
   rows = 0,
 ): Promise<null> => {
   await answer.billed?.(rows, billOf(meta))
-  return refused(request, context, { ...answer, status: aboutNoData(answer) ? 404 : 400 })
+  return refused(request, context, answer, aboutNoData(answer) ? 404 : 400)
 }
 
 const saidWith404 = (answer: HttpAnswer): Meaning => meaningOf({ ...readRefusal(answer), status: 404 }, 'rest')

@@ -96,12 +96,12 @@ const fits = ({ status, code, text }: Refusal, place: Place, row: Row): boolean 
   row.unless?.test(text) !== true
 
 /**
- * What a refusal means where it was said. What no row names is an outage after a server error, about what was asked for where the status is, else about the
- * path or the moment (409): the same of every part.
+ * What a refusal means where it was said. What no row names is an outage after a server error, about what was asked for where the status is and something was
+ * (a poll has no parameters), else about the path or the moment (409): the same of every part.
  */
 export const meaningOf = (refusal: Refusal, place: Place): Meaning =>
   table.find((row) => fits(refusal, place, row))?.meaning ??
-  (refusal.status >= 500 ? 'outage' : aboutContent.has(refusal.status) ? 'bad request' : 'wrong everywhere')
+  (refusal.status >= 500 ? 'outage' : place !== 'free' && aboutContent.has(refusal.status) ? 'bad request' : 'path or moment')
 
 interface Consequence {
   readonly code: ErrorCode
@@ -164,6 +164,11 @@ export const consequences = {
   outage: { code: 'SERVICE_ERROR', next: 'If it lasts, ask the service.', parts: null },
   'wrong everywhere': { ...badRequest, parts: null },
   'bad request': badRequest,
+  'path or moment': {
+    code: 'BAD_REQUEST',
+    next: 'No parameter is at fault. Try again later; if it lasts, ask the service.',
+    parts: null,
+  },
 } satisfies Readonly<Record<string, Consequence>>
 
 /** What is decided about a refusal. */

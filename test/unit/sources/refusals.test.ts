@@ -64,8 +64,11 @@ const answers: readonly (readonly [fact: string, place: Place, status: number, b
   ['68', 'batch', 400, errors('granularity should be one of the following - daily, weekly, monthly.'), 'wrong everywhere'],
   ['70', 'batch', 400, errors('Metrics are not available in table traffic_and_engagement'), 'wrong everywhere'],
   ['ended table', 'batch', 400, errors('Table marketing_channels is not available'), 'no such table'],
-  ['one like it is made', 'batch', 409, errors('an identical report is already being made'), 'wrong everywhere'],
-  ['not this way', 'batch', 405, errors('Method Not Allowed'), 'wrong everywhere'],
+  ['one like it is made', 'batch', 409, errors('an identical report is already being made'), 'path or moment'],
+  ['a poll, which has no parameters', 'free', 400, errors('Bad request'), 'path or moment'],
+  ['a report that is gone', 'free', 410, errors('Gone'), 'path or moment'],
+  ['a page at a bad moment', 'rest', 409, errors('Conflict'), 'path or moment'],
+  ['not this way', 'batch', 405, errors('Method Not Allowed'), 'path or moment'],
   ['withdrawn category', 'batch', 400, errors('category_ids: 1234 is not available'), 'bad request'],
   ['71', 'rest', 401, gateway('Unauthorized'), 'key refused'],
   ['71', 'batch', 403, gateway('Forbidden'), 'key refused'],
@@ -87,7 +90,8 @@ describe('what a refusal means', () => {
     expect(waiting).toEqual(['not published', 'dates?'])
     expect(consequences['plan lacks']).toMatchObject({ code: 'NO_CAPABILITY', parts: 'values' })
     // Asking for half of it would be refused as well.
-    expect(consequences['wrong everywhere'].parts).toBeNull()
+    expect([consequences['wrong everywhere'].parts, consequences['path or moment'].parts]).toEqual([null, null])
+    expect(consequences['path or moment']).toMatchObject({ code: 'BAD_REQUEST', next: expect.not.stringContaining('definition') })
   })
 
   test('the reason is read wherever it stands', () => {
