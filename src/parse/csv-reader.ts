@@ -159,6 +159,7 @@ const openTable = (sink: RowSink, state: State, found: Found): void => {
   // One table in pieces, whose columns may stand in another order.
   if (state.header !== null && cells.join() === sink.tables.names.join()) return
   if (namesOf(cells) === namesOf(sink.tables.names)) sink.tables.names = cells
+  else if (state.header === null && isRowBefore(cells, sink)) throw headless(cells, sink, found.line)
   else beginTable(sink, found.line, cells, null)
   ;[state.saidEmpty, state.hasRecord] = [false, false]
   state.lineEnd ??= record.next > record.end ? (lines[record.next - 1] ?? null) : null
@@ -171,6 +172,19 @@ const openTable = (sink: RowSink, state: State, found: Found): void => {
     state.take = passOver(sink)
   }
 }
+
+/** Whether what a file begins with is a row of the table before it. A name in the definition tells files apart without their headers. */
+const isRowBefore = (cells: readonly string[], { tables, plan }: RowSink): boolean => {
+  const { width, dateAt } = foreignHeader(tables.names, plan)
+  return typeof plan.section !== 'string' && cells.length === width && /^\d/.test(cells[dateAt] ?? '')
+}
+
+const headless = (cells: readonly string[], { tables, part }: RowSink, line: number): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `Part ${part}, line ${line}: the file has no header: found ${shown(cells)}; expected ${shown(tables.names)}, as in the file before it. ` +
+      'Nothing was loaded; check the landed file, and ask the service for a header in each file.',
+  )
 
 const namesOf = (cells: readonly string[]): string => cells.map(fieldName).sort().join()
 

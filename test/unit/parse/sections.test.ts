@@ -161,6 +161,24 @@ describe('an answer of several files', () => {
   })
 })
 
+describe('a second CSV file without a header', () => {
+  test('is said to have none, with what stands there and what was expected; `section` would leave its rows out', async () => {
+    const files = { 'part-1': own, 'part-2': 'c.com,2026-01,3\nd.com,2026-01,4\n' }
+    for (const section of [undefined, 1]) {
+      const said = await failureOf(parseFiles(section, 'csv', files))
+      expect(said).toMatch(
+        /^BAD_RESPONSE: Part 2, line 1: the file has no header: found c\.com, 2026-01, 3; expected domain, date, visits/,
+      )
+      expect(said).not.toContain('section')
+    }
+  })
+
+  test('is passed over where the definition names another file', async () => {
+    const { rows: found } = await parseFiles('part-1', 'csv', { 'part-1': own, 'part-2': 'c.com,2026-01,3\n' })
+    expect(found).toEqual(rows)
+  })
+})
+
 describe('JSON records of several tables, one after the other', () => {
   test.each([
     ['the second', 2, lines(...ranks, ...ownRecords, ...channels)],
