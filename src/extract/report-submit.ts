@@ -193,6 +193,7 @@ const writeDownId = async (buying: Buying, reportId: string, word: string | null
     try {
       const given = await inTime(context, report.submitted(reportId, word))
       if (given?.waitMs === null) return await unsure(buying, new EtlError('BAD_RESPONSE', given.message))
+      if (given?.waitMs === 0) context.notice('REPORT_GIVEN_AGAIN', `${unitKey}: ${given.message}`)
       if (given !== null) throw taken(given.message, unitKey, clock.now() + given.waitMs)
       log.info({ report_id: reportId }, 'report submitted')
       break

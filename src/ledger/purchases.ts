@@ -27,13 +27,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
     if (job.answer_id !== null) throw refused(jobId, 'has its answer already')
     if (!mayTakeId(job)) throw refused(jobId, `has report ${job.report_id} already`)
     if (isWorkedOn(job)) throw refused(jobId, 'is still worked on; run its pipeline once, then try again')
-    const other = await trx
-      .selectFrom('etl.jobs')
-      .select('job_id')
-      .where((eb) => eb.and({ account: job.account, report_id: reportId }))
-      .where('job_id', '<>', String(jobId))
-      .executeTakeFirst()
-    if (other !== undefined) throw refused(jobId, `cannot take report ${reportId}: job ${other.job_id} has it`)
+    await freeId(trx, jobId, job.account, reportId)
     await setJob(trx, jobId, {
       ...openAgain,
       ...{ report_state: 'submitted', report_id: reportId, receipt_at: null, status_word: null, polls: 0, retries: 0 },
@@ -46,6 +40,25 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
       : `Report ${reportId} was recorded for job ${jobId}${former} by a person (${by}).`
     await note(trx, { kind: isFound ? 'found' : 'adopted', pipelineId: job.pipeline_id, jobId, message })
   })
+
+/** A job that was given up lets go of its id. Throws USAGE where another one has it. */
+const freeId = async (trx: Db, jobId: number, account: string, reportId: string): Promise<void> => {
+  const other = await trx
+    .selectFrom('etl.jobs')
+    .select(['job_id', 'answer_id', 'state', 'report_state', 'error_message'])
+    .where((eb) => eb.and({ account, report_id: reportId }))
+    .where('job_id', '<>', String(jobId))
+    .forUpdate()
+    .executeTakeFirst()
+  if (other === undefined) return
+  const { job_id: otherId, answer_id, state, report_state, error_message } = other
+  if (state !== 'replaced' || report_state !== 'expired') {
+    const hint = answer_id === null ? `; if it is not its own: \`millrace reports give-up ${otherId} --sure\`` : ''
+    throw refused(jobId, `cannot take report ${reportId}: job ${otherId} has it${hint}`)
+  }
+  const message = `${error_message ?? ''} Job ${jobId} has it from here on.`.trim()
+  await setJob(trx, otherId, { report_id: null, error_message: message, updated_at: databaseNow })
+}
 
 /** An id stands until it has led nowhere: it ended, or the service has never known it. */
 const mayTakeId = ({ report_id, report_state, status_word }: Purchase): boolean =>

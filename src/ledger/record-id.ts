@@ -93,7 +93,10 @@ const adoptKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Pr
     await letGo?.()
     if (other.answer_id !== null) {
       await takeAnswer(trx, claim, other.answer_id)
-      return goesOn(`the service gave report ${reportId} of job ${other.job_id} again; its answer is loaded`, 0)
+      return goesOn(
+        `the service gave report ${reportId} of job ${other.job_id} again; its answer is loaded as it was downloaded then`,
+        0,
+      )
     }
     if (other.state === 'open') {
       await setJob(trx, claim.jobId, { ...nothingAsked, updated_at: databaseNow })

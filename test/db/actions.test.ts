@@ -186,6 +186,22 @@ describe('a purchase', () => {
   const adopt = (jobId: number, reportId: string): Promise<void> =>
     adoptReport(db.database.kysely, { jobId, reportId, by: 'test' })
 
+  test('takes the id of a job that was given up, which stays so; while that one stands it is told what frees the id', async () => {
+    const first = await uncertain({ report_id: 'rep-twice', report_state: 'ready', state: 'failed' })
+    const second = await uncertain()
+    await expect(adopt(second.job, 'rep-twice')).rejects.toMatchObject({
+      code: 'USAGE',
+      message: expect.stringMatching(new RegExp(`job ${first.job} has it.*reports give-up ${first.job} --sure`)),
+    })
+    await giveUp(first.job, true)
+    await adopt(second.job, 'rep-twice')
+    expect(await jobRow(db, second.job)).toMatchObject({ state: 'open', report_state: 'submitted', report_id: 'rep-twice' })
+    expect(await jobRow(db, first.job)).toMatchObject({ state: 'replaced', report_state: 'expired', report_id: null })
+    const { rows } = await listPurchases(db.database.kysely, { pipelines: [first.pipeline.pipeline], limit: 9 })
+    expect(rows).toMatchObject([{ kind: 'given up', message: expect.stringContaining(`Job ${second.job} has it`) }])
+    await expect(adopt(first.job, 'rep-twice')).rejects.toMatchObject({ code: 'USAGE' })
+  })
+
   test('that a living process is submitting is not given up, however sure the person is; that of a dead one is', async () => {
     const living = await newProcess(db)
     const flying = await uncertain({ report_state: 'intent', state: 'open', holder: living.processId })

@@ -683,9 +683,10 @@ describe('a submission whose answer was lost', () => {
     expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', follows: null })
   })
 
-  test('that the service answers with an id it gave before is taken up: the job goes on at once', async () => {
-    const { error, memo } = await errorOf({ given: { message: 'its answer is loaded', waitMs: 0 } })
+  test('that the service answers with an id it gave before is taken up: the job goes on at once, and people are told', async () => {
+    const { error, memo, notices } = await errorOf({ given: { message: 'its answer is loaded', waitMs: 0 } })
     expect(error).toMatchObject({ code: 'REPORT_PENDING', notBefore: start, message: 'u: its answer is loaded' })
+    expect(notices).toEqual(['REPORT_GIVEN_AGAIN'])
     expect(memo.steps.some((step) => step.startsWith('uncertain'))).toBe(false)
   })
 
