@@ -161,8 +161,8 @@ export const beginAlone = async (
       end()
       return null
     }
-    const read = (): Promise<number | null> => readAlone(work, context, isBudgeted ? mostLooks : 1)
-    let before: number | null = null
+    const read = (): Promise<Meter | null> => readAlone(work, context, isBudgeted ? mostLooks : 1)
+    let before: Meter | null = null
     let isLooking = false
     return {
       /** Reads the balance, right before the page is asked for: by then its money is set aside, and nobody else under that budget asks for any. */
@@ -175,7 +175,7 @@ export const beginAlone = async (
       bill: async (): Promise<number | null> => {
         // Its page is here and is kept, whatever becomes of the database.
         const now = before === null ? null : await outlast(runtime, work.signal, read).catch(unread(work))
-        return before === null || now === null || now > before ? null : exact(before - now)
+        return before === null || now === null ? null : costOf(before, now)
       },
       /** Others may go on; to be called once, also where nothing came of it. */
       end,
@@ -215,12 +215,12 @@ const readBalance = async (
 const mostLooks = 8
 const betweenLooksMs = 250
 
-/** What is left for pages; null: it does not say, or others are at work. */
+/** What is left while nobody else is at work; null: it does not say, or others are. */
 const readAlone = async (
   { runtime, source, claim, definition }: JobWork,
   { signal }: SourceContext,
   looks: number,
-): Promise<number | null> => {
+): Promise<Meter | null> => {
   if (source.meter === undefined) return null
   const { account, pipeline } = definition
   for (let look = 1; ; look += 1) {
@@ -228,13 +228,19 @@ const readAlone = async (
     // Reports are paid from another purse where the two are not the same number (fact 49).
     const hasOwnPurse = left !== null && left.requests !== null && left.credits !== null && left.requests !== left.credits
     const own = { processId: claim.holder, source: definition.source, hasOwnPurse }
-    if (await isAlone(runtime.database.kysely, { account, pipeline }, own)) return purseOf(left)
+    if (await isAlone(runtime.database.kysely, { account, pipeline }, own)) return left
     if (left === null || look >= looks) return null
     await runtime.clock.sleep(betweenLooksMs, signal)
   }
 }
 
-const purseOf = (left: Meter | null): number | null => left?.requests ?? left?.credits ?? null
+/** Between two readings; null: they do not tell. Where the balance of reports alone is known and stays, pages may be paid from another one (fact 49). */
+const costOf = (before: Meter, now: Meter): number | null => {
+  const purse = before.requests === null && now.requests === null ? 'credits' : 'requests'
+  const [was, is] = [before[purse], now[purse]]
+  if (was === null || is === null || is > was) return null
+  return is === was && purse === 'credits' ? null : exact(was - is)
+}
 
 export type PaidAnswer = HttpAnswer & Required<Pick<HttpAnswer, 'billed'>>
 

@@ -107,6 +107,14 @@ test('a bill that stands only in the balance is seen by two readings around a pa
   expect(await onRecord()).toMatchObject({ unpriced: 0 })
 })
 
+test('a balance of reports alone says nothing of pages: where it stays their price is unknown, not 0', async () => {
+  await start({ keywords: 240, bill: 'balance', purses: { rest: null, batch: 100_000 } })
+  const run = await millrace(keywords(...month('2026-08'), '--yes'))
+  expect(run.code, run.stderr).toBe(0)
+  expect(await one(`select count(*)::int as n from etl.prices`)).toEqual({ n: 0 })
+  expect(await onRecord()).toEqual({ used: 0, unpriced: service.books.charges.length })
+})
+
 test('a bill in the balance that fits several prices, or contradicts the one that is set, is followed by another look, until one is left', async () => {
   const purses = { rest: 100_000, batch: 100_000 }
   await start({ keywords: 240, bill: 'balance', purses, prices: { keywords: { by: 'request', credits: 7.3, rounding: 'none' } } })
