@@ -9,6 +9,8 @@ export interface Completeness {
   readonly expectedRows: number | null
   /** Data points the service counts in the report; null where it does not say. What it counts is learnt: see ledger/data-points.ts. */
   readonly dataPoints: number | null
+  /** The same in the service's digits, where it is more than a number holds. */
+  readonly dataPointsSaid?: string | null | undefined
   /** Credits the service charged for it, so that a ledger that has forgotten the purchase knows its price; null or undefined: it did not say. */
   readonly usedQuota?: number | null | undefined
   /** For how many pages it was charged: those of a walk before that it goes on from were paid for then; null or undefined: for all. */

@@ -121,6 +121,7 @@ const manifestSchema = z.object({
     }),
     expectedRows: z.number().nullable(),
     dataPoints: z.number().nullable(),
+    dataPointsSaid: z.string().nullish(),
     usedQuota: z.number().nullish(),
     paidPages: z.number().nullish(),
     earlier: z

@@ -12,6 +12,8 @@ export interface ReportStatus {
   readonly files?: readonly ReportFile[]
   readonly usedQuota: number | null
   readonly dataPoints: number | null
+  /** Its digits, where it is more than a number holds. */
+  readonly dataPointsSaid?: string
   /** Version of the data or of their method; null: the service names none. */
   readonly dataVersion: string | null
   /** When the service restated it last, as it says; empty: it does not. Default: empty. */
@@ -70,6 +72,7 @@ export interface FinishedReport {
   readonly names: readonly string[]
   open(place: number): Promise<HttpStream>
   readonly dataPoints: number | null
+  readonly dataPointsSaid?: string | undefined
   readonly usedQuota: number | null
   readonly dataVersion: string | null
 }

@@ -75,11 +75,12 @@ const follow = async (buying: Buying, record: ReportRecord): Promise<FinishedRep
   if (phase !== 'done') return notMade(buying, record, status, phase)
   const files = filesOf(status)
   if (files.length === 0) return stillOpen(buying, record, status)
-  const { dataPoints, dataVersion } = status
+  const { dataPoints, dataPointsSaid, dataVersion } = status
   const usedQuota = billOf(buying, record, status)
   await context.report.ready({ statusWord: status.word, usedQuota, dataPoints })
   const open = (place: number): Promise<HttpStream> => openDownload(buying, { record, reportId, status, place })
-  return { stream: await open(0), names: files.map(({ name }) => name), open, dataPoints, usedQuota, dataVersion }
+  const told = { dataPoints, dataPointsSaid, usedQuota, dataVersion }
+  return { stream: await open(0), names: files.map(({ name }) => name), open, ...told }
 }
 
 /** null: the service names none, or none that can be read, which is said. */

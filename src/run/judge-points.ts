@@ -128,7 +128,7 @@ const refusalOf = async (judging: Judging): Promise<Refusal | null> => {
   const { rule, loading, announced, dataset } = judging
   const { work, answer } = loading
   const { kysely } = work.runtime.database
-  const found = { announced, dataset: dataset.dataset }
+  const found = { announced: answer.completeness.dataPointsSaid ?? announced, dataset: dataset.dataset }
   if (rule !== 'learn') {
     const { arrived, agree } = compare(judging, [rule])
     return agree.length > 0 ? null : { text: differs({ ...found, arrived }, [rule]), open: allReadings, isFirst: false }
@@ -198,7 +198,8 @@ const hasFreeDimension = (definition: Definition): boolean =>
 
 /** What was compared. */
 interface Differing {
-  readonly announced: number
+  /** A text where it is more than a number holds. */
+  readonly announced: number | string
   readonly arrived: Arrived
   /** `web-analytics.report/traffic_and_engagement` */
   readonly dataset: string

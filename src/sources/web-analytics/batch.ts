@@ -22,10 +22,13 @@ const submission = z.looseObject({ status: z.string().nullish().catch(null) })
 
 const digits = z.string().regex(/^\d+(\.\d+)?$/)
 const lines = z.array(z.unknown()).transform((list) => list.map(String).join('; '))
-// No report has a count beyond these: it agrees with none, which is held.
+// No report has a count beyond these: it agrees with none, which is held, and told in the service's digits.
 const count = z
-  .union([z.number(), digits.transform(Number)])
-  .transform((said) => Math.max(-1, Math.min(Math.ceil(said), Number.MAX_SAFE_INTEGER)))
+  .union([z.number(), digits])
+  .transform((said) => ({
+    dataPoints: Math.max(-1, Math.min(Math.ceil(Number(said)), Number.MAX_SAFE_INTEGER)),
+    ...(Number(said) > Number.MAX_SAFE_INTEGER ? { dataPointsSaid: shownWord(String(said)) } : {}),
+  }))
   .nullish()
   .catch(null)
 const text = z.union([z.string(), lines]).nullish().catch(null)
@@ -160,7 +163,7 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
     downloadUrl: files[0]?.url ?? null,
     ...(files.length > 1 ? { files } : {}),
     usedQuota: creditsIn(used_quota),
-    dataPoints: data_points_count ?? null,
+    ...(data_points_count ?? { dataPoints: null }),
     dataVersion: dataVersionIn(parsed.data),
     lastUpdated: shownWord(String(parsed.data['last_updated'] ?? '')),
     detail: redact(errors || error_message || message || '').slice(0, longestDetail) || null,
@@ -206,12 +209,13 @@ export async function* extractReport(
     resubmitUncertain: context.resubmitUncertain,
   })
   const format = definition.params['response_format'] === 'json' ? 'json' : 'csv'
-  const { dataPoints, usedQuota, dataVersion, names: of } = finished
+  const { dataPoints, dataPointsSaid, usedQuota, dataVersion, names: of } = finished
   for (const [index, name] of of.entries()) {
     const { body } = index === 0 ? finished.stream : await finished.open(index)
     yield { format, part: index + 1, body, mayBeEmpty: dataPoints === 0, ...(of.length > 1 ? { file: { name, of } } : {}) }
   }
-  return { fingerprint: { lastUpdated: null, count: null, dataVersion }, expectedRows: null, dataPoints, usedQuota }
+  const told = { dataPoints, dataPointsSaid, usedQuota }
+  return { fingerprint: { lastUpdated: null, count: null, dataVersion }, expectedRows: null, ...told }
 }
 
 /** Credits by the service's own validation, which costs nothing; null where it has none. */
