@@ -180,6 +180,7 @@ const words = [
     polls integer not null default 0,
     next_poll_at timestamptz,
     retries integer not null default 0,
+    said_quota numeric,
     estimated_quota numeric,
     used_quota numeric,
     reserved_credits numeric,
@@ -1295,6 +1296,7 @@ const relations: Readonly<Record<string, About>> = {
       answer_id: 'The answer that came or that is to be loaded: etl.answers; NULL while there is none.',
       account,
       ...reportWords,
+      said_quota: 'What the service had named as its price; NULL where it named none. Unit: credits.',
       report_state:
         'intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired; NULL where nothing was bought.',
       tag_set_id: `${tagSet} NULL before it was asked for.`,

@@ -249,13 +249,13 @@ const pageLines = ({ jobs, pipelines }: Preview): string[] =>
     })
     .slice(0, 2)
 
-const priceLine = ({ jobs, asked, priced }: Preview): string => {
+const priceLine = ({ jobs, asked, priced, times }: Preview): string => {
   const bought = jobs.filter(({ reports }) => reports > 0)
   if (bought.length === 0) return 'Nothing was spent by planning.'
   // Prices by the service are of reports with a price, too.
   const isEstimated = bought.every(({ quota }) => quota !== null)
   if (priced > 0)
-    return `Prices by the service for ${priced} of ${counted(bought.length, 'report')}${priced < bought.length ? `, the others ${isEstimated ? 'estimated' : 'not known'}` : ''}; ${counted(asked, 'free request')}, nothing spent.`
+    return `Prices by the service${times > 1 ? `, times ${formatNumber(Number(times.toFixed(2)))} as its newest bills were,` : ''} for ${priced} of ${counted(bought.length, 'report')}${priced < bought.length ? `, the others ${isEstimated ? 'estimated' : 'not known'}` : ''}; ${counted(asked, 'free request')}, nothing spent.`
   const isKnown = bought.some(({ quota }) => quota !== null)
   return `Prices ${isKnown ? 'estimated from earlier reports' : 'not known (-): neither the service nor an earlier report tells'}; nothing was spent.`
 }

@@ -205,6 +205,7 @@ export interface JobsTable {
   /** How often its state was asked for. */ polls: Generated<number>
   /** Not asked for again before. */ next_poll_at: string | null
   /** How often the service was asked, free of charge, to make it again. */ retries: Generated<number>
+  /** What the service had named as its price; NULL where it named none. Unit: credits. */ said_quota: NullableBigint
   /** What the report was expected to cost. Unit: credits. */ estimated_quota: NullableBigint
   /** What the service said the report cost; NULL while unknown. Unit: credits. */ used_quota: NullableBigint
   /** Set aside for pages that are under way, those of unknown price aside; NULL: nothing is. Unit: credits. */ reserved_credits: NullableBigint

@@ -92,6 +92,33 @@ export const creditsOfUnit = async (db: Db, pipeline: string): Promise<number | 
   return bills.length === 0 ? null : sum(({ credits }) => credits) / sum(({ size }) => size.values)
 }
 
+const newestBills = 5
+
+/**
+ * How many times the price that the service names for a report it then charges: the most of the account's newest bills of the source, and 1 where none was
+ * dearer. By its word alone such reports would pass every budget, and the guard, night after night.
+ */
+export const timesItsWord = async (
+  db: Db,
+  { account, source }: { readonly account: string; readonly source: string },
+): Promise<number> => {
+  const bills = db
+    .selectFrom('etl.jobs as j')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
+    .select(sql<string>`j.used_quota / j.said_quota`.as('times'))
+    .where((eb) => eb.and({ 'j.account': account, 'p.source': source }))
+    .where('j.report_state', 'not in', ['failed', 'rejected'])
+    .where('j.said_quota', '>', '0')
+    .where('j.used_quota', 'is not', null)
+    .orderBy('j.asked_at', 'desc')
+    .limit(newestBills)
+  const { times } = await db
+    .selectFrom(bills.as('x'))
+    .select(sql<number>`greatest(1, max(x.times))::float8`.as('times'))
+    .executeTakeFirstOrThrow()
+  return times
+}
+
 const unpriced = sql<boolean>`j.kind = 'report' and j.approval_id is not null and j.ask_number is null and j.answer_id is null
   and j.holder is null and j.estimated_quota is null`
 

@@ -1,6 +1,7 @@
 // The ledger's memory of one job's report: every step commits before it returns; all but a new id under the job's fence.
 import { type RawBuilder, sql, type UpdateObject } from 'kysely'
 import { EtlError } from '../core/errors.ts'
+import { exact } from '../core/learned-price.ts'
 import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report-shape.ts'
 import type { ReportState } from '../core/types.ts'
 import { unstopped } from '../db/stoppable.ts'
@@ -10,6 +11,7 @@ import { affordable, giveWay, isBeyondUsual, keepPrice, type Payer, reserveBudge
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
 import { fenced, isClaimedBy, jobRow, lockJob, setClaimed } from './claim-fence.ts'
+import { timesItsWord } from './prices.ts'
 import { unknownReports } from './purchases.ts'
 import { recordId } from './record-id.ts'
 import { isSameApi } from './spent.ts'
@@ -18,6 +20,7 @@ import { assertMayBuy, forgottenSpan } from './warehouse.ts'
 
 /** What the memory of a purchase must know of its job. */
 export interface ReportMemoOptions extends Payer {
+  readonly source: string
   readonly runId: number
   readonly deadlineMs: number
   readonly requestsPerSecond: number
@@ -35,10 +38,12 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
     current: () => current(db, claim),
     affordable: () => affordable(db, claim, options),
     intend: async (intent) => {
+      const said = intent.estimatedQuota
+      const price = said === null ? null : exact(said * (await timesItsWord(db, options)))
       await db
         .transaction()
-        .execute((trx) => intend(trx, claim, options, intent))
-        .catch((error: unknown) => keepPrice(db, claim, intent.estimatedQuota, error))
+        .execute((trx) => intend(trx, claim, options, { ...intent, price }))
+        .catch((error: unknown) => keepPrice(db, claim, price, error))
     },
     submitted: (reportId, statusWord, letGo = async () => undefined) =>
       unstopped(() => recordId(db, claim, { reportId, statusWord, letGo })),
@@ -157,7 +162,13 @@ const refusal = async (db: Db, claim: ClaimedJob, transition: Transition<ReportS
   )
 }
 
-const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, intent: ReportIntent): Promise<void> => {
+/** @param intent with what the service's own price comes to, as its bills were */
+const intend = async (
+  trx: Db,
+  claim: ClaimedJob,
+  options: ReportMemoOptions,
+  intent: ReportIntent & { readonly price: number | null },
+): Promise<void> => {
   await lockJob(trx, claim)
   const before = await reportRow(trx, claim)
   if (before === undefined || before.state !== null)
@@ -169,7 +180,7 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
   const runId = await waitingRun(trx, claim, options.runId)
   const isExtra = await isBeyondUsual(trx, claim)
   // Where the service names no price, what earlier reports cost.
-  const estimated = intent.estimatedQuota ?? numberOf(before.estimated_quota)
+  const estimated = intent.price ?? numberOf(before.estimated_quota)
   const left = await reserveBudget(trx, { ...options, estimated, unitKey: claim.box.key, isExtra })
   if (estimated !== null) await giveWay(trx, claim, estimated, left)
   await setClaimed(trx, claim, {
@@ -179,6 +190,7 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
     asked_at: databaseNow,
     tag_set_id: sql<number>`(select p.tag_set_id from etl.pipelines p where p.pipeline_id = etl.jobs.pipeline_id)`,
     request: JSON.stringify(intent.request),
+    said_quota: intent.estimatedQuota,
     estimated_quota: estimated,
     deadline_at: inMs(options.deadlineMs),
     updated_at: databaseNow,

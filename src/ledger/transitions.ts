@@ -67,7 +67,7 @@ export const setJob = async (trx: Db, jobId: number | string, values: UpdateObje
 /** Columns of a job that is a plan again, which draws another number when it is asked for. */
 export const nothingAsked = {
   ...{ report_state: null, ask_number: null, asked_at: null, endpoint: null, request: null, request_hash: null },
-  ...{ estimated_quota: null, deadline_at: null, tag_set_id: null },
+  ...{ said_quota: null, estimated_quota: null, deadline_at: null, tag_set_id: null },
 } as const
 
 /** Columns of a job that is worked on again, with all its attempts. */

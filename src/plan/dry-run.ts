@@ -50,6 +50,7 @@ const mostPriced = 50
 export const previewRun = async (runtime: PlanRuntime, definitions: readonly Definition[], scope: Scope, signal: AbortSignal) => {
   let asked = 0
   let said = 0
+  let times = 1
   const jobs: PreviewJob[] = []
   const pipelines: ReturnType<typeof aboutPipeline>[] = []
   const read: Definition[] = []
@@ -71,6 +72,7 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     const toBuy = found.jobs.filter(isToBuy)
     const prices = await priceReports(runtime, definition, toBuy, { isStrict: true, most, signal, record })
     said += prices.said.size
+    times = Math.max(times, prices.times)
     const walk = await walkPrice(runtime, definition)
     const price = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? null
     const verdict = runtime.consent.approvedBy === null ? verdictOn(found.guard, unitsOf(found.jobs), price) : null
@@ -85,6 +87,8 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     asked,
     /** Reports whose price the service named, of those to be bought. */
     priced: said,
+    /** How many times its word the service charged lately, at the most. */
+    times,
   }
 }
 

@@ -6,9 +6,9 @@ import type { Box, Definition } from '../core/types.ts'
 import { limitsOf, lookContext, priceSubject, sourceOf } from './plan-context.ts'
 import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { LookContext, Source } from '../extract/source.ts'
-import { type CreditRange, creditsFor, type PipelinePrice, type PriceKnown, walkCredits } from '../core/learned-price.ts'
+import { type CreditRange, creditsFor, exact, type PipelinePrice, type PriceKnown, walkCredits } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
-import { type PastUnits, pastUnits, priceKnown, rowsAsked } from '../ledger/prices.ts'
+import { type PastUnits, pastUnits, priceKnown, rowsAsked, timesItsWord } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 
 /** What pages cost, as bills have it, and what that makes for a unit of as many pages as units took so far; null: unknown. */
@@ -87,16 +87,18 @@ export interface Prices {
   readonly said: ReadonlyMap<ReportToPrice, number>
   /** Credits a unit; null: the service names no price. */
   readonly perUnit: number | null
+  /** How many times its word the service charged lately; 1: no more than that. */
+  readonly times: number
 }
 
-const noPrices: Prices = { said: new Map(), perUnit: null }
+const noPrices: Prices = { said: new Map(), perUnit: null, times: 1 }
 
 /**
  * Asks about some of them, evenly from the first to the last. A service that does not answer names no price.
  * @param how `isStrict`: what the service would reject is an error; else it only leaves the price unknown, and is found out again when it is bought
  */
 export const priceReports = async (
-  runtime: Pick<PlanRuntime, 'sources' | 'service' | 'log' | 'clock'>,
+  runtime: Pick<PlanRuntime, 'sources' | 'service' | 'log' | 'clock' | 'database'>,
   definition: Definition,
   reports: readonly ReportToPrice[],
   how: Pick<UnitHttpOptions, 'signal' | 'record'> & { readonly isStrict: boolean; readonly most: number },
@@ -106,6 +108,7 @@ export const priceReports = async (
   const { isStrict, most, signal, record } = how
   const look = lookContext(runtime, definition, { signal, record })
   const count = Math.min(most, reports.length)
+  const times = await timesItsWord(runtime.database.kysely, definition)
   const said = new Map<ReportToPrice, number>()
   for (let index = 0; index < count; index += 1) {
     signal.throwIfAborted()
@@ -116,11 +119,11 @@ export const priceReports = async (
       (error: unknown) => withoutPrice(look, definition, refusedAsWhole(error), { isStrict, isSingle: report.units === 1 }),
     )
     if (quota === null) break
-    said.set(report, quota)
+    said.set(report, exact(quota * times))
   }
   if (said.size === 0) return noPrices
   const units = [...said.keys()].reduce((total, report) => total + report.units, 0)
-  return { said, perUnit: [...said.values()].reduce((total, quota) => total + quota, 0) / units }
+  return { said, perUnit: [...said.values()].reduce((total, quota) => total + quota, 0) / units, times }
 }
 
 /** What the service would reject is said as it is; a service that is away, or answers nonsense, only leaves the price unknown. */

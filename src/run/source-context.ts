@@ -28,6 +28,7 @@ export const contextOf = (work: JobWork): OpenContext => {
   const payer = payerOf(runtime, definition)
   const memo = reportMemo(runtime.database.kysely, claim, {
     ...payer,
+    source: definition.source,
     runId: claim.runId,
     deadlineMs: definition.limits.deadlineMs,
     requestsPerSecond: runtime.allowance(definition).requestsPerSecond,

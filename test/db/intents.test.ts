@@ -47,7 +47,14 @@ afterEach(async () => {
 const memoHere = async (of = claim, warehouse = { id: 'w', epoch: 1 }) =>
   withReceipts(
     reportMemo(database.kysely, of, {
-      ...{ account: of.account, pipeline: of.pipeline, runId: of.runId, deadlineMs: 60_000, requestsPerSecond: 10 },
+      ...{
+        account: of.account,
+        pipeline: of.pipeline,
+        source: 'web-analytics.report',
+        runId: of.runId,
+        deadlineMs: 60_000,
+        requestsPerSecond: 10,
+      },
       ...{ budget: noBudget, accountBudget: noBudget, tagBudgets: [] },
     }),
     {

@@ -51,6 +51,7 @@ const memoOf = (of: ClaimedJob, options: Partial<ReportMemoOptions> = {}): Repor
   reportMemo(k(), of, {
     account: `a${count}`,
     pipeline: pipeline.pipeline,
+    source: 'web-analytics.traffic',
     runId: of.runId,
     deadlineMs: 3_600_000,
     requestsPerSecond: 10,
