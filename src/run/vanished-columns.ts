@@ -18,8 +18,8 @@ const formerLoads = 50
 const enoughForSparse = 100
 
 /**
- * Names of columns. Empty: nothing vanished, or the definition allows it. An answer that has none of the measures and others in their place gives them by
- * other names, also where it is the first.
+ * Names of columns. Empty: nothing vanished, or the definition allows it. A first answer that has none of the measures and others in their place gives them by
+ * other names.
  */
 export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Found): Promise<readonly string[]> => {
   const { claim, definition } = work
@@ -29,8 +29,7 @@ export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: 
   )
   if (found.read === 0 || suspects.length === 0) return []
   const measures = definition.columns.filter(({ isKey, origin }) => !isKey && origin === 'response')
-  if (found.unknownColumns.length > 0 && measures.every((column) => suspects.includes(column)))
-    return suspects.map(({ name }) => name)
+  const isRenamed = found.unknownColumns.length > 0 && measures.every((column) => suspects.includes(column))
   const rows = await query<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>(db)`
     select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
     where a.pipeline_id = ${claim.pipelineId} and a.missing_columns is not null
@@ -41,8 +40,9 @@ export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: 
     const asked = rows.filter(({ metrics }) => metrics.includes(from[0] ?? name))
     const isSparse = asked.some(({ partly_missing }) => partly_missing?.includes(name))
     const [newest] = asked
+    if (newest === undefined) return isRenamed ? [name] : []
     // What was loaded without it, in its time, may be so again.
-    const had = newest !== undefined && !newest.missing_columns?.includes(name)
+    const had = !newest.missing_columns?.includes(name)
     return had && (!isSparse || found.read >= enoughForSparse) ? [name] : []
   })
 }

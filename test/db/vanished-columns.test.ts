@@ -98,6 +98,13 @@ describe('a field that was asked for, or that the loads before had,', () => {
     expect((await load(none(100), { month: '2026-06' })).heldBecause?.code).toBe('SCHEMA')
   })
 
+  test('and none of a few records has is no other name for it, whichever fields the definition leaves out', async () => {
+    const columns = keywords.columns.filter(({ name, isKey }) => isKey || name === 'cpc')
+    const of = { ...kit, definition: { ...keywords, columns } }
+    const none = records(3, (record) => without(record, 'cpc'))
+    expect((await load(none, { month: '2025-12', of })).unitsHeld).toBe(0)
+  })
+
   test('may vanish where the definition allows it by name', async () => {
     const columns = keywords.columns.map((column) => (column.name === 'position' ? { ...column, mayVanish: true } : column))
     const allowing = { ...kit, definition: { ...keywords, columns } }
