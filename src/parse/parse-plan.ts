@@ -130,7 +130,7 @@ export const filledCells = (plan: ParsePlan, cellOf: CellOf): number =>
 
 /** Why the key is too long, or null. Its columns must be readable. */
 export const keyProblem = (plan: ParsePlan, cellOf: CellOf): RowError | null => {
-  const bytes = (keyOf(plan, cellOf) ?? []).map((value) => Buffer.byteLength(value ?? ''))
+  const bytes = keyOf(plan, cellOf).map((value) => Buffer.byteLength(value ?? ''))
   const total = bytes.reduce((sum, one) => sum + one, 0)
   if (total <= maxKeyBytes) return null
   const widest = plan.keyPlaces[bytes.indexOf(Math.max(...bytes))]
@@ -140,22 +140,17 @@ export const keyProblem = (plan: ParsePlan, cellOf: CellOf): RowError | null => 
   )
 }
 
-/** The key of a row that was rejected or is of another period, or null where the key itself cannot be read. */
-export const keyOf = (plan: ParsePlan, cellOf: CellOf): (string | null)[] | null => {
-  const key: (string | null)[] = []
-  for (const place of plan.keyPlaces) {
+/** The key of a row that was rejected or is of another period; null in place of a cell that cannot be read. */
+export const keyOf = (plan: ParsePlan, cellOf: CellOf): (string | null)[] =>
+  plan.keyPlaces.map((place) => {
     const planned = plan.columns[place]
-    if (planned === undefined) return null
     try {
-      key.push(castCell(planned, cellOf, place))
+      return planned === undefined ? null : castCell(planned, cellOf, place)
     } catch (error) {
       if (!(error instanceof RowError)) throw error
-      if (error.stray === null) return null
-      key.push(error.stray.period)
+      return error.stray?.period ?? null
     }
-  }
-  return key
-}
+  })
 
 /** What an answer may hold: the box that wants it, and the span it was asked for, which may be wider. */
 export interface AskedFor extends Box {

@@ -163,9 +163,10 @@ const reject = (
   { part, report, plan }: RowSink,
   { column, message, isUnasked }: RowError,
   record: RecordPlace,
-  key: readonly (string | null)[] | null,
+  cells: readonly (string | null)[] | null,
 ): void => {
-  const unit = plan.mark?.unitOf(key) ?? null
+  const unit = plan.mark?.unitOf(cells) ?? null
+  const key = cells?.includes(null) === true ? null : cells
   addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key, unit, isUnasked })
   if (plan.mark !== undefined && unit !== null) plan.mark.rejects[unit] = (plan.mark.rejects[unit] ?? 0) + 1
 }

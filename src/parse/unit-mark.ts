@@ -40,10 +40,10 @@ export interface UnitMark {
   readonly others: Uint8Array
   /** Counts a row; the constants and the number that stand behind its cells. null: the row is not kept. */
   suffixOf(values: readonly (string | null)[]): string | null
-  /** The unit that a record's key names; null where nothing tells. @param key as in a rejected row */
+  /** The unit that a record's key names; null where nothing tells. @param key null in it: a cell that cannot be read */
   unitOf(key: readonly (string | null)[] | null): number | null
   /** A row of a period that was not asked for. @param key as in `unitOf` */
-  addOther(key: readonly (string | null)[] | null): void
+  addOther(key: readonly (string | null)[]): void
 }
 
 /** @param constants COPY text of the cells that are the same in all rows, each with a tab before it */
@@ -54,7 +54,7 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
   let [lastUnit, suffix] = [-1, '']
   const windowIn = period === null ? () => 0 : createLookup([period], ([cell]) => windowOf(cell ?? ''))
   const sliceOfKey = (key: readonly (string | null)[]): number =>
-    slices.get(places.keySlice.map((place) => cellText(key[place] ?? '')).join('\t')) ?? -1
+    slices.get(places.keySlice.map((place) => cellText(key[place])).join('\t')) ?? -1
   const mark = {
     strays: 0,
     filled: 0,
@@ -77,14 +77,15 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
     },
     unitOf: (key: readonly (string | null)[] | null): number | null => {
       if (numbers.length === 1) return 0
-      if (key === null) return null
+      const date = places.keyPeriod === null ? '' : key?.[places.keyPeriod]
+      if (key === null || date == null) return null
       const slice = sliceOfKey(key)
-      const window = places.keyPeriod === null ? 0 : windowOf(key[places.keyPeriod] ?? '')
+      const window = places.keyPeriod === null ? 0 : windowOf(date)
       return slice < 0 || window < 0 ? null : window * sliceCount + slice
     },
     // A slice that it does not have is beyond the array's end, where nothing is kept.
-    addOther: (key: readonly (string | null)[] | null): void => {
-      if (key !== null) mark.others[sliceOfKey(key)] = 1
+    addOther: (key: readonly (string | null)[]): void => {
+      mark.others[sliceOfKey(key)] = 1
     },
   }
   return mark

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { escapeCell } from '../../../src/parse/copy-text.ts'
 import { createUnitMark, type MarkedUnits, type MarkPlaces } from '../../../src/parse/unit-mark.ts'
+import { column, parseBody, payloadOf, planOf } from './parsing.ts'
 
 const cell = fc.oneof(fc.constantFrom('a.com', 'b.com', 'é\tx', 'back\\slash', 'x'.repeat(5_000), ''), fc.string())
 const periods = ['2026-01-01', '2026-01-02', '2026-02-01', '2026-03-01']
@@ -78,6 +79,20 @@ describe('the number of a row’s unit', () => {
       null,
     ])
   })
+})
+
+test('a record is of the unit that its value and its period name, also where another cell of its key cannot be read', async () => {
+  const { mark } = marked([], unitsOf([['a.com'], ['b.com']], [1, 2, 3, 4]), places([1]))
+  const columns = [
+    column('date', 'date', { isKey: true }),
+    column('domain', 'text', { isKey: true }),
+    column('brand', 'bigint', { isKey: true }),
+  ]
+  const plan = planOf(columns, { slice: { domain: ['a.com', 'b.com'] }, window: { from: '2026-01-01', to: '2026-03-01' } })
+  const body = 'date,domain,brand\n2026-02-01,a.com,\n2026-02-01,,7\nsoon,b.com,7\n2026-02-01,c.com,7\n'
+  const { report } = await parseBody({ ...plan, mark }, payloadOf('csv', body))
+  expect(report.rejected.map(({ unit, key }) => [unit, key])).toEqual([2, null, null, null].map((unit) => [unit, null]))
+  expect([...mark.rejects]).toEqual([0, 0, 1, 0])
 })
 
 test('values are counted where they are asked for: no NULL, and no empty text', () => {
