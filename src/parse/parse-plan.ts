@@ -1,5 +1,5 @@
 // What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
-import { type Cast, castInteger, castPeriod, CellError, type Stray, UnaskedError } from '../core/cast-cell.ts'
+import { type Cast, castInteger, castPeriod, CellError, excerpt, type Stray, UnaskedError } from '../core/cast-cell.ts'
 import { type ColumnTypeEntry, columnTypes } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
 import type { Box, Column, Definition, Window } from '../core/types.ts'
@@ -198,7 +198,7 @@ const membership = (column: Column, box: AskedFor, canonical: Cast): ((value: st
   const values = new Set([wanted].flat().map(canonical))
   return (value) => {
     // It may be a wanted one that is spelled otherwise: so it is no stray.
-    if (!values.has(value)) throw new UnaskedError(`${column.name} '${value.slice(0, 60)}' was not asked for`)
+    if (!values.has(value)) throw new UnaskedError(`${column.name} '${excerpt(value, 60)}' was not asked for`)
   }
 }
 

@@ -188,14 +188,14 @@ describe('a packed answer', () => {
     const lenient = { ...definition, limits: { ...definition.limits, rejectShare: 1 } }
     const open = await openLoading(db, lenient)
     const work = await workOn(open, both())
-    const body = csv(line('2026-01', 'a.com', '1'), line('2026-02', 'a.com', '2'), line('2026-02', 'other.com', '3'))
+    const body = csv(line('2026-01', 'a.com', '1'), line('2026-02', 'a.com', '2'), line('2026-02', '"o\nther.com"', '3'))
     expect(await loadBody(open, work, { body })).toMatchObject({ inserted: 2, unitsLoaded: 2, unitsHeld: 2 })
     const listed = `select unit_id, error_code, error_message from etl.unit_list where state = 'held'`
     const held = await query<{ unit_id: string; error_code: string; error_message: string }>(listed)
     expect(held).toHaveLength(2)
     for (const { unit_id, error_code, error_message } of held) {
       expect(error_code).toBe('TOO_MANY_REJECTS')
-      expect(error_message).toMatch(/line 4: domain 'other\.com' was not asked for\)/)
+      expect(error_message).toMatch(/line 4: domain 'o ther\.com' was not asked for\)/)
       expect(error_message).toContain(`\`millrace release ${unit_id}\` says so`)
     }
     expect(await quarantined()).toHaveLength(1)
