@@ -102,10 +102,15 @@ export const landingsNeeded = async (db: Db, landings: readonly NamedLanding[]):
         or exists (select 1 from etl.units u where u.held_answer_id = a.answer_id)
         -- Another version of the pipeline may have loaded it too, whose slices have numbers of their own.
         or exists (
-          select 1 from etl.loads d join etl.pipelines t on t.pipeline_id = d.pipeline_id
-            join etl.slices o on o.slice_id = any(a.slice_ids) join etl.pipelines f on f.pipeline_id = o.pipeline_id
-            join etl.slices s on s.pipeline_id = d.pipeline_id and s."values" = ${valuesIn('o', 'f', 't')}
-            join etl.units u on u.pipeline_id = d.pipeline_id and u.window_from = d.window_from and u.slice_id = s.slice_id
-          where d.answer_id = a.answer_id and u.answer_id = a.answer_id)))`
+          select 1 from (select pipeline_id, array_agg(window_from) as windows from etl.loads where answer_id = a.answer_id group by 1) d
+            join etl.pipelines t on t.pipeline_id = d.pipeline_id
+            -- Once for all windows.
+            cross join lateral (
+              select s.slice_id from etl.slices o join etl.pipelines f on f.pipeline_id = o.pipeline_id
+                join etl.slices s on s.pipeline_id = t.pipeline_id and s."values" = ${valuesIn('o', 'f', 't')}
+              where o.slice_id = any(a.slice_ids) offset 0) s
+            cross join unnest(d.windows) as w (window_from)
+            join etl.units u on u.pipeline_id = d.pipeline_id and u.window_from = w.window_from and u.slice_id = s.slice_id
+          where u.answer_id = a.answer_id)))`
   return new Set(rows.map(({ landing }) => landing))
 }

@@ -92,13 +92,16 @@ const windowTotals = async (db: Db, windows: readonly (ListedWindow & ReturnType
 const countUnits = async (db: Db, windows: readonly Key[]): Promise<ReadonlyMap<string, WindowTotals>> => {
   if (windows.length === 0) return new Map()
   const rows = await query<Key & WindowTotals>(db)`
-    select w.pipeline_id, w.window_from, c.loaded, c.idle, l.rows
+    select w.pipeline_id, w.window_from, c.loaded - g.loaded as loaded, c.idle - g.idle as idle, l.rows
     from unnest(${windows.map((one) => one.pipeline_id)}::integer[], ${windows.map((one) => one.window_from)}::date[]) as w (pipeline_id, window_from)
-      cross join lateral (select (count(*) filter (where u.answer_id is not null and (u.open or u.wanted)))::float8 as loaded,
-        (count(*) filter (where u.answer_id is null and not u.open and u.wanted))::float8 as idle from (
-          select answer_id, job_id is not null or held_answer_id is not null as open,
-            exists (select from etl.slices s where s.slice_id = x.slice_id and s.wanted_until is null) as wanted
-          from etl.units x where x.pipeline_id = w.pipeline_id and x.window_from = w.window_from) u) c
+      cross join lateral (select count(u.answer_id)::float8 as loaded,
+        (count(*) filter (where u.answer_id is null and u.job_id is null and u.held_answer_id is null))::float8 as idle
+        from etl.units u where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from) c
+      -- Of values that left; there are few.
+      cross join lateral (select count(u.answer_id)::float8 as loaded, (count(*) - count(u.answer_id))::float8 as idle
+        from etl.slices s cross join lateral (select u.answer_id from etl.units u where u.pipeline_id = w.pipeline_id
+          and u.window_from = w.window_from and u.slice_id = s.slice_id and u.job_id is null and u.held_answer_id is null offset 0) u
+        where s.pipeline_id = w.pipeline_id and s.wanted_until is not null) g
       cross join lateral (select coalesce(sum(x.rows_inserted - x.rows_ended), 0)::float8 as rows from etl.loads x
         where x.pipeline_id = w.pipeline_id and x.window_from = w.window_from and x.outcome = 'loaded') l`
   return new Map(rows.map((row) => [windowKey(row), row]))
