@@ -66,11 +66,11 @@ const onRecordAmid = (
   }: { readonly pipelineId: number; readonly askNumber: string; readonly others: readonly string[] },
 ): Promise<Numbers<'pages' | 'credits'>> => {
   // By another number the job is the walk of the same unit.
-  const ofUnit = sql`exists (select from etl.jobs f where f.pipeline_id = ${pipelineId} and f.ask_number = ${askNumber}::bigint and f.answer_id is not null
-    and f.window_from = j.window_from and f.slice_ids = j.slice_ids)`
+  const ofUnit = sql`(window_from, slice_ids) in (select f.window_from, f.slice_ids from etl.jobs f
+    where f.pipeline_id = ${pipelineId} and f.ask_number = ${askNumber}::bigint and f.answer_id is not null)`
   return queryOne<Numbers<'pages' | 'credits'>>(db)`
     with walk as (
-      update etl.jobs j set reserved_credits = null, reserves_all = false
+      update etl.jobs set reserved_credits = null, reserves_all = false
       where pipeline_id = ${pipelineId} and kind = 'walk' and answer_id is null
         and (ask_number = ${askNumber}::bigint ${others.length === 0 ? sql`` : sql`or ${ofUnit}`}) returning job_id
     )
