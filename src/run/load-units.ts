@@ -83,9 +83,9 @@ export const settleLoad = async (session: Session, arrived: Arrived): Promise<Lo
   const counts = await record(session, arrived, shared, { ...written, started })
   if (definition.tests.length > 0) await recordTests(session.kysely, claim, answer.answerId, tested.failures)
   await passOver(session.kysely, claim, taken.skipped)
-  if (claim.cells > 1 || taken.isKnown) await supersedeReplaced(session.kysely, claim.pipelineId, claim.pipeline)
   await recordRequests(session.kysely, [...work.requests])
   await finishJob(session.kysely, claim, 'loaded', { mayPass: taken.skipped.length > 0, isLocked: true })
+  if (claim.cells > 1 || taken.isKnown) await supersedeReplaced(session.kysely, claim.pipelineId, claim.pipeline)
   return { ...counts, unitsLoaded: shared.loaded.length, unitsHeld: held.length, heldBecause, unitsSkipped: taken.skipped.length }
 }
 
@@ -267,16 +267,17 @@ const countWindows = ({ loading, read }: Arrived, { loaded }: Shared, written: W
   })
 }
 
-/** Writes the refused records in the place of what was open for their units; those of no unit where anything is loaded. */
+/** Writes the refused records in the place of what was open for their units; those of no unit where any takes the answer or waits. */
 const quarantine = async (session: Session, { loading, read }: Arrived, { loaded, held }: Shared): Promise<void> => {
   const { work, answer, units } = loading
   const { claim } = work
   const { kysely } = session
   const isLoaded = new Set(loaded.map(({ number }) => number))
   const isHeld = new Set(held.map(({ number }) => number))
+  const isForAny = loaded.length + held.length > 0
   const refused: QuarantineEntry[] = read.parsed.rejected.flatMap((reject): QuarantineEntry[] => {
     const unitId = reject.unit === null ? null : (units.numbers[reject.unit] ?? 0)
-    if (unitId === null) return loaded.length > 0 ? [{ ...reject, unitId }] : []
+    if (unitId === null) return isForAny ? [{ ...reject, unitId }] : []
     return isLoaded.has(unitId) || isHeld.has(unitId) ? [{ ...reject, unitId }] : []
   })
   const conflicts = (read.repeated?.conflicts ?? []).filter(({ unitId }) => isLoaded.has(unitId) || isHeld.has(unitId))
@@ -285,6 +286,6 @@ const quarantine = async (session: Session, { loading, read }: Arrived, { loaded
   const entries = [...refused, ...records.map(({ ordinal, ...entry }) => ({ ...entry, unitId: owners.get(ordinal) ?? null }))]
   const heldIds = [...new Set(entries.flatMap(({ unitId }) => (unitId != null && isHeld.has(unitId) ? [unitId] : [])))]
   if (heldIds.length > 0) await supersede(kysely, answer.answerId, heldIds)
-  if (loaded.length > 0 && read.parsed.rejected.length > 0) await supersede(kysely, answer.answerId, 'strays')
+  if (isForAny && read.parsed.rejected.length > 0) await supersede(kysely, answer.answerId, 'strays')
   await insertQuarantine(kysely, answer.answerId, claim, entries)
 }

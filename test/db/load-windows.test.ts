@@ -204,6 +204,19 @@ describe('a packed answer', () => {
     expect(await loadBody(open, release, {})).toMatchObject({ inserted: 0, unitsLoaded: 1, unitsHeld: 0 })
   })
 
+  test('of one record that may be of any unit keeps it in quarantine, where a retry finds it, though all units wait', async () => {
+    const open = await openLoading(db, { ...definition, limits: { ...definition.limits, rejectShare: 1 } })
+    const work = await workOn(open, both())
+    expect(await loadBody(open, work, { body: csv(line('soon', 'a.com', '1')) })).toMatchObject({ unitsLoaded: 0, unitsHeld: 4 })
+    const only = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
+    const set = { answer_id: await answerOf(work), ask_number: work.claim.askNumber, forced: true }
+    await loadBody(open, await workOn(open, only, { set }), {})
+    expect((await quarantined()).map(({ unit, line: at, state }) => [unit, at, state])).toEqual([
+      ['-', 2, 'superseded'],
+      ['-', 2, 'open'],
+    ])
+  })
+
   test('of too many rejects, or with rows nobody asked for, changes no data, and says so with the answer', async () => {
     await load(both(), ...four)
     const before = [await now(), await loads()]

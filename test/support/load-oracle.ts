@@ -161,7 +161,7 @@ export const loadIntoOracle = (
     if (gone !== null) for (const entry of quarantine) if (entry.includes(gone)) quarantine.delete(entry)
     for (const entry of mine) quarantine.add(entry)
   }
-  if (keeps.size < names.length && answer.units.length > 1)
+  if ([...came.values()].some((one) => one !== null) && answer.units.length > 1)
     for (const { line } of unreadable) quarantine.add(`${answer.name} - ${line}`)
   forgetReplaced(oracle, names)
 }
