@@ -61,14 +61,15 @@ const addBill = async (db: Db, { account, dataset }: PriceSubject, known: PriceK
   return { ...known, bills: [...known.bills, seen] }
 }
 
-/** What two readings of the balance told counts no more: later ones told otherwise. */
-export const dropBalancePrices = (db: Db, account: string): Promise<void> =>
+/** What two readings of the balance told counts no more: later ones told otherwise. Returns whether there was any. */
+export const dropBalancePrices = (db: Db, account: string): Promise<boolean> =>
   dropThose(db, sql`account = ${account} and said_in = 'balance'`)
 
-const dropThose = async (db: Db, which: RawBuilder<unknown>): Promise<void> => {
-  await query(db)`
+const dropThose = async (db: Db, which: RawBuilder<unknown>): Promise<boolean> => {
+  const dropped = await query(db)`
     with gone as (select price_id from etl.prices where ${which} and dropped_at is null order by price_id for update)
-    update etl.prices set dropped_at = clock_timestamp() where price_id in (select price_id from gone)`
+    update etl.prices set dropped_at = clock_timestamp() where price_id in (select price_id from gone) returning price_id`
+  return dropped.length > 0
 }
 
 const mostBills = 20

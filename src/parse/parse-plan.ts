@@ -165,8 +165,7 @@ const compileCast = (column: Column, definition: Definition, box: AskedFor, form
   if (spell === null && belongs === null) return typed
   return (cell) => {
     const value = typed(spell === null ? cell : spell(cell))
-    belongs?.(value)
-    return value
+    return belongs === null ? value : belongs(value)
   }
 }
 
@@ -191,20 +190,29 @@ const isPeriod = (column: Column): boolean => column.normalize === 'period_start
  * Rows that were not asked for must not come in. Null where the column does not tell units apart.
  * @param canonical a value of the slice as the answer would spell it after its cast: `007` is category 7
  */
-const membership = (column: Column, box: AskedFor, canonical: Cast): ((value: string) => void) | null => {
+const membership = (column: Column, box: AskedFor, canonical: Cast): Cast | null => {
   if (isPeriod(column)) return insideWindow(column, box)
   const wanted = box.slice[column.name]
   if (wanted === undefined) return null
-  const values = new Set([wanted].flat().map(canonical))
+  const values = [wanted].flat().map(canonical)
+  const exactly = new Set(values)
+  const alike = Map.groupBy(column.normalize === null ? values : [], folded)
   return (value) => {
+    if (exactly.has(value)) return value
+    const [one, ...others] = alike.get(folded(value)) ?? []
     // It may be a wanted one that is spelled otherwise: so it is no stray.
-    if (!values.has(value)) throw new UnaskedError(`${column.name} '${excerpt(value, 60)}' was not asked for`)
+    if (one === undefined || others.length > 0) throw new UnaskedError(`${column.name} '${excerpt(value, 60)}' was not asked for`)
+    return one
   }
 }
 
-const insideWindow = (column: Column, { window: { from, to }, span }: AskedFor): ((value: string) => void) => {
+/** A name as people take it for the same: `LEVI’S ` is `Levi's`. The service writes brands as its shops do. */
+const folded = (name: string): string =>
+  name.normalize('NFC').trim().replaceAll(/\s+/g, ' ').replaceAll('&amp;', '&').replaceAll(/[‘’]/g, "'").toLowerCase()
+
+const insideWindow = (column: Column, { window: { from, to }, span }: AskedFor): Cast => {
   return (value) => {
-    if (value >= from && value < to) return
+    if (value >= from && value < to) return value
     const isExpected = value >= span.from && value < span.to
     throw new CellError(`${column.name} ${value} lies outside what was asked for, from ${span.from} to before ${span.to}`, {
       ...{ period: value, isExpected },

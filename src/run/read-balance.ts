@@ -1,6 +1,7 @@
 // Asks the service what is left of an account before and after requests that are paid for one by one, so that every credit is counted by its own books.
 import { orAborted } from '../core/clock.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
+import { docPage } from '../core/shipped.ts'
 import { exact, isSettled, type PurchaseSize } from '../core/learned-price.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
@@ -59,14 +60,20 @@ const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSi
   const difference = await keepReading(database.kysely, of, left, after)
   if (difference === null || difference === 0) return
   // A price that only the balance told may be another one by now.
-  await dropBalancePrices(database.kysely, of.account)
+  const isUnknownNow = await dropBalancePrices(database.kysely, of.account)
   forgetLonePages(database)
   const message =
     difference > 0
       ? `${of.api}, account ${of.account}: the service charged ${difference} credits that are of no request on record: a price was not known or is another one now, others use the key, or a process was killed at its work.`
       : `${of.api}, account ${of.account}: the service charged ${-difference} credits less than its prices say; requests that broke off may have been free.`
-  progress.emit({ event: 'notice', code: 'CREDITS_DIFFER', message: `${message} \`millrace quota\` shows them apart.` })
+  progress.emit({
+    event: 'notice',
+    code: 'CREDITS_DIFFER',
+    message: `${message} \`millrace quota\` shows them apart.${isUnknownNow ? unknownNow : ''}`,
+  })
 }
+
+const unknownNow = ` What a page costs, told by the balance alone, is unknown from here on; how to set a price: ${docPage('credits.md')}.`
 
 /** What this process knows of one dataset. */
 interface Learning {

@@ -305,6 +305,15 @@ test('a domain loses www. and its last dot and is written in ASCII, a country is
   expect(report.rejects).toBe(2)
 })
 
+test('a brand that the service writes otherwise is the one that was asked for, where it can be no other', async () => {
+  const brand = [column('brand', 'text', { isKey: true })]
+  const brands = planOf(brand, { slice: { brand: ["Ben & Jerry's", 'Löwe', 'Levi', 'NIKE', 'Nike'] } })
+  const text = ['brand', 'BEN &amp; JERRY’S', ' Lo\u0308WE ', 'levi', 'nike', 'Nike', 'Levi2'].join('\n')
+  const { rows, report } = await parseBody(brands, payloadOf('csv', text))
+  expect(rows.map(([name]) => name)).toEqual(["Ben & Jerry's", 'Löwe', 'Levi', 'Nike'])
+  expect(report.rejected.map(({ raw }) => raw)).toEqual(['nike', 'Levi2'])
+})
+
 test('rows of every window and value that were asked for together are taken, and no others', async () => {
   const box = planOf(columns, { slice: { domain: ['a.com', 'b.com'] }, window: { from: '2025-11-01', to: '2026-02-01' } })
   const months = ['2025-10-31', '2025-11-01', '2025-12-01', '2026-01-01', '2026-02-01']
