@@ -5,11 +5,11 @@ import type { JobKind, Slice, Window } from '../core/types.ts'
 import { type Counts, type Lists, type Maybe, query, queryOne, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { insertingAnswer, isLandingKnown, type NewAnswer } from './answers.ts'
-import { countApproval } from './approvals.ts'
+import { cutPlans } from './cut-plans.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { insertPipeline } from './pipelines.ts'
-import { dissolving, openingWindows, retireJobs } from './register-jobs.ts'
+import { openingWindows, retireJobs } from './register-jobs.ts'
 import { countLost, type SetAside } from './request-credits.ts'
 import { productOf } from './slices.ts'
 import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
@@ -262,7 +262,7 @@ const pointUnits = async (
     ), ${openingWindows(pipelineId)}
     select array_agg(distinct job_id) as left from had where not stays and job_id is not null`
   const left = found ?? []
-  await dissolvePlans(trx, pipelineId, left)
+  await cutPlans(trx, { pipelineId, windowEvery }, left)
   await retireWalks(trx, left, askNumber, isBilled)
   await retireJobs(trx, left)
 }
@@ -286,13 +286,4 @@ const retireWalks = async (trx: Db, jobIds: readonly string[], askNumber: string
     from older w where j.job_id = w.job_id
     returning j.job_id::float8 as "jobId", j.pipeline_id as "pipelineId", j.account, w.lost::float8 as reserved`
   await countLost(trx, retired)
-}
-
-/** Reports that were only planned, approved or not, would buy the units they lost once more: the rest is planned anew, and held anew where it was. */
-const dissolvePlans = async (trx: Db, pipelineId: number, jobIds: readonly string[]): Promise<void> => {
-  const rows = await query(trx)`
-    with ${dissolving(sql`
-      select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and j.state in ('open', 'held') and j.holder is null
-        and j.ask_number is null and j.answer_id is null order by j.job_id for update`)}`
-  if (rows.length > 0) await countApproval(trx, pipelineId)
 }

@@ -11,7 +11,7 @@ import type { Db } from '../db/tables.ts'
 import { dropAnswer } from '../ledger/answers.ts'
 import { type JobPart, refusedInARow, replaceJob } from '../ledger/replace-job.ts'
 import { alsoBegun, failJob, holdJob, isIdKnown, parkJob, returnJob, setClaimed } from '../ledger/claim-fence.ts'
-import { sliceValues } from '../ledger/slices.ts'
+import { halvesOfSlices, sliceValues } from '../ledger/slices.ts'
 import { type Paid, withRequests } from './job-work.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
 
@@ -254,15 +254,4 @@ export const halvesOfSpan = (span: Window, every: WindowSize): readonly [Window,
     { from: span.from, to: middle },
     { from: middle, to: span.to },
   ]
-}
-
-/** Cut by the dimension with most values, so that each half is every combination of its values again. */
-export const halvesOfSlices = (slices: ReadonlyMap<number, readonly string[]>): readonly (readonly number[])[] => {
-  const [first] = slices.values()
-  const lists = (first ?? []).map((_, place) => [...new Set([...slices.values()].map((values) => values[place] ?? ''))].sort())
-  const place = lists.reduce((best, list, index) => (list.length > (lists[best]?.length ?? 0) ? index : best), 0)
-  const list = lists[place] ?? []
-  const left = new Set(list.slice(0, Math.ceil(list.length / 2)))
-  const halves = Map.groupBy(slices.keys(), (id) => left.has(slices.get(id)?.[place] ?? ''))
-  return [...halves.values()]
 }
