@@ -1,5 +1,5 @@
 -- purpose: What is there and what is not: each expected cell (a domain, a country, a period), with rows or with the reason why it has none.
--- grain: One row per pipeline, version, period and slice: what the lists want now, in every period between the oldest and the newest one.
+-- grain: One row per pipeline, version, period and slice: what the lists want now, in every period that begins in the months from the oldest to the newest one.
 -- question: Which domain has no October, and is that our fault or the service's?
 -- topic: Can I trust the figures
 -- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, etl.published_now, domains, cut_units

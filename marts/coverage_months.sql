@@ -6,7 +6,7 @@
 -- column pipeline: The pipeline.
 -- column version: Its published version.
 -- column month: First day of the month.
--- column cells: Expected cells: what the lists want now. Unit: cells.
+-- column cells: Expected cells: what the lists want now, in every period that begins in the month, also before window.from or not published yet. Unit: cells.
 -- column cells_with_rows: Cells with a row at least. Unit: cells.
 -- column cells_service_had_none: Cells for which the service answered without a row. Unit: cells.
 -- column cells_held: Cells that wait for a person's decision. Unit: cells.

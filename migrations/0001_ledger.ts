@@ -866,14 +866,18 @@ const views = [
       (select max(l.loaded_at) from etl.loads l
         where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = 'unchanged') as unchanged_at) t`,
 
-  // Each window between a pipeline's oldest and newest one, planned or not. A closed window has all slices that were wanted at its generation.
+  // Each window that begins in the months from a pipeline's oldest to its newest one, planned or not, up to the end of its table: a month is whole with all of
+  // its weeks or days, also those before `window.from` and those to come. A closed window has all slices that were wanted at its generation.
   `create view etl.expected_windows as
     select p.pipeline_id, p.pipeline, p.version, e.at::date as window_from, case when w.closed_units is not null then w.closed_generation end as closed_generation
-    from (select l.pipeline_id, min(l.window_from) as oldest, max(l.window_from) as newest from etl.window_list l group by 1) s
+    from (select l.pipeline_id, min(l.window_from)::timestamp as oldest, max(l.window_from)::timestamp as newest from etl.window_list l group by 1) s
       join etl.pipelines p on p.pipeline_id = s.pipeline_id
-      cross join lateral generate_series(s.oldest::timestamp, s.newest::timestamp,
-        case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end) as e (at)
-      left join etl.windows w on w.pipeline_id = p.pipeline_id and w.window_from = e.at::date`,
+      cross join lateral (select case p.window_every when 'day' then 1 when 'week' then 7 else 31 end as days,
+        case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end as step) x
+      cross join lateral generate_series(s.oldest - (extract(day from s.oldest)::integer - 1) / x.days * x.step,
+        date_trunc('month', s.newest) + interval '1 month' - interval '1 day', x.step) as e (at)
+      left join etl.windows w on w.pipeline_id = p.pipeline_id and w.window_from = e.at::date
+    where e.at <= s.newest or coalesce(e.at < (p.definition #>> '{window,publication,until}')::date, true)`,
 
   // Cells (a wanted slice in an expected window) without a row, and why. What is there is never read: closed windows are asked about newer slices only.
   `create view etl.missing_cells as
@@ -1776,7 +1780,7 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   expected_windows: [
-    "One row a window between a pipeline's oldest and newest one, planned or not.",
+    "One row a window that begins in the months from a pipeline's oldest to its newest one, planned or not.",
     {
       pipeline_id: pipelineOfRow,
       pipeline: pipelineName,

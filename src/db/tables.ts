@@ -644,7 +644,7 @@ export interface CappedUnitsView {
   /** The limit; NULL where the answer is held. Unit: rows. */ row_limit: number | null
 }
 
-/** One row a window between a pipeline's oldest and newest one, planned or not. */
+/** One row a window that begins in the months from a pipeline's oldest to its newest one, planned or not. */
 export interface ExpectedWindowsView {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The pipeline. */ pipeline: string

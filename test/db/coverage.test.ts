@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { sql } from 'kysely'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { windowAt } from '../../src/core/window.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
@@ -18,18 +19,20 @@ beforeAll(async () => {
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
 })
 
-/** As a load would leave it. */
+/** As a load would leave it. @param at a month, or the first day of a week */
 const load = async (
   pipeline: PipelineKit,
-  month: string,
+  at: string,
   sliceIds: readonly number[],
   without: readonly number[],
 ): Promise<void> => {
-  const job = await newJob(db, pipeline, { sliceIds, window: months(month) })
+  const every = at.length === 7 ? 'month' : 'week'
+  const window = windowAt(at.length === 7 ? `${at}-01` : at, every)
+  const job = await newJob(db, pipeline, { sliceIds, window, every })
   const answer = await newAnswer(db, job)
   await loadedAs(db, job, answer, answer)
   await sql`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows)
-    values (${answer}, ${pipeline.pipelineId}, ${`${month}-01`}, ${job}, 'loaded', ${sliceIds.length}, ${[...without]}::integer[])`.execute(
+    values (${answer}, ${pipeline.pipelineId}, ${window.from}, ${job}, 'loaded', ${sliceIds.length}, ${[...without]}::integer[])`.execute(
     db.database.kysely,
   )
 }
@@ -99,6 +102,45 @@ describe('coverage', () => {
     // The row came with a later answer.
     await load(pipeline, '2026-02', slices, [])
     expect((await query(said)).map(({ is_complete: is }) => is)).toEqual([true, true])
+  })
+
+  test('a month of weeks is complete when all that begin in it are there: those before the first one and those to come are not asked', async () => {
+    const pipeline = await newPipeline(db, { window_every: 'week' })
+    const slices = await newSlices(db, pipeline, ['a.com', 'b.com'])
+    for (const week of ['2026-09-28', '2026-10-05', '2026-10-12', '2026-10-19']) await load(pipeline, week, slices, [])
+    const said = async () => {
+      const rows =
+        await query(`select to_char(month, 'MM') as month, cells::int, cells_with_rows::int as there, cells_not_asked::int as not_asked, completeness, is_answered, is_complete
+        from bi.coverage_months where pipeline = '${pipeline.pipeline}' order by 1`)
+      return rows.map((row) => Object.values(row).join(' '))
+    }
+    expect(await said()).toEqual(['09 8 2 6 0 of 2 domains false false', '10 8 6 2 0 of 2 domains false false'])
+    expect(
+      await query(
+        `select distinct period::text, reason from bi.coverage where pipeline = '${pipeline.pipeline}' and not has_data order by 1`,
+      ),
+    ).toEqual(['2026-09-07', '2026-09-14', '2026-09-21', '2026-10-26'].map((period) => ({ period, reason: 'not asked' })))
+    // A table that ends has no week to come.
+    await query(
+      `update etl.pipelines set definition = '{"window": {"publication": {"until": "2026-10-26"}}}' where pipeline_id = ${pipeline.pipelineId}`,
+    )
+    expect((await said())[1]).toBe('10 6 6 0 2 of 2 domains true true')
+    await query(`update etl.pipelines set definition = '{}' where pipeline_id = ${pipeline.pipelineId}`)
+    for (const week of ['2026-09-07', '2026-09-14', '2026-09-21', '2026-10-26']) await load(pipeline, week, slices, [])
+    expect(await said()).toEqual(['09 8 8 0 2 of 2 domains true true', '10 8 8 0 2 of 2 domains true true'])
+  })
+
+  test('a month of days has as many cells as days, whichever are loaded', async () => {
+    const pipeline = await newPipeline(db, { window_every: 'day' })
+    const slices = await newSlices(db, pipeline, ['a.com'])
+    for (const from of ['2028-01-31', '2028-02-01'])
+      await newJob(db, pipeline, { sliceIds: slices, window: windowAt(from, 'day'), every: 'day' })
+    expect(
+      await query(`select month::text, cells::int from bi.coverage_months where pipeline = '${pipeline.pipeline}' order by 1`),
+    ).toEqual([
+      { month: '2028-01-01', cells: 31 },
+      { month: '2028-02-01', cells: 29 },
+    ])
   })
 
   const what = fc.constantFrom('nothing', 'rows', 'no rows', 'held', 'failed', 'planned', 'rows, then none', 'none, then rows', 'rows, newer held') // biome-ignore format: one line

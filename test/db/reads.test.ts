@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { boxKey } from '../../src/web/reads/boxes.ts'
 import { pipelineNights } from '../../src/web/pages/overview-page.ts'
 import { lastRuns, oneRun, runJobs, runUnits } from '../../src/web/reads/read-runs.ts'
-import { wantedLines } from '../../src/web/reads/read-months.ts'
+import { completeSpan, lastMonths, nextDue, wantedLines } from '../../src/web/reads/read-months.ts'
 import { readStatus } from '../../src/web/reads/read-status.ts'
 import { unitAnswers, unitDetail, unitJobs, unitLoads, unitRows } from '../../src/web/reads/unit-detail.ts'
 import { countUnits, type UnitFilter, unitLines } from '../../src/web/reads/unit-lines.ts'
@@ -89,7 +89,7 @@ describe('totals', () => {
     await newJob(db, pipeline, { sliceIds: [b], window: months('2026-02') })
     const read = async () => {
       const windows = await readWindows(k(), { pipelines: [pipeline.pipeline] })
-      return { counts: pipelineCounts(windows), months: coverageMonths(windows.states) }
+      return { counts: pipelineCounts(windows), months: coverageMonths(windows) }
     }
     const live = await read()
     expect(live.counts).toEqual([
@@ -146,6 +146,45 @@ describe('totals', () => {
       ...['2026-02 1/2 0', '2026-03 0/1 1'],
     ])
     expect(await wantedOf()).toMatchObject({ pipeline_id: next.pipelineId, version: 2 })
+  })
+
+  test('of a month of weeks are all that begin in it, also those before the first one and to come; it is due when the last one is published', async () => {
+    const publication = { publishedOn: 10, restatedOn: [], timeZone: 'UTC' }
+    const shipped = await shippedDefinition('traffic_and_engagement')
+    const definition = { ...shipped, window: { ...shipped.window, every: 'week', from: '2026-09-28', publication } } as const
+    const pipeline = await newPipeline(db, { window_every: 'week' })
+    const sliceIds = await newSlices(db, pipeline, ['a', 'b'])
+    const loadWeeks = async (from: string, to: string): Promise<void> => {
+      const jobId = await newJob(db, pipeline, { sliceIds, window: { from, to }, every: 'week' })
+      await loadedAs(db, jobId, await newAnswer(db, jobId), jobId)
+    }
+    const read = async () => {
+      const windows = await readWindows(k(), { pipelines: [pipeline.pipeline] })
+      const states = [...windows.states, ...windows.absent]
+      const wanted = (await wantedLines(k())).find((line) => line.pipeline === pipeline.pipeline)
+      const nowMs = Date.parse('2026-11-29')
+      const lines = lastMonths({ definition, wanted, states, restated: new Set(), waitsForApproval: () => false, nowMs }, 3)
+      return {
+        months: coverageMonths(windows).map(({ month, loaded, total, open }) => `${month} ${loaded}/${total} ${open}`),
+        lines: lines.map(({ month, state, loaded, wanted: of }) => `${month} ${state} ${loaded}/${of}`),
+        units: pipelineCounts(windows).map(({ units }) => units),
+        due: nextDue(definition, completeSpan(lines)?.to ?? '2026-09', nowMs),
+      }
+    }
+    await loadWeeks('2026-09-28', '2026-10-26')
+    expect(await read()).toEqual({
+      months: ['2026-09 2/8 6', '2026-10 6/8 2'],
+      lines: ['2026-09 partly 2/8', '2026-10 partly 6/8', '2026-11 later 0/0'],
+      // None that a run would ask for.
+      units: [{ loaded: 8 }],
+      due: { month: '2026-10', on: '2026-12-10', overdue: false },
+    })
+    await loadWeeks('2026-10-26', '2026-11-02')
+    await loadWeeks('2026-09-07', '2026-09-28')
+    expect(await read()).toMatchObject({
+      months: ['2026-09 8/8 0', '2026-10 8/8 0'],
+      lines: ['2026-09 loaded 8/8', '2026-10 loaded 8/8', '2026-11 later 0/0'],
+    })
   })
 
   test('that a page remembers are counted again once rows came or units are asked for', async () => {

@@ -1,7 +1,7 @@
 // Rows of a real ledger for tests: a process, a run, a pipeline with its slices, jobs with their units and who waits for them.
 import { type Insertable, sql } from 'kysely'
 import { addWindows, windowsBetween } from '../../src/core/window.ts'
-import type { Window } from '../../src/core/types.ts'
+import type { Window, WindowSize } from '../../src/core/types.ts'
 import type { Db, JobsTable, PipelinesTable, RunJobsTable } from '../../src/db/tables.ts'
 import { type ClaimedJob, claimJobs } from '../../src/ledger/claim.ts'
 import type { TestDatabase } from './postgres.ts'
@@ -147,6 +147,8 @@ export interface JobChoice {
   readonly sliceIds?: readonly number[]
   /** Default January 2026. */
   readonly window?: Window
+  /** What a unit has of it. Default: a month. */
+  readonly every?: WindowSize
   /** Runs that wait for all of it. */
   readonly runs?: readonly (number | Waiting)[]
   /** Any column; a job is a walk of one unit unless it has more, and nothing of it was asked for. */
@@ -157,7 +159,7 @@ export interface JobChoice {
 export const newJob = async (where: Where, pipeline: PipelineKit, choice: JobChoice = {}): Promise<number> => {
   const window = choice.window ?? months('2026-01')
   const sliceIds = choice.sliceIds ?? (await newSlices(where, pipeline, [pipeline.dimensions.map(() => next('value'))]))
-  const windows = windowsBetween(window.from, window.to, 'month')
+  const windows = windowsBetween(window.from, window.to, choice.every ?? 'month')
   const cells = sliceIds.length * windows.length
   const row = await at(where)
     .insertInto('etl.jobs')

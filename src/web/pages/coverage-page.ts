@@ -7,13 +7,14 @@ import type { WebContext } from '../context.ts'
 import { count, coverageAddress, unitsAddress } from '../format.ts'
 import { command, type Html, page, table } from '../layout.ts'
 import { legend, marks, strip } from '../month-strip.ts'
+import type { MonthState } from '../reads/read-months.ts'
 import { type CoverageState, coverageStates, type CoverageUnit, pipelineCoverage, searchSlices } from '../reads/read-coverage.ts'
-import { coverageMonths, unitsIn, type WindowState, windowStates } from '../reads/read-windows.ts'
+import { absentStates, coverageMonths, readWindows, unitsIn, type WindowState } from '../reads/read-windows.ts'
 
 const slicesShown = 50
 
 export const coveragePage = async (context: WebContext): Promise<Html> => {
-  const months = coverageMonths(await windowStates(context.kysely, { remembered: true }))
+  const months = coverageMonths(await readWindows(context.kysely, { remembered: true }))
   const names = [...new Set([...context.definitions, ...months].map(({ pipeline }) => pipeline))].sort()
   const all = monthsOf(context, months)
   const body = html`${legend}
@@ -35,12 +36,13 @@ ${head('Pipeline', all)}
 
 /** Units by month of one pipeline; null: there is no such pipeline. @param offset slices before the first one shown */
 export const pipelineCoveragePage = async (context: WebContext, pipeline: string, offset = 0): Promise<Html | null> => {
-  const [{ slices, more }, states] = await Promise.all([
+  const [{ slices, more }, { states, absent }] = await Promise.all([
     pipelineCoverage(context.kysely, pipeline, { most: slicesShown, offset }),
-    windowStates(context.kysely, { pipelines: [pipeline], remembered: true }),
+    readWindows(context.kysely, { pipelines: [pipeline], remembered: true }),
   ])
   const definition = context.definitions.find((one) => one.pipeline === pipeline)
   if (slices.length === 0 && offset === 0 && definition === undefined) return null
+  const parts = partMonths(absent)
   const planned = slices.flatMap(({ units }) => units)
   const all = monthsOf(context, planned, definition)
   const address = (from: number): string => `${coverageAddress(pipeline)}?offset=${Math.max(0, from)}`
@@ -53,7 +55,7 @@ ${head('Slice', all)}
       const unit = worstOf(month, units)
       return unit === undefined
         ? empty(context, definition, pipeline, month)
-        : square(unit.state, month, `/units/${unit.unit_id}`, '')
+        : square(shownState(unit, parts.has(`${pipeline}/${month}`)), month, `/units/${unit.unit_id}`, '')
     })}</tr>`
   })}</tbody></table></div>`
   return page({ title: `Coverage of ${pipeline}`, place: '/coverage', warehouse: context.warehouse, body })
@@ -91,6 +93,13 @@ const worstOf = (month: string, units: readonly CoverageUnit[]): CoverageUnit | 
     .sort((a, b) => coverageStates.indexOf(a.state) - coverageStates.indexOf(b.state))
     .at(-1)
 
+/** Months of which weeks or days have no unit, as `pipeline/2026-01`. */
+const partMonths = (absent: readonly WindowState[]): ReadonlySet<string> =>
+  new Set(absent.flatMap((row) => (row.shown ? [`${row.pipeline}/${row.window_from.slice(0, 7)}`] : [])))
+
+const shownState = ({ state }: CoverageUnit, isPart: boolean): MonthState =>
+  isPart && (state === 'loaded' || state === 'restated') ? 'partly' : state
+
 /** A month without a unit is missing when the service has published it and the pipeline wants it. */
 const emptyState = ({ clock }: WebContext, definition: Definition | undefined, month: string): CoverageState | 'later' => {
   if (definition === undefined) return 'later'
@@ -117,7 +126,7 @@ const head = (name: string, months: readonly string[]): Html => {
 <tr>${months.map((month) => html`<th scope="col"><abbr title="${month}">${month.slice(5)}</abbr></th>`)}</tr></thead>`
 }
 
-const square = (state: CoverageState | 'later', month: string, href: string | null, more: string): Html => {
+const square = (state: MonthState, month: string, href: string | null, more: string): Html => {
   const [mark, words] = marks[state]
   const label = `${month}: ${words}${more}`
   return href === null
@@ -136,6 +145,7 @@ export const searchPage = async (context: WebContext, text: string): Promise<Htm
   const first = addWindows(newest, 'month', 1 - monthsShown)
   const months = windowsBetween(first, addWindows(newest, 'month', 1), 'month').map(({ from }) => from.slice(0, 7))
   const found = wanted === '' ? [] : await searchSlices(context.kysely, texts, first, mostFound)
+  const parts = partMonths(found.length === 0 ? [] : await absentStates(context.kysely))
   const last = `The last ${monthsShown} months`
   const body = html`${table(
     wanted === '' ? 'Nothing to search for' : `Slices that begin with ${wanted}`,
@@ -147,16 +157,17 @@ export const searchPage = async (context: WebContext, text: string): Promise<Htm
       Slice: ({ values, wanted: listed }) =>
         html`${values.join(' · ')}${listed ? '' : html` <span class="badge">no list holds it any more</span>`}`,
       Pipeline: ({ pipeline }) => html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
-      [last]: ({ values, units }) => strip(`${last} of ${values.join(' · ')}`, months.map((month) => cellOf(month, units))), // biome-ignore format: one look
+      [last]: ({ pipeline, values, units }) =>
+        strip(`${last} of ${values.join(' · ')}`, months.map((month) => cellOf(month, units, parts.has(`${pipeline}/${month}`)))), // biome-ignore format: one look
     },
   )}
 <p class="soft">At most ${mostFound.ofOne} slices of a pipeline and about ${mostFound.ofAll} in all are shown; type more of the name to narrow them.</p>${legend}`
   return page({ title: 'Search', place: '/search', warehouse: context.warehouse, body, live: false, find: text })
 }
 
-const cellOf = (month: string, units: readonly CoverageUnit[]) => {
+const cellOf = (month: string, units: readonly CoverageUnit[], isPart: boolean) => {
   const unit = worstOf(month, units)
   return unit === undefined
     ? { month, state: 'later' as const, more: ', or no run has planned it yet', href: null }
-    : { month, state: unit.state, more: '', href: `/units/${unit.unit_id}` }
+    : { month, state: shownState(unit, isPart), more: '', href: `/units/${unit.unit_id}` }
 }

@@ -181,7 +181,8 @@ const factsOf = ({ definitions, clock }: WebContext, facts: Overview, pipeline: 
     facts.held.length < shownTroubles &&
     !facts.held.some((unit) => isOwn(unit) && unit.unit_key.split('/')[2]?.startsWith(month)) &&
     facts.waiting.some((one) => isOwn(one) && (one.from ?? '').slice(0, 7) <= month && month <= (one.to ?? '').slice(0, 7))
-  const input = { definition, wanted, waitsForApproval, states: facts.windows.states, restated: restated.months, nowMs }
+  const states = [...facts.windows.states, ...facts.windows.absent]
+  const input = { definition, wanted, waitsForApproval, states, restated: restated.months, nowMs }
   const months = lastMonths(input, monthsShown)
   const span = completeSpan(months)
   return {

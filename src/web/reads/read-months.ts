@@ -50,7 +50,7 @@ export const wantedLines = async (db: Db): Promise<WantedLine[]> => {
 interface MonthInput {
   readonly definition: Definition | undefined
   readonly wanted: WantedLine | undefined
-  /** Of all pipelines. */
+  /** Of all pipelines, also of windows that have no unit. */
   readonly states: readonly WindowState[]
   /** Months in which rows changed lately, `2026-01`. */
   readonly restated: ReadonlySet<string>
@@ -126,12 +126,15 @@ export type DueMonth = NonNullable<ReturnType<typeof nextDue>>
  */
 export const nextDue = (definition: Definition | undefined, completeTo: string | null, nowMs: number) => {
   if (definition === undefined) return null
-  const { from, publication } = definition.window
+  const { every, from, publication } = definition.window
   const today = dateIn(nowMs, publication.timeZone)
   const newest = addWindows(alignDown(today, 'month'), 'month', -1)
   const next = completeTo === null ? newest : addWindows(`${completeTo}-01`, 'month', 1)
   const window = windowAt(next < from ? from : next, 'month')
   if (isPastEnd(window, publication)) return null
-  const on = definition.expect === null ? publicationDate(window, publication) : dayOfMonth(window.to, definition.expect.monthBy)
+  // The last week that begins in it ends after it.
+  const newestOf = windowsBetween(window.from, window.to, every).at(-1) ?? window
+  const on =
+    definition.expect === null ? publicationDate(newestOf, publication) : dayOfMonth(window.to, definition.expect.monthBy)
   return { month: window.from.slice(0, 7), on, overdue: on < today }
 }

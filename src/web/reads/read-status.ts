@@ -26,7 +26,7 @@ export const readStatus = async (db: Db, pipelines: readonly string[]) => {
   const among = ({ pipeline }: { readonly pipeline: string }): boolean => pipelines.length === 0 || pipelines.includes(pipeline)
   return {
     pipelines: await pipelineStatus(db, windows),
-    coverage: coverageMonths(windows.states),
+    coverage: coverageMonths(windows),
     troubled: await troubled(db, windows, pipelines),
     troubled_replays: await troubledReplays(db, pipelines, mostReplays),
     open_reports: (await openReports(db, mostReports, pipelines)).map(openReport),

@@ -5,6 +5,7 @@ import { sum } from '../../core/counted.ts'
 import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Numbers, query, type Row } from '../../db/typed-row.ts'
+import { slicesWanted } from '../../ledger/slices.ts'
 import { wholesOrNull } from './whole-columns.ts'
 
 /** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held; `shown`: of a version that readers see. */
@@ -22,12 +23,17 @@ export interface Looking {
 
 /** Of closed windows what was counted when they were closed, of others what their units and loads are. */
 export const readWindows = async (db: Db, { pipelines = [], remembered = false }: Looking = {}) => {
-  const [listed, open] = await Promise.all([listedWindows(db, pipelines), openStates(db, pipelines)])
+  const [listed, open, absent] = await Promise.all([
+    listedWindows(db, pipelines),
+    openStates(db, pipelines),
+    absentStates(db, pipelines),
+  ])
   const openOf = Map.groupBy(open, windowKey)
   const windows = listed.map((window) => ({ ...window, ...openUnits(openOf.get(windowKey(window)) ?? []) }))
   const totals = await windowTotals(db, windows, remembered)
   return {
     states: [...windows.flatMap((window) => settledStates(window, totals.get(windowKey(window)))), ...open].sort(byWindow),
+    absent,
     loads: windows.map((window) => loadsOf(window, totals.get(windowKey(window)))),
   }
 }
@@ -130,6 +136,28 @@ const openStates = (db: Db, pipelines: readonly string[]) =>
     .groupBy(['u.pipeline_id', 'p.pipeline', 'p.version', 'u.window_from', 'u.state', sql`u.answer_id is not null`])
     .execute()
 
+/** Weeks or days without a unit, in months that have others: without them such a month is not whole, whoever has asked for them. As bi.coverage has it. */
+export const absentStates = async (db: Db, pipelines: readonly string[] = []): Promise<WindowState[]> => {
+  const windows = await db
+    .selectFrom('etl.expected_windows as w')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'w.pipeline_id')
+    .select(['w.pipeline_id', 'w.pipeline', 'w.window_from', 'p.generation', isShown('w').as('shown')])
+    .where('p.window_every', '<>', 'month')
+    .where(
+      sql<boolean>`not exists (select from etl.units u where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from)`,
+    )
+    .where(sql<boolean>`exists (select from etl.units u where u.pipeline_id = w.pipeline_id
+      and u.window_from >= date_trunc('month', w.window_from::timestamp) and u.window_from < date_trunc('month', w.window_from::timestamp) + interval '1 month')`)
+    .$if(pipelines.length > 0, (query) => query.where('w.pipeline', 'in', pipelines))
+    .execute()
+  return Promise.all(
+    windows.map(async ({ generation, ...window }) => ({
+      ...{ ...window, state: 'planned' as const, loaded: false, open: false },
+      units: await slicesWanted(db, { pipeline_id: window.pipeline_id, generation }),
+    })),
+  )
+}
+
 const openUnits = (open: readonly WindowState[]) => ({
   openWithRows: unitsIn(open.filter(({ loaded }) => loaded)),
   openWithoutRows: unitsIn(open.filter(({ loaded }) => !loaded)),
@@ -196,8 +224,8 @@ export const unitsIn = (states: readonly WindowState[]): number => sum(states, '
 export type CoverageMonth = ReturnType<typeof coverageMonths>[number]
 
 /** By pipeline and month (`2026-01`). `loaded`: units that have rows, whatever is asked for beside them; `open`: neither loaded nor held or failed. */
-export const coverageMonths = (states: readonly WindowState[]) =>
-  [...Map.groupBy(counting(states), ({ pipeline, window_from }) => `${pipeline}/${window_from.slice(0, 7)}`)]
+export const coverageMonths = ({ states, absent }: Pick<Windows, 'states' | 'absent'>) =>
+  [...Map.groupBy(counting([...states, ...absent]), ({ pipeline, window_from }) => `${pipeline}/${window_from.slice(0, 7)}`)]
     .sort(byName)
     .map(([key, own]) => ({
       pipeline: own[0]?.pipeline ?? '',
