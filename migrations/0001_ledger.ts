@@ -840,10 +840,16 @@ const views = [
       left join etl.windows w on w.pipeline_id = f.pipeline_id and w.window_from = f.window_from
     where f.window_from is not null`,
 
-  // Units by window and state. Closed windows as they were counted at closing; units are read in open windows only.
+  // Units by window and state. Closed windows as they were counted at closing, with the loaded units of slices that had left the lists by then, which are few;
+  // all units are read in open windows only.
   `create view etl.window_states as
-    select w.pipeline_id, w.pipeline, w.version, w.window_from, 'loaded' as state, true as loaded, false as open, w.closed_units as units
-    from etl.window_list w where w.closed
+    select w.pipeline_id, w.pipeline, w.version, w.window_from, 'loaded' as state, true as loaded, false as open, w.closed_units + coalesce(g.units, 0) as units
+    from etl.window_list w left join (select c.pipeline_id, c.window_from, count(*) as units
+      from etl.slices s join etl.windows c on c.pipeline_id = s.pipeline_id and c.closed_generation >= s.wanted_until
+        cross join lateral (select u.answer_id from etl.units u where u.pipeline_id = c.pipeline_id and u.window_from = c.window_from
+          and u.slice_id = s.slice_id offset 0) u
+      where s.wanted_until is not null and u.answer_id is not null group by 1, 2) g on g.pipeline_id = w.pipeline_id and g.window_from = w.window_from
+    where w.closed
     union all
     select w.pipeline_id, w.pipeline, w.version, w.window_from, case when c.loaded then 'loaded' else 'planned' end, c.loaded, false, c.units
     from etl.window_list w cross join lateral (select u.answer_id is not null as loaded, count(*) as units from etl.units u
@@ -1767,7 +1773,7 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   window_states: [
-    'Units by window and state: closed windows as they were counted, open ones counted now.',
+    'Units by window and state: closed windows as they were counted, with what had left the lists before; open ones counted now.',
     {
       pipeline_id: pipelineOfRow,
       pipeline: pipelineName,

@@ -890,7 +890,7 @@ export interface WindowLoadsView {
   /** When the service was last asked whether anything changed. */ last_checked_at: string
 }
 
-/** Units by window and state: closed windows as they were counted, open ones counted now. */
+/** Units by window and state: closed windows as they were counted, with what had left the lists before; open ones counted now. */
 export interface WindowStatesView {
   /** The pipeline and version: etl.pipelines. */ pipeline_id: number
   /** The pipeline. */ pipeline: string

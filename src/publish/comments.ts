@@ -58,7 +58,7 @@ export const freshnessComments: Readonly<Record<string, string>> = {
   oldest_window: 'First day of the oldest window that is loaded.',
   last_loaded_at: 'When a unit was last loaded.',
   last_checked_at: 'When the service was last asked whether anything changed.',
-  units_loaded: 'Units loaded at least once. Unit: units.',
+  units_loaded: 'Units loaded at least once, also of slices that have left the lists. Unit: units.',
   units_waiting: 'Units that wait for a report, a rate or a budget. Unit: units.',
   units_held: 'Units that wait for a person. Unit: units.',
   units_failed: 'Units that failed and are tried again by the next run. Unit: units.',

@@ -143,6 +143,18 @@ describe('coverage', () => {
     ])
   })
 
+  test('the units of freshness are all that were ever loaded, in months that were closed since and in open ones alike', async () => {
+    const pipeline = await newPipeline(db)
+    const [a = 0, b = 0, gone = 0] = await newSlices(db, pipeline, ['a.com', 'b.com', 'gone.com'])
+    for (const month of ['2026-01', '2026-02', '2026-03']) await load(pipeline, month, [a, b, gone], [])
+    // January was closed before it left the lists, February after it did, March never.
+    await close(pipeline, '2026-01', 1, 3)
+    await query(`update etl.slices set wanted_until = 2 where slice_id = ${gone}`)
+    await close(pipeline, '2026-02', 2, 2)
+    const said = `select units_loaded::int as units, slices_left::int as left from bi.freshness where pipeline = '${pipeline.pipeline}'`
+    expect(await query(said)).toEqual([{ units: 9, left: 1 }])
+  })
+
   const what = fc.constantFrom('nothing', 'rows', 'no rows', 'held', 'failed', 'planned', 'rows, then none', 'none, then rows', 'rows, newer held') // biome-ignore format: one line
   const reasons: Readonly<Record<string, string | null>> = {
     nothing: 'not asked',
