@@ -67,14 +67,14 @@ export const compileParsePlan = (definition: Definition, box: Box, form: AnswerF
   }
 }
 
-const spellingsOf = ({ name, from }: Column): readonly string[] => (from.length > 0 ? from : [name])
+const spellingsOf = ({ name, from }: Pick<Column, 'name' | 'from'>): readonly string[] => (from.length > 0 ? from : [name])
 
 /** Whether the dialect has no such field. */
 export const isLacked = (column: Column, dialect: AnswerDialect | undefined): boolean =>
   spellingsOf(column).some((name) => dialect?.lacks.includes(name))
 
 /** The dialect's own name for it comes first. */
-const namesOf = (column: Column, dialect: AnswerDialect | undefined): readonly string[] => {
+export const namesOf = (column: Pick<Column, 'name' | 'from'>, dialect: AnswerDialect | undefined): readonly string[] => {
   const names = spellingsOf(column)
   return [...new Set([...names.flatMap((name) => dialect?.fields[name] ?? []), ...names].map(fieldName))]
 }

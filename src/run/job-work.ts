@@ -125,6 +125,12 @@ export interface Read {
 /** Codes of units that the answer may not change before a person has seen it. */
 export type HeldCode = 'SHRUNK' | 'CAPPED' | 'SCHEMA' | 'TOO_MANY_REJECTS' | 'TEST_FAILED'
 
+/** Fields of an answer that the definition does not name, and columns whose field it lacks. */
+export interface Drift {
+  readonly unknownColumns: readonly string[]
+  readonly missingColumns: readonly string[]
+}
+
 /** Counts of the rows loaded, and of the job's units. */
 export interface LoadResult extends RowCounts {
   readonly unitsLoaded: number
@@ -134,4 +140,5 @@ export interface LoadResult extends RowCounts {
   readonly heldBecause: { readonly code: HeldCode; readonly message: string } | null
   /** They hold a newer answer. */
   readonly unitsSkipped: number
+  readonly drift: Drift | null
 }

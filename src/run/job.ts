@@ -198,7 +198,7 @@ const load = async (work: JobWork, answer: LandedAnswer): Promise<void> => {
     throw work.claim.kind === 'walk' ? kept(error) : error
   })
   announce(work, result)
-  warnOfDrift(work, parsed)
+  warnOfDrift(work, parsed, result)
 }
 
 /** A report is downloaded again for nothing; pages that came whole would be bought again: they stay, and each run tries to load them. */
@@ -221,13 +221,15 @@ const announce = ({ runtime, claim }: JobWork, result: LoadResult | 'unchanged')
 }
 
 /** A column that came or went is loaded around, and said, before a chart shows it. */
-const warnOfDrift = (work: JobWork, parsed: ParseReport): void => {
+const warnOfDrift = (work: JobWork, parsed: ParseReport, { drift, unitsLoaded }: LoadResult): void => {
   const { runtime, claim } = work
-  const { newlyMissing, unknownColumns, strays } = parsed
-  if (strays.rows > 0)
+  const { missingColumns, unknownColumns } = drift ?? { missingColumns: [], unknownColumns: [] }
+  if (parsed.strays.rows > 0)
     runtime.progress.emit({ event: 'notice', code: 'DRIFT', message: `${claim.box.key}: ${strayWords(work, parsed)}.` })
   const said = [
-    ...(newlyMissing.length > 0 ? [`the answer lacks ${newlyMissing.join(', ')} (loaded as NULL, or as if_absent says)`] : []),
+    ...(missingColumns.length > 0
+      ? [`the answer lacks ${missingColumns.join(', ')}${unitsLoaded > 0 ? ' (loaded as NULL, or as if_absent says)' : ''}`]
+      : []),
     ...(unknownColumns.length > 0
       ? [`the answer has ${unknownColumns.join(', ')}, which the definition does not name (left in the landing)`]
       : []),

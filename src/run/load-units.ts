@@ -28,7 +28,7 @@ import { type Held, heldOf, holdBack, holdRuleOf, isCut, keepCut, mostRowsOf, ty
 import { type Loading, type LoadResult, type Read, tinyBytes, type Way } from './job-work.ts'
 import { conflictRecords } from './rows-of-job.ts'
 import { testUnits } from './test-units.ts'
-import { fieldsOf } from './vanished-columns.ts'
+import { driftOf, fieldsOf } from './vanished-columns.ts'
 
 /** An answer whose rows are in the database, found good as a whole. */
 export interface Arrived {
@@ -80,13 +80,15 @@ export const settleLoad = async (session: Session, arrived: Arrived): Promise<Lo
   const written = await writeRows(session, arrived, shared, before)
   if (written === null) return 'careful'
   const heldBecause = await holdBack(session, loading, held, rule)
-  const counts = await record(session, arrived, shared, { ...written, started })
+  const drift = await driftOf(session.kysely, loading, read.parsed)
+  const counts = await record(session, arrived, shared, { ...written, started, drift })
   if (definition.tests.length > 0) await recordTests(session.kysely, claim, answer.answerId, tested.failures)
   await passOver(session.kysely, claim, taken.skipped)
   await recordRequests(session.kysely, [...work.requests])
   await finishJob(session.kysely, claim, 'loaded', { mayPass: taken.skipped.length > 0, isLocked: true })
   if (claim.cells > 1 || taken.isKnown) await supersedeReplaced(session.kysely, claim.pipelineId, claim.pipeline)
-  return { ...counts, unitsLoaded: shared.loaded.length, unitsHeld: held.length, heldBecause, unitsSkipped: taken.skipped.length }
+  const units = { unitsLoaded: shared.loaded.length, unitsHeld: held.length, unitsSkipped: taken.skipped.length }
+  return { ...counts, ...units, heldBecause, drift }
 }
 
 /** Throws TABLE_DRIFT where a loaded row bears a number that no unit has had: its own unit would be taken for another one's sooner or later. */
@@ -188,7 +190,7 @@ const record = async (
   session: Session,
   arrived: Arrived,
   shared: Shared,
-  written: WrittenAt & { readonly started: number },
+  written: WrittenAt & Pick<LoadResult, 'drift'> & { readonly started: number },
 ): Promise<RowCounts> => {
   const { loading, read } = arrived
   const { work, answer, units } = loading
@@ -205,7 +207,7 @@ const record = async (
     await recordLoad(session.kysely, {
       ...{ claim, answerId: answer.answerId, windows, loadedAt: written.loadedAt },
       units: loaded.map(({ number }) => number),
-      drift: driftOf(read),
+      drift: written.drift,
       fields: fieldsOf(read.parsed),
       milliseconds: runtime.clock.now() - written.started,
     })
@@ -224,10 +226,6 @@ const valuesOf = (
   const slices = [...new Set(loaded.map(({ slice }) => slice))].map((slice) => values.get(sliceIds[slice] ?? 0) ?? [])
   return new Map(dimensions.map((name, place) => [name, [...new Set(slices.map((one) => one[place] ?? ''))].sort()]))
 }
-
-/** Columns of the answer that the definition does not name, and the other way round; null: none. */
-const driftOf = ({ parsed: { unknownColumns, newlyMissing: missingColumns } }: Read): unknown =>
-  unknownColumns.length + missingColumns.length === 0 ? null : { unknownColumns, missingColumns }
 
 const addCounts = (sum: RowCounts, more: RowCounts): RowCounts => ({
   read: sum.read + more.read,

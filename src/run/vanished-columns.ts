@@ -1,12 +1,13 @@
-// Columns of the definition whose field no record of an answer has: they vanished where the loads before had it. What an answer had and lacked is kept with its
-// load, so that the next can be compared.
+// How the fields of an answer differ from the definition: drift is told; a column whose field no record has, though the loads before had it, vanished. What an
+// answer had and lacked is kept with its load, so that the next can be compared.
 import { sql } from 'kysely'
+import type { Column } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { query, type Row } from '../db/typed-row.ts'
 import type { LoadRecord } from '../ledger/loads.ts'
-import { isLacked } from '../parse/parse-plan.ts'
+import { fieldName, isLacked, namesOf } from '../parse/parse-plan.ts'
 import type { ParseReport } from '../parse/parse-report.ts'
-import type { Loading } from './job-work.ts'
+import type { Drift, Loading } from './job-work.ts'
 
 type Fields = Pick<ParseReport, 'read' | 'missingColumns' | 'partlyMissing'>
 
@@ -50,3 +51,32 @@ export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: 
 /** What the next loads are compared with; null: an answer without records says nothing of its fields. */
 export const fieldsOf = ({ read, missingColumns, partlyMissing }: Fields): LoadRecord['fields'] =>
   read === 0 ? null : { missing: missingColumns, partly: partlyMissing }
+
+/**
+ * Against what the answer was asked for: it may serve another definition than the one that asked, or the same after a change. null: it is as asked for. One
+ * without metrics was asked for nobody knows what.
+ */
+export const driftOf = async (
+  db: Db,
+  { work, answer }: Loading,
+  { unknownColumns, newlyMissing }: Pick<ParseReport, 'unknownColumns' | 'newlyMissing'>,
+): Promise<Drift | null> => {
+  if (unknownColumns.length + newlyMissing.length === 0) return null
+  const { definition, source } = work
+  const dialect = source.dialects?.[answer.completeness.dialect ?? '']
+  const { metrics } = await db
+    .selectFrom('etl.answers')
+    .select('metrics')
+    .where('answer_id', '=', String(answer.answerId))
+    .executeTakeFirstOrThrow()
+  const asked = new Set(metrics.flatMap((name) => namesOf({ name, from: [] }, dialect)))
+  const isNews = (column: Column): boolean =>
+    column.mayVanish !== true && (column.isKey || asked.size === 0 || namesOf(column, dialect).some((name) => asked.has(name)))
+  const drift = {
+    unknownColumns: unknownColumns.filter((name) => !asked.has(fieldName(name))),
+    missingColumns: definition.columns
+      .filter((column) => newlyMissing.includes(column.name) && isNews(column))
+      .map(({ name }) => name),
+  }
+  return drift.unknownColumns.length + drift.missingColumns.length === 0 ? null : drift
+}

@@ -1,5 +1,6 @@
 // A field that vanishes from every record of an answer, and one that vanishes from some, as JSON and as CSV.
 import { beforeAll, describe, expect, test } from 'vitest'
+import { metricsOf } from '../../src/core/asks.ts'
 import type { Definition } from '../../src/core/types.ts'
 import type { LoadResult } from '../../src/run/job-work.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
@@ -26,6 +27,11 @@ const keyword = (index: number): Keyword => ({
   position: 1,
   zero_clicks_share: 0.5,
 })
+/** With every field that the definition asks for. */
+const complete = (record: Keyword): Keyword => ({
+  ...Object.fromEntries(metricsOf(keywords).map((name) => [name, ['serp_features'].includes(name) ? [] : null])),
+  ...record,
+})
 const without = (record: Keyword, field: string): Keyword =>
   Object.fromEntries(Object.entries(record).filter(([name]) => name !== field))
 const records = (count: number, change: (record: Keyword, index: number) => Keyword = (record) => record): Keyword[] =>
@@ -45,6 +51,17 @@ const load = async (
   const work = await workOn(of, boxOf(of.definition, month, slice), { set: { kind: 'walk', released } })
   const body = JSON.stringify({ meta: { status: 'Success' }, keywords: found }, null, 1)
   return loadBody(of, work, { body, expectedRows: found.length, sha256: body.length + month })
+}
+
+/** The answer of the kit's own definition, loaded by a definition that has changed since, or by another one. */
+const loadAgain = async (of: LoadKit, month: string, set: Record<string, unknown> = {}): Promise<LoadResult> => {
+  const { rows } = await db.database.pool.query<{ answer_id: string }>(
+    'select max(answer_id) as answer_id from etl.answers where window_from = $1',
+    [`${month}-01`],
+  )
+  const box = boxOf(of.definition, month, { domain: 'a.com', country: 'us' })
+  const work = await workOn(of, box, { set: { kind: 'walk', answer_id: rows[0]?.answer_id, ...set } })
+  return loadBody(of, work, {})
 }
 
 const volumes = async (month: string): Promise<unknown[]> =>
@@ -121,5 +138,44 @@ describe('a field that was asked for, or that the loads before had,', () => {
     expect((await load([], { month: '2026-11' })).unitsHeld).toBe(0)
     const gone = records(20, (record) => without(record, 'clicks'))
     expect((await load(gone, { month: '2026-12' })).heldBecause?.code).toBe('SCHEMA')
+  })
+})
+
+describe('drift is what an answer has and lacks against what it was asked for:', () => {
+  const changed = (columns: Definition['columns']): LoadKit => ({ ...kit, definition: { ...keywords, columns } })
+
+  test('fields that nobody asked for, and those that many records lack', async () => {
+    const strange = await load(
+      records(20, (record) => ({ ...record, its_own: 1 })),
+      { month: '2024-01' },
+    )
+    expect(strange.drift).toEqual({ unknownColumns: ['its_own'], missingColumns: expect.arrayContaining(['cpc_low_bid']) })
+    const whole = await load(records(20, complete), { month: '2024-02' })
+    expect(whole.drift).toBeNull()
+    const without20 = await load(
+      records(20, (record) => without(complete(record), 'cpc_low_bid')),
+      { month: '2024-03' },
+    )
+    expect(without20).toMatchObject({ drift: { unknownColumns: [], missingColumns: ['cpc_low_bid'] } })
+  })
+
+  test('not what another definition asked for with it', async () => {
+    await load(records(20, complete), { month: '2024-04' })
+    const narrow = changed(keywords.columns.filter(({ name }) => name !== 'volume' && name !== 'cpc'))
+    expect(await loadAgain(narrow, '2024-04')).toMatchObject({ unitsLoaded: 1, drift: null })
+  })
+
+  test('not a column that was added since', async () => {
+    await load(records(20, complete), { month: '2024-05' })
+    const [column] = keywords.columns.filter(({ name }) => name === 'volume')
+    if (column === undefined) throw new Error('no such column')
+    const wider = changed(keywords.columns.map((one) => (one.name === 'volume' ? { ...column, from: ['color'] } : one)))
+    expect(await loadAgain(wider, '2024-05')).toMatchObject({ unitsLoaded: 1, drift: null })
+  })
+
+  test('not a column that may vanish', async () => {
+    const allowing = changed(keywords.columns.map((one) => (one.name === 'volume' ? { ...one, mayVanish: true } : one)))
+    const gone = records(20, (record) => without(complete(record), 'volume'))
+    expect(await load(gone, { month: '2024-06', of: allowing })).toMatchObject({ unitsLoaded: 1, drift: null })
   })
 })

@@ -306,3 +306,25 @@ test('what docs/storage.md says of a domain that leaves takes it out of every ta
   expect((await millrace('migrate')).code).toBe(0)
   expect(await naming('example.net')).toEqual([])
 })
+
+test('another pipeline that takes a report of more metrics than its own is not told to correct its definition', async () => {
+  const file = (name: string) => join(folder, 'pipelines', `${name}.yaml`)
+  const text = readFileSync(join(pipelinesOfRepository, 'traffic_and_engagement.yaml'), 'utf8')
+  rmSync(file('traffic_and_engagement_2'))
+  writeFileSync(file('traffic_and_engagement'), text)
+  const client = text
+    .replace('pipeline: traffic_and_engagement', 'pipeline: visits_client\npublish: false')
+    .replace(/^ +(mobile_visits|all_page_views): .*\n/gm, '')
+    .replace(/^tests:\n(?: .*\n)+/m, '')
+  writeFileSync(file('visits_client'), client)
+  expect((await millrace('new', 'migration', 'visits_client')).stderr).toBe('')
+  expect((await millrace('migrate')).code).toBe(0)
+  const backfill = (pipeline: string) => millrace('backfill', pipeline, '--from', '2025-07', '--to', '2025-07')
+  const first = await backfill('traffic_and_engagement')
+  expect(first.code, first.stderr).toBe(0)
+  const paid = sandbox.books().quotaUsed
+  const ran = await backfill('visits_client')
+  expect(ran.code, ran.stderr).toBe(0)
+  expect(sandbox.books().quotaUsed).toBe(paid)
+  expect(ran.stdout + ran.stderr).not.toContain('Correct the definition')
+})
