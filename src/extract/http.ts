@@ -191,13 +191,14 @@ const download = async (bound: Bound, link: string): Promise<HttpStream> => {
       open(bound, request, target, attempt, progress),
     )
     const asked = { request, signal: options.signal, addressSetting: service.addressSetting }
-    if (!isRedirect(answer)) return streamOf(answer, asked)
+    const link = answer.headers['location']
+    if (link === undefined || !isRedirect(answer)) return streamOf(answer, asked)
     if (redirects >= maxRedirects)
       throw new EtlError(
         'BAD_RESPONSE',
         `The download was redirected more than ${maxRedirects} times, last to ${target.origin}${target.pathname}; ask the service for a new link.`,
       )
-    target = allowedDownload(answer.headers['location'] ?? '', target, service.baseUrl, hosts)
+    target = allowedDownload(link, target, service.baseUrl, hosts)
   }
 }
 
@@ -285,29 +286,40 @@ const notAReport = ({ url, endpoint }: HttpRequest, chunk: Uint8Array): EtlError
 /** These say that the request was not read; after any other a submission may have been taken. */
 const notTaken = new Set([301, 307, 308])
 
-/** With a place to go to; 304 is none. */
-export const isRedirect = ({ status, headers }: Answered): boolean =>
-  status >= 300 && status < 400 && status !== 304 && headers['location'] !== undefined
+/** These must name a place to go to; others may. 304 is none. */
+const mustNamePlace = new Set([301, 302, 303, 307, 308])
+
+const isRedirect = ({ status, headers }: Answered): boolean =>
+  mustNamePlace.has(status) || (status >= 300 && status < 400 && status !== 304 && headers['location'] !== undefined)
 
 /** The same question at the address the service names on its own origin. Throws BAD_RESPONSE for every other redirect. */
-export const redirected = (
+const redirected = (
   { authenticate, addressSetting }: Connection,
   request: HttpRequest,
   answer: Answered,
   redirects: number,
 ): HttpRequest => {
-  const location = answer.headers['location'] ?? ''
-  const target = URL.parse(location, request.url.href)
+  const location = answer.headers['location']
+  const target = location === undefined ? null : URL.parse(location, request.url.href)
   const here = target?.origin === request.url.origin
   if (target !== null && here && request.idempotent && request.method === 'GET' && redirects < maxRedirects) {
     // The service may have put the key into the address it names; it is added again when the request leaves.
     for (const name of Object.keys(authenticate(request).query ?? {})) target.searchParams.delete(name)
     return { ...request, url: target }
   }
-  const to = target === null ? 'somewhere' : `${target.origin}${target.pathname}`
+  const isWeb = target?.protocol === 'https:' || target?.protocol === 'http:'
+  const [to, why] =
+    target === null
+      ? [location === undefined ? 'no address' : 'something that is no address', 'there is nothing to ask']
+      : isWeb
+        ? [
+            `${target.origin}${target.pathname}`,
+            here ? 'it leads in a circle or is no question' : 'the key stays with the service',
+          ]
+        : [`a ${target.protocol} address`, 'it is not http']
   throw new EtlError(
     'BAD_RESPONSE',
-    `${request.url.origin} ${request.endpoint} redirects to ${to} (${answer.status}), which was not followed: ${here ? 'it leads in a circle or is no question' : 'the key stays with the service'}. If that is where the service lives now, set ${addressSetting}.`,
+    `${request.url.origin} ${request.endpoint} redirects to ${to} (${answer.status}), which was not followed: ${why}. If the service lives elsewhere now, set ${addressSetting}.`,
     { sent: !notTaken.has(answer.status), status: answer.status },
   )
 }

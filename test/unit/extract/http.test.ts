@@ -560,6 +560,22 @@ describe('the key', () => {
     expect(other.hits).toHaveLength(0)
   })
 
+  test.each([
+    [undefined, 'redirects to no address (301)'],
+    ['file:///etc/passwd', 'redirects to a file: address (301), which was not followed: it is not http'],
+    ['data:application/json,{}', 'redirects to a data: address (301)'],
+    ['http://%zz/', 'redirects to something that is no address (301)'],
+  ])('is given to no redirect that leads nowhere (%s), and the error says so', async (location, words) => {
+    const server = await serve((_, response) => {
+      response.writeHead(301, location === undefined ? {} : { location })
+      response.end()
+    })
+    const { http } = testClient(server.url)
+    const error = await failure(http.read(get(http)))
+    expect([error.code, error.message]).toEqual(['BAD_RESPONSE', expect.stringContaining(words)])
+    expect(server.hits).toHaveLength(1)
+  })
+
   test('follows a redirect within the service, three times and no more', async () => {
     const server = await serve((_, response, hit) => {
       response.writeHead(301, { location: `/step${hit}` })
