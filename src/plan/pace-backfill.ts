@@ -99,14 +99,17 @@ export const paceRun = async (
     await priceWaiting(kysely, pipeline)
     const { reports, units, unpriced, ...priced } = await backlogOf(kysely, definition)
     if (units === 0) continue
-    const price = unpriced === 0 ? 0 : ((await priceOf(pipeline)).unit?.likely ?? null)
-    const credits = priced.credits + unpriced * (price ?? 0)
+    const { kind, unit } = await priceOf(pipeline)
+    const price = unit?.likely ?? null
+    // Pages cost what their bills say by now, whatever they were planned at; a report what the service said of it.
+    const [sure, more] = kind === 'walk' && price !== null ? [0, units] : [priced.credits, unpriced]
+    const credits = sure + more * (price ?? 0)
     const spent = await spentBy(kysely, definition, runtime.settings)
     const today = new Date(runtime.clock.now()).toISOString().slice(0, 10)
     const day = doneWithin(definition, runtime.allowance(definition).budget, spent, credits, today)
     await noteDoneOn(kysely, definition, day)
     // Unknown what some of them cost: null.
-    paced.push({ pipeline, reports, units, credits: price === null ? null : credits, doneOn: day })
+    paced.push({ pipeline, reports, units, credits: more > 0 && price === null ? null : credits, doneOn: day })
   }
   return paced
 }

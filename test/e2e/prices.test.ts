@@ -861,6 +861,17 @@ test('what waits for the budget is counted in units where it is no report, at th
   expect(summaryOf(after)).toMatchObject({ unpriced_units: 0, quota_range: null })
 })
 
+test('what waits for the budget costs what the bills say by now, not what it was planned at', async () => {
+  await start({ keywords: 250, prices: { keywords: { by: 'request', credits: 13 } } })
+  const priced = { WEB_ANALYTICS_QUOTA_PER_DAY: '30', WEB_ANALYTICS_PRICES: 'keywords=5/request' }
+  for (const time of ['first', 'second']) {
+    const run = await millrace(keywords(...month('2026-08'), '--yes'), priced)
+    const told = /"units":(\d+),"credits":(\d+),"done_on"/.exec(run.stdout)
+    expect(Number(told?.[1]), run.stdout).toBeGreaterThan(0)
+    expect(Number(told?.[2]), `${time} ${run.stdout}`).toBe(13 * Number(told?.[1]))
+  }
+})
+
 test('what the service charges for reports counts, not the lower price that it names for them: in plan, and in a budget', async () => {
   const body = JSON.stringify({ is_valid: true, estimated_credits: 18 })
   await start({
