@@ -75,24 +75,26 @@ export const onItsWay = ({ sisters, runId }: ReuseScope, windowFrom: unknown, ma
     : sql`select x.job_id, x.forced, x.asked_at from (${sql.join(each, sql` union all `)}) x order by x.job_id limit 1`
 }
 
+/** Holds that compare with the rows before, or with the loads: who has none of them would load what a person is to look at. */
+const comparing = sql`('SHRUNK', 'SCHEMA', 'TEST_FAILED')`
+
 /**
- * The answer that serves the cell of slice `s` in the window, as a subquery of one row: answer_id, ask_number and asked_at. The newest; for a cell `u` that
- * has none, first one that was loaded, then what a sister has bought and could not load: it was paid for. `limit 1` keeps a planner that knows nothing yet of a
- * table that has just grown from reading the sister's whole window, or every job that is held, for each slice.
+ * The answer that serves the cell of slice `s` in the window, as a subquery of one row: answer_id, ask_number and asked_at. The newest, loaded or not: what a
+ * sister has bought and could not load was paid for. For a cell `u` that has none, what is held beside a sister's rows comes last. `limit 1` keeps a planner that
+ * knows nothing yet of a table that has just grown from reading the sister's whole window, or every job that is held, for each slice.
  */
 export const reusable = ({ sisters, asks, metrics }: ReuseScope, windowFrom: unknown): RawBuilder<unknown> => {
   const each = sisters.map((sister) => {
     const { pipelineId } = sister
-    return sql`select a.answer_id, a.ask_number, a.asked_at, h.answer_id is distinct from v.answer_id as is_left
-      from etl.slices o cross join lateral (select u.answer_id, u.job_id from etl.units u
+    return sql`select a.answer_id, a.ask_number, a.asked_at, h.is_compared
+      from etl.slices o cross join lateral (select u.answer_id, u.job_id, u.held_answer_id, u.held_code from etl.units u
           where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
-        left join lateral (select j.answer_id, j.state from etl.jobs j where j.job_id = v.job_id limit 1) t on true
-        cross join lateral (select case when t.state in ('held', 'failed') then t.answer_id end as answer_id) y
-        cross join lateral (select v.answer_id union select y.answer_id) h
+        left join lateral (select j.answer_id from etl.jobs j where j.job_id = v.job_id and j.state in ('open', 'held', 'failed') limit 1) t on true
+        cross join lateral (values (v.answer_id, false, false), (t.answer_id, true, false), (v.held_answer_id, true, v.held_code in ${comparing})) h (answer_id, is_left, is_compared)
         cross join lateral (select a.* from etl.answers a where a.answer_id = h.answer_id limit 1) a
       where o.pipeline_id = ${pipelineId} and o."values" = array[${theirValues(sister)}]::text[]
-        and a.asks = ${asks} and a.metrics @> ${[...metrics]}::text[] and (h.answer_id = y.answer_id or coalesce(a.verdict, 'good') = 'good')`
+        and a.asks = ${asks} and a.metrics @> ${[...metrics]}::text[] and (h.is_left or coalesce(a.verdict, 'good') = 'good')`
   })
   return sql`select x.answer_id, x.ask_number, x.asked_at from (${sql.join(each, sql` union all `)}) x
-    order by u.answer_id is null and x.is_left, x.ask_number desc limit 1`
+    order by u.answer_id is null and x.is_compared, x.ask_number desc limit 1`
 }

@@ -227,6 +227,80 @@ test.each([
   writeFileSync(file('_2'), second)
 })
 
+/** How many cells of the month both versions have from one answer, by `is_newest`: whether that is the newest that was bought. */
+const shared = async (pipeline: string, month: string) => {
+  const { rows } = await db.database.pool.query<{ newest: number; older: number }>(
+    `select count(*) filter (where u.answer_id = a.newest)::int as newest, count(*) filter (where u.answer_id < a.newest)::int as older
+    from etl.units u join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id
+      cross join lateral (select max(a.answer_id) as newest from etl.answers a join etl.slices o on o.slice_id = any(a.slice_ids)
+        where o."values" = s."values" and a.window_from = u.window_from and a.asks = (select l.asks from etl.answers l where l.answer_id = u.answer_id)) a
+    where p.pipeline = $1 and p.version = 2 and u.window_from = $2`,
+    [pipeline, `${month}-01`],
+  )
+  return rows[0]
+}
+
+test('a version takes the newest answer, also where the former one has refused it and kept an older one', async () => {
+  const file = join(folder, 'pipelines', 'traffic_and_engagement_2.yaml')
+  const second = readFileSync(file, 'utf8')
+  const backfill = (...options: string[]) =>
+    millrace('backfill', 'traffic_and_engagement', '--from', '2025-06', '--to', '2025-06', '--json', ...options)
+  rmSync(file)
+  expect((await backfill()).code).toBe(0)
+  sandbox.configure({ faults: [{ kind: 'bad-number', on: 'submit', times: 1 }] })
+  expect(summaryOf(await backfill('--force')).units).toMatchObject({ failed: 9 })
+  sandbox.configure({ faults: [] })
+  const paid = sandbox.books().quotaUsed
+  // It refuses the newest, too: that one waits, as it would if it were its own.
+  writeFileSync(file, second)
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 3, failed: 15 })
+  writeFileSync(file, second.replace('rejects: 0.1%', 'rejects: 50%'))
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 6, failed: 9 })
+  expect(await shared('traffic_and_engagement', '2025-06')).toMatchObject({ newest: 9, older: 0 })
+  expect(sandbox.books().quotaUsed).toBe(paid + 18)
+  writeFileSync(file, second)
+})
+
+test('the pages that a version could not load, although it has older ones, are those that the next one loads', async () => {
+  const file = join(folder, 'pipelines', 'keywords_2.yaml')
+  const second = readFileSync(file, 'utf8')
+  const backfill = (...options: string[]) =>
+    millrace('backfill', 'keywords', '--from', '2025-06', '--to', '2025-06', '--json', ...options)
+  rmSync(file)
+  expect((await backfill()).code).toBe(0)
+  sandbox.restate('2025-06')
+  await db.database.pool.query('alter table data.keywords_v1 add constraint refuses check (clicks < 0) not valid')
+  const refused = summaryOf(await backfill('--force')).units.failed
+  expect(refused).toBeGreaterThan(0)
+  const paid = sandbox.books().quotaUsed
+  writeFileSync(file, second)
+  await backfill('--only', 'domain=example.net,example.org')
+  await db.database.pool.query('alter table data.keywords_v1 drop constraint refuses')
+  expect(await shared('keywords', '2025-06')).toMatchObject({ older: 0 })
+  expect(sandbox.books().quotaUsed).toBe(paid)
+})
+
+test('a unit that a version holds for its records is bought by no other version', async () => {
+  const file = (name: string) => join(folder, 'pipelines', `traffic_and_engagement${name}.yaml`)
+  const [first, second] = [readFileSync(file(''), 'utf8'), readFileSync(file('_2'), 'utf8')]
+  const backfill = () => millrace('backfill', 'traffic_and_engagement', '--from', '2025-05', '--to', '2025-05', '--json')
+  rmSync(file('_2'))
+  writeFileSync(file(''), first.replace('rejects: 0.1%', 'rejects: 50%'))
+  sandbox.configure({ faults: [{ kind: 'bad-number', on: 'submit', times: 1, row: 9 }] })
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 8, held: 1 })
+  sandbox.configure({ faults: [] })
+  const paid = sandbox.books().quotaUsed
+  rmSync(file(''))
+  writeFileSync(file('_2'), second.replace('rejects: 0.1%', 'rejects: 50%'))
+  expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 8, held: 1 })
+  expect(sandbox.books().quotaUsed).toBe(paid + 18)
+  for (const [name, text] of [
+    ['', first],
+    ['_2', second],
+  ] as const)
+    writeFileSync(file(name), text)
+})
+
 test('where the report that serves another version is split, each part serves its share: nothing is bought twice', async () => {
   sandbox.configure({ faults: [{ kind: 'any-status', on: 'submit', status: 413, domain: 'example.com', times: 1 }] })
   const before = sandbox.books().quotaUsed
