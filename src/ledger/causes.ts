@@ -9,6 +9,7 @@ import type { Db, ListReadsTable, PipelinesTable } from '../db/tables.ts'
 import { type Counts, type Flags, type Maybe, type Numbers, query, queryOne, type Row, type Texts } from '../db/typed-row.ts'
 import { unpricedOf } from './approvals.ts'
 import { isSamePipeline } from './pipelines.ts'
+import { isSucceeded } from './slices.ts'
 
 /** Units a notification remembers: a cause of more is over when these are loaded and no other is in trouble. */
 const mostRemembered = 1_000
@@ -30,11 +31,11 @@ const remembered = sql`
     and (s.wanted_until is null or u.job_id is not null) and ${loadOf(sql`u`)} = r.load_id`
 
 const troubled = sql`
-  select case t.state when 'failed' then 'failure' else 'held' end as kind, p.pipeline, t.pipeline_id, t.window_from, t.slice_id, t.error_code,
-    t.error_message
-  from etl.troubled_units t join etl.pipelines p on p.pipeline_id = t.pipeline_id
+  select case u.state when 'failed' then 'failure' else 'held' end as kind, p.pipeline, u.pipeline_id, u.window_from, u.slice_id, u.error_code,
+    u.error_message
+  from etl.troubled_units u join etl.pipelines p on p.pipeline_id = u.pipeline_id
   -- Taken back by a person, who knows.
-  where t.error_code is distinct from 'CANCELLED'`
+  where u.error_code is distinct from 'CANCELLED' and not ${isSucceeded}`
 
 /** `code`: the most frequent one; `keeping`: of the units remembered, those that still have the rows of an earlier answer. */
 type CauseRow = Row<'etl.pipelines', 'pipeline'> &

@@ -1,6 +1,7 @@
 // The read model: totals by window, pages of units, what a run asked for, and the way from a row back to the bytes that brought it.
 import { type RawBuilder, sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import { causesInLedger } from '../../src/ledger/causes.ts'
 import { boxKey } from '../../src/web/reads/boxes.ts'
 import { pipelineNights } from '../../src/web/pages/overview-page.ts'
 import { lastRuns, oneRun, runJobs, runUnits } from '../../src/web/reads/read-runs.ts'
@@ -122,7 +123,8 @@ describe('totals', () => {
         k(),
       )
     await publish(1)
-    await loadedJob(former, await newSlices(db, former, ['a', 'b', 'c']), '2026-01', 2)
+    const old = await newSlices(db, former, ['a', 'b', 'c'])
+    await loadedJob(former, old, '2026-01', 2)
     const [a = 0, b = 0, c = 0] = await newSlices(db, next, ['a', 'b', 'c'])
     await loadedJob(next, [a], '2026-02')
     await newJob(db, next, { sliceIds: [b], window: months('2026-02') })
@@ -146,6 +148,20 @@ describe('totals', () => {
       ...['2026-02 1/2 0', '2026-03 0/1 1'],
     ])
     expect(await wantedOf()).toMatchObject({ pipeline_id: next.pipelineId, version: 2 })
+    // What failed of the former one counts where the later one has not loaded it, and nobody is told of the rest.
+    await newJob(db, former, {
+      sliceIds: [old[0] ?? 0, old[2] ?? 0],
+      window: months('2026-02'),
+      set: { state: 'failed', error_code: 'TIMEOUT' },
+    })
+    expect((await read()).slice(1)).toEqual(['2026-02 1/3 1', '2026-03 0/1 1'])
+    const { troubled } = await readStatus(k(), [former.pipeline])
+    expect(troubled.map(({ unit }) => unit.replace(`${former.pipeline}/`, ''))).toEqual([
+      'v2/2026-03/domain=c',
+      'v1/2026-02/domain=c',
+    ])
+    const causes = await causesInLedger(k())
+    expect(causes.find(({ cause }) => cause === `failure/${former.pipeline}`)?.details).toMatchObject({ count: 2 })
   })
 
   test('of a month of weeks are all that begin in it, also those before the first one and to come; it is due when the last one is published', async () => {

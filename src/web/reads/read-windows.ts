@@ -4,11 +4,11 @@ import { sql } from 'kysely'
 import { sum } from '../../core/counted.ts'
 import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
-import { type Numbers, query, type Row } from '../../db/typed-row.ts'
-import { slicesWanted } from '../../ledger/slices.ts'
+import { type Flags, type Numbers, query, type Row } from '../../db/typed-row.ts'
+import { isSucceeded, slicesWanted } from '../../ledger/slices.ts'
 import { wholesOrNull } from './whole-columns.ts'
 
-/** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held; `shown`: of a version that readers see. */
+/** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held; `shown`: of a version that readers see; `needed`: no later version that they see has loaded them. */
 export type WindowState = Awaited<ReturnType<typeof openStates>>[number]
 
 export type Windows = Awaited<ReturnType<typeof readWindows>>
@@ -125,15 +125,26 @@ const listedWindows = (db: Db, pipelines: readonly string[]) =>
 
 type ListedWindow = Awaited<ReturnType<typeof listedWindows>>[number]
 
+// Asked of those alone for which it matters: there may be a million others.
+const isNeeded = sql<Flags<'needed'>>`(select not (u.state in ('held', 'failed') and ${isSucceeded}) as needed)`
+
 const openStates = (db: Db, pipelines: readonly string[]) =>
   db
     .selectFrom('etl.open_units as u')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'u.pipeline_id')
-    .select(['u.pipeline_id', 'p.pipeline', 'u.window_from', sql<UnitState>`u.state`.as('state'), sql<boolean>`true`.as('open')])
+    .innerJoinLateral(isNeeded.as('x'), (join) => join.onTrue())
+    .select([
+      'x.needed',
+      'u.pipeline_id',
+      'p.pipeline',
+      'u.window_from',
+      sql<UnitState>`u.state`.as('state'),
+      sql<boolean>`true`.as('open'),
+    ])
     .select([sql<boolean>`u.answer_id is not null`.as('loaded'), sql<number>`count(*)::float8`.as('units')])
     .select(isShown('p').as('shown'))
     .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', pipelines))
-    .groupBy(['u.pipeline_id', 'p.pipeline', 'p.version', 'u.window_from', 'u.state', sql`u.answer_id is not null`])
+    .groupBy(['u.pipeline_id', 'p.pipeline', 'p.version', 'u.window_from', 'u.state', sql`u.answer_id is not null`, 'x.needed'])
     .execute()
 
 /** Weeks or days without a unit, in months that have others: without them such a month is not whole, whoever has asked for them. As bi.coverage has it. */
@@ -152,7 +163,7 @@ export const absentStates = async (db: Db, pipelines: readonly string[] = []): P
     .execute()
   return Promise.all(
     windows.map(async ({ generation, ...window }) => ({
-      ...{ ...window, state: 'planned' as const, loaded: false, open: false },
+      ...{ ...window, state: 'planned' as const, needed: true, loaded: false, open: false },
       units: await slicesWanted(db, { pipeline_id: window.pipeline_id, generation }),
     })),
   )
@@ -168,7 +179,7 @@ const settledStates = (
   { pipeline_id, pipeline, window_from, shown, openWithRows }: ListedWindow & ReturnType<typeof openUnits>,
   { loaded, idle }: WindowTotals = noTotals,
 ): WindowState[] => {
-  const of = { pipeline_id, pipeline, window_from, shown, open: false }
+  const of = { pipeline_id, pipeline, window_from, shown, needed: true, open: false }
   const states: WindowState[] = [
     { ...of, state: 'loaded', loaded: true, units: Math.max(0, loaded - openWithRows) },
     { ...of, state: 'planned', loaded: false, units: idle },
@@ -197,9 +208,9 @@ export type PipelineCounts = ReturnType<typeof pipelineCounts>[number]
 
 const inTrouble = ({ state }: WindowState): boolean => state === 'held' || state === 'failed'
 
-/** Of a version that readers do not see nothing counts but what needs a person. */
+/** Of a version that readers do not see nothing counts but what needs a person, unless the later one has it. */
 const counting = (states: readonly WindowState[]): WindowState[] =>
-  states.flatMap((row) => (row.shown ? [row] : inTrouble(row) ? [{ ...row, loaded: false }] : []))
+  states.flatMap((row) => (row.shown ? [row] : inTrouble(row) && row.needed ? [{ ...row, loaded: false }] : []))
 
 /** By name; pipelines that have no unit yet are left out. */
 export const pipelineCounts = ({ states, loads }: Windows) =>

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
 import type { Maybe, Numbers, Row } from '../../db/typed-row.ts'
+import { isSucceeded } from '../../ledger/slices.ts'
 import { unitsIn, type WindowState } from './read-windows.ts'
 import { amongIds, wholes } from './whole-columns.ts'
 
@@ -13,6 +14,8 @@ export interface UnitFilter {
   readonly month?: string
   /** Of any of its dimensions, as a list has it. */
   readonly value?: string
+  /** Only those that no later version, which readers see, has loaded. */
+  readonly needed?: boolean
 }
 
 const troubles: readonly UnitState[] = ['held', 'failed']
@@ -74,11 +77,11 @@ export const unitLines = async (
   return linesOf(db, found)
 }
 
-/** Held and failed units, found without reading the others. */
+/** Held and failed units that somebody needs, found without reading the others. */
 export const troubledLines = async (db: Db, filter: UnitFilter, limit: number): Promise<UnitLine[]> =>
-  linesOf(db, await idsIn(db, 'etl.troubled_units', filter, limit, 0))
+  linesOf(db, await idsIn(db, 'etl.troubled_units', { ...filter, needed: true }, limit, 0))
 
-const within = ({ pipeline, month, state, value }: UnitFilter) => {
+const within = ({ pipeline, month, state, value, needed = false }: UnitFilter) => {
   const first = `${month}-01`
   return sql<boolean>`${sql.join(
     [
@@ -90,6 +93,7 @@ const within = ({ pipeline, month, state, value }: UnitFilter) => {
         ? []
         : [sql`u.window_from >= ${first}::date and u.window_from < ${first}::date + interval '1 month'`]),
       ...(state === undefined ? [] : [sql`u.state = ${state}`]),
+      ...(needed ? [sql`not ${isSucceeded}`] : []),
       ...(value === undefined
         ? []
         : [sql`u.slice_id in (select s.slice_id from etl.slices s where ${value} = any (s."values"))`]),
