@@ -33,6 +33,7 @@ export const printSummary = (
     summary,
     seconds,
     requestsSpared,
+    passed,
     unanswered,
     notPublished,
     listsNotObeyed,
@@ -70,8 +71,9 @@ export const printSummary = (
     `Service: ${counted(summary.requests, 'request')}, ${counted(summary.reports_submitted, 'report')} submitted, ` +
       `${counted(summary.quota_used, 'credit')} used, ${formatBytes(summary.bytes)}.`,
   )
-  const skipped = skippedWords(command, summary, requestsSpared, unanswered > 0 || state === 'interrupted')
+  const skipped = skippedWords(command, units.unchanged - passed, requestsSpared, unanswered > 0 || state === 'interrupted')
   if (skipped !== null) output.line(skipped)
+  if (passed > 0) output.line(`Skipped, a newer answer than the one that came is loaded: ${counted(passed, 'unit')}.`)
   if (notPublished.units > 0)
     output.line(
       `Not published yet by the service: ${showWindows(notPublished.windows)} (${counted(notPublished.units, 'unit')}). Nothing was asked for these; run it again once they are there${notPublished.expectedOn === null ? '' : `: the first is expected on ${notPublished.expectedOn}`}.`,
@@ -82,13 +84,13 @@ export const printSummary = (
 }
 
 /** A backfill counts what is loaded already as unchanged without asking; a nightly run has asked. */
-const skippedWords = (command: string, { units }: RunSummary, requestsSpared: number, isPartial: boolean): string | null => {
-  if (units.unchanged === 0 || (command !== 'run' && requestsSpared === 0)) return null
+const skippedWords = (command: string, unchanged: number, requestsSpared: number, isPartial: boolean): string | null => {
+  if (unchanged === 0 || (command !== 'run' && requestsSpared === 0)) return null
   // A look that got no answer is asked for again as a job of its own; of the rest of its month nothing is known.
   if (isPartial)
-    return `Skipped: ${counted(units.unchanged, 'loaded unit')}, unchanged as far as the service could be asked; the next run asks again.`
+    return `Skipped: ${counted(unchanged, 'loaded unit')}, unchanged as far as the service could be asked; the next run asks again.`
   const saved = requestsSpared === 0 ? '' : `, which saved ${counted(requestsSpared, 'request')}`
-  return `Skipped, unchanged at the source: ${counted(units.unchanged, 'unit')}${saved}.`
+  return `Skipped, unchanged at the source: ${counted(unchanged, 'unit')}${saved}.`
 }
 
 const stateWords = {

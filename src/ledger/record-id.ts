@@ -9,7 +9,9 @@ import type { Db, JobsTable } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
 import { jobRow } from './claim-fence.ts'
 import { databaseNow } from '../db/database-clock.ts'
+import { type Numbers, queryOne } from '../db/typed-row.ts'
 import { note } from './events.ts'
+import { isUnitOf } from './job-units.ts'
 import { mayBegin, nothingAsked, reportTransitions, setJob } from './transitions.ts'
 
 /** An id that the service gave for a submission. */
@@ -93,10 +95,9 @@ const adoptKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Pr
     await letGo?.()
     if (other.answer_id !== null) {
       await takeAnswer(trx, claim, other.answer_id)
-      return goesOn(
-        `the service gave report ${reportId} of job ${other.job_id} again; its answer is loaded as it was downloaded then`,
-        0,
-      )
+      const isLoaded = (await noteStanding(trx, claim, other.answer_id)) >= claim.cells
+      const what = isLoaded ? 'that is loaded already, or a newer one is' : 'its answer is loaded as it was downloaded then'
+      return goesOn(`the service gave report ${reportId} of job ${other.job_id} again; ${what}`, 0)
     }
     if (other.state === 'open') {
       await setJob(trx, claim.jobId, { ...nothingAsked, updated_at: databaseNow })
@@ -135,6 +136,20 @@ const takeAnswer = async (trx: Db, { jobId }: ClaimedJob, answerId: string): Pro
     .executeTakeFirstOrThrow()
   const { ask_number, asked_at } = answer
   await setJob(trx, jobId, { ...nothingAsked, answer_id: answerId, ask_number, asked_at, updated_at: databaseNow })
+}
+
+/** Units whose answer is this one or was asked for later have been looked at: the service had nothing newer. Returns how many. */
+const noteStanding = async (trx: Db, claim: ClaimedJob, answerId: string): Promise<number> => {
+  const { units } = await queryOne<Numbers<'units'>>(trx)`
+    with standing as materialized (
+      select u.answer_id from etl.units u where ${isUnitOf(claim)} and u.answer_id >= ${answerId}::bigint
+    ), locked as (
+      select answer_id from etl.answer_rows where answer_id in (select answer_id from standing) order by answer_id for update
+    ), stood as (
+      update etl.answer_rows set stood_at = clock_timestamp() where answer_id in (select answer_id from locked)
+    )
+    select count(*)::float8 as units from standing`
+  return units
 }
 
 const moveReport = async (trx: Db, { jobId, pipelineId }: ClaimedJob, other: Other, reportId: string): Promise<void> => {

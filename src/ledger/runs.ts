@@ -162,6 +162,13 @@ export const requestsSpared = async (db: Db, runId: number): Promise<number> => 
   return spared
 }
 
+/** Units that were passed over: what is loaded is newer than what came for them. */
+export const unitsPassed = async (db: Db, runId: number): Promise<number> => {
+  const { units } = await queryOne<Numbers<'units'>>(db)`
+    select coalesce(sum(passed_units), 0)::float8 as units from etl.run_jobs where run_id = ${runId}::bigint and outcome = 'loaded'`
+  return units
+}
+
 /** Units of the run's jobs that ended so for it. @param codes of the jobs' errors; default: all */
 export const unitsOf = async (db: Db, runId: number, outcome: RunOutcome, codes?: readonly string[]): Promise<number> => {
   const { units } = await queryOne<Numbers<'units'>>(db)`

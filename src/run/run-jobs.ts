@@ -27,6 +27,7 @@ import {
   openJobs,
   type RunSummary,
   requestsSpared,
+  unitsPassed,
   rowsByPipeline,
   runSummary,
   startRun,
@@ -64,6 +65,8 @@ export interface RunResult {
   readonly seconds: number
   /** HTTP requests not made because a probe showed that the loaded answer still stands. */
   readonly requestsSpared: number
+  /** Units, counted as unchanged, that hold a newer answer than the one that came. */
+  readonly passed: number
   /** Units left waiting because the service did not answer, or refused too many requests. */
   readonly unanswered: number
   /** Units that were asked for and were not there to be loaded: the service has not published their windows yet. Part of `waiting`. */
@@ -122,7 +125,8 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     const seconds = (performance.now() - started) / 1000
     await finishRun(kysely, runId, state, { ...summary, seconds, pipelines: await rowsByPipeline(kysely, runId) })
     const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
-    return { runId, summary, seconds, requestsSpared: spared, unanswered, ...aside, state }
+    const passed = summary.units.unchanged > 0 ? await unitsPassed(kysely, runId) : 0
+    return { runId, summary, seconds, requestsSpared: spared, passed, unanswered, ...aside, state }
   } catch (error) {
     if (request.signal.aborted)
       return endEarly(runtime, runId, started, nothingPlanned, 'interrupted').catch(() => Promise.reject(error))
@@ -157,7 +161,7 @@ const endEarly = async (
   await stopsWith(soon, () => finishRun(kysely, runId, state, { ...summary, seconds, pipelines })).catch((error: unknown) =>
     log.warn({ run_id: runId, error: messageOf(error) }, `the ${state} run could not be closed`),
   )
-  return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, ...asideOf(counts), state }
+  return { runId, summary, seconds, requestsSpared: 0, passed: 0, unanswered: 0, ...asideOf(counts), state }
 }
 
 /** Its summary counts them as planned, and as nothing else. */

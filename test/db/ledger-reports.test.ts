@@ -310,6 +310,28 @@ describe('an id that the service gave before', () => {
     expect((await jobRow(db, other)).report_id).toBe(id())
   })
 
+  test.each([
+    ['is loaded already', 0],
+    ['is older than what is loaded', 1],
+  ])('and that %s counts as a look at the units: they are not due again before the service may restate', async (_, newer) => {
+    const other = await former({ state: 'done', report_state: 'downloaded' })
+    const answer = await newAnswer(db, other, { askNumber: Number((await jobRow(db, other)).ask_number) })
+    await setJob(db, other, { answer_id: String(answer) })
+    const loaded = newer === 0 ? answer : await newAnswer(db, await newJob(db, pipeline, { set: { kind: 'report' } }))
+    const { window_from, slice_ids } = await row()
+    await sql`insert into etl.units (pipeline_id, window_from, slice_id, answer_id, ask_number)
+      select ${pipeline.pipelineId}, ${window_from}::date, s, ${loaded}, ${loaded} from unnest(${[...slice_ids]}::integer[]) s
+      on conflict (pipeline_id, window_from, slice_id) do update set answer_id = excluded.answer_id, ask_number = excluded.ask_number`.execute(
+      k(),
+    )
+    await memo.intend(intent)
+    expect(await memo.submitted(id(), 'pending')).toMatchObject({
+      message: expect.stringContaining('loaded already, or a newer'),
+    })
+    const stood = k().selectFrom('etl.answers').select('stood_at').where('answer_id', '=', String(loaded))
+    expect((await stood.executeTakeFirstOrThrow()).stood_at).not.toBeNull()
+  })
+
   test('is waited for while another job does, and asked for again then', async () => {
     const other = await former({ state: 'open' })
     await memo.intend(intent)

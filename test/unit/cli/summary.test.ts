@@ -9,6 +9,7 @@ const result: RunResult = {
   summary: emptySummary,
   seconds: 1,
   requestsSpared: 0,
+  passed: 0,
   unanswered: 0,
   notPublished: { units: 0, windows: [], expectedOn: null },
   listsNotObeyed: 0,
