@@ -1,8 +1,8 @@
--- purpose: What the service changed after the fact, by how much, and when it was seen.
+-- purpose: What changed after the fact, by how much, why, and when it was seen.
 -- grain: One row per window and answer that changed or ended rows of an earlier one.
 -- question: How much of September was restated after we reported on it?
 -- topic: Can I trust the figures
--- reads: etl.loads, etl.answers, etl.pipelines, etl.slices, etl.breaks, etl.published_versions
+-- reads: etl.loads, etl.answers, etl.pipelines, etl.slices, etl.breaks, etl.published_versions, etl.runs
 -- column pipeline: The pipeline.
 -- column window_from: First day of the window that was restated.
 -- column slice: What the answer was for: a value or a list of values for each dimension, as JSON text.
@@ -11,12 +11,16 @@
 -- column rows_ended: Rows that vanished. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column share_changed: Rows changed or ended, as a part of the rows before. Unit: fraction.
--- column cause: dialect: asked in another version of the API, which may be all; top: another number of rows, which cuts one of the answers; method or version: a break the run noticed; else service.
+-- column cause: definition: `replay` loaded the same answer again by another definition; dialect: asked in another version of the API, which may be all; top: another number of rows, which cuts one of the answers; method or version: a break the run noticed; else service.
 -- column run_id: The run that saw it.
 select p.pipeline, l.window_from, box.slice, l.loaded_at as seen_at, l.rows_updated as rows_changed,
   l.rows_ended, l.rows_inserted as rows_new,
-  round((l.rows_updated + l.rows_ended)::numeric / nullif(l.rows_updated + l.rows_unchanged + l.rows_ended, 0), 6) as share_changed, case when former.dialect <> a.dialect then 'dialect' when former.is_other_top then 'top' else coalesce((select k.kind from etl.breaks k where k.pipeline_id = l.pipeline_id and k.run_id = l.run_id), 'service') end as cause, l.run_id
+  round((l.rows_updated + l.rows_ended)::numeric / nullif(l.rows_updated + l.rows_unchanged + l.rows_ended, 0), 6) as share_changed, case
+  when r.command in ('replay', 'quarantine retry') and exists (select from etl.loads e where e.answer_id = l.answer_id
+    and e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded') then 'definition'
+  when former.dialect <> a.dialect then 'dialect' when former.is_other_top then 'top' else coalesce((select k.kind from etl.breaks k where k.pipeline_id = l.pipeline_id and k.run_id = l.run_id), 'service') end as cause, l.run_id
 from etl.loads l join etl.answers a on a.answer_id = l.answer_id join etl.pipelines p on p.pipeline_id = l.pipeline_id
+left join etl.runs r on r.run_id = l.run_id
 -- As etl.box_slice, which would read etl.slices with the reader's rights; a view reads it with its owner's.
 cross join lateral (
   select coalesce(jsonb_object_agg(d.name, case when cardinality(d.listed) = 1 then to_jsonb(d.listed[1]) else to_jsonb(d.listed) end), '{}')::text as slice

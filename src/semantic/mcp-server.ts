@@ -75,7 +75,7 @@ export const createMcpServer = ({ reader, model, onError }: McpContext): McpServ
   )
   tool(
     'restatements',
-    'What the service changed after the fact, newest first.',
+    'What changed after the fact, and why, newest first.',
     z.strictObject({ pipeline, period: period.describe('Months that were changed.'), limit }),
     (input) => answerView(reader, model, { view: 'restatements', newestBy: 'seen_at', ...input }),
   )

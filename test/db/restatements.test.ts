@@ -9,7 +9,7 @@ import { answerQuery } from '../../src/semantic/answer.ts'
 import { openReader, type Reader } from '../../src/semantic/reader.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { randomOf } from '../support/figure-world.ts'
-import { months, newJob, newPipeline, newSlices, type PipelineKit } from '../support/ledger.ts'
+import { months, newJob, newPipeline, newRun, newSlices, type PipelineKit } from '../support/ledger.ts'
 import { newAnswer } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -289,4 +289,32 @@ describe('another number of rows asked for', () => {
     const changes = `select string_agg(why, ' ' order by changed_at) as why from bi.figure_changes where ${ours} and changed_at is not null group by slice order by slice`
     expect(await query(changes)).toEqual([{ why: 'came restated' }, { why: 'came top' }, { why: 'came restated top restated' }])
   })
+})
+
+test('what the same answer changes, loaded again by replay, is the definition’s change; what a release or a first replay brings is the service’s', async () => {
+  const pipeline = await newPipeline(db)
+  const loadsOf = {
+    'again.com': [['run', 0], ['replay', 5]],
+    'released.com': [['run', 0], ['release', 5]],
+    'corrected.com': [['replay', 5]],
+  } as const // biome-ignore format: a table
+  for (const [domain, loads] of Object.entries(loadsOf)) {
+    const jobId = await newJob(db, pipeline, { sliceIds: await newSlices(db, pipeline, [domain]), window: months('2025-07') })
+    const answerId = await newAnswer(db, jobId)
+    for (const [at, [command, updated]] of loads.entries())
+      await query(
+        `insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, loaded_at)
+         values ($1, $2, '2025-07-01', $3, $4, 'loaded', 1, 5, 5 - $5::bigint, $5, $6)`,
+        [answerId, pipeline.pipelineId, jobId, await newRun(db, undefined, command), updated, moments[at]],
+      )
+  }
+  expect(
+    await query(`select r.slice::jsonb ->> 'domain' as domain, r.cause, c.why from bi.restatements r
+      join bi.figure_changes c on c.pipeline = r.pipeline and c.slice = r.slice and c.changed_at = r.seen_at
+      where r.pipeline = $1 order by 1`, [pipeline.pipeline]),
+  ).toEqual([
+    { domain: 'again.com', cause: 'definition', why: 'definition' },
+    { domain: 'corrected.com', cause: 'service', why: 'restated' },
+    { domain: 'released.com', cause: 'service', why: 'restated' },
+  ]) // biome-ignore format: a table
 })
