@@ -5,7 +5,7 @@ import type { Definition, IsoDate, JobKind, Window, WindowSize } from '../core/t
 import type { Db } from '../db/tables.ts'
 import { type Lists, type Maybe, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
-import { dissolving, isNobodys, isUnbought, type JobFrame, leavingUnits, priorityOf } from './register-jobs.ts'
+import { dissolving, isNobodys, isOldestFirst, isUnbought, type JobFrame, leavingUnits, priorityOf } from './register-jobs.ts'
 import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
 import { isListed, isWaitedFor, mayYetServe } from './wait-list.ts'
 
@@ -32,7 +32,7 @@ export const stillBought = (db: Db, pipelines: readonly string[]): Promise<reado
       and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
     group by 1, 2 order by 1, 2`
 
-/** The run waits for everything of the pipeline that a person approved, whatever its windows, also where credits were missing. Returns how many. In the planner's transaction. */
+/** The run waits for everything of the pipeline that a person approved, in that person's order, whatever its windows, also where credits were missing. Returns how many. In the planner's transaction. */
 export const joinApproved = async (trx: Db, runId: number, pipelineId: number): Promise<number> => {
   const rows = await query(trx)`
     with locked as (
@@ -44,7 +44,8 @@ export const joinApproved = async (trx: Db, runId: number, pipelineId: number): 
       where job_id in (select job_id from locked) and state = 'held'
     )
     insert into etl.run_jobs (run_id, job_id, priority, units)
-    select ${runId}::bigint, job_id, ${priorityOf('newest-first', sql`window_from`, sql`window_to`)}, cells from locked
+    select ${runId}::bigint, job_id, case when exists (select from etl.run_jobs o where o.job_id = locked.job_id and ${isOldestFirst('o')})
+      then ${priorityOf('oldest-first', sql`window_from`, sql`window_to`)} else ${priorityOf('newest-first', sql`window_from`, sql`window_to`)} end, cells from locked
     on conflict (run_id, job_id) do nothing returning job_id`
   return rows.length
 }

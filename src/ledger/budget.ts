@@ -8,6 +8,7 @@ import type { Db } from '../db/tables.ts'
 import { type Maybe, numberOf, type Numbers, queryOne } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { jobRow, lockJob, setClaimed } from './claim-fence.ts'
+import { isOldestFirst } from './register-jobs.ts'
 import { countLost, setAside } from './request-credits.ts'
 import { type PurseOf, type Spent, type SpentNow, spentOf } from './spent.ts'
 
@@ -27,6 +28,8 @@ export interface Reservation extends Payer {
   /** A page of which nobody knows a price: where the bill of one was never seen, killed again and again it would be bought beyond any budget. */
   readonly isBlind?: boolean
   readonly unitKey: string
+  /** How many pieces it may be cut into. Default 2. */
+  readonly parts?: number
   /** Beyond the usual, by a person's word: it leaves the nights what they are used to, and other pipelines their share. */
   readonly isExtra: boolean
 }
@@ -70,7 +73,7 @@ const lockOf = ({ account, pipeline, tag }: Purse): string => {
 
 const refuseBeyond = (
   { account, pipeline, tag, budget }: Purse,
-  { estimated, unitKey, isExtra, isBlind }: Reservation,
+  { estimated, unitKey, isExtra, isBlind, parts = 2 }: Reservation,
   spent: SpentNow,
 ): number => {
   if (isBlind === true && spent.lost > 0) throw billLost(unitKey, spent)
@@ -92,7 +95,9 @@ const refuseBeyond = (
       'QUOTA_EXHAUSTED',
       `${unitKey}: ${spent[period]} of ${limit} credits${whose} are spent or reserved this ${period}, ${kept}` +
         `${estimated === null ? 'nobody knows its price yet' : `it needs about ${Number(price.toFixed(2))}`}. It resumes when the ${period} turns, or raise ${setting ?? 'the budget'}.`,
-      { follows: estimated === null ? unknownFollows(limit, turns) : followingOf({ price, limit, left, turnsInMs: turns }) },
+      {
+        follows: estimated === null ? unknownFollows(limit, turns) : followingOf({ price, limit, left, parts, turnsInMs: turns }),
+      },
     )
   }
   return least
@@ -122,10 +127,16 @@ const billLost = (unitKey: string, { dayLeftMs }: SpentNow): EtlError =>
 const unknownFollows = (limit: number, turnsInMs: number): Follows =>
   limit <= 0 ? { next: 'split', about: 'size' } : { next: 'retry', inMs: turnsInMs, isFinal: true }
 
-/** No turn of the budget lets through a report dearer than all of it: that is split, or held; one of which half fits into what is left need not wait for the turn. */
-const followingOf = ({ price, limit, left, turnsInMs }: Record<'price' | 'limit' | 'left' | 'turnsInMs', number>): Follows => {
+/** No turn of the budget lets through a report dearer than all of it: that is split, or held; one of which a piece fits into what is left need not wait for the turn. */
+const followingOf = ({
+  price,
+  limit,
+  left,
+  parts,
+  turnsInMs,
+}: Record<'price' | 'limit' | 'left' | 'parts' | 'turnsInMs', number>): Follows => {
   if (price > limit) return { next: 'split', about: 'size' }
-  return price / 2 <= left
+  return price / parts <= left
     ? { next: 'split', about: 'size', elseInMs: turnsInMs }
     : { next: 'retry', inMs: turnsInMs, isFinal: true }
 }
@@ -147,8 +158,31 @@ export const isBeyondUsual = async (db: Db, claim: ClaimedJob): Promise<boolean>
 export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promise<void> => {
   if (!hasBudget(payer)) return
   const row = await jobRow(db, claim).select('estimated_quota').executeTakeFirst()
-  const estimated = numberOf(row?.estimated_quota ?? null)
-  await reserveBudget(db, { ...payer, estimated, unitKey: claim.box.key, isExtra: await isBeyondUsual(db, claim) }, false)
+  await reserveReport(db, claim, payer, numberOf(row?.estimated_quota ?? null), false)
+}
+
+/**
+ * As reserveBudget, for a report in its turn: what comes before it in its run is not to find the rest spent, and nothing is cut for a rest that
+ * another takes. @param estimated null: unknown
+ */
+export const reserveReport = async (
+  db: Db,
+  claim: ClaimedJob,
+  payer: Payer,
+  estimated: number | null,
+  locks = true,
+): Promise<void> => {
+  const { cells, sliceIds, box } = claim
+  const isExtra = await isBeyondUsual(db, claim)
+  const parts = Math.max(2, cells / sliceIds.length)
+  const turn = (left: number): Promise<void> => (estimated === null ? Promise.resolve() : giveWay(db, claim, estimated, left))
+  const left = await reserveBudget(db, { ...payer, estimated, unitKey: box.key, isExtra, parts }, locks).catch(
+    async (error: unknown) => {
+      if (isEtlError(error) && error.follows?.next === 'split' && error.follows.elseInMs !== undefined) await turn(0)
+      throw error
+    },
+  )
+  await turn(left)
 }
 
 /** Sets aside what planning is about to ask, for no job. Throws as reserveBudget. Given back by `setAside`. */
@@ -211,21 +245,27 @@ export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): P
   })
 }
 
-/** How long a report waits for those of newer months to be tried. */
+/** How long a report waits for those before it to be tried. */
 const giveWayMs = 1_000
 
-/** Where a budget does not hold this report and those of newer months of its run, these go first. Throws REPORT_PENDING. @param left besides this one */
-export const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price: number, left: number): Promise<void> => {
+/**
+ * Where a budget does not hold this report and those of newer months of its run (of older ones where it goes that way), these go first, unless they are themselves
+ * left to the budget's turn. By months: what was cut has another place in the run's list. Throws REPORT_PENDING. @param left besides this one
+ */
+const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price: number, left: number): Promise<void> => {
   if (!Number.isFinite(left)) return
   const { credits } = await queryOne<Maybe<Numbers<'credits'>>>(trx)`
     select sum(coalesce(n.estimated_quota, ${price / cells}::float8 * n.cells))::float8 as credits
     from etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.outcome is null
-      join etl.run_jobs o on o.run_id = w.run_id and o.outcome is null and o.job_id <> j.job_id and o.priority <= w.priority
-      join etl.jobs n on n.job_id = o.job_id and n.pipeline_id = j.pipeline_id and n.window_to > j.window_to and n.state = 'open'
-        and n.kind = 'report' and n.ask_number is null and n.answer_id is null and n.error_code is distinct from 'QUOTA_EXHAUSTED'
+      join etl.runs r on r.run_id = w.run_id and r.state = 'running' and r.cancel_requested_at is null
+      join etl.run_jobs o on o.run_id = w.run_id and o.outcome is null and o.job_id <> j.job_id and ${isOldestFirst('o')} = ${isOldestFirst('w')}
+      join etl.jobs n on n.job_id = o.job_id and n.pipeline_id = j.pipeline_id and n.state = 'open'
+        and case when ${isOldestFirst('w')} then n.window_from < j.window_from else n.window_to > j.window_to end
+        and n.kind = 'report' and n.ask_number is null and n.answer_id is null
+        and (n.error_code is distinct from 'QUOTA_EXHAUSTED' or coalesce(n.not_before <= clock_timestamp(), true))
     where j.job_id = ${jobId}::bigint`
   if ((credits ?? 0) <= left) return
-  throw new EtlError('REPORT_PENDING', `${box.key}: newer months come first, and the budget may not hold both.`, {
+  throw new EtlError('REPORT_PENDING', `${box.key}: other months come first, and the budget may not hold both.`, {
     follows: { next: 'retry', inMs: giveWayMs, isFinal: false },
   })
 }

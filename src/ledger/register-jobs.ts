@@ -25,6 +25,9 @@ export interface JobFrame {
 export const priorityOf = (order: JobFrame['order'], from: RawBuilder<unknown>, to: RawBuilder<unknown>): RawBuilder<number> =>
   order === 'oldest-first' ? sql<number>`${from} - date '1970-01-01'` : sql<number>`date '1970-01-01' - ${to}`
 
+/** Of an entry of a run's list. @param entry name of its row */
+export const isOldestFirst = (entry: string): RawBuilder<boolean> => sql<boolean>`(${sql.ref(entry)}.priority > 0)`
+
 /**
  * Part of a statement over `gone`: units count on these jobs no longer, but on what was asked for in their place before and is not over; those that were
  * nothing but planned are forgotten. @param which of their units u

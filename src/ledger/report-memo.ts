@@ -7,7 +7,7 @@ import type { ReportState } from '../core/types.ts'
 import { unstopped } from '../db/stoppable.ts'
 import type { Db, Tables } from '../db/tables.ts'
 import { numberOf } from '../db/typed-row.ts'
-import { affordable, giveWay, isBeyondUsual, keepPrice, type Payer, reserveBudget } from './budget.ts'
+import { affordable, keepPrice, type Payer, reserveReport } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
 import { fenced, isClaimedBy, jobRow, lockJob, setClaimed } from './claim-fence.ts'
@@ -178,11 +178,9 @@ const intend = async (
     )
   await assertMayBuy(trx, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)
-  const isExtra = await isBeyondUsual(trx, claim)
   // Where the service names no price, what earlier reports cost.
   const estimated = intent.price ?? numberOf(before.estimated_quota)
-  const left = await reserveBudget(trx, { ...options, estimated, unitKey: claim.box.key, isExtra })
-  if (estimated !== null) await giveWay(trx, claim, estimated, left)
+  await reserveReport(trx, claim, options, estimated)
   await setClaimed(trx, claim, {
     ...{ run_id: runId, report_state: 'intent', endpoint: intent.endpoint, request_hash: intent.requestHash },
     account: options.account,

@@ -575,6 +575,55 @@ describe('a budget', () => {
     await expect(buy(budget, price)).rejects.toMatchObject({ ...exhausted, follows })
   })
 
+  const refused = { error_code: 'QUOTA_EXHAUSTED', error_message: 'x' }
+  test('of several windows is cut where one of them fits into what is left, once those of newer months had their turn', async () => {
+    const budget = { ...noBudget, perDay: 10 }
+    await buy(budget, 7)
+    const planned = (first: string, priority: number, set = {}): Promise<number> =>
+      newJob(db, pipeline, { window: months(first, 3), runs: [{ runId, priority }], set: { account: `a${count}`, ...set } })
+    const older = await planned('2026-01', -20_000)
+    const newer = await planned('2026-04', -19_999, { estimated_quota: 9 })
+    const job = await takeOne(db, one, runId, pipeline, older)
+    const asked = (): Promise<void> => memoOf(job, { budget }).intend({ ...intent, estimatedQuota: 9 })
+    await expect(asked()).rejects.toMatchObject({ code: 'REPORT_PENDING' })
+    await setJob(db, newer, { ...refused, not_before: '2100-01-01T00:00:00Z' })
+    await expect(asked()).rejects.toMatchObject({ ...exhausted, follows: { next: 'split' } })
+  })
+
+  const [newestFirst, oldestFirst] = [-20_000, 20_000]
+  const dueAgain = { ...refused, not_before: '2026-01-01T00:00:00Z' }
+  test.each([
+    ['gives way to a newer one that was not tried yet', { priority: newestFirst }, {}, true],
+    ['that was cut more often gives way to a newer one', { priority: newestFirst - 3 }, {}, true],
+    ['gives way to a newer one that a night before left to the turn', { priority: newestFirst }, dueAgain, true],
+    [
+      'goes before a newer one that waits for the turn',
+      { priority: newestFirst },
+      { ...refused, not_before: '2100-01-01T00:00:00Z' },
+      false,
+    ],
+    ['goes before a newer one in a list that begins with the oldest', { priority: oldestFirst }, {}, false],
+    ['goes before a newer one of a run that is over', { priority: newestFirst, ended: true }, {}, false],
+  ])('of a night %s', async (_what, { priority, ended = false }: { priority: number; ended?: boolean }, set, gives) => {
+    const other = await newRun(db, one.processId)
+    const place = { runId: other, priority: Math.sign(priority) * 20_000 }
+    await newJob(db, pipeline, {
+      window: months('2026-04', 3),
+      runs: [place],
+      set: { kind: 'report', estimated_quota: 4, ...set },
+    })
+    const older = await newJob(db, pipeline, {
+      window: months('2026-01', 3),
+      runs: [{ runId, priority }],
+      set: { account: `a${count}` },
+    })
+    const job = await takeOne(db, one, runId, pipeline, older)
+    await waitFor(db, { runId: other, priority }, older)
+    if (ended) await sql`update etl.runs set state = 'interrupted' where run_id = ${other}`.execute(k())
+    const asked = memoOf(job, { budget: { ...noBudget, perDay: 6 } }).intend({ ...intent, estimatedQuota: 6 })
+    await (gives ? expect(asked).rejects.toMatchObject({ code: 'REPORT_PENDING' }) : expect(asked).resolves.toBeUndefined())
+  })
+
   test.each(['perMonth', 'perDay'] as const)('%s of the account holds over all its pipelines', async (period) => {
     const accountBudget = { ...noBudget, [period]: 10 }
     const shopper = await newPipeline(db)
