@@ -3,7 +3,7 @@ import { aboutCredits, counted, formatNumber, sum } from '../core/counted.ts'
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 import type { Offer } from '../plan/older-months.ts'
 import { clipText, formatSeconds, type Output, showWindows } from './output.ts'
-import { type PlannedReason, reasonsOf } from '../web/foresight.ts'
+import { isVersion, type PlannedReason, reasonsOf } from '../web/foresight.ts'
 
 /** @param command the one that is planned: `run`, `backfill`, `plan` */
 export const printPlan = (output: Output, command: string, preview: Preview): void => {
@@ -27,10 +27,10 @@ const tableLines = ({ jobs, pipelines }: Preview): string[] => {
   const rows = reasonsOf(jobs)
   if (rows.length === 0) return ['Nothing is to be loaded.']
   const isLong = rows.length + pipelines.length > mostRows
-  const lines = pipelines.flatMap(({ pipeline }) => {
-    const mine = rows.filter((row) => row.pipeline === pipeline)
+  const lines = pipelines.flatMap((one) => {
+    const mine = rows.filter(isVersion(one))
     if (mine.length === 0) return []
-    return isLong ? [tableRow(pipeline, wholeOf(mine))] : [pipeline, ...mine.map((row) => tableRow(`  ${reasonWords(row)}`, row))]
+    return isLong ? [tableRow(one.name, wholeOf(mine))] : [one.name, ...mine.map((row) => tableRow(`  ${reasonWords(row)}`, row))]
   })
   const shown =
     lines.length > mostRows
@@ -65,7 +65,7 @@ const count = (value: number): string => (value === 0 ? '-' : formatNumber(value
 
 /** At most three lines: what came, what left, what is asked otherwise. */
 const changeLines = (pipelines: readonly PreviewPipeline[]): string[] => {
-  const all = pipelines.flatMap(({ pipeline, changes }) => [
+  const all = pipelines.flatMap(({ name: pipeline, changes }) => [
     ...changes.lists.map(({ dimension, came, left, cameValues, leftValues }) =>
       clipped(
         `Changed: ${pipeline} ${[
@@ -81,7 +81,7 @@ const changeLines = (pipelines: readonly PreviewPipeline[]): string[] => {
 
 /** A command is shown whole, however long it is. */
 const olderLines = (pipelines: readonly PreviewPipeline[]): string[] =>
-  pipelines.flatMap(({ pipeline, older }) =>
+  pipelines.flatMap(({ name: pipeline, older }) =>
     older.flatMap(({ startsOn, column, change, from, to, sample, all }) => [
       clipped(
         `${pipeline}: another method from ${startsOn} on (${column === '' ? 'a version it names' : `${column} ${percentWords(change)}`}); ${from}..${to} not.`,
@@ -155,15 +155,16 @@ const creditWords = (jobs: readonly PreviewJob[]): string => {
 const mostHeld = 4
 
 const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipeline[]): string[] => {
-  const lines = pipelines.flatMap(({ pipeline, verdict, waiting }) => {
-    const held = jobs.filter((job) => job.held && job.pipeline === pipeline)
+  const lines = pipelines.flatMap((one) => {
+    const { pipeline, name, verdict, waiting } = one
+    const held = jobs.filter((job) => job.held && isVersion(one)(job))
     const units = sum(held, 'units') + waiting.units
     if (units === 0) return []
     const isKnown = waiting.priced && held.every(({ quota }) => quota !== null)
     const credits = isKnown ? `about ${counted(sum(held, 'quota') + waiting.credits, 'credit')}` : 'price not known'
     const allowed =
       verdict === null || !Number.isFinite(verdict.allowed) ? '' : `; nightly limit ${formatNumber(Math.round(verdict.allowed))}`
-    const text = `* ${pipeline}: ${counted(units, 'unit')}, ${credits}`
+    const text = `* ${name}: ${counted(units, 'unit')}, ${credits}`
     // A figure that is cut off would be another figure.
     return [{ pipeline, text: clipped(`${text}${text.length + allowed.length < width ? allowed : ''}.`) }]
   })
@@ -173,7 +174,7 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
     lines.length > mostHeld
       ? [...texts.slice(0, mostHeld - 1), `* and ${lines.length - mostHeld + 1} more pipelines; --json has all.`]
       : texts
-  const names = lines.map(({ pipeline }) => pipeline).join(' ')
+  const names = [...new Set(lines.map(({ pipeline }) => pipeline))].join(' ')
   // Before a run has held it there is nothing that `approve` could allow.
   const isHere = pipelines.some(({ waiting }) => waiting.units > 0)
   const command = `* Needs approval${isHere ? '' : '; once a run holds it'}: millrace approve${names.length > 40 ? '' : ` ${names}`}`
@@ -183,7 +184,7 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
 /** Two at most. */
 const lookLines = (pipelines: readonly PreviewPipeline[]): string[] =>
   pipelines
-    .flatMap(({ pipeline, ifChanged }) =>
+    .flatMap(({ name: pipeline, ifChanged }) =>
       ifChanged === null
         ? []
         : [
@@ -193,13 +194,24 @@ const lookLines = (pipelines: readonly PreviewPipeline[]): string[] =>
     .slice(0, 2)
 
 const paceLines = (pipelines: readonly PreviewPipeline[]): string[] =>
-  pipelines.flatMap(({ pipeline, doneOn, backlog }) => {
+  pipelines.flatMap(({ name: pipeline, doneOn, backlog }) => {
     if (doneOn !== null) return [clipped(`${pipeline}: over a budget; continues each night, done ${doneOn}.`)]
     return backlog.units === 0 ? [] : [clipped(`${pipeline}: ${counted(backlog.units, 'approved unit')} go with the next run.`)]
   })
 
+/** The newest version of each: what is spent and forecast of a pipeline is of all of them. */
+const newestOf = (pipelines: readonly PreviewPipeline[]): PreviewPipeline[] =>
+  pipelines.filter(
+    (one) =>
+      !pipelines.some(
+        ({ pipeline, account, version }) => pipeline === one.pipeline && account === one.account && version > one.version,
+      ),
+  )
+
 const monthLines = ({ jobs, pipelines }: Preview): string[] => {
-  const buying = pipelines.filter(({ verdict, spent, forecast }) => verdict !== null || spent > 0 || (forecast ?? 0) > 0)
+  const buying = newestOf(pipelines).filter(
+    ({ verdict, spent, forecast }) => verdict !== null || spent > 0 || (forecast ?? 0) > 0,
+  )
   const byAccount = [...Map.groupBy(buying, ({ account }) => account)]
   return byAccount.slice(0, 2).flatMap(([account, group]) => {
     const spent = group[0]?.accountSpent ?? 0
@@ -238,8 +250,9 @@ const budgetLines = (group: readonly PreviewPipeline[], jobs: readonly PreviewJo
 /** What pages cost, or may: two lines at most. */
 const pageLines = ({ jobs, pipelines }: Preview): string[] =>
   pipelines
-    .flatMap(({ pipeline, price }) => {
-      const mine = jobs.filter((job) => job.pipeline === pipeline && !job.held)
+    .flatMap((one) => {
+      const { name: pipeline, price } = one
+      const mine = jobs.filter((job) => isVersion(one)(job) && !job.held)
       if (mine.every(({ range }) => range === null)) return []
       const ends = [sum(mine, ({ range, quota }) => range?.low ?? quota), sum(mine, ({ range, quota }) => range?.high ?? quota)]
       const [low, high] = ends.map((one) => formatNumber(Math.round(one)))
@@ -266,9 +279,9 @@ const planEvents = (output: Output, command: string, preview: Preview): void => 
   const { jobs, pipelines } = preview
   for (const job of jobs) output.event({ event: 'job', ...job })
   for (const reason of reasonsOf(jobs)) output.event({ event: 'reason', ...reason })
-  for (const { pipeline, changes } of pipelines) {
-    for (const change of changes.lists) output.event({ event: 'list_change', pipeline, ...change })
-    for (const change of changes.definition) output.event({ event: 'definition_change', pipeline, ...change })
+  for (const { pipeline, version, changes } of pipelines) {
+    for (const change of changes.lists) output.event({ event: 'list_change', pipeline, version, ...change })
+    for (const change of changes.definition) output.event({ event: 'definition_change', pipeline, version, ...change })
   }
   for (const pipeline of pipelines) output.event({ event: 'pipeline', ...pipeline })
   output.event(summaryOf(command, preview))
@@ -291,7 +304,7 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
   const done = sum(pipelines, 'done')
   const held = sum(pipelines, 'held') + sum(waits, 'units')
   const [waiting, failed] = [sum(pipelines, 'notPublished'), sum(pipelines, 'failed')]
-  const known = pipelines.filter(({ forecast }) => forecast !== null)
+  const known = newestOf(pipelines).filter(({ forecast }) => forecast !== null)
   const doneOn = pipelines.flatMap((one) => one.doneOn ?? [])
   return {
     event: 'summary',

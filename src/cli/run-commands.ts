@@ -136,7 +136,7 @@ const agreed = async (invocation: Invocation, runtime: OpenRuntime, command: 'ru
     preview.jobs.some(({ held }) => held) || preview.pipelines.some(({ waiting, dear }) => waiting.units > 0 || dear !== null)
   if (!asks) return runtime
   for (const line of closingLines(preview)) output.note(line)
-  for (const { pipeline, dear } of preview.pipelines) if (dear !== null) output.note(`${pipeline}: ${dearWords(dear)}`)
+  for (const { name, dear } of preview.pipelines) if (dear !== null) output.note(`${name}: ${dearWords(dear)}`)
   const question = scope.mode === 'range' ? 'Buy it? [y/N] ' : 'Buy what needs approval, too? [y/N] '
   if (await isYes(question, signal)) return approvedBy(runtime, `${command} at the terminal`)
   return scope.mode === 'range' ? null : runtime

@@ -23,6 +23,7 @@ export interface PreviewJob {
   /** The report's key; of walks the pipeline and the window. */
   readonly job: string
   readonly pipeline: string
+  readonly version: number
   readonly window: string
   readonly reason: AskReason
   readonly units: number
@@ -52,7 +53,7 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
   let said = 0
   let times = 1
   const jobs: PreviewJob[] = []
-  const pipelines: ReturnType<typeof aboutPipeline>[] = []
+  const planned: Planned[] = []
   const read: Definition[] = []
   for (const written of withReadFiles(runtime, definitions)) read.push(await withLists(runtime, written, null))
   const plans = new Map<Definition, Found>()
@@ -80,8 +81,9 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     const of = { definition, found, prices, verdict, walk, asked: rowsAsked(found.past, definition.limits.pageSize, top) }
     const mine = withLooks(of)
     jobs.push(...mine)
-    pipelines.push(aboutPipeline(runtime, of, mine))
+    planned.push({ ...of, jobs: mine })
   }
+  const pipelines = planned.map((one) => aboutPipeline(runtime, one, planned.filter(isSamePipeline(one))))
   return {
     ...{ jobs, pipelines },
     asked,
@@ -128,13 +130,17 @@ interface Previewed {
   readonly asked: ReturnType<typeof rowsAsked>
 }
 
+interface Planned extends Previewed {
+  readonly jobs: readonly PreviewJob[]
+}
+
 const withLooks = (of: Previewed): PreviewJob[] => {
   const { definition, found, verdict, walk } = of
   const { pipeline, version } = definition
   const held = verdict === null ? [] : heldBy(verdict, found.guard.mode)
   const looks = [...found.sampled].map(([from, units]): PreviewJob => {
     const window = showWindow(windowAt(from, definition.window.every))
-    const about = { job: `${pipeline}/v${version}/${window}`, pipeline, window, reason: 'look-back' as const }
+    const about = { job: `${pipeline}/v${version}/${window}`, pipeline, version, window, reason: 'look-back' as const }
     const counts = { units, requests: units, reports: 0, rows: null, ...priced(walk?.look ?? null, units) }
     return { ...about, ...counts, from: 'unknown', held: false, approved: false }
   })
@@ -159,7 +165,7 @@ const pricedJob = (
   const pages = isHere ? 0 : Math.max(1, Math.ceil((asked.rows ?? 0) / asked.pageSize)) * units
   return {
     job: box?.key ?? `${definition.pipeline}/v${definition.version}/${shown}`,
-    ...{ pipeline: definition.pipeline, window: shown, reason, units, rows },
+    ...{ pipeline: definition.pipeline, version: definition.version, window: shown, reason, units, rows },
     requests: box === null ? pages : reportRequests(isPriced, isBought, isHere),
     reports: box === null || isBought ? 0 : 1,
     ...(box === null
@@ -188,9 +194,35 @@ const priced = (unit: CreditRange | null, units: number): Pick<PreviewJob, 'quot
 const reportRequests = (isPriced: boolean, isBought: boolean, isHere: boolean): number =>
   isHere ? 0 : isBought ? 2 : isPriced ? 4 : 3
 
-const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly PreviewJob[]) => {
-  const { definition, found, prices, verdict, walk } = of
-  const { past, idle, changes, waiting, backlog, spent, nowMs } = found
+/** Another version of it, or itself. */
+const isSamePipeline =
+  ({ definition: { pipeline, account } }: Planned) =>
+  ({ definition }: Planned): boolean =>
+    definition.pipeline === pipeline && definition.account === account
+
+const unitPrice = ({ prices, walk, found: { past } }: Previewed): number | null =>
+  prices.perUnit ?? (walk === null ? past.quota : (walk.unit?.likely ?? null))
+
+/** Credits that will have been spent when the month is over: once for all versions, as `quota` has it. Nights to come buy for the newest. */
+const monthEnd = (versions: readonly Planned[]): number | null => {
+  const newest = versions.reduce((one, other) => (other.definition.version > one.definition.version ? other : one))
+  const { definition, found, walk } = newest
+  const perUnit = unitPrice(newest)
+  const jobs = versions.flatMap((one) => one.jobs)
+  const spent = found.spent.pipeline.month
+  if (perUnit === null && (jobs.length > 0 || spent === 0)) return null
+  const now = jobs.filter(({ held }) => !held)
+  const values = definition.dimensions.reduce((total, { values: list }) => total * list.length, 1)
+  // Pages of a month that is loaded are asked for again only where it changed.
+  const bought = walk === null ? definition : { window: { ...definition.window, lookBack: 0 } }
+  return Math.round(spent + sum(now, ({ quota }) => quota) + unitsToCome(bought, values, found.nowMs) * (perUnit ?? 0))
+}
+
+/** @param versions of the pipeline that are planned, itself among them */
+const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Planned[]) => {
+  const { definition, found, verdict, walk, jobs } = of
+  const { pipeline, version, account } = definition
+  const { idle, changes, waiting, backlog, spent, nowMs } = found
   const allowance = runtime.allowance(definition)
   const now = jobs.filter(({ held }) => !held)
   const credits = sum(now, ({ quota }) => quota)
@@ -198,19 +230,15 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
     now.filter(({ quota }) => quota === null),
     'units',
   )
-  const perUnit = prices.perUnit ?? (walk === null ? past.quota : (walk.unit?.likely ?? null))
-  const values = definition.dimensions.reduce((total, { values: list }) => total * list.length, 1)
-  // Pages of a month that is loaded are asked for again only where it changed.
-  const bought = walk === null ? definition : { window: { ...definition.window, lookBack: 0 } }
-  const toCome = unitsToCome(bought, values, nowMs) * (perUnit ?? 0)
-  const isKnown = perUnit !== null || (jobs.length === 0 && spent.pipeline.month > 0)
+  const perUnit = unitPrice(of)
   const today = new Date(nowMs).toISOString().slice(0, 10)
   const from = `${today.slice(0, 7)}-01`
   const fresh = now.filter(({ approved }) => !approved)
   const toBuy = sum(fresh, ({ quota }) => quota) + backlog.credits + backlog.unpriced * (perUnit ?? 0)
   return {
-    pipeline: definition.pipeline,
-    account: definition.account,
+    ...{ pipeline, version, account },
+    /** For people: with its version where there are two. */
+    name: versions.length > 1 ? `${pipeline}/v${version}` : pipeline,
     /** At the pace of the rate limit and of earlier answers; without those it is the least it can take. */
     seconds: secondsOf(now, found.times, definition.limits.concurrency, allowance.requestsPerSecond),
     ...idle,
@@ -234,12 +262,12 @@ const aboutPipeline = (runtime: PlanRuntime, of: Previewed, jobs: readonly Previ
         : { units: found.behindSamples, credits: priced(refreshPrice(walk), found.behindSamples).quota },
     /** What its pages cost, in words; null: it has none, they are free, or unknown. */
     price: walk?.words ?? null,
-    /** Credits spent or reserved this month (UTC). */
+    /** Credits spent or reserved this month (UTC), by all versions together. */
     ...{ spent: spent.pipeline.month, accountSpent: spent.account.month },
     /** Credits a month; null: no limit. */
     ...{ budget: definition.limits.quotaPerMonth, accountBudget: allowance.budget.perMonth },
-    /** Credits this pipeline will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
-    forecast: isKnown ? Math.round(spent.pipeline.month + credits + toCome) : null,
+    /** Credits that all versions will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
+    forecast: monthEnd(versions),
     month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
     /** Where the service counts by another method of late: the months before, anew. */
     older: found.breaks.flatMap((one) => offerOlder(definition, one, perUnit) ?? []),

@@ -6,19 +6,29 @@ import { isEtlError } from '../core/errors.ts'
 import type { PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 
 /**
- * Jobs of one pipeline that are asked for the same reason: `from` and `to` the first and the last window, as people read them; `rows` and `credits` null: not
+ * Jobs of one version of a pipeline that are asked for the same reason: `from` and `to` the first and the last window, as people read them; `rows` and `credits` null: not
  * known before they are asked for; `held`: they would wait for a person's word.
  */
 export type PlannedReason = ReturnType<typeof reasonsOf>[number]
 
+interface Version {
+  readonly pipeline: string
+  readonly version: number
+}
+
+export const isVersion =
+  ({ pipeline, version }: Version) =>
+  (other: Version): boolean =>
+    other.pipeline === pipeline && other.version === version
+
 export const reasonsOf = (jobs: readonly PreviewJob[]) => {
   const nameOf = ({ reason, approved }: PreviewJob): string => (approved ? 'approved' : reason)
-  const keyOf = (job: PreviewJob): string => `${job.pipeline}/${nameOf(job)}/${job.held}`
+  const keyOf = (job: PreviewJob): string => `${job.pipeline}/v${job.version}/${nameOf(job)}/${job.held}`
   return groupedBy(jobs, keyOf, (first, group) => {
     const spans = group.flatMap(({ window }) => window.split('..')).sort()
     const known = (name: 'rows' | 'quota'): number | null => (group.every((job) => job[name] === null) ? null : sum(group, name))
     return {
-      ...{ pipeline: first.pipeline, reason: nameOf(first), held: first.held },
+      ...{ pipeline: first.pipeline, version: first.version, reason: nameOf(first), held: first.held },
       ...{ from: spans[0] ?? '', to: spans.at(-1) ?? '' },
       ...{ units: sum(group, 'units'), reports: sum(group, 'reports'), requests: sum(group, 'requests') },
       ...{ rows: known('rows'), credits: known('quota') },
@@ -26,7 +36,10 @@ export const reasonsOf = (jobs: readonly PreviewJob[]) => {
   })
 }
 
-export type PlannedPipeline = Pick<PreviewPipeline, 'pipeline' | 'done' | 'held' | 'notPublished' | 'seconds' | 'changes'>
+export type PlannedPipeline = Pick<
+  PreviewPipeline,
+  'pipeline' | 'version' | 'name' | 'done' | 'held' | 'notPublished' | 'seconds' | 'changes'
+>
 
 export interface NightPlan {
   readonly reasons: readonly PlannedReason[]

@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -89,6 +90,23 @@ test.each(['traffic_and_engagement', 'keywords'])(
     expect(bought.rows[0]?.cells).toBe('0')
   },
 )
+
+test('the plan names the version of each line, and what both spend this month counts once', async () => {
+  const [pipeline, alone] = ['traffic_and_engagement', join(folder, 'alone')]
+  const lines = (await millrace('plan', pipeline)).stdout.split('\n').filter((line) => line.startsWith(pipeline))
+  expect(lines).toEqual([`${pipeline}/v1`, `${pipeline}/v2`])
+  const withoutThis = async (...args: string[]): Promise<number> => {
+    const { stdout } = await millrace('plan', pipeline, '--json', ...args)
+    const { forecast, quota_used: now } = z
+      .object({ forecast: z.number(), quota_used: z.number() })
+      .parse(JSON.parse(stdout.trim().split('\n').at(-1) ?? ''))
+    return forecast - now
+  }
+  mkdirSync(alone)
+  for (const name of [`${pipeline}_2.yaml`, 'others.txt']) cpSync(join(folder, 'pipelines', name), join(alone, name))
+  // What nights to come buy is bought for the newest.
+  expect(await withoutThis()).toBe(await withoutThis('--pipelines', alone))
+}, 120_000)
 
 test('a row of either version leads to its answer once, by the statement of docs/repair.md', async () => {
   const page = readFileSync(join(pipelinesOfRepository, '..', 'docs', 'repair.md'), 'utf8')

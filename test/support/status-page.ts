@@ -79,6 +79,7 @@ export const nightPlan: NightPlan = {
   reasons: [
     {
       pipeline: 'keywords',
+      version: 1,
       reason: 'new month',
       from: '2026-10',
       to: '2026-10',
@@ -91,6 +92,7 @@ export const nightPlan: NightPlan = {
     },
     {
       pipeline: 'shopper_category_performance',
+      version: 1,
       reason: 'new value',
       from: '2026-01',
       to: '2026-10',
@@ -104,7 +106,7 @@ export const nightPlan: NightPlan = {
   ],
   pipelines: [
     {
-      ...{ pipeline: 'keywords', done: 4, held: 0, notPublished: 2, seconds: 3 },
+      ...{ pipeline: 'keywords', version: 1, name: 'keywords', done: 4, held: 0, notPublished: 2, seconds: 3 },
       changes: {
         isNew: false,
         lists: [{ dimension: 'domain', came: 1, left: 0, cameValues: [], leftValues: [] }],

@@ -2,7 +2,8 @@
 import { html } from 'hono/html'
 import { counted, sum } from '../../core/counted.ts'
 import type { WebContext } from '../context.ts'
-import type { Foreseen, NightPlan, PlannedPipeline, PlannedReason } from '../foresight.ts'
+import type { Definition } from '../../core/types.ts'
+import { type Foreseen, isVersion, type NightPlan, type PlannedPipeline, type PlannedReason } from '../foresight.ts'
 import { age, count, coverageAddress, moment, span } from '../format.ts'
 import { actionButton, badge, command, type Html, optionalTable, page, table, fields } from '../layout.ts'
 import { creditsOfAll, type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
@@ -55,9 +56,10 @@ const creditWords = (reasons: readonly PlannedReason[]): string => {
   return known > 0 ? `about ${counted(Math.round(known), 'credit')} and what has no price yet` : 'price not known'
 }
 
-const reasonTable = ({ reasons }: NightPlan): Html =>
+const reasonTable = ({ reasons, pipelines }: NightPlan): Html =>
   table('What it would ask for, and why', reasons, 'Nothing is to be loaded.', {
-    Pipeline: ({ pipeline }) => html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
+    Pipeline: (row) =>
+      html`<a href="${coverageAddress(row.pipeline)}">${pipelines.find(isVersion(row))?.name ?? row.pipeline}</a>`,
     Why: ({ reason }) => reason,
     Months: ({ from, to }) => (from === to ? from : `${from} to ${to}`),
     ...fields('units', 'reports', 'requests'),
@@ -67,17 +69,14 @@ const reasonTable = ({ reasons }: NightPlan): Html =>
 
 const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan | null, foretold: readonly Forecast[]): Html => {
   const ticks = new Map(nextTicks(1).map(({ pipeline, at }) => [pipeline, at[0]]))
-  const idle = (pipeline: string, pick: (one: PlannedPipeline) => number): string => {
-    const own = plan?.pipelines.find((one) => one.pipeline === pipeline)
-    return own === undefined ? '–' : count(Math.max(0, pick(own)))
-  }
+  const own = (definition: Definition): PlannedPipeline | undefined => plan?.pipelines.find(isVersion(definition))
   return table('By pipeline', definitions, 'No pipeline is defined here.', {
-    Pipeline: ({ pipeline }) => pipeline,
+    Pipeline: (definition) => own(definition)?.name ?? definition.pipeline,
     'Next run': ({ pipeline }) => {
       const tick = ticks.get(pipeline)
       return tick === undefined ? 'no schedule' : moment(new Date(tick).toISOString())
     },
-    'Not published yet': ({ pipeline }) => idle(pipeline, ({ notPublished }) => notPublished),
+    'Not published yet': (definition) => idle(own(definition)),
     'Credits this month': ({ pipeline, limits }) =>
       monthWords(
         foretold.filter((one) => one.pipeline === pipeline),
@@ -86,6 +85,9 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
   })
 }
 
+const idle = (planned: PlannedPipeline | undefined): string =>
+  planned === undefined ? '–' : count(Math.max(0, planned.notPublished))
+
 /** `246 so far, about 720 at month end, of 4,000` */
 const monthWords = (own: readonly Forecast[], budget: number | null): string => {
   const end = endWords(own, count)
@@ -93,7 +95,7 @@ const monthWords = (own: readonly Forecast[], budget: number | null): string => 
 }
 
 const changeTable = ({ pipelines }: NightPlan): Html => {
-  const changes = pipelines.flatMap(({ pipeline, changes: { lists, definition } }) => [
+  const changes = pipelines.flatMap(({ name: pipeline, changes: { lists, definition } }) => [
     ...lists.map(({ dimension, came, left }) => ({ pipeline, what: dimension, how: `${count(came)} came, ${count(left)} left` })),
     ...definition.map(({ what, from, to }) => ({ pipeline, what, how: html`<code>${from}</code> to <code>${to}</code>` })),
   ])
