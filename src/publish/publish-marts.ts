@@ -14,15 +14,22 @@ import { commentAll, commentOn, joinsOf } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
 import { giveRights, grantsOn, replaceView } from './replace-view.ts'
 import { goingOn, keptUnits, recordVersion, seriesOf } from './versions.ts'
-import { describedColumns } from './view-columns.ts'
+import { describedColumns, type DescribedView, wrongNames } from './view-columns.ts'
 import { currentRows } from './views.ts'
+
+/** What marts are published with; `views`: as the definitions and all headers describe them. */
+interface Publishing {
+  readonly readers: MartReaders
+  readonly summaries: PreparedSummaries
+  readonly views: readonly DescribedView[]
+}
 
 /** Publishes one mart when all it reads is there; returns whether it did. */
 export const publishMart = async (
   trx: Db,
   mart: Mart,
   definitions: readonly Definition[],
-  { readers, summaries }: { readonly readers: MartReaders; readonly summaries: PreparedSummaries },
+  { readers, summaries, views }: Publishing,
 ): Promise<boolean> => {
   if (!(await readable(trx, mart.reads))) return false
   try {
@@ -35,7 +42,12 @@ export const publishMart = async (
   } catch (error) {
     return refused(mart, error)
   }
-  await describe(trx, mart, definitions)
+  await describe(
+    trx,
+    mart,
+    definitions,
+    views.find(({ name }) => name === mart.name),
+  )
   return true
 }
 
@@ -168,14 +180,15 @@ const dropMart = async (database: Database, name: string, patience: Patience): P
 
 const aboutOf = (mart: Mart): string => `${mart.purpose} Grain: ${mart.grain} For example: ${mart.question}`
 
-const describe = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<void> => {
+const describe = async (
+  trx: Db,
+  mart: Mart,
+  definitions: readonly Definition[],
+  view: DescribedView | undefined,
+): Promise<void> => {
   const names = await columnNames(trx, `bi.${mart.name}`)
-  const lacking = [...mart.columns.keys()].find((name) => !names.includes(name))
-  if (lacking !== undefined)
-    throw new EtlError(
-      'DEFINITION',
-      `${mart.file}: the header explains '${lacking}', which the query does not give. It gives ${names.join(', ')}. Correct one of the two; nothing of it was published.`,
-    )
+  const [wrong] = wrongNames(mart, view, names)
+  if (wrong !== undefined) throw new EtlError('DEFINITION', `${mart.file}: ${wrong.words}; nothing of it was published.`)
   // A column's words are those of a pipeline the mart reads, where several pipelines have the column.
   const columns = [...definitions]
     .sort((a, b) => Number(mart.reads.includes(b.pipeline)) - Number(mart.reads.includes(a.pipeline)))

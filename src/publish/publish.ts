@@ -58,7 +58,9 @@ export const publishWithin = async (
     })
   return step(async () => {
     const published: string[] = []
-    for (const mart of marts) if (await publishMart(trx, mart, definitions, { readers, summaries })) published.push(mart.name)
+    const views = describedViews(definitions, marts)
+    for (const mart of marts)
+      if (await publishMart(trx, mart, definitions, { readers, summaries, views })) published.push(mart.name)
     await grantReader(trx)
     return published
   })

@@ -80,6 +80,21 @@ export const describedViews = (definitions: readonly Definition[], marts: readon
   return [...facts, ...histories, ...views, ...others, freshness].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
+/** Columns that a mart's header names and its query does not give: in which line, and in words that end with what it gives. */
+export const wrongNames = ({ key, columns: own }: Mart, described: DescribedView | undefined, given: readonly string[]) =>
+  (described?.columns ?? [])
+    .filter(({ name }) => !given.includes(name))
+    .map(({ name }) => {
+      const gives = `It gives ${given.join(', ')}. Correct one of the two`
+      if (own.has(name))
+        return { line: `column\\s+${name}`, words: `the header explains '${name}', which the query does not give. ${gives}` }
+      if (key.includes(name)) return { line: 'key', words: `'${name}' of the key is no column of the query. ${gives}` }
+      return {
+        line: 'grain',
+        words: `the grain names '${name}', which the query does not give; write other words after a colon. ${gives}`,
+      }
+    })
+
 const said = (columns: Readonly<Record<string, string>>): DescribedColumn[] =>
   Object.entries(columns).map(([name, about]) => ({ name, type: typeOf(name, about), isNullable: true, about }))
 

@@ -96,6 +96,27 @@ test('whose header explains a column that the query does not give is not publish
   rmSync(join(folder, 'marts', 'own_misnamed.sql'))
 })
 
+test('whose grain names a column that the query does not give is not published; words after its colon are prose', async () => {
+  const grain = (words: string): void =>
+    writeFileSync(
+      join(folder, 'marts', 'own_grain.sql'),
+      `-- purpose: p\n-- grain: One row per ${words}.\n-- question: q?\n-- reads: traffic_and_engagement
+select date, country, max(domain) as domain from bi.traffic_and_engagement group by date, country`,
+    )
+  grain('month and country')
+  await expect(migrate()).rejects.toMatchObject({
+    code: 'DEFINITION',
+    message: expect.stringMatching(
+      /own_grain\.sql: the grain names 'month', which the query does not give; write other words after a colon\. It gives date, country, domain\. Correct one of the two;/,
+    ),
+  })
+  expect(await views()).not.toContain('own_grain')
+  grain('date and country: not one a month')
+  await migrate()
+  expect(await views()).toContain('own_grain')
+  rmSync(join(folder, 'marts', 'own_grain.sql'))
+})
+
 test('migrating renews statistics of what changed enough', async () => {
   const client = await db.database.pool.connect()
   await client.query(`insert into bi.dim_keyword (keyword) select 'keyword ' || n from generate_series(1, 5000) n`)

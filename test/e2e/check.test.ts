@@ -164,6 +164,10 @@ test('finds every mistake of definitions and marts in one pass, with file and li
     join(folder, 'marts', 'refused.sql'),
     '-- purpose: p\n-- grain: g\n-- question: q\n-- reads: keywords\nselect month,\n  no_such_column\nfrom bi.keywords\n',
   )
+  writeFileSync(
+    join(folder, 'marts', 'grain.sql'),
+    '-- purpose: p\n-- grain: One row per month and domain.\n-- question: q\n-- reads: keywords\nselect month as first_day, domain, country from bi.keywords\n',
+  )
   const summary = readFileSync(join(import.meta.dirname, '..', '..', 'marts', 'keyword_months.sql'), 'utf8')
   writeFileSync(join(folder, 'marts', 'keyword_months.sql'), `${summary.trimEnd()}\nhaving true\n`)
   const shops = join(folder, 'pipelines', 'shopper_category_performance.yaml')
@@ -181,6 +185,8 @@ test('finds every mistake of definitions and marts in one pass, with file and li
     /broken\.sql:1:1: the header lacks '-- grain/,
     /wrong\.sql:5:1: the header explains 'other', which the query does not give/,
     /warning \(mart\): .*wrong\.sql:1:1: the query gives 'klicks', which nothing explains/,
+    /error \(mart\): .*grain\.sql:2:1: the grain names 'month', which the query does not give; write other words after a colon\. It gives first_day, domain, country\. Correct one of the two\./,
+    /warning \(mart\): .*grain\.sql:1:1: the query gives 'country', which its header does not name: documents and BI tools lack it; name it in the grain, or add '-- column country: …'/,
     /error \(definition\): .*shopper_category_performance\.yaml: the list of domain: its query failed: .*no_such_table/,
     /error \(mart\): bi\.keyword_months was made from another query than .*keyword_months\.sql has\. Run `millrace migrate`/,
     /refused\.sql:6:1: PostgreSQL refuses the query: .*no_such_column/,

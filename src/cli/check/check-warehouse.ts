@@ -24,6 +24,7 @@ import { datasetOf } from '../../ledger/data-points.ts'
 import { compareTables, type Difference } from '../../load/drift.ts'
 import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
 import { tableName } from '../../load/table-columns.ts'
+import { type DescribedView, describedViews, wrongNames } from '../../publish/view-columns.ts'
 import { readerSetting, triedLists } from '../../plan/query-lists.ts'
 import { identityFindings } from '../../run/identity.ts'
 import { migrationFolders } from '../../run/open-runtime.ts'
@@ -98,12 +99,13 @@ const wordsOfWrong = async (notes: Notes): Promise<ReadonlySet<string>> => {
 
 const checkQueries = async (database: Database, { marts, definitions, notes }: Checking): Promise<void> => {
   const wrong = await wordsOfWrong(notes)
+  const views = new Map(describedViews(definitions, marts).map((view) => [view.name, view]))
   let good = 0
   for (const mart of marts)
     for (const { result, message, unexplained } of await checkMart(
       database,
       mart,
-      definitions,
+      { definitions, view: views.get(mart.name) },
       await readFile(mart.file, 'utf8'),
     ))
       if (result === 'proved') good += 1
@@ -273,11 +275,17 @@ interface MartFinding extends Omit<Note, 'area'> {
   readonly unexplained?: string
 }
 
+/** What explains a mart's columns; `view`: the mart as documents describe it. */
+interface MartWords {
+  readonly definitions: readonly Definition[]
+  readonly view: DescribedView | undefined
+}
+
 /** Runs the mart's query for no row. */
 const checkMart = async (
   { kysely }: Database,
   mart: Mart,
-  definitions: readonly Definition[],
+  { definitions, view }: MartWords,
   text: string,
 ): Promise<MartFinding[]> => {
   if (mart.summaryOf !== null && sourceOf(mart, definitions) === undefined)
@@ -288,7 +296,7 @@ const checkMart = async (
   const first = lineWhere(text, (line) => line.trim() === opens)
   try {
     const names = await columnsOf(kysely, queryOf(kysely, mart, definitions))
-    const findings = compareColumns(mart, names, definitions, text)
+    const findings = compareColumns(mart, names, { definitions, view }, text)
     return findings.length > 0
       ? findings
       : [{ result: 'proved', message: `${mart.file}: the query runs and gives the columns its header explains.` }]
@@ -337,28 +345,24 @@ const notThere = async (db: Db, mart: Mart, definitions: readonly Definition[]):
 /** The first such line, from 1; 1 also where there is none. */
 const lineWhere = (text: string, isIt: (line: string) => boolean): number => Math.max(1, text.split('\n').findIndex(isIt) + 1)
 
-const compareColumns = (mart: Mart, names: readonly string[], definitions: readonly Definition[], text: string) => {
-  const isLacking = (name: string): boolean => !names.includes(name)
-  const wrong = (pattern: RegExp, words: string): MartFinding => ({
-    result: 'error',
-    message: `${mart.file}:${lineWhere(text, (line) => pattern.test(line))}:1: ${words} It gives ${names.join(', ')}.`,
+const compareColumns = (mart: Mart, names: readonly string[], { definitions, view }: MartWords, text: string): MartFinding[] => {
+  const known = new Set(definitions.flatMap(({ columns }) => columns.map(({ name }) => name)))
+  const wrong = wrongNames(mart, view, names).map(({ line, words }): MartFinding => {
+    const at = lineWhere(text, (one) => new RegExp(`^--\\s*${line}\\b`).test(one))
+    return { result: 'error', message: `${mart.file}:${at}:1: ${words}.` }
   })
-  const explained = new Set([...definitions.flatMap(({ columns }) => columns.map(({ name }) => name)), ...mart.columns.keys()])
+  const unnamed = names.filter((name) => view?.columns.every((one) => one.name !== name))
   return [
-    ...[...mart.columns.keys()]
-      .filter(isLacking)
-      .map((name) =>
-        wrong(new RegExp(`^--\\s*column\\s+${name}\\b`), `the header explains '${name}', which the query does not give.`),
-      ),
-    ...mart.key.filter(isLacking).map((name) => wrong(/^--\s*key\b/, `'${name}' of the key is no column of the query.`)),
-    ...names
-      .filter((name) => !explained.has(name))
-      .map(
-        (name): MartFinding => ({
-          result: 'warning',
-          unexplained: name,
-          message: `${mart.file}:1:1: the query gives '${name}', which nothing explains; add '-- column ${name}: …' to the header.`,
-        }),
-      ),
+    ...wrong,
+    ...unnamed.map((name): MartFinding => {
+      const say = (why: string) =>
+        `${mart.file}:1:1: the query gives '${name}', which ${why} add '-- column ${name}: …' to the header.`
+      return known.has(name)
+        ? {
+            result: 'warning',
+            message: say('its header does not name: documents and BI tools lack it; name it in the grain, or'),
+          }
+        : { result: 'warning', unexplained: name, message: say('nothing explains;') }
+    }),
   ]
 }
