@@ -65,7 +65,7 @@ select v.pipeline, w.month, v.published_at, 'version', null, null, null, null, '
 from etl.published_versions v join (select distinct pipeline, version, date_trunc('month', window_from::timestamp)::date as month from etl.window_list) w
   on w.pipeline = v.pipeline and w.version = v.version
 where isfinite(v.published_at)
-)
+), told as (
 select pipeline, month, changed_at, why, slice, rows_changed, rows_new, rows_ended, detail from changes
 union all
 -- What a pipeline shows after its end are the rows of the one that continues it.
@@ -75,4 +75,8 @@ union all
 select s.pipeline, w.month, e.updated_at, 'table', null, null, null, null, s.next
 from series s join ends e on e.next = s.next join (select distinct pipeline, date_trunc('month', window_from::timestamp)::date as month from etl.window_list) w
   on w.pipeline in (s.pipeline, s.next) and w.month >= date_trunc('month', s.ends_on::timestamp)
-group by 1, 2, 3, 9
+)
+-- Of a month's days or weeks one row: the question is of the month.
+select pipeline, month, changed_at, why, slice, sum(rows_changed)::bigint as rows_changed, sum(rows_new)::bigint as rows_new,
+  sum(rows_ended)::bigint as rows_ended, string_agg(distinct detail, '; ' order by detail) as detail
+from told group by pipeline, month, changed_at, why, slice

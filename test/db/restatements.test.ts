@@ -289,6 +289,20 @@ describe('another number of rows asked for', () => {
     const changes = `select string_agg(why, ' ' order by changed_at) as why from bi.figure_changes where ${ours} and changed_at is not null group by slice order by slice`
     expect(await query(changes)).toEqual([{ why: 'came restated' }, { why: 'came top' }, { why: 'came restated top restated' }])
   })
+
+  test('of several weeks of a month in one answer is one change of that month, with the rows of all weeks', async () => {
+    const ofChange = `select rows_changed::int as rows from bi.figure_changes
+      where pipeline = '${pipeline.pipeline}' and why = 'restated' and changed_at = $1 and slice::jsonb ->> 'domain' = 'more.com'`
+    expect(await query(ofChange, [moments[1]])).toEqual([{ rows: 1 }])
+    await query(
+      `insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended, loaded_at)
+        select l.answer_id, l.pipeline_id, '2025-07-08', l.job_id, l.outcome, l.units, 2 + l.rows_unchanged, 0, 2, l.rows_unchanged, 0, l.loaded_at
+        from etl.load_rows l join etl.answer_rows a using (answer_id) join etl.slices s on s.slice_id = a.slice_id
+        where l.pipeline_id = $1 and s."values" = '{more.com}' and l.loaded_at = $2`,
+      [pipeline.pipelineId, moments[1]],
+    )
+    expect(await query(ofChange, [moments[1]])).toEqual([{ rows: 3 }])
+  })
 })
 
 test('what the same answer changes, loaded again by replay, is the definition’s change; what a release or a first replay brings is the service’s', async () => {
