@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { runSummary } from '../../src/ledger/runs.ts'
 import { keepPaced } from '../../src/ledger/approved-jobs.ts'
+import { newRun } from '../support/ledger.ts'
 import { jobRow, newAnswer, setJob } from '../support/ledger-answers.ts'
 import { allLoaded, asked, cellsOf, died, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
 import {
@@ -310,6 +311,27 @@ describe('jobs there are', () => {
       { cell: '2025-01 b.com', jobId: forced?.jobId },
     ])
   })
+
+  test.each(['newest-first', 'oldest-first'] as const)(
+    'with a person’s word go %s through the nights, as that person began',
+    async (order) => {
+      const planning = report('a.com')
+      const firstMonths = async (runId: number): Promise<string[]> => {
+        const text = `select to_char(j.window_from, 'YYYY-MM') as month from etl.run_jobs r join etl.jobs j using (job_id) where r.run_id = $1 order by r.priority`
+        return (await db.database.pool.query<{ month: string }>(text, [runId])).rows.map(({ month }) => month)
+      }
+      const runId = await newRun(db)
+      for (const month of ['2025-01', '2025-03']) await plan(db, planning, range(month, month, { order }), runId)
+      const asked = await firstMonths(runId)
+      await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where run_id = $1`, [runId])
+      await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
+      expect(await keepPaced(db.database.kysely, runId, 'ada', [])).toHaveLength(1)
+      await died(db, runId)
+      const night = await plan(db, planning, { mode: 'due' })
+      expect((await firstMonths(night.runId)).filter((month) => ['2025-01', '2025-03'].includes(month))).toEqual(asked)
+      expect(asked).toEqual(order === 'newest-first' ? ['2025-03', '2025-01'] : ['2025-01', '2025-03'])
+    },
+  )
 
   test.each([
     ['uncertain', 'held', { resubmitUncertain: true }, {}],
