@@ -6,7 +6,7 @@
 -- column pipeline: The pipeline.
 -- column month: First day of the month whose figures it is about.
 -- column changed_at: When it happened; NULL where something is not loaded.
--- column why: restated, definition (loaded again by another one), dialect (asked in another way), top (other number of rows), method (counted otherwise), came (new), went (no rows now), not loaded, version, table (another one now).
+-- column why: restated, definition (another), dialect (asked in another way), top (other number of rows), method (counted otherwise), came (new), went (no rows now), not loaded, version, table (another).
 -- column slice: What it is about: a value or a list of values for each dimension, as JSON text; NULL: all of them.
 -- column rows_changed: Rows with another value than before. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.

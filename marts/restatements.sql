@@ -11,7 +11,7 @@
 -- column rows_ended: Rows that vanished. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column share_changed: Rows changed or ended, as a part of the rows before. Unit: fraction.
--- column cause: definition: `replay` loaded the same answer again by another definition; dialect: asked in another version of the API, which may be all; top: another number of rows, which cuts one of the answers; method or version: a break the run noticed; else service.
+-- column cause: definition: `replay` of the same answer by another one; dialect: asked in another version of the API; top: another number of rows; method or version: a break the run noticed; else service.
 -- column run_id: The run that saw it.
 select p.pipeline, l.window_from, box.slice, l.loaded_at as seen_at, l.rows_updated as rows_changed,
   l.rows_ended, l.rows_inserted as rows_new,
