@@ -1,5 +1,5 @@
 -- purpose: Visits of every domain, with the client who follows it.
--- grain: One row per client, domain, country and month.
+-- grain: One row per client, date, domain and country.
 -- question: How many visits did the domains of each client get last month?
 -- reads: acme_traffic, beta_traffic
 -- column client: Whose domain it is, as the tags of its pipeline say.
