@@ -76,7 +76,7 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
       const tick = ticks.get(pipeline)
       return tick === undefined ? 'no schedule' : moment(new Date(tick).toISOString())
     },
-    'Not published yet': (definition) => idle(own(definition)),
+    'Not published yet': (definition) => notPublishedYet(own(definition)),
     'Credits this month': ({ pipeline, limits }) =>
       monthWords(
         foretold.filter((one) => one.pipeline === pipeline),
@@ -85,7 +85,7 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
   })
 }
 
-const idle = (planned: PlannedPipeline | undefined): string =>
+const notPublishedYet = (planned: PlannedPipeline | undefined): string =>
   planned === undefined ? '–' : count(Math.max(0, planned.notPublished))
 
 /** `246 so far, about 720 at month end, of 4,000` */
