@@ -3,13 +3,12 @@ import { EtlError } from '../core/errors.ts'
 import type { Reject } from '../core/types.ts'
 import type { Stray } from '../core/cast-cell.ts'
 import { detached } from './raw-text.ts'
+import type { Whose } from './unit-mark.ts'
 
 /** A record that could not become a row. */
-export interface RejectedRow extends Reject {
+export interface RejectedRow extends Reject, Whose {
   /** Staged key columns in the key's order, where all of them could be read: then the row is not missing from the answer. */
   readonly key: readonly (string | null)[] | null
-  /** Place of the unit it names, see `UnitMark`; null: of an unknown unit. */
-  readonly unit: number | null
   /** Its value was not asked for, or is spelled otherwise. */
   readonly isUnasked: boolean
 }

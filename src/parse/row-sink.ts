@@ -5,6 +5,7 @@ import { maxKeyBytes } from './parse-limits.ts'
 import { type CellOf, filledCells, keyOf, keyProblem, measurePlaces, type ParsePlan, RowError } from './parse-plan.ts'
 import { addReject, addStray, type ParseReport } from './parse-report.ts'
 import { type Cells, writeCell } from './row-cells.ts'
+import { unknownWhose } from './unit-mark.ts'
 
 /** Where a record stands and what it looked like. */
 export interface RecordPlace {
@@ -165,8 +166,8 @@ const reject = (
   record: RecordPlace,
   cells: readonly (string | null)[] | null,
 ): void => {
-  const unit = plan.mark?.unitOf(cells) ?? null
+  const whose = plan.mark?.whoseOf(cells) ?? unknownWhose
   const key = cells?.includes(null) === true ? null : cells
-  addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key, unit, isUnasked })
-  if (plan.mark !== undefined && unit !== null) plan.mark.rejects[unit] = (plan.mark.rejects[unit] ?? 0) + 1
+  addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key, ...whose, isUnasked })
+  if (plan.mark !== undefined && whose.unit !== null) plan.mark.rejects[whose.unit] = (plan.mark.rejects[whose.unit] ?? 0) + 1
 }

@@ -27,6 +27,15 @@ export interface MarkPlaces {
   readonly counted: Uint8Array | null
 }
 
+/** Places that a record's key names; null: nothing tells. */
+export interface Whose {
+  /** Of the unit: both others are known. */
+  readonly unit: number | null
+  readonly window: number | null
+  readonly slice: number | null
+}
+export const unknownWhose: Whose = { unit: null, window: null, slice: null }
+
 /** Ends rows with what is known of their unit, and counts. */
 export interface UnitMark {
   /** Rows of no unit of the answer. */
@@ -40,9 +49,9 @@ export interface UnitMark {
   readonly others: Uint8Array
   /** Counts a row; the constants and the number that stand behind its cells. null: the row is not kept. */
   suffixOf(values: readonly (string | null)[]): string | null
-  /** The unit that a record's key names; null where nothing tells. @param key null in it: a cell that cannot be read */
-  unitOf(key: readonly (string | null)[] | null): number | null
-  /** A row of a period that was not asked for. @param key as in `unitOf` */
+  /** Whose a record is, by its key. @param key null in it: a cell that cannot be read */
+  whoseOf(key: readonly (string | null)[] | null): Whose
+  /** A row of a period that was not asked for. @param key as in `whoseOf` */
   addOther(key: readonly (string | null)[]): void
 }
 
@@ -75,13 +84,13 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
       if (unit !== lastUnit) [lastUnit, suffix] = [unit, `${constants}\t${numbers[unit]}`]
       return suffix
     },
-    unitOf: (key: readonly (string | null)[] | null): number | null => {
-      if (numbers.length === 1) return 0
-      const date = places.keyPeriod === null ? '' : key?.[places.keyPeriod]
-      if (key === null || date == null) return null
-      const slice = sliceOfKey(key)
-      const window = places.keyPeriod === null ? 0 : windowOf(date)
-      return slice < 0 || window < 0 ? null : window * sliceCount + slice
+    whoseOf: (key: readonly (string | null)[] | null): Whose => {
+      if (numbers.length === 1) return { unit: 0, window: 0, slice: 0 }
+      if (key === null) return unknownWhose
+      const date = places.keyPeriod === null ? null : (key[places.keyPeriod] ?? null)
+      const slice = knownPlace(sliceOfKey(key))
+      const window = places.keyPeriod === null ? 0 : knownPlace(date === null ? -1 : windowOf(date))
+      return { unit: slice === null || window === null ? null : window * sliceCount + slice, window, slice }
     },
     // A slice that it does not have is beyond the array's end, where nothing is kept.
     addOther: (key: readonly (string | null)[]): void => {
@@ -90,6 +99,8 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
   }
   return mark
 }
+
+const knownPlace = (place: number): number | null => (place < 0 ? null : place)
 
 type Cell = string | null | undefined
 

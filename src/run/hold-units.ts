@@ -36,9 +36,12 @@ export interface HoldRule {
   readonly top: number | null
   /** Columns whose field vanished from the answer. */
   readonly vanished: readonly string[]
-  /** A record that may be of any unit: what nothing came for is not known to have none. */
-  readonly stray: Pick<RejectedRow, 'part' | 'line' | 'reason'> | null
+  /** A rejected record that may be the unit's: what nothing came for is not known to have none. */
+  readonly strayOf: (unit: Place) => Stray | null
 }
+
+type Place = Pick<Tally, 'window' | 'slice'>
+type Stray = Pick<RejectedRow, 'part' | 'line' | 'reason'>
 
 /** null: a person allowed the answer. */
 export const holdRuleOf = async (db: Db, loading: Loading, parsed: ParseReport): Promise<HoldRule | null> => {
@@ -50,7 +53,24 @@ export const holdRuleOf = async (db: Db, loading: Loading, parsed: ParseReport):
     shrink: definition.limits.shrink,
     mostRows: mostRowsOf(loading),
     top,
-    stray: parsed.rejected.find(({ unit }) => unit === null) ?? null,
+    strayOf: strays(parsed.rejected),
+  }
+}
+
+/** Of records whose unit is not known: one that names a window may be any of that window's, one that names a slice any of that slice's. */
+export const strays = (rejected: readonly RejectedRow[]): HoldRule['strayOf'] => {
+  const first = new Map<string, Stray>()
+  const nameOf = ({ window, slice }: Partial<RejectedRow>) => `${window} ${slice}`
+  for (const record of rejected) if (record.unit === null && !first.has(nameOf(record))) first.set(nameOf(record), record)
+  return ({ window, slice }) => {
+    const places = [
+      { window: null, slice: null },
+      { window, slice: null },
+      { window: null, slice },
+    ]
+    return first.size === 0
+      ? null
+      : (places.map((place) => first.get(nameOf(place))).find((found) => found !== undefined) ?? null)
   }
 }
 
@@ -65,13 +85,13 @@ export const heldOf = (rule: HoldRule | null, tallies: readonly Tally[], failing
 
 /** null: it may be loaded. */
 export const holdCodeOf = (
-  { shrink, mostRows, top, vanished, stray }: HoldRule,
-  { rows, refused, previous, isElsewhere }: Pick<Tally, 'rows' | 'refused' | 'previous' | 'isElsewhere'>,
+  { shrink, mostRows, top, vanished, strayOf }: HoldRule,
+  { rows, refused, previous, isElsewhere, ...place }: Place & Pick<Tally, 'rows' | 'refused' | 'previous' | 'isElsewhere'>,
 ): HeldCode | null => {
   if (rows === 0 && refused > 0) return 'TOO_MANY_REJECTS'
   if (rows === 0 && isElsewhere) return 'SHRUNK'
   if (rows > 0 && vanished.length > 0) return 'SCHEMA'
-  if (rows === 0 && previous === 0 && stray !== null) return 'TOO_MANY_REJECTS'
+  if (rows === 0 && previous === 0 && strayOf(place) !== null) return 'TOO_MANY_REJECTS'
   const came = rows + refused
   if (isCut(mostRows, { rows, refused })) return 'CAPPED'
   // As many as were wanted: that fewer are wanted than before is no loss.
@@ -105,7 +125,7 @@ export const holdBack = async (
 }
 
 const reasonOf = (
-  { code, rows, refused, previous, number, because, isElsewhere }: Held,
+  { code, rows, refused, previous, number, because, isElsewhere, ...place }: Held,
   rule: HoldRule | null,
   pipeline: string,
 ): string => {
@@ -130,16 +150,18 @@ const reasonOf = (
         `the new answer has ${rows} rows, ${previous} are loaded (limits.shrink ${(rule?.shrink ?? 0) * 100}%). ` +
         `The loaded rows stay; if the new answer is right, ${release} loads it.`
       )
-    case 'TOO_MANY_REJECTS':
-      if (refused === 0 && rule?.stray)
+    case 'TOO_MANY_REJECTS': {
+      const stray = refused === 0 ? (rule?.strayOf(place) ?? null) : null
+      if (stray !== null)
         return (
-          `no row came for it, and a record that was rejected may be its own (part ${rule.stray.part}, line ${rule.stray.line}: ${rule.stray.reason}). ` +
+          `no row came for it, and a record that was rejected may be its own (part ${stray.part}, line ${stray.line}: ${stray.reason}). ` +
           `If the service has none for it, ${release} says so; \`millrace backfill … --force\` asks for it again, which costs.`
         )
       return (
         `every record of the new answer was rejected. The loaded rows stay; see \`millrace quarantine list ${pipeline}\`, ` +
         'then correct the columns and run `millrace quarantine retry`.'
       )
+    }
   }
 }
 

@@ -54,17 +54,18 @@ const answer = (place: number): fc.Arbitrary<OracleAnswer> =>
   fc
     .record({
       covered: fc.constantFrom(...covered),
-      hasStray: fc.constantFrom(false, false, true),
+      unknown: fc.constantFrom(null, null, null, null, 'stray' as const, 'undated' as const),
       bytes: fc.constantFrom(...sizes),
     })
-    .chain(({ covered: own, hasStray, bytes }) => {
-      const stray = { month: own[0]?.split(' ')[0] ?? '', domain: 'x', day: 1, visits: 1, bad: 'stray' as const }
+    .chain(({ covered: own, unknown, bytes }) => {
+      const [month = '', domain = ''] = own[0]?.split(' ') ?? []
+      const stray = { month, domain: unknown === 'stray' ? 'x' : domain, day: 1, visits: 1, bad: unknown }
       return fc.tuple(...own.map(oneUnit)).map((records) => ({
         name: `n${place}`,
         ask: place,
         units: own,
         bytes,
-        records: [...records.flat(), ...(hasStray ? [stray] : [])],
+        records: [...records.flat(), ...(unknown === null ? [] : [stray])],
       }))
     })
 

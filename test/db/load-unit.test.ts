@@ -240,7 +240,10 @@ describe('an answer on record', () => {
     const answerId = await insertAnswer(db.database.kysely, work.claim, landed)
     const parsed = createParseReport()
     for (let at = 1; at <= 1_005; at += 1)
-      parsed.rejected.push({ part: 1, line: at, column: null, reason: 'r', raw: 'x', key: null, unit: 0, isUnasked: false })
+      parsed.rejected.push({
+        ...{ part: 1, line: at, column: null, reason: 'r', raw: 'x', key: null },
+        ...{ unit: 0, window: 0, slice: 0, isUnasked: false },
+      })
     const refusal = { code: 'TOO_MANY_REJECTS', message: null } as const
     for (let time = 1; time <= 2; time += 1) await refuse(work, answerId, refusal, parsed.rejected)
     expect(

@@ -184,30 +184,43 @@ describe('a packed answer', () => {
     expect([await now(), await loads(), await quarantined()]).toEqual([[], [], []])
   })
 
-  test('with rows that may be of any unit is not taken to have none of those nothing came for: each waits for a person', async () => {
+  test('with a row that may be of a unit nothing came for is not taken to have none of it: that one waits for a person, those of other months do not', async () => {
     const lenient = { ...definition, limits: { ...definition.limits, rejectShare: 1 } }
     const open = await openLoading(db, lenient)
     const work = await workOn(open, both())
     const body = csv(line('2026-01', 'a.com', '1'), line('2026-02', 'a.com', '2'), line('2026-02', '"o\nther.com"', '3'))
-    expect(await loadBody(open, work, { body })).toMatchObject({ inserted: 2, unitsLoaded: 2, unitsHeld: 2 })
+    expect(await loadBody(open, work, { body })).toMatchObject({ inserted: 2, unitsLoaded: 3, unitsHeld: 1 })
     const listed = `select unit_id, error_code, error_message from etl.unit_list where state = 'held'`
     const held = await query<{ unit_id: string; error_code: string; error_message: string }>(listed)
-    expect(held).toHaveLength(2)
+    expect(held).toHaveLength(1)
     for (const { unit_id, error_code, error_message } of held) {
       expect(error_code).toBe('TOO_MANY_REJECTS')
       expect(error_message).toMatch(/line 4: domain 'o ther\.com' was not asked for\)/)
       expect(error_message).toContain(`\`millrace release ${unit_id}\` says so`)
     }
     expect(await quarantined()).toHaveLength(1)
-    const only = boxOf(definition, '2026-01', { domain: 'b.com', country: 'us' })
+    const only = boxOf(definition, '2026-02', { domain: 'b.com', country: 'us' })
     const release = await again(work, await answerOf(work), only, { released: true })
     expect(await loadBody(open, release, {})).toMatchObject({ inserted: 0, unitsLoaded: 1, unitsHeld: 0 })
+  })
+
+  test('of one record without a date that can be read holds its own domain alone, in each month', async () => {
+    const open = await openLoading(db, { ...definition, limits: { ...definition.limits, rejectShare: 1 } })
+    const work = await workOn(open, both())
+    const body = csv(line('2026-01', 'b.com', '1'), line('soon', 'a.com', '1'))
+    expect(await loadBody(open, work, { body })).toMatchObject({ inserted: 1, unitsLoaded: 2, unitsHeld: 2 })
+    expect((await unitRows(db, open.pipeline)).map((unit) => unit.held_code)).toEqual([
+      'TOO_MANY_REJECTS',
+      null,
+      'TOO_MANY_REJECTS',
+      null,
+    ])
   })
 
   test('of one record that may be of any unit keeps it in quarantine, where a retry finds it, though all units wait', async () => {
     const open = await openLoading(db, { ...definition, limits: { ...definition.limits, rejectShare: 1 } })
     const work = await workOn(open, both())
-    expect(await loadBody(open, work, { body: csv(line('soon', 'a.com', '1')) })).toMatchObject({ unitsLoaded: 0, unitsHeld: 4 })
+    expect(await loadBody(open, work, { body: csv(line('soon', '', '1')) })).toMatchObject({ unitsLoaded: 0, unitsHeld: 4 })
     const only = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
     const set = { answer_id: await answerOf(work), ask_number: work.claim.askNumber, forced: true }
     await loadBody(open, await workOn(open, only, { set }), {})

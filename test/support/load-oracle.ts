@@ -6,8 +6,8 @@ export interface OracleRecord {
   readonly month: string
   readonly day: number
   readonly visits: number
-  /** `cell`: a value is none, the key can be read. `stray`: nobody can tell whose it is. */
-  readonly bad: 'cell' | 'stray' | null
+  /** `cell`: a value is none, the key can be read. `stray`: its month can be told alone. `undated`: its domain alone. */
+  readonly bad: 'cell' | 'stray' | 'undated' | null
 }
 
 export interface OracleAnswer {
@@ -100,6 +100,11 @@ const sorted = (records: readonly Numbered[]): { good: Map<string, Numbered>; re
   return { good, refused }
 }
 
+const isUnknown = ({ bad }: OracleRecord): boolean => bad === 'stray' || bad === 'undated'
+
+const mayBeOf = ({ bad, month, domain }: OracleRecord, unit: string): boolean =>
+  bad === 'stray' ? unit.startsWith(`${month} `) : unit.endsWith(` ${domain}`)
+
 interface Came {
   readonly good: ReadonlyMap<string, Numbered>
   /** Records of the unit that cannot be loaded. */
@@ -117,7 +122,7 @@ export const loadIntoOracle = (
   const records = answer.records.map(
     (record, index): Numbered => ({ ...record, bad: mended && record.bad === 'cell' ? null : record.bad, line: index + 2 }),
   )
-  const unreadable = records.filter(({ bad }) => bad === 'stray')
+  const unreadable = records.filter(isUnknown)
   // Whatever came for one unit alone is that unit's, readable or not.
   const owned = answer.units.length === 1 ? unreadable : []
   const names = [...only].sort()
@@ -126,7 +131,7 @@ export const loadIntoOracle = (
   const came = new Map(
     names.map((name): [string, Came | null] => {
       if (isSkipped(name)) return [name, null]
-      const { good, refused: known } = sorted(records.filter((record) => record.bad !== 'stray' && unitOf(record) === name))
+      const { good, refused: known } = sorted(records.filter((record) => !isUnknown(record) && unitOf(record) === name))
       const refused = [...known, ...owned]
       const previous = scope.filter(([, row]) => row.of === name).length
       const fails = [...good.values()].some(({ visits }) => visits > mostVisits)
@@ -138,7 +143,12 @@ export const loadIntoOracle = (
           ? 'TEST_FAILED'
           : released
             ? null
-            : heldCode(previous, good.size, refused.length, unreadable.length > 0)
+            : heldCode(
+                previous,
+                good.size,
+                refused.length,
+                unreadable.some((record) => mayBeOf(record, name)),
+              )
       return [name, { good, refused, code }]
     }),
   )
@@ -166,7 +176,7 @@ export const loadIntoOracle = (
   forgetReplaced(oracle, names)
 }
 
-/** @param hasStray a record of nobody may be of a unit that nothing came for */
+/** @param hasStray a record that may be of the unit, for which nothing came */
 const heldCode = (previous: number, rows: number, refused: number, hasStray: boolean): string | null => {
   if (rows === 0 && (refused > 0 || (previous === 0 && hasStray))) return 'TOO_MANY_REJECTS'
   if (previous === 0) return null

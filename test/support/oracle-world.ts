@@ -60,7 +60,7 @@ const bodyOf = ({ records }: OracleAnswer): string => {
     'date,domain,country,all_traffic_visits,mobile_visits,mobile_clean,desktop_visits,desktop_unique_visitors,mobile_unique_visitors,all_page_views'
   const lines = records.map(
     ({ domain, month, day, visits, bad }) =>
-      `${month}-0${day},${bad === 'stray' ? 'nobody.com' : domain},us,${visits},${bad === 'cell' ? 'oops' : '1'},1,2,3,4,5`,
+      `${bad === 'undated' ? 'someday' : `${month}-0${day}`},${bad === 'stray' ? 'nobody.com' : domain},us,${visits},${bad === 'cell' ? 'oops' : '1'},1,2,3,4,5`,
   )
   return `${[header, ...lines].join('\n')}\n`
 }

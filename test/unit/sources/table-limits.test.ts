@@ -80,8 +80,15 @@ describe('a report', () => {
   })
 
   test('with as many rows as were asked for is cut, and never loaded as complete', () => {
-    const unit = (rows: number, previous = 0, refused = 0) => ({ rows, refused, previous, isElsewhere: false })
-    const rule = { shrink: 0.5, mostRows: 100, top: null, vanished: [], stray: null }
+    const unit = (rows: number, previous = 0, refused = 0) => ({
+      rows,
+      refused,
+      previous,
+      isElsewhere: false,
+      window: 0,
+      slice: 0,
+    })
+    const rule = { shrink: 0.5, mostRows: 100, top: null, vanished: [], strayOf: () => null }
     expect([unit(100), unit(99, 0, 1), unit(200), unit(100, 260)].map((one) => holdCodeOf(rule, one))).toEqual([
       'CAPPED',
       'CAPPED',
@@ -94,7 +101,7 @@ describe('a report', () => {
       null,
       'SHRUNK',
     ])
-    expect(holdCodeOf({ shrink: 0.5, mostRows: null, top: null, vanished: [], stray: null }, unit(100))).toBeNull()
+    expect(holdCodeOf({ shrink: 0.5, mostRows: null, top: null, vanished: [], strayOf: () => null }, unit(100))).toBeNull()
   })
 
   test('names the lists that its table filters by, and nothing else', () => {
