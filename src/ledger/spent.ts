@@ -23,7 +23,7 @@ export interface Spent {
   /** Of them what one pipeline bought beyond the usual. */
   readonly extraMonth: number
   readonly extraDay: number
-  /** Purchases under way of unknown price. */
+  /** Purchases under way of unknown price, or of one that the service named and no bill has borne out. */
   readonly unpriced: number
   /** Pages of this day whose process was killed before their bill was seen, and whose price was not known. */
   readonly lost: number
@@ -37,6 +37,11 @@ export interface SpentNow extends Spent {
   readonly dayLeftMs: number
   readonly monthLeftMs: number
 }
+
+/** Report `j` of a pipeline `p`: the price that the service named for it is not its word alone. A report that ended without a bill tells no more than that. */
+const isBorneOut = sql<boolean>`(j.said_quota is null or exists (select from etl.jobs b join etl.pipelines o on o.pipeline_id = b.pipeline_id
+  where b.account = j.account and o.source = p.source and b.said_quota is not null
+    and b.report_state not in ('intent', 'submitted', 'uncertain', 'failed', 'rejected', 'expired')))`
 
 /** @param ours the pipeline that asks, whose extra purchases are told apart and whose API is meant */
 export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: string): Promise<SpentNow> => {
@@ -57,7 +62,7 @@ export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: strin
         j.wanted_by = 'night' as is_night,
         case when j.used_quota is not null then j.used_quota
           when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 0) else 0 end as credits,
-        j.used_quota is null and j.estimated_quota is null and j.report_state in ('intent', 'submitted') as is_unpriced, 0::bigint as lost
+        j.used_quota is null and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isBorneOut}) as is_unpriced, 0::bigint as lost
       from turn t join etl.jobs j on j.asked_at >= t.last_month join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where ${isOfPurse('j', sql`coalesce(j.tag_set_id, p.tag_set_id)`)} and j.report_state is not null
       union all

@@ -546,6 +546,13 @@ test('polls of all open reports of an account take half of its rate at most', as
 
 describe('a budget', () => {
   const exhausted = { code: 'QUOTA_EXHAUSTED' }
+  /** A report that ended: what the service says that others cost is not its word alone. */
+  const bearOut = (of: PipelineKit): Promise<number> =>
+    newJob(db, of, {
+      set: { kind: 'report', state: 'done', account: `a${count}`, report_state: 'downloaded', said_quota: 1 },
+    })
+  beforeEach(() => bearOut(pipeline))
+
   const buy = async (
     budget: ReportMemoOptions['budget'],
     estimatedQuota: number | null,
@@ -638,6 +645,7 @@ describe('a budget', () => {
   test('of an account is not spent by an account of another API that is named alike', async () => {
     const accountBudget = { ...noBudget, perMonth: 10, setting: { perMonth: 'ITS_QUOTA_PER_MONTH', perDay: 'ITS_QUOTA_PER_DAY' } }
     const shop = await newPipeline(db, { source: 'shop-api.prices' })
+    await bearOut(shop)
     const buyIn = async (of: PipelineKit, estimatedQuota: number): Promise<ReportMemo> => {
       const its = memoOf(await claimed(of), { pipeline: of.pipeline, accountBudget })
       await its.intend({ ...intent, estimatedQuota })

@@ -872,25 +872,34 @@ test('what waits for the budget costs what the bills say by now, not what it was
   }
 })
 
-test('what the service charges for reports counts, not the lower price that it names for them: in plan, and in a budget', async () => {
+/** Six reports of a month, each of which the service says costs 18 credits, and charges 54. */
+const startDearer = async (reportMs: number): Promise<void> => {
   const body = JSON.stringify({ is_valid: true, estimated_credits: 18 })
-  await start({
-    reportMs: 20,
-    prices: { traffic_and_engagement: { by: 'request', credits: 54 } },
-    replies: [{ endpoint: 'free', match: ['request-validate'], body }],
-  })
+  const replies = [{ endpoint: 'free' as const, match: ['request-validate'], body }]
+  await start({ reportMs, prices: { traffic_and_engagement: { by: 'request', credits: 54 } }, replies })
   writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\nc.com\nd.com\ne.com\nf.com\n')
   const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
   const yaml = readFileSync(file, 'utf8').replace('{ file: domains.txt }', '{ file: domains.txt, bucket: 1 }')
   writeFileSync(file, yaml.replace(/country: \[.*\]/, 'country: [us]').replace('poll_every: 5s', 'poll_every: 100ms'))
-  const may = ['traffic_and_engagement', ...month('2026-05')]
-  const first = await millrace(['backfill', ...may, '--only', 'domain=a.com', '--yes'])
+}
+
+const dearer = ['traffic_and_engagement', ...month('2026-05')]
+
+test('what the service charges for reports counts, not the lower price that it names for them: in plan, and in a budget', async () => {
+  await startDearer(20)
+  const first = await millrace(['backfill', ...dearer, '--only', 'domain=a.com', '--yes'])
   expect([first.code, charged()], first.stderr).toEqual([0, 54])
-  expect(summaryOf(await millrace(['plan', ...may]))).toMatchObject({ reports_submitted: 5, quota_used: 5 * 54 })
-  const told = await runWarm(['plan', ...may], environment(), folder)
+  expect(summaryOf(await millrace(['plan', ...dearer]))).toMatchObject({ reports_submitted: 5, quota_used: 5 * 54 })
+  const told = await runWarm(['plan', ...dearer], environment(), folder)
   expect(told.stdout).toContain('Prices by the service, times 3 as its newest bills were, for 5 of 5 reports')
-  await millrace(['backfill', ...may, '--yes'], { WEB_ANALYTICS_QUOTA_PER_DAY: '154' })
+  await millrace(['backfill', ...dearer, '--yes'], { WEB_ANALYTICS_QUOTA_PER_DAY: '154' })
   expect(charged()).toBe(2 * 54)
+})
+
+test('a price that no bill has borne out yet passes a budget by one report at most', async () => {
+  await startDearer(700)
+  const run = await millrace(['backfill', ...dearer, '--yes'], { WEB_ANALYTICS_QUOTA_PER_DAY: '120' })
+  expect([run.code, charged()], run.stderr).toEqual([1, 2 * 54])
 })
 
 /** What a seed's service charges for each of two pipelines, and what the environment says of it. */
