@@ -64,7 +64,7 @@ describe('ticks', () => {
       const [first] = nextTicks(schedule(cron, 'Europe/Berlin'), 5, Date.parse('2026-03-01T00:00:00Z'))
       expect(new Date(first ?? 0).toISOString()).toBe('2028-02-28T23:00:00.000Z')
     }
-    expect(performance.now() - began).toBeLessThan(3_000)
+    expect(performance.now() - began).toBeLessThan(10_000)
   })
 
   test('a clock that skips midnight ticks once at its end; one that skips a whole day ticks at the next', () => {
