@@ -192,7 +192,7 @@ const sayEnded = (
   printSummary(output, command, result)
   for (const { pipeline, reports, units, credits, doneOn } of paced)
     output.line(
-      `${pipeline}: ${reports > 0 ? counted(reports, 'report') : counted(units, 'unit')} (${credits === null ? 'price not known' : `about ${counted(credits, 'credit')}`}) wait for the budget. Every night continues with them, in the same order of months` +
+      `${pipeline}: ${reports > 0 ? counted(reports, 'report') : counted(units, 'unit')} (${credits === null ? 'price not known' : `about ${counted(credits, 'credit')}`}) wait for the budget or the service. Every night continues with them, in the same order of months` +
         `${doneOn === null ? '' : `; the last about ${doneOn}`}.`,
     )
   for (const { pipeline, units, reports, credits, allowed } of waiting)

@@ -161,8 +161,8 @@ interface PlannedWith {
 }
 
 /**
- * What the run could not buy within its budgets, of a range that a person named or of what was allowed at the terminal, has that person's word from
- * here on: every night goes on with it. Returns the pipelines. @param by who said so @param planned what the run asked for
+ * What the run could not buy within its budgets, with the account's credits or from a service that was away, of a range that a person named or of what was allowed
+ * at the terminal, has that person's word from here on: every night goes on with it. Returns the pipelines. @param by who said so @param planned what the run asked for
  */
 export const keepPaced = async (db: Db, runId: number, by: string, planned: readonly PlannedWith[]): Promise<string[]> => {
   const rows = await query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'>>(db)`
@@ -191,8 +191,8 @@ export const keepPaced = async (db: Db, runId: number, by: string, planned: read
 const pacedJobs = (
   runId: number,
 ): RawBuilder<unknown> => sql`etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.run_id = ${runId}::bigint
-    and w.outcome = 'waiting' and j.state = 'open' and j.holder is null and j.ask_number is null and j.answer_id is null
-    and j.approval_id is null and j.error_code = 'QUOTA_EXHAUSTED'`
+    and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null and (j.state = 'held' and j.error_code = 'QUOTA_EXHAUSTED'
+      or w.outcome = 'waiting' and j.state = 'open' and j.error_code is distinct from 'NOT_PUBLISHED')`
 
 /** Approved and not bought yet, of what the service has published: credits of those that have a price, units of those without one. */
 export type Backlog = Numbers<'reports' | 'units' | 'credits' | 'unpriced'>

@@ -165,3 +165,44 @@ test('a range larger than the budget of a day is bought as far as that goes, and
   expect(spent()).toBeGreaterThan(60)
   expect(spent()).toBeLessThanOrEqual(120)
 }, 180_000)
+
+/** The service at the same address, away or with so many credits. */
+const serviceAgain = async (options: Parameters<typeof startSandbox>[0] | null): Promise<void> => {
+  const port = Number(new URL(sandbox.url).port)
+  await sandbox.close()
+  if (options !== null) sandbox = await startSandbox({ requestsPerSecond: null, reportDurationMs: 20, port, ...options })
+}
+
+test.each([
+  ['reports that the credits of the account do not pay', pipeline, { quota: 0 }],
+  ['pages that the credits of the account do not pay', 'keywords', { quota: 0 }],
+  ['pages of a service that is away', 'keywords', null],
+] as const)(
+  'a range older than any night wants, of %s, is bought by the night that can; what leaves the lists is not',
+  async (_, name, away) => {
+    const file = join(folder, 'pipelines', 'keywords.yaml')
+    writeFileSync(
+      file,
+      readFileSync(file, 'utf8')
+        .replace(/from: \d{4}-\d\d/, 'from: 2025-11')
+        .replace('[us, gb]', '[us]'),
+    )
+    expect((await millrace('migrate')).code).toBe(0)
+    expect((await millrace('run', name, '--yes')).code).toBe(0)
+    await serviceAgain(away)
+    const stopped = await millrace('backfill', name, '--from', '2025-05', '--to', '2025-06')
+    expect(stopped.code, stopped.stderr).toBe(1)
+    const older = async (): Promise<unknown> =>
+      (
+        await db.database.pool.query(
+          `select state, count(*)::int as units from etl.unit_list where window_from < '2025-11-01' group by 1`,
+        )
+      ).rows
+    expect(await older()).toEqual([{ state: expect.stringMatching(/^(waiting|held)$/), units: 4 }])
+    await serviceAgain({})
+    list(1)
+    const night = await millrace('run', name)
+    expect([night.code, await older()], night.stderr).toEqual([0, [{ state: 'loaded', units: 2 }]])
+  },
+  180_000,
+)
