@@ -3,8 +3,18 @@ import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 
-/** The body as it is, or inflated. A gzip may be padded with zero bytes. Throws TRUNCATED where it is broken or cut, TOO_LARGE beyond `maxBytes`. */
-export async function* inflated(body: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array, void, void> {
+/** A file that was packed once more on its way. */
+const mostLayers = 2
+
+/**
+ * The body as it is, or inflated until it is no gzip any more: what is left of one could hide the key. A gzip may be padded with zero bytes. Throws TRUNCATED where it
+ * is broken or cut, TOO_LARGE beyond `maxBytes`, BAD_RESPONSE where it is packed too often.
+ */
+export async function* inflated(
+  body: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+  layers = mostLayers,
+): AsyncGenerator<Uint8Array, void, void> {
   const iterator = body[Symbol.asyncIterator]()
   const head: Uint8Array[] = []
   const begins = (): Buffer => Buffer.concat(head)
@@ -16,7 +26,9 @@ export async function* inflated(body: AsyncIterable<Uint8Array>, maxBytes: numbe
     }
     const [first, second] = begins()
     const whole = rejoined(head, iterator)
-    yield* bounded(first === 0x1f && second === 0x8b ? gunzipped(whole) : whole, maxBytes)
+    if (first !== 0x1f || second !== 0x8b) yield* bounded(whole, maxBytes)
+    else if (layers > 0) yield* inflated(gunzipped(whole), maxBytes, layers - 1)
+    else throw new EtlError('BAD_RESPONSE', `The body is a gzip in a gzip, more than ${mostLayers} of them. Nothing was loaded.`)
   } finally {
     await iterator.return?.()
   }

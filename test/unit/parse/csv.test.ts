@@ -67,7 +67,7 @@ describe('a CSV report', () => {
         line: 2,
         column: 'visits',
         reason: "'12.5' is not a whole number",
-        unit: null,
+        ...{ unit: null, window: null, slice: null },
         isUnasked: false,
         raw: 'a.com,2026-01-01,x,12.5,1',
         key: ['a.com', '2026-01-01'],

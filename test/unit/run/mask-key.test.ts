@@ -27,6 +27,8 @@ test('the key is masked in every spelling, however the body is cut, and nothing 
   const clean = `a,[secret],b\n[secret]é[secret][secret]\nlast ${key.slice(0, -1)}`
   for (let size = 1; size <= body.length; size += 1) expect(await through(body, size)).toEqual({ text: clean, found: 4 })
   expect(await through(gzipSync(body), 7)).toEqual({ text: clean, found: 4 })
+  expect(await through(gzipSync(gzipSync(body)), 7)).toEqual({ text: clean, found: 4 })
+  await expect(through(gzipSync(gzipSync(gzipSync(body))), 7)).rejects.toMatchObject({ code: 'BAD_RESPONSE' })
 })
 
 test('of a key that holds another one nothing is left, however the body is cut', async () => {
