@@ -198,17 +198,25 @@ const creditsLeft = ({ api, said }: Answer<Credits>, isOneOfSeveral: boolean): s
 
 const printPipelines = (output: Output, quota: QuotaOf): void => {
   const { month, spending, forecasts } = quota
-  if (spending.length === 0) {
+  const isSame =
+    (one: Pick<Spending, 'pipeline' | 'account'>) =>
+    (other: Pick<Spending, 'pipeline' | 'account'>): boolean =>
+      other.pipeline === one.pipeline && other.account === one.account
+  // Part of the sum, and so a row: what is still bought for a pipeline that spent nothing yet.
+  const unspent = forecasts.filter((one) => !spending.some(isSame(one)) && (endOf([one])?.high ?? 0) > 0)
+  const nothing = { tags: {}, reports: 0, requests: 0, used: 0, reserved: 0 }
+  const rows = [
+    // What a pipeline spent with other tags before is another row, the forecast is of all.
+    ...spending.map((one) => ({
+      ...one,
+      end: spending.find(isSame(one)) === one ? endCell(forecasts.filter(isSame(one))) : '',
+    })),
+    ...unspent.map((one) => ({ ...one, ...nothing, end: endCell([one]) })),
+  ]
+  if (rows.length === 0) {
     output.line(`Nothing was spent in ${month}.`)
     return
   }
-  const isSame = (one: Spending) => (other: Pick<Spending, 'pipeline' | 'account'>) =>
-    other.pipeline === one.pipeline && other.account === one.account
-  const rows = spending.map((one) => ({
-    ...one,
-    // What a pipeline spent with other tags before is another row, the forecast is of all.
-    end: spending.find(isSame(one)) === one ? endCell(forecasts.filter(isSame(one))) : '',
-  }))
   const all = {
     ...{ pipeline: 'all', account: '', tags: {}, end: endCell(forecasts) },
     reports: sum(spending, 'reports'),

@@ -1,5 +1,5 @@
 // What the nights until the end of the month will ask for, by the service's own calendar. Pure.
-import type { Definition, IsoDate, WindowRule } from './types.ts'
+import type { IsoDate, WindowRule } from './types.ts'
 import { addWindows, alignDown, dateIn } from './window.ts'
 
 interface Night {
@@ -8,11 +8,7 @@ interface Night {
   readonly windows: number
 }
 
-/** Days of this month after today on which reports are bought: a release brings a new window, a restatement those of the look-back. */
-export const nightsToCome = ({ window }: Pick<Definition, 'window'>, nowMs: number): Night[] =>
-  nightsAfter(window, dateIn(nowMs, window.publication.timeZone), nowMs)
-
-/** Days of the service's month after `after` on which reports are bought. */
+/** Days of the service's month after `after` on which reports are bought: a release brings a new window, a restatement those of the look-back. */
 const nightsAfter = (window: WindowRule, after: IsoDate, nowMs: number): Night[] => {
   const { publishedOn, afterDays, restatedOn, timeZone } = window.publication
   const end = addWindows(alignDown(dateIn(nowMs, timeZone), 'month'), 'month', 1)
@@ -28,10 +24,6 @@ const nightsAfter = (window: WindowRule, after: IsoDate, nowMs: number): Night[]
   }
   return nights
 }
-
-/** Units that these nights buy. @param values combinations of the lists' values */
-export const unitsToCome = (definition: Pick<Definition, 'window'>, values: number, nowMs: number): number =>
-  nightsToCome(definition, nowMs).reduce((total, { windows }) => total + windows * values, 0)
 
 /**
  * Units that are bought until the month is over, by a warehouse that bought last at `askedMs`: days of the calendar since then that passed without it are one

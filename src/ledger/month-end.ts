@@ -1,5 +1,6 @@
 // What will have been spent when the month is over: what is spent, what is planned, and what the nights until then will buy as far as calendar and past tell.
 import { sql } from 'kysely'
+import { sum } from '../core/counted.ts'
 import { unitsStillToCome } from '../core/forecast.ts'
 import { add, type CreditRange, type PipelinePrice, times } from '../core/learned-price.ts'
 import type { WindowRule } from '../core/types.ts'
@@ -55,28 +56,57 @@ interface Facts {
   readonly profile_today: number
 }
 
+/** A pipeline that no run has planned yet is on no record. */
+type Known = Omit<Facts, 'pipeline_id' | 'generation'>
+
 /** By account and pipeline, over every version. @param priceOf by its name */
 export const forecasts = async (
   db: Db,
   nowMs: number,
   priceOf: (pipeline: string) => Promise<PipelinePrice>,
 ): Promise<Forecast[]> => {
-  const { rows } = await facts.execute(db)
-  const byPipeline = Map.groupBy(rows, ({ account, pipeline }) => JSON.stringify([account, pipeline]))
-  const found = [...byPipeline.values()].map(async (versions): Promise<Forecast[]> => {
-    // Nights buy for the newest version.
-    const newest = versions.at(-1)
-    if (newest === undefined) return []
-    const { account, pipeline } = newest
-    const spent = versions.reduce((sum, one) => sum + one.spent, 0)
-    const price = await priceOf(pipeline)
-    const toCome = toComeOf(newest, price, price.unit === null ? 0 : await slicesWanted(db, newest), nowMs)
-    const end = (credits: number): number => Math.round(withinBudget(newest, spent, credits))
-    if (toCome === null) return [{ account, pipeline, spent, forecast: null, range: null }]
-    if (toCome.likely !== null) return [{ account, pipeline, spent, forecast: end(toCome.likely), range: null }]
-    return [{ account, pipeline, spent, forecast: null, range: { low: end(toCome.low), high: end(toCome.high) } }]
+  const found = (await onRecord(db)).map(async (one) => {
+    const price = await priceOf(one.pipeline)
+    return foretell(one, price, price.unit === null ? 0 : await slicesWanted(db, one), nowMs)
   })
-  return (await Promise.all(found)).flat()
+  return Promise.all(found)
+}
+
+/** What a plan would buy next, by all its versions, in place of what is planned on record; the rest as its newest version has it. */
+export interface PlannedNow extends Pick<Facts, 'account' | 'pipeline' | 'window' | 'planned' | 'planned_cells' | 'budget'> {
+  readonly price: PipelinePrice
+  /** Combinations of the lists' values. */
+  readonly values: number
+}
+
+/** With these plans, in their order. */
+export const forecastsWith = async (db: Db, nowMs: number, plans: readonly PlannedNow[]): Promise<Forecast[]> => {
+  const all = await onRecord(db)
+  return plans.map(({ price, values, ...plan }) => {
+    const known = all.find(({ account, pipeline }) => account === plan.account && pipeline === plan.pipeline)
+    // Days of the calendar that passed, and this one, are in the plan.
+    const now = { asked_ms: nowMs, profile_today: 0, spent_today: 0 }
+    return foretell({ spent: 0, profile: null, ...known, ...plan, ...now }, price, values, nowMs)
+  })
+}
+
+/** Each pipeline once: nights buy for the newest version; what was spent, and what is planned, is of all. */
+const onRecord = async (db: Db): Promise<Facts[]> => {
+  const { rows } = await facts.execute(db)
+  const versions = [...Map.groupBy(rows, ({ account, pipeline }) => JSON.stringify([account, pipeline])).values()]
+  const together = (all: readonly Facts[]) => ({
+    ...{ spent: sum(all, 'spent'), planned: sum(all, 'planned'), planned_cells: sum(all, 'planned_cells') },
+  })
+  return versions.flatMap((all) => all.slice(-1).map((newest) => ({ ...newest, ...together(all) })))
+}
+
+const foretell = (one: Known, price: PipelinePrice, values: number, nowMs: number): Forecast => {
+  const { account, pipeline, spent } = one
+  const toCome = toComeOf(one, price, values, nowMs)
+  const end = (credits: number): number => Math.round(withinBudget(one, credits))
+  if (toCome === null) return { account, pipeline, spent, forecast: null, range: null }
+  if (toCome.likely !== null) return { account, pipeline, spent, forecast: end(toCome.likely), range: null }
+  return { account, pipeline, spent, forecast: null, range: { low: end(toCome.low), high: end(toCome.high) } }
 }
 
 /** Kept for readers of `bi`, in place of what an earlier run of this month (UTC) computed. */
@@ -91,14 +121,14 @@ export const keepForecasts = async (db: Db, runId: number, foretold: readonly Fo
 }
 
 /** Beyond its budget nothing is bought, whatever is due. */
-const withinBudget = ({ budget }: Facts, spent: number, toCome: number): number =>
+const withinBudget = ({ budget, spent }: Known, toCome: number): number =>
   budget === null ? spent + toCome : Math.max(spent, Math.min(budget, spent + toCome))
 
 const exactly = (credits: number): CreditRange => ({ low: credits, high: credits, likely: credits })
 
-const toComeOf = (one: Facts, { kind, unit }: PipelinePrice, values: number, nowMs: number): CreditRange | null => {
+const toComeOf = (one: Known, { kind, unit }: PipelinePrice, values: number, nowMs: number): CreditRange | null => {
   const { window, asked_ms, planned, planned_cells, profile, profile_today, spent_today } = one
-  if (kind === 'walk' && profile !== null) return exactly(profile + Math.max(0, profile_today - spent_today))
+  if (kind === 'walk' && profile !== null) return exactly(planned + profile + Math.max(0, profile_today - spent_today))
   if (window === null) return null
   // Pages of a month that is loaded are asked for again only where it changed.
   const bought = kind === 'walk' ? { ...window, lookBack: 0 } : window

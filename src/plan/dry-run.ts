@@ -1,12 +1,12 @@
 // What a run or a range would take and why, by the same planning, without writing or buying anything: `plan`, and every --dry-run.
 import { asksOf } from '../core/asks.ts'
 import { sum } from '../core/counted.ts'
-import { unitsToCome } from '../core/forecast.ts'
 import { add, type CreditRange, priceWords, times } from '../core/learned-price.ts'
 import type { Definition } from '../core/types.ts'
 import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/window.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
+import { type Forecast, forecastsWith, type PlannedNow } from '../ledger/month-end.ts'
 import { type PastTimes, rowsAsked } from '../ledger/prices.ts'
 import type { Scope } from './frames.ts'
 import { type NightVerdict, dearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
@@ -83,7 +83,10 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
     jobs.push(...mine)
     planned.push({ ...of, jobs: mine })
   }
-  const pipelines = planned.map((one) => aboutPipeline(runtime, one, planned.filter(isSamePipeline(one))))
+  const versions = planned.map((one) => planned.filter(isSamePipeline(one)))
+  const nowMs = planned[0]?.found.nowMs ?? 0
+  const ends = await forecastsWith(runtime.database.kysely, nowMs, versions.map(plannedNow))
+  const pipelines = planned.map((one, index) => aboutPipeline(runtime, one, versions[index] ?? [], ends[index]))
   return {
     ...{ jobs, pipelines },
     asked,
@@ -203,23 +206,28 @@ const isSamePipeline =
 const unitPrice = ({ prices, walk, found: { past } }: Previewed): number | null =>
   prices.perUnit ?? (walk === null ? past.quota : (walk.unit?.likely ?? null))
 
-/** Credits that will have been spent when the month is over: once for all versions, as `quota` has it. Nights to come buy for the newest. */
-const monthEnd = (versions: readonly Planned[]): number | null => {
+/** Credits, and units without a price, that the next runs buy: what is new, and the backlog that has a person's word. */
+const toBuyOf = ({ jobs, found: { backlog } }: Planned) => {
+  const fresh = jobs.filter(({ held, approved }) => !held && !approved)
+  const unpriced = fresh.filter(({ quota }) => quota === null)
+  return { planned: sum(fresh, 'quota') + backlog.credits, planned_cells: sum(unpriced, 'units') + backlog.unpriced }
+}
+
+const plannedNow = (versions: readonly Planned[]): PlannedNow => {
   const newest = versions.reduce((one, other) => (other.definition.version > one.definition.version ? other : one))
-  const { definition, found, walk } = newest
-  const perUnit = unitPrice(newest)
-  const jobs = versions.flatMap((one) => one.jobs)
-  const spent = found.spent.pipeline.month
-  if (perUnit === null && (jobs.length > 0 || spent === 0)) return null
-  const now = jobs.filter(({ held }) => !held)
-  const values = definition.dimensions.reduce((total, { values: list }) => total * list.length, 1)
-  // Pages of a month that is loaded are asked for again only where it changed.
-  const bought = walk === null ? definition : { window: { ...definition.window, lookBack: 0 } }
-  return Math.round(spent + sum(now, ({ quota }) => quota) + unitsToCome(bought, values, found.nowMs) * (perUnit ?? 0))
+  const { definition, walk } = newest
+  const [{ account, pipeline, window }, perUnit, toBuy] = [definition, unitPrice(newest), versions.map(toBuyOf)]
+  const known = perUnit === null ? null : { low: perUnit, high: perUnit, likely: perUnit }
+  return {
+    ...{ account, pipeline, window, budget: definition.limits.quotaPerMonth },
+    ...{ planned: sum(toBuy, 'planned'), planned_cells: sum(toBuy, 'planned_cells') },
+    price: walk === null ? { kind: 'report', unit: known } : { kind: 'walk', unit: walk.unit },
+    values: definition.dimensions.reduce((total, { values }) => total * values.length, 1),
+  }
 }
 
 /** @param versions of the pipeline that are planned, itself among them */
-const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Planned[]) => {
+const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Planned[], end: Forecast | undefined) => {
   const { definition, found, verdict, walk, jobs } = of
   const { pipeline, version, account } = definition
   const { idle, changes, waiting, backlog, spent, nowMs } = found
@@ -233,8 +241,7 @@ const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Pla
   const perUnit = unitPrice(of)
   const today = new Date(nowMs).toISOString().slice(0, 10)
   const from = `${today.slice(0, 7)}-01`
-  const fresh = now.filter(({ approved }) => !approved)
-  const toBuy = sum(fresh, ({ quota }) => quota) + backlog.credits + backlog.unpriced * (perUnit ?? 0)
+  const { planned, planned_cells } = toBuyOf(of)
   return {
     ...{ pipeline, version, account },
     /** For people: with its version where there are two. */
@@ -267,12 +274,12 @@ const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Pla
     /** Credits a month; null: no limit. */
     ...{ budget: definition.limits.quotaPerMonth, accountBudget: allowance.budget.perMonth },
     /** Credits that all versions will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
-    forecast: monthEnd(versions),
+    forecast: end?.forecast ?? null,
     month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
     /** Where the service counts by another method of late: the months before, anew. */
     older: found.breaks.flatMap((one) => offerOlder(definition, one, perUnit) ?? []),
     /** The day the last report can be bought as budgets are; null: today, or never. */
-    doneOn: doneWithin(definition, allowance.budget, spent, toBuy, today),
+    doneOn: doneWithin(definition, allowance.budget, spent, planned + planned_cells * (perUnit ?? 0), today),
   }
 }
 

@@ -2,11 +2,12 @@
 import { sql } from 'kysely'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
+import { databaseMs } from '../../src/db/database-clock.ts'
 import type { Source } from '../../src/extract/source.ts'
 import { pricesOf } from '../../src/plan/price.ts'
 import type { Scope } from '../../src/plan/frames.ts'
 import { type Forecast, forecasts } from '../../src/ledger/month-end.ts'
-import { definitionFor, plan, runtimeFor, sourceOf } from '../support/planning.ts'
+import { definitionFor, plan, preview, previewAll, runtimeFor, sourceOf } from '../support/planning.ts'
 import { pipelineIdOf, submitted } from '../support/plan-ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -103,4 +104,26 @@ test('last month says what pages of this one cost, unless their price has change
   await sql`update etl.prices set dropped_at = clock_timestamp()`.execute(kysely)
   await bill(50)
   expect((await forecastOf(source, definition))?.forecast).toBe(150)
+})
+
+test('the end of a month is one sum: a plan says what stands on record once it is planned, of all versions, and no more than the budget', async () => {
+  const source = sourceOf({ kind: 'report', price: 7 })
+  const publication = { publishedOn: 10, restatedOn: [], timeZone: 'UTC' }
+  const first = definitionFor(source, { domains }, { lookBack: 0, publication })
+  await bought(source, first, [21])
+  const second: Definition = { ...first, version: 2, params: { ...first.params, other: 'question' } }
+  const month = range('2025-03-01', '2025-04-01')
+  const onRecord = async (definition: Definition) => {
+    const runtime = runtimeFor(db, { source, definition }) as unknown as Parameters<typeof pricesOf>[0]
+    return forecasts(db.database.kysely, await databaseMs(db.database.kysely), pricesOf(runtime, [definition]))
+  }
+  const planned = await previewAll(db, source, [first, second], month)
+  const ends = planned.pipelines.map(({ forecast }) => forecast)
+  for (const definition of [first, second]) await plan(db, { source, definition }, month)
+  const [found] = await onRecord(second)
+  expect(found?.forecast).toBeGreaterThanOrEqual(21 + 21 + 21)
+  expect(ends).toEqual([found?.forecast, found?.forecast])
+  const limited = { ...second, limits: { ...second.limits, quotaPerMonth: 40 } }
+  const within = await preview(db, { source, definition: limited }, range('2025-05-01', '2025-06-01'))
+  expect(within.pipelines[0]?.forecast).toBe(40)
 })

@@ -48,9 +48,11 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const millrace = (...args: string[]): Promise<CommandResult> =>
+const millrace = (...args: string[]): Promise<CommandResult> => spoken(...args, '--json')
+
+const spoken = (...args: string[]): Promise<CommandResult> =>
   runWarm(
-    [...args, '--json'],
+    args,
     {
       WEB_ANALYTICS_BASE_URL: sandbox.url,
       WEB_ANALYTICS_API_KEY: sandbox.apiKey,
@@ -179,4 +181,25 @@ test('a budget of a tag, of the account or of the pipeline holds page requests a
   // Another tag has its own.
   expect((await millrace('backfill', 'shopper_category_performance', ...range)).code).toBe(0)
   expect(sandbox.books().quotaUsed).toBeGreaterThan(spent)
+})
+
+test("the column of the month's end adds up to its last line, a pipeline that has spent nothing yet among them", async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  const ends = async (): Promise<(readonly [string, number])[]> => {
+    const { stdout } = await spoken('quota')
+    const [table = ''] = /^\d{4}-\d\d +account.+?\n\n/ms.exec(stdout) ?? []
+    const rows = table.trim().split('\n').slice(2)
+    return rows.map((row) => [row.split(' ')[0] ?? '', Number(row.split(' ').at(-1)?.replaceAll(',', ''))] as const)
+  }
+  settings = { WEB_ANALYTICS_PRICES: 'shopper-report=1/value' }
+  edit('shopper_category_performance', (text) => text.concat('\nguard: { credits_per_night: 1 }\n'))
+  expect((await millrace('run', 'shopper_category_performance')).code).toBe(1)
+  expect((await millrace('approve', 'shopper_category_performance')).code).toBe(0)
+  const before = await ends()
+  expect(before.map(([name]) => name)).toEqual(['shopper_category_performance', 'all'])
+  expect((await millrace('backfill', 'traffic_and_engagement', ...range)).code).toBe(0)
+  const [traffic, shopper, all, ...others] = await ends()
+  expect([traffic?.[0], shopper, all?.[0], others]).toEqual(['traffic_and_engagement', before[0], 'all', []])
+  expect(shopper?.[1]).toBeGreaterThan(0)
+  expect(all?.[1]).toBe((traffic?.[1] ?? 0) + (shopper?.[1] ?? 0))
 })

@@ -1,6 +1,6 @@
 // The guard's arithmetic, the pace of budgets and the forecast.
 import { describe, expect, test } from 'vitest'
-import { nightsToCome, unitsToCome } from '../../../src/core/forecast.ts'
+import { unitsStillToCome } from '../../../src/core/forecast.ts'
 import { judgeNight, judgeRange, verdictOn } from '../../../src/plan/guard.ts'
 import { doneOn, type Pace } from '../../../src/plan/pace-backfill.ts'
 import { definitionOf } from './definition.ts'
@@ -86,24 +86,19 @@ describe('a backlog', () => {
 
 describe('the nights to come', () => {
   const at = (iso: string): number => Date.parse(`${iso}T12:00:00Z`)
+  const unitsFrom = (day: string, window: Parameters<typeof definitionOf>[1] = {}): number =>
+    unitsStillToCome(definitionOf([], window).window, 300, at(day), at(day))
   test('are the days of publication and restatement that are left of the month', () => {
-    const definition = definitionOf([])
-    expect(nightsToCome(definition, at('2026-11-01'))).toEqual([
-      { date: '2026-11-10', windows: 2 },
-      { date: '2026-11-15', windows: 2 },
-    ])
-    expect(nightsToCome(definition, at('2026-11-12')).map(({ date }) => date)).toEqual(['2026-11-15'])
-    expect(nightsToCome(definition, at('2026-11-22'))).toEqual([])
-    expect(unitsToCome(definition, 300, at('2026-11-01'))).toBe(1_200)
+    expect(['2026-11-01', '2026-11-12', '2026-11-22'].map((day) => unitsFrom(day))).toEqual([1_200, 600, 0])
   })
 
   test('of a pipeline that looks back at nothing are those of publication', () => {
-    expect(nightsToCome(definitionOf([], { lookBack: 0 }), at('2026-11-01'))).toEqual([{ date: '2026-11-10', windows: 1 }])
+    expect(['2026-11-01', '2026-11-12'].map((day) => unitsFrom(day, { lookBack: 0 }))).toEqual([300, 0])
   })
 
   test('a day that the month does not have is its last one', () => {
     const publication = { publishedOn: 31, restatedOn: [], timeZone: 'UTC' }
-    expect(nightsToCome(definitionOf([], { publication }), at('2026-02-03')).map(({ date }) => date)).toEqual(['2026-02-28'])
+    expect(['2026-02-27', '2026-02-28'].map((day) => unitsFrom(day, { publication }))).toEqual([600, 0])
   })
 })
 
