@@ -68,7 +68,9 @@ const writeExample = async (folder: string, name: string): Promise<string | null
 const describedAs = async (invocation: Invocation, source: Source, table: string): Promise<DescribedDataset | null> => {
   const api = source.name.split('.')[0]
   const why = (text: string): null => {
-    invocation.output.note(`The service was not asked what the dataset holds (${text}). Its columns are left to fill in.`)
+    invocation.output.note(
+      `The service was not asked what the dataset holds (${text}). Its columns are left to fill in, unless its source declares them.`,
+    )
     return null
   }
   const answers = await discover(invocation, 'describe').catch((error: unknown) => {

@@ -72,7 +72,7 @@ const datasetYaml = ({ name, table = name, source: known, described: said = null
 const inWords = new Intl.ListFormat('en-GB')
 
 const descriptionOf = (name: string, grain: string, source: SourceSpec, described: DescribedDataset | null): string => {
-  if (source.openFields && described === null) return `${placeholder} say what one row is`
+  if (described === null && isUnknown(source)) return `${placeholder} say what one row is`
   const about = (described?.about || wordsOf(name)).replace(/\.$/, '')
   return `${about}; one row per ${grain.replaceAll('_', ' ')}.`
 }
@@ -173,13 +173,18 @@ const columnsOf = (source: SourceSpec, key: readonly string[], described: Descri
         .filter((metric) => !key.includes(metric))
         .map((metric) => columnLine(metric, 'numeric', source, described)),
     ]
-  if (source.openFields)
+  if (isUnknown(source))
     return [
       `    my_metric: { type: numeric, description: "${placeholder} one line for each metric, under its name at the service" }`,
     ]
   const measures = Object.entries(source.fields).filter(([name]) => !key.includes(name))
   return measures.map(([name, field]) => `    ${name}: { ${columnWords(field)} }`)
 }
+
+/** Which figures the dataset has: a source of several does not say which has which field, and some name none beside what is asked for. */
+const isUnknown = ({ openFields, dimensionsOf, dimensions, fields }: SourceSpec): boolean =>
+  openFields &&
+  (dimensionsOf !== undefined || Object.keys(fields).every((one) => one === 'date' || Object.hasOwn(dimensions, one)))
 
 const columnWords = (field: FieldSpec): string =>
   [

@@ -128,6 +128,16 @@ test('a dataset that is called otherwise at the service is asked for by that nam
   expect(readFileSync(await create('engagement', reportSpec, { table: 'traffic_v2' }), 'utf8')).toContain('vtable: traffic_v2')
 })
 
+test('fields that a source of one dataset declares are its columns, also where it may answer with more', async () => {
+  const text = readFileSync(await create('stock', { ...keywordsSpec, openFields: true }, { described: null }), 'utf8')
+  expect(text).toContain('description: "Stock; one row per domain, country, keyword, top url and month."')
+  expect(text).toContain('competition: { type: "numeric", description: "Competition" }')
+  expect(text).not.toContain('FILL IN')
+  // Of several, which has which is not known.
+  const several = { ...keywordsSpec, openFields: true, dimensionsOf: () => keywordsSpec.dimensions }
+  expect(readFileSync(await create('others', several, { described: null }), 'utf8')).toContain('my_metric')
+})
+
 test('what nobody described is left to fill in, and no check lets it pass', async () => {
   await create('engagement', reportSpec, { described: null })
   const { problems } = await loadDefinitions({ folder: folder(), sources: specs })
