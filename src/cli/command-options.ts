@@ -1,5 +1,6 @@
 // Numbers, months and slices on the command line.
 import { EtlError } from '../core/errors.ts'
+import { parseOnly } from '../core/only.ts'
 import { inclusiveRange } from '../core/window.ts'
 import type { Scope } from '../plan/frames.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -43,25 +44,4 @@ export const rangeScope = (invocation: Invocation, more: Partial<Scope> = {}): S
     only: parseOnly(options['only']),
     ...more,
   }
-}
-
-/** null: the option was not given. Throws USAGE. */
-export const parseOnly = (text: unknown): ReadonlyMap<string, readonly string[]> | null => {
-  if (text === undefined) return null
-  const only = new Map<string, readonly string[]>()
-  for (const part of String(text).split(';')) {
-    const [name, list, ...rest] = part.split('=')
-    const values = (list ?? '')
-      .split(',')
-      .map((value) => value.trim())
-      .filter(Boolean)
-    if (!name || values.length === 0 || rest.length > 0) {
-      throw new EtlError(
-        'USAGE',
-        `--only is '${String(text)}'; write it as --only domain=a.com,b.com (dimension=values, ';' between dimensions).`,
-      )
-    }
-    only.set(name.trim(), [...(only.get(name.trim()) ?? []), ...values])
-  }
-  return only
 }

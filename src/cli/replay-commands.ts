@@ -1,10 +1,11 @@
 // `millrace replay`: parse and load again from the landing, with no call to the service. `millrace quarantine list|show|retry`: rejected rows, one in full, or
 // their units loaded again so.
 import { EtlError } from '../core/errors.ts'
+import { parseOnly } from '../core/only.ts'
 import { inclusiveRange } from '../core/window.ts'
 import { listQuarantine, showQuarantine } from '../ledger/quarantine.ts'
 import { replayAnswer, replayRange, type ReplayResult, retryQuarantine } from '../run/replay.ts'
-import { byAction, parseOnly, rangeOf, wholeNumber } from './command-options.ts'
+import { byAction, rangeOf, wholeNumber } from './command-options.ts'
 import { assertKnownPipelines, withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { clipText } from './output.ts'

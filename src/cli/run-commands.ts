@@ -1,6 +1,7 @@
 // `millrace run`: what is due now; `millrace backfill`: a range of months; `millrace plan`, and --dry-run of both: what they would do and why. Around them the
 // word of a person before money is spent, and what is left to tell at the end.
 import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
+import { parseOnly } from '../core/only.ts'
 import { createInterface } from 'node:readline/promises'
 import { stopsWith } from '../db/stoppable.ts'
 import { type PreviewPipeline, previewRun } from '../plan/dry-run.ts'
@@ -16,7 +17,7 @@ import type { Runtime } from '../run/runtime.ts'
 import { alarmingOf } from '../schedule/notify/receivers.ts'
 import { createPing, notify } from '../schedule/notify/send-alarms.ts'
 import { waitingWords } from '../web/reads/read-approvals.ts'
-import { parseOnly, rangeOf, rangeScope } from './command-options.ts'
+import { rangeOf, rangeScope } from './command-options.ts'
 import { personWith, timesOf, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import type { Output } from './output.ts'

@@ -1,4 +1,5 @@
 // What a plan offers beside what is due: where the service counts by another method the months before it anew, a few cells of them first. It buys nothing.
+import { onlyWords } from '../core/only.ts'
 import type { Definition } from '../core/types.ts'
 import { addWindows, lastDay } from '../core/window.ts'
 import type { BreakLine } from '../ledger/breaks.ts'
@@ -14,11 +15,6 @@ export interface Offer {
 /** Values of the first dimension; of others the first value. */
 const mostSampled = 3
 
-const nameable = (values: readonly string[]): readonly string[] => {
-  const left = values.filter((value) => !/[,;=]/.test(value))
-  return left.length > 0 ? left : values
-}
-
 /** Months before a break, which are loaded as the former method has them. @param perUnit credits; null: unknown */
 export const offerOlder = (
   definition: Definition,
@@ -28,13 +24,13 @@ export const offerOlder = (
   if (oldest === null || last === null) return null
   const [from, to] = [oldest.slice(0, 7), lastDay({ from: last, to: addWindows(last, definition.window.every, 1) }).slice(0, 7)]
   const range = `millrace backfill ${definition.pipeline} --from ${from} --to ${to} --force`
-  const [first, ...others] = definition.dimensions.map(({ name, values }) => ({ name, values: nameable(values) }))
+  const [first, ...others] = definition.dimensions
   const some =
     first === undefined ? [] : first.values.slice(0, Math.min(mostSampled, Math.max(1, Math.floor(first.values.length / 100))))
-  const only = [
-    ...(first === undefined ? [] : [`${first.name}=${some.join(',')}`]),
-    ...others.map(({ name, values }) => `${name}=${values[0] ?? ''}`),
-  ].join(';')
+  const only = onlyWords([
+    ...(first === undefined ? [] : [{ name: first.name, values: some }]),
+    ...others.map(({ name, values }) => ({ name, values: values.slice(0, 1) })),
+  ])
   const offer = (command: string, units: number): Offer => ({
     command,
     units,
