@@ -132,7 +132,7 @@ const quotaOf = async (database: Database, invocation: Invocation) => {
     unwanted: await unwantedSpending(db, first),
     meters: (await meterMonths(db, first)).filter((one) => one.month === month),
     // By the values of `--by`; null: it was not asked for.
-    values: by === null ? null : await spendingByValue(db, first, by),
+    values: by === null ? null : await spendingByValue(db, first, by, spending),
   }
 }
 
@@ -252,11 +252,13 @@ const mostValues = 40
 const printValues = (output: Output, { values }: QuotaOf): void => {
   if (values === null) return
   output.line()
-  output.table(values.slice(0, mostValues), {
-    ...fields('value', 'pipeline', 'credits'),
-    'in a list': ({ wanted }) => (wanted ? 'yes' : 'no'),
+  const [known, rest] = [values.filter(({ value }) => value !== null), values.filter(({ value }) => value === null)]
+  output.table([...known.slice(0, mostValues), ...rest], {
+    value: ({ value, dimension }) => value ?? `no ${dimension} known`,
+    ...fields('pipeline', 'credits'),
+    'in a list': ({ wanted }) => (wanted === null ? null : wanted ? 'yes' : 'no'),
   })
-  if (values.length > mostValues) output.line(`and ${formatNumber(values.length - mostValues)} more; --json has all.`)
+  if (known.length > mostValues) output.line(`and ${formatNumber(known.length - mostValues)} more; --json has all.`)
 }
 
 const printUnwanted = (output: Output, { unwanted }: QuotaOf): void =>

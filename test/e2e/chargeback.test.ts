@@ -120,6 +120,14 @@ test('the chargeback by pipeline, by tag and by value is the books of the servic
   expect(sum(of('tag'))).toBe(spent)
   expect(of('tag').map(({ value }) => value)).toEqual(['acme', 'beta'])
   expect(sum(of('value'), 'credits')).toBe(spent)
+  expect(of('value').filter(({ value }) => value === null)).toEqual([])
+  // As MILLRACE_LEDGER_DAYS lets go of them.
+  await db.database.pool.query('delete from etl.requests')
+  const later = await quota('--by', 'domain')
+  expect(sum(later.of('value'), 'credits')).toBe(spent)
+  const rest = { pipeline: 'keywords', dimension: 'domain', value: null, wanted: null, credits: of('spending')[0]?.used }
+  expect(later.of('value').filter(({ value }) => value === null)).toMatchObject([rest])
+  expect((await spoken('quota', '--by', 'domain')).stdout).toMatch(/^no domain known +keywords +\d+ +-$/m)
   expect(of('service_books')).toMatchObject([{ difference: 0 }])
 })
 

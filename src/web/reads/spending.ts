@@ -2,6 +2,7 @@
 // what the service charged by its own books.
 import { sql } from 'kysely'
 import { groupedBy, sum } from '../../core/counted.ts'
+import { exact } from '../../core/learned-price.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Flags, type Lists, type Maybe, type Numbers, query, type Texts } from '../../db/typed-row.ts'
 
@@ -39,8 +40,8 @@ export const spendingByTag = (spending: readonly Spending[]) => {
   })
 }
 
-/** `wanted`: a list still holds it. */
-export type ValueSpending = Texts<'pipeline' | 'dimension' | 'value'> & Flags<'wanted'> & Numbers<'credits'>
+/** `wanted`: a list still holds it. Both are null of what the pipeline spent for no known value. */
+export type ValueSpending = Texts<'pipeline' | 'dimension'> & Maybe<Texts<'value'> & Flags<'wanted'>> & Numbers<'credits'>
 
 /**
  * What the credits of a month were spent on, by the values of each dimension's name: the price of a report is shared among its slices in equal parts, the
@@ -62,14 +63,35 @@ const perSlice = (month: string) => sql`
     from bought b cross join lateral unnest(b.slice_ids) with ordinality as s (slice_id, place) where b.credits > 0
   )`
 
-/** By value of one dimension, the dearest first. @param month its first day */
-export const spendingByValue = (db: Db, month: string, dimension: string): Promise<ValueSpending[]> =>
-  query<ValueSpending>(db)`
+/**
+ * By value of one dimension, the dearest first; then what no value is known for: MILLRACE_LEDGER_DAYS lets go of requests, and a pipeline need not have the
+ * dimension. The sum is that of `spending`. @param month its first day @param spending of this month
+ */
+export const spendingByValue = async (
+  db: Db,
+  month: string,
+  dimension: string,
+  spending: readonly Spending[],
+): Promise<ValueSpending[]> => {
+  const known = await query<ValueSpending>(db)`
     ${perSlice(month)}
     select p.pipeline, ${dimension} as dimension, s."values"[array_position(p.dimensions, ${dimension})] as value, bool_or(s.wanted_until is null) as wanted,
       sum(h.credits)::float8 as credits
     from shared h join etl.slices s using (slice_id) join etl.pipelines p on p.pipeline_id = h.pipeline_id
     where ${dimension} = any(p.dimensions) group by 1, 3 order by 5 desc, 1, 3`
+  const rest = groupedBy(
+    spending,
+    ({ pipeline }) => pipeline,
+    ({ pipeline }, own): ValueSpending => {
+      const told = sum(
+        known.filter((one) => one.pipeline === pipeline),
+        'credits',
+      )
+      return { pipeline, dimension, value: null, wanted: null, credits: exact(sum(own, 'used') + sum(own, 'reserved') - told) }
+    },
+  )
+  return [...known, ...rest.filter(({ credits }) => credits !== 0)]
+}
 
 /** Slices that left the lists and for which something was bought in the month, the first few as examples. */
 export type UnwantedSpending = Texts<'pipeline'> & Numbers<'slices' | 'credits'> & Lists<Texts<'examples'>>
