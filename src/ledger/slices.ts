@@ -121,11 +121,14 @@ export const wantedValues = async (db: Db, pipelineId: number, place: number): P
   return rows.map(({ value }) => value)
 }
 
-const counted = new WeakMap<Db, Map<string, Promise<number>>>()
+/** Slices that the lists hold, by the generation since which they do. */
+type WantedSince = ReadonlyMap<number, number>
 
-/** Slices that the lists hold as of the generation of the row given: added up once a generation, which every change of the lists ends; there may be a million. */
-export const slicesWanted = (db: Db, pipeline: Row<'etl.pipelines', 'pipeline_id' | 'generation'>): Promise<number> => {
-  const known = counted.get(db) ?? new Map<string, Promise<number>>()
+const counted = new WeakMap<Db, Map<string, Promise<WantedSince>>>()
+
+/** As of the generation of the row given: added up once a generation, which every change of the lists ends; there may be a million. */
+const wantedSince = (db: Db, pipeline: Row<'etl.pipelines', 'pipeline_id' | 'generation'>): Promise<WantedSince> => {
+  const known = counted.get(db) ?? new Map<string, Promise<WantedSince>>()
   counted.set(db, known)
   const key = `${pipeline.pipeline_id}/${pipeline.generation}`
   const before = known.get(key)
@@ -137,12 +140,23 @@ export const slicesWanted = (db: Db, pipeline: Row<'etl.pipelines', 'pipeline_id
   return asked
 }
 
-const countWanted = async (db: Db, pipelineId: number): Promise<number> => {
-  const { wanted } = await db
+/** Slices that the lists hold. @param at of them those that they held at this generation, too */
+export const slicesWanted = async (
+  db: Db,
+  pipeline: Row<'etl.pipelines', 'pipeline_id' | 'generation'>,
+  at = Infinity,
+): Promise<number> => {
+  const wanted = await wantedSince(db, pipeline)
+  return [...wanted].reduce((total, [since, slices]) => (since <= at ? total + slices : total), 0)
+}
+
+const countWanted = async (db: Db, pipelineId: number): Promise<WantedSince> => {
+  const rows = await db
     .selectFrom('etl.slices as s')
-    .select(sql<number>`count(*)::float8`.as('wanted'))
+    .select(['s.wanted_since', sql<number>`count(*)::float8`.as('slices')])
     .where('s.pipeline_id', '=', pipelineId)
     .where('s.wanted_until', 'is', null)
-    .executeTakeFirstOrThrow()
-  return wanted
+    .groupBy('s.wanted_since')
+    .execute()
+  return new Map(rows.map(({ wanted_since, slices }) => [wanted_since, slices]))
 }

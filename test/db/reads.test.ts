@@ -77,11 +77,14 @@ describe('totals', () => {
     expect(await counts()).toEqual({ loaded: 1, planned: 2 })
     await sql`update etl.slices set wanted_until = 1 where slice_id = ${others[0] ?? 0}`.execute(k())
     expect(await counts()).toEqual({ loaded: 1, planned: 1 })
+    const { states } = await readWindows(k(), { pipelines: [pipeline.pipeline] })
+    const listed = await unitLines(k(), states, { pipeline: pipeline.pipeline }, { limit: 10 })
+    expect(listed.map(({ unit_key }) => unit_key.split('/').at(-1))).toEqual(['domain=c', 'domain=a'])
     await sql`update etl.slices set wanted_until = 1 where slice_id = ${a}`.execute(k())
     expect(await counts()).toEqual({ planned: 1 })
   })
 
-  test('of a closed window are those of its closing, of an open one those of now, and each unit is counted once', async () => {
+  test('of a closed window are those that are wanted still, without a look at them, and its rows those of its closing; each unit is counted once', async () => {
     const pipeline = await newPipeline(db)
     const slices = await newSlices(db, pipeline, ['a', 'b', 'c'])
     await loadedJob(pipeline, slices, '2026-01', 2)
@@ -111,8 +114,19 @@ describe('totals', () => {
       values (${pipeline.pipelineId}, '2026-01-01', 1, 3, 3)`.execute(k())
     expect(await read()).toEqual(live)
     // Nothing of a closed window is read: not its units, not its loads.
-    await sql`update etl.windows set closed_units = 30, closed_rows = 300 where pipeline_id = ${pipeline.pipelineId}`.execute(k())
-    expect((await read()).counts).toMatchObject([{ units: { loaded: 31, failed: 1, planned: 1 }, rows: 303 }])
+    await sql`update etl.windows set closed_rows = 300 where pipeline_id = ${pipeline.pipelineId}`.execute(k())
+    await sql`update etl.units set answer_id = null where pipeline_id = ${pipeline.pipelineId} and window_from = '2026-01-01'`.execute(
+      k(),
+    )
+    expect((await read()).counts).toMatchObject([{ units: { loaded: 4, failed: 1, planned: 1 }, rows: 303 }])
+    // One has left the lists since, another has come, which is not loaded there.
+    await sql`update etl.slices set wanted_until = 2 where slice_id = ${slices[2] ?? 0}`.execute(k())
+    const [d = 0] = await newSlices(db, pipeline, ['d'])
+    await sql`update etl.slices set wanted_since = 2 where slice_id = ${d}`.execute(k())
+    await sql`update etl.pipelines set generation = 2 where pipeline_id = ${pipeline.pipelineId}`.execute(k())
+    const later = await read()
+    expect(later.months[0]).toMatchObject({ month: '2026-01', loaded: 2, total: 2 })
+    expect(later.counts).toMatchObject([{ units: { loaded: 2, failed: 1, planned: 1 }, rows: 303 }])
   })
 
   test('are of the version that readers see; of one that is filled beside it what is held or failed stands there, too', async () => {

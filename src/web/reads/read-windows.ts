@@ -21,7 +21,7 @@ export interface Looking {
   readonly remembered?: boolean
 }
 
-/** Of closed windows what was counted when they were closed, of others what their units and loads are. */
+/** Of closed windows what is wanted still, and the rows that were counted when they were closed; of others what their units and loads are. */
 export const readWindows = async (db: Db, { pipelines = [], remembered = false }: Looking = {}) => {
   const [listed, open, absent] = await Promise.all([
     listedWindows(db, pipelines),
@@ -113,15 +113,30 @@ const countUnits = async (db: Db, windows: readonly Key[]): Promise<ReadonlyMap<
   return new Map(rows.map((row) => [windowKey(row), row]))
 }
 
-const listedWindows = (db: Db, pipelines: readonly string[]) =>
-  db
+const listedWindows = async (db: Db, pipelines: readonly string[]) => {
+  const rows = await db
     .selectFrom('etl.window_list as w')
-    .select(['w.pipeline_id', 'w.pipeline', 'w.window_from', 'w.closed', 'w.looked_at'])
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'w.pipeline_id')
+    .leftJoin('etl.windows as c', (join) =>
+      join.onRef('c.pipeline_id', '=', 'w.pipeline_id').onRef('c.window_from', '=', 'w.window_from'),
+    )
+    .select(['w.pipeline_id', 'w.pipeline', 'w.window_from', 'w.closed', 'w.looked_at', 'p.generation', 'c.closed_generation'])
     .select(wholesOrNull('w', 'closed_units', 'closed_rows'))
     .select(isShown('w').as('shown'))
     .select([newestLoad('loaded').as('loaded_at'), newestLoad('unchanged').as('unchanged_at')])
     .$if(pipelines.length > 0, (query) => query.where('w.pipeline', 'in', pipelines))
     .execute()
+  return Promise.all(
+    rows.map(async ({ generation, closed_generation, ...window }) => ({
+      ...window,
+      // Those that left the lists since it was closed count no more.
+      closed_units:
+        !window.closed || closed_generation === generation
+          ? window.closed_units
+          : await slicesWanted(db, { pipeline_id: window.pipeline_id, generation }, closed_generation ?? 0),
+    })),
+  )
+}
 
 type ListedWindow = Awaited<ReturnType<typeof listedWindows>>[number]
 

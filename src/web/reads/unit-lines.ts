@@ -145,6 +145,17 @@ const settledIds = async (db: Db, window: WindowState, loaded: boolean, limit: n
     .where('u.job_id', 'is', null)
     .where('u.held_answer_id', 'is', null)
     .where('u.answer_id', loaded ? 'is not' : 'is', null)
+    // As windows are counted. Those that left are few, and are read once.
+    .where(({ eb, selectFrom }) =>
+      eb(
+        'u.slice_id',
+        'not in',
+        selectFrom('etl.slices as s')
+          .select('s.slice_id')
+          .where('s.pipeline_id', '=', window.pipeline_id)
+          .where('s.wanted_until', 'is not', null),
+      ),
+    )
     .orderBy('u.slice_id')
     .limit(limit)
     .offset(offset)
