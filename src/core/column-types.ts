@@ -30,6 +30,8 @@ export interface ColumnTypeEntry {
   readonly ifAbsent: RegExp | null
   /** No value is longer than an index entry may be: definition/compile.ts. */
   readonly fitsIndex: boolean
+  /** Types of which it holds every value: publish/versions.ts. */
+  readonly holds: readonly string[]
   /** Whether a test can list its values: definition/data-tests.ts. */
   readonly isListable: boolean
   /** A cell's text as PostgreSQL reads it: parse/parse-plan.ts. */
@@ -47,6 +49,7 @@ const rest = {
   takesWords: false,
   ifAbsent: null,
   isListable: false,
+  holds: [],
   fitsIndex: true,
   copiedAs: null,
 } as const
@@ -67,16 +70,23 @@ export const columnTypes = {
       takesWords: true,
       ifAbsent: /^/,
       isListable: true,
+      holds: ['integer', 'bigint', 'numeric', 'boolean', 'date'],
       fitsIndex: false,
       copiedAs: 'text',
       cast: castText,
       example: () => 'example',
     },
   }),
-  bigint: type('bigint', 'long', 'integer', { ...whole, ifAbsent: /^-?\d{1,18}$/, cast: castInteger('bigint') }),
+  bigint: type('bigint', 'long', 'integer', {
+    ...whole,
+    holds: ['integer'],
+    ifAbsent: /^-?\d{1,18}$/,
+    cast: castInteger('bigint'),
+  }),
   integer: type('integer', 'int', 'integer', { ...whole, ifAbsent: /^-?\d{1,9}$/, cast: castInteger('integer') }),
   numeric: type('numeric', 'decimal', 'number', {
-    ...{ isNumber: true, ifAbsent: /^-?\d+(\.\d+)?$/, copiedAs: 'numeric', cast: castNumeric, example: () => '1.5' },
+    ...{ isNumber: true, holds: ['integer', 'bigint'], ifAbsent: /^-?\d+(\.\d+)?$/, copiedAs: 'numeric' },
+    ...{ cast: castNumeric, example: () => '1.5' },
   }),
   boolean: type('boolean', 'boolean', 'boolean', {
     ...{ takesWords: true, ifAbsent: /^(true|false)$/, cast: castBoolean, example: () => 'true' },
@@ -94,5 +104,5 @@ export const columnTypes = {
 
 export type ColumnType = keyof typeof columnTypes
 
-const isName = (name: string): name is ColumnType => Object.hasOwn(columnTypes, name)
-export const typeNames: readonly ColumnType[] = Object.keys(columnTypes).filter(isName)
+export const isTypeName = (name: string): name is ColumnType => Object.hasOwn(columnTypes, name)
+export const typeNames: readonly ColumnType[] = Object.keys(columnTypes).filter(isTypeName)

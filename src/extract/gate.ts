@@ -115,7 +115,7 @@ const pauseMs = (clock: Clock, tries: number, askedMs: number | null): number =>
 
 const untried = () => ({ tries: 0, isProbed: false, isSaid: false, hasOthers: false, met: new Map<string | symbol, Met>() })
 
-/** In memory: another process finds out by itself. */
+/** In memory: another process finds out by itself, but for what holds of the whole account (`rate.ts`). */
 const createPlaces = ({ clock, tell }: GateOptions) => {
   const steadyNow = steadyTime(clock)
   const places = new Map<string, Place>()

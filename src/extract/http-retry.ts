@@ -142,7 +142,7 @@ const sendOnce = async <A extends Answered>(
     const trouble = troubleOf(answer, asked, clock)
     const isTooMany = answer.status === 429 && trouble?.place === wholeAccount
     pass.end(trouble)
-    // The others of the account hear of it, whatever process they are in.
+    // Where the account as a whole is meant all its processes hear of it; of a place within it each finds out by itself.
     judged(isTooMany ? Math.min(trouble.askedMs ?? shortestPauseMs, longestPauseMs) : null)
     return trouble === null ? { trouble, answer } : { trouble, answer }
   } catch (error) {

@@ -23,7 +23,7 @@ export interface Payer {
 
 /** A purchase before it is made. */
 export interface Reservation extends Payer {
-  /** Credits it is thought to cost; null where unknown: then all that is left is reserved, until its bill is known. */
+  /** Credits it is thought to cost; null where unknown: then it needs that anything is left, and whoever comes next waits until its bill is known. */
   readonly estimated: number | null
   /** A page of which nobody knows a price: where the bill of one was never seen, killed again and again it would be bought beyond any budget. */
   readonly isBlind?: boolean

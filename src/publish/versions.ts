@@ -1,6 +1,7 @@
 // The versions of a pipeline as one series: which was published when, and what of a former one still counts because the published one has no answer for it.
 // A pipeline that ends goes on with the series of its successor.
 import { type RawBuilder, sql } from 'kysely'
+import { columnTypes, isTypeName } from '../core/column-types.ts'
 import type { Definition } from '../core/types.ts'
 import { relationColumns } from '../db/catalog.ts'
 import { query, type Row, type Texts } from '../db/typed-row.ts'
@@ -139,15 +140,10 @@ const shared = ({ key, columns }: Definition, table: TableColumns | null): Reado
   return new Set(columns.map(({ name }) => name).filter(goesOn))
 }
 
-/** By type, others of which it holds every value. */
-const narrower: Readonly<Record<string, readonly string[]>> = {
-  bigint: ['integer'],
-  numeric: ['integer', 'bigint'],
-  text: ['integer', 'bigint', 'numeric', 'boolean', 'date'],
-}
-
 const holds = (type: string | undefined, former: string | undefined): boolean =>
-  type !== undefined && former !== undefined && (type === former || narrower[type]?.includes(former) === true)
+  type !== undefined &&
+  former !== undefined &&
+  (type === former || (isTypeName(type) && columnTypes[type].holds.includes(former)))
 
 /** Former versions of which cells still count. */
 export const goingOn = ({ former, kept }: Series): readonly FormerSpan[] =>

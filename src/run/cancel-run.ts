@@ -50,8 +50,13 @@ const cancelInTime = async (
     const before = await runState(kysely, runId)
     if (before !== null && before !== 'running') {
       // Else other commands go on with what was left when it was stopped or killed.
-      const parked = before === 'interrupted' ? await leaveRun(kysely, runId) : 0
-      return { parked, withdrawn: await withdrawRun(kysely, runId, 'cancel'), state: before }
+      const isOpen = before === 'interrupted'
+      if (isOpen) await leaveRun(kysely, runId)
+      return {
+        parked: isOpen ? await unitsOf(kysely, runId, 'let go') : 0,
+        withdrawn: await withdrawRun(kysely, runId, 'cancel'),
+        state: before,
+      }
     }
     await leaveRun(kysely, runId)
     while (!late.aborted && (await jobsInFlight(kysely, runId)) > 0) await clock.sleep(checkEveryMs)
