@@ -62,8 +62,8 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
     .where(isSamePipeline(definition))
     .forNoKeyUpdate()
     .executeTakeFirstOrThrow()
-  const isReshaped = row.window_every !== window.every || [...row.dimensions].sort().join() !== [...names].sort().join()
-  if (isReshaped) await forgetUnasked(trx, definition, row)
+  const isReshaped = !hasShape(definition, row)
+  if (isReshaped) await forgetUnasked(trx, definition, row.pipeline_id)
   if (row.wants_other_top) await openWindows(trx, row.pipeline_id)
   const tagSet = await tagSetOf(trx, definition.tags)
   await trx
@@ -150,34 +150,46 @@ const followLists = async (
   return { generation: generation + 1 }
 }
 
-/** Other dimensions or windows are no matter as long as nothing was asked for: what was planned is forgotten. */
-const forgetUnasked = async (
-  trx: Db,
-  { pipeline, window, dimensions }: Definition,
-  former: Row<'etl.pipelines', 'pipeline_id' | 'window_every' | 'dimensions'>,
-): Promise<void> => {
-  const { pipeline_id } = former
-  const used = await trx
-    .selectFrom('etl.units')
-    .select('unit_id')
-    .where('pipeline_id', '=', pipeline_id)
-    .limit(1)
-    .executeTakeFirst()
-  const names = dimensions.map(({ name }) => name)
-  if (used !== undefined)
-    throw new EtlError(
-      'DEFINITION',
-      former.window_every === window.every
-        ? `for_each of ${pipeline} names [${names.join(', ')}], but its units were made for [${former.dimensions.join(', ')}]. ` +
-            'Rows of both would mix in one table: raise version in the definition and write its migration.'
-        : `${pipeline} loads a ${window.every} at a time, but its units were made for windows of a ${former.window_every}. ` +
-            'Two sizes would overlap in one table: write the former window.every, or raise version and write its migration.',
+type Shape = Row<'etl.pipelines', 'window_every' | 'dimensions'>
+
+const hasShape = ({ window, dimensions }: Definition, former: Shape): boolean =>
+  former.window_every === window.every &&
+  [...former.dimensions].sort().join() ===
+    dimensions
+      .map(({ name }) => name)
+      .sort()
+      .join()
+
+/** Why units that were made for other dimensions or another size of window stand against the definition; null: none do. */
+export const shapeConflict = async (db: Db, definition: Definition): Promise<string | null> => {
+  const { pipeline, window, dimensions } = definition
+  const former = await db
+    .selectFrom('etl.pipelines')
+    .select(['window_every', 'dimensions'])
+    .where(isSamePipeline(definition))
+    .where((eb) =>
+      eb.exists(eb.selectFrom('etl.units as u').select('u.unit_id').whereRef('u.pipeline_id', '=', 'etl.pipelines.pipeline_id')),
     )
+    .executeTakeFirst()
+  if (former === undefined || hasShape(definition, former)) return null
+  const names = dimensions.map(({ name }) => name)
+  return former.window_every === window.every
+    ? `for_each of ${pipeline} names [${names.join(', ')}], but its units were made for [${former.dimensions.join(', ')}]. ` +
+        'Rows of both would mix in one table: raise version in the definition and write its migration.'
+    : `${pipeline} loads a ${window.every} at a time, but its units were made for windows of a ${former.window_every}. ` +
+        'Two sizes would overlap in one table: write the former window.every, or raise version and write its migration.'
+}
+
+/** Other dimensions or windows are no matter as long as nothing was asked for: what was planned is forgotten. */
+const forgetUnasked = async (trx: Db, definition: Definition, pipeline_id: number): Promise<void> => {
+  const conflict = await shapeConflict(trx, definition)
+  if (conflict !== null) throw new EtlError('DEFINITION', conflict)
+  const names = definition.dimensions.map(({ name }) => name)
   await trx.deleteFrom('etl.slices').where('pipeline_id', '=', pipeline_id).execute()
   await trx.deleteFrom('etl.windows').where('pipeline_id', '=', pipeline_id).execute()
   await trx
     .updateTable('etl.pipelines')
-    .set({ window_every: window.every, dimensions: names })
+    .set({ window_every: definition.window.every, dimensions: names })
     .where('pipeline_id', '=', pipeline_id)
     .execute()
 }

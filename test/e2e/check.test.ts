@@ -299,13 +299,20 @@ test('a wrong setting is named with its line in .env and what is allowed; the en
   )
 })
 
-test('sees that answers of the ledger are gone from the landings, and says how to get them back; `notify list` without a receiver does not say that all is well', async () => {
+test('sees units of another size of window, and answers of the ledger that are gone from the landings, and says how to get them back; `notify list` without a receiver does not say that all is well', async () => {
   for (const list of ['domains', 'countries'])
     writeFileSync(join(folder, 'pipelines', `${list}.txt`), list === 'domains' ? 'a.com\n' : 'us\n')
   expect((await millrace(['migrate'])).code).toBe(0)
   const filled = await millrace(['backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes'])
   expect(filled.code, filled.stderr).toBe(0)
   expect(said(await check()).join('\n')).toMatch(/proved \(landing\): \d+ answers? of the ledger (is|are) there/)
+  // As if the units had been made by a definition that loads weeks.
+  const made = (every: string) => db.database.pool.query(`update etl.pipelines set window_every = $1`, [every])
+  await made('week')
+  expect(said(await check()).join('\n')).toMatch(
+    /error \(definition\): .*keywords\.yaml: keywords loads a month at a time, but its units/,
+  )
+  await made('month')
   const landing = join(folder, 'home', 'landing')
   const files = readdirSync(join(landing, 'keywords_v1'), { recursive: true, encoding: 'utf8' })
   // The bytes alone, then all of it.

@@ -21,6 +21,7 @@ import { placeOf } from '../../definition/problem.ts'
 import { notesFolder } from '../../extract/landing-files.ts'
 import { openLandingStore } from '../../extract/landing.ts'
 import { datasetOf } from '../../ledger/data-points.ts'
+import { shapeConflict } from '../../ledger/pipelines.ts'
 import { compareTables, type Difference } from '../../load/drift.ts'
 import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
 import { tableName } from '../../load/table-columns.ts'
@@ -69,6 +70,10 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
       await compareTables(database.kysely, checking.definitions),
       'its table has the columns, types and key of the definition.',
     )
+    for (const definition of checking.definitions) {
+      const conflict = await shapeConflict(database.kysely, definition)
+      if (conflict !== null) notes.error('definition', `${definition.file}: ${conflict}`)
+    }
     await checkQueries(database, checking)
     await checkRefused(database, checking)
     return checkReadings(database, checking)
