@@ -250,20 +250,22 @@ const giveWayMs = 1_000
 
 /**
  * Where a budget does not hold this report and those of newer months of its run (of older ones where it goes that way), these go first, unless they are themselves
- * left to the budget's turn. By months: what was cut has another place in the run's list. Throws REPORT_PENDING. @param left besides this one
+ * left to the budget's turn. By months: what was cut has another place in the run's list. In lists of both orders it follows those that begin with the oldest
+ * alone: else two jobs would give way to each other for ever. Throws REPORT_PENDING. @param left besides this one
  */
 const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price: number, left: number): Promise<void> => {
   if (!Number.isFinite(left)) return
   const { credits } = await queryOne<Maybe<Numbers<'credits'>>>(trx)`
     select sum(coalesce(n.estimated_quota, ${price / cells}::float8 * n.cells))::float8 as credits
-    from etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.outcome is null
-      join etl.runs r on r.run_id = w.run_id and r.state = 'running' and r.cancel_requested_at is null
+    from etl.jobs j cross join lateral (select w.*, bool_or(${isOldestFirst('w')}) over () as is_turned
+        from etl.run_jobs w join etl.runs r on r.run_id = w.run_id and r.state = 'running' and r.cancel_requested_at is null
+        where w.job_id = j.job_id and w.outcome is null) w
       join etl.run_jobs o on o.run_id = w.run_id and o.outcome is null and o.job_id <> j.job_id and ${isOldestFirst('o')} = ${isOldestFirst('w')}
       join etl.jobs n on n.job_id = o.job_id and n.pipeline_id = j.pipeline_id and n.state = 'open'
         and case when ${isOldestFirst('w')} then n.window_from < j.window_from else n.window_to > j.window_to end
         and n.kind = 'report' and n.ask_number is null and n.answer_id is null
         and (n.error_code is distinct from 'QUOTA_EXHAUSTED' or coalesce(n.not_before <= clock_timestamp(), true))
-    where j.job_id = ${jobId}::bigint`
+    where j.job_id = ${jobId}::bigint and ${isOldestFirst('w')} = w.is_turned`
   if ((credits ?? 0) <= left) return
   throw new EtlError('REPORT_PENDING', `${box.key}: other months come first, and the budget may not hold both.`, {
     follows: { next: 'retry', inMs: giveWayMs, isFinal: false },

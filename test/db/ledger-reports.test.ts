@@ -631,6 +631,25 @@ describe('a budget', () => {
     await (gives ? expect(asked).rejects.toMatchObject({ code: 'REPORT_PENDING' }) : expect(asked).resolves.toBeUndefined())
   })
 
+  test('of two that lists of opposite orders wait for, one is bought', async () => {
+    const other = await newRun(db, one.processId)
+    const runs = [
+      { runId, priority: newestFirst },
+      { runId: other, priority: oldestFirst },
+    ]
+    const ask = async (first: string) => {
+      const jobId = await newJob(db, pipeline, {
+        window: months(first, 3),
+        runs,
+        set: { account: `a${count}`, estimated_quota: 6 },
+      })
+      return memoOf(await takeOne(db, one, runId, pipeline, jobId), { budget: { ...noBudget, perDay: 6 } })
+    }
+    const [older, newer] = [await ask('2026-01'), await ask('2026-04')]
+    await expect(newer.intend({ ...intent, estimatedQuota: 6 })).rejects.toMatchObject({ code: 'REPORT_PENDING' })
+    await expect(older.intend({ ...intent, estimatedQuota: 6 })).resolves.toBeUndefined()
+  })
+
   test.each(['perMonth', 'perDay'] as const)('%s of the account holds over all its pipelines', async (period) => {
     const accountBudget = { ...noBudget, [period]: 10 }
     const shopper = await newPipeline(db)
