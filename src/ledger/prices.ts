@@ -95,19 +95,28 @@ export const creditsOfUnit = async (db: Db, pipeline: string): Promise<number | 
 
 const newestBills = 5
 
+interface Billed {
+  readonly account: string
+  readonly source: string
+  readonly pipeline: string
+}
+
 /**
- * How many times the price that the service names for a report it then charges: the most of the account's newest bills of the source, and 1 where none was
- * dearer. By its word alone such reports would pass every budget, and the guard, night after night.
+ * How many times the price that the service names for a report it then charges: the most of the pipeline's newest bills, or of all of the source where it has none,
+ * and 1 where none was dearer. By its word alone such reports would pass every budget, and the guard, night after night.
  */
-export const timesItsWord = async (
-  db: Db,
-  { account, source }: { readonly account: string; readonly source: string },
-): Promise<number> => {
+export const timesItsWord = async (db: Db, { account, source, pipeline }: Billed): Promise<number> => {
+  const ofSource = { 'j.account': account, 'p.source': source }
+  const own = await mostTimes(db, { ...ofSource, 'p.pipeline': pipeline })
+  return Math.max(1, own ?? (await mostTimes(db, ofSource)) ?? 1)
+}
+
+const mostTimes = async (db: Db, whose: Readonly<Record<string, string>>): Promise<number | null> => {
   const bills = db
     .selectFrom('etl.jobs as j')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
     .select(sql<string>`j.used_quota / j.said_quota`.as('times'))
-    .where((eb) => eb.and({ 'j.account': account, 'p.source': source }))
+    .where((eb) => eb.and(whose))
     .where('j.report_state', 'not in', ['failed', 'rejected'])
     .where('j.said_quota', '>', '0')
     .where('j.used_quota', 'is not', null)
@@ -115,7 +124,7 @@ export const timesItsWord = async (
     .limit(newestBills)
   const { times } = await db
     .selectFrom(bills.as('x'))
-    .select(sql<number>`greatest(1, max(x.times))::float8`.as('times'))
+    .select(sql<number | null>`max(x.times)::float8`.as('times'))
     .executeTakeFirstOrThrow()
   return times
 }

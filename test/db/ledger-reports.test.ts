@@ -726,6 +726,21 @@ describe('a budget', () => {
     expect(await creditsOfUnit(k(), pipeline.pipeline)).toBeNull()
   })
 
+  test('reckons with what its own reports cost beyond the price named for them; with what others of the source did where it has no bill', async () => {
+    const budget = { ...noBudget, perDay: 150 }
+    const bill = async (of: PipelineKit, said: number, used: number) => {
+      const job = await claimed(of)
+      const its = memoOf(job, { pipeline: of.pipeline })
+      await its.intend({ ...intent, estimatedQuota: said })
+      await its.submitted(`${id()}-${job.jobId}`, null)
+      await its.ready({ statusWord: 'complete', usedQuota: used, dataPoints: null })
+    }
+    await bill(await newPipeline(db), 10, 30)
+    await expect(buy(budget, 60)).rejects.toMatchObject(exhausted)
+    await bill(pipeline, 60, 60)
+    await expect(buy(budget, 60)).resolves.toBeDefined()
+  })
+
   test('of a day or month forgets the one before, whenever the job was planned, and knows no other pipeline or account', async () => {
     const budget = { perMonth: 10, perDay: 5 }
     const askedAt = (moment: ReturnType<typeof sql>) =>
