@@ -25,12 +25,17 @@ export const valuesIn = (slice: string, from: string, to: string): RawBuilder<un
   sql`array(select ${sql.ref(`${slice}.values`)}[array_position(${sql.ref(`${from}.dimensions`)}, d.name)]
     from unnest(${sql.ref(`${to}.dimensions`)}) with ordinality d (name, place) order by d.place)`
 
-/** Unit `u` is of a version whose place a later one has taken, as readers see it, which has loaded the same unit: whatever became of it here needs nobody. */
-export const isSucceeded = sql<boolean>`exists (select from etl.pipelines p join etl.published_now n on n.pipeline = p.pipeline and n.version > p.version
-  join etl.pipelines x on x.pipeline = n.pipeline and x.version = n.version and x.window_every = p.window_every and x.parameters = p.parameters
-  join etl.slices s on s.slice_id = u.slice_id join etl.slices t on t.pipeline_id = x.pipeline_id and t."values" = ${valuesIn('s', 'p', 'x')}
-  join etl.units v on v.pipeline_id = x.pipeline_id and v.window_from = u.window_from and v.slice_id = t.slice_id
-  where p.pipeline_id = u.pipeline_id and v.answer_id is not null)`
+/**
+ * Unit `u` is of a version whose place a later one has taken, as readers see it, which has loaded the same unit: whatever became of it here needs nobody. Which
+ * versions these are is asked once: there may be 100,000 units in trouble.
+ */
+export const isSucceeded = sql<boolean>`(u.pipeline_id in (
+    select p.pipeline_id from etl.pipelines p join etl.published_now n on n.pipeline = p.pipeline and n.version > p.version)
+  and exists (select from etl.pipelines p join etl.published_now n on n.pipeline = p.pipeline
+    join etl.pipelines x on x.pipeline = n.pipeline and x.version = n.version and x.window_every = p.window_every and x.parameters = p.parameters
+    join etl.slices s on s.slice_id = u.slice_id join etl.slices t on t.pipeline_id = x.pipeline_id and t."values" = ${valuesIn('s', 'p', 'x')}
+    join etl.units v on v.pipeline_id = x.pipeline_id and v.window_from = u.window_from and v.slice_id = t.slice_id
+    where p.pipeline_id = u.pipeline_id and v.answer_id is not null))`
 
 /** Every combination of the lists is wanted from `generation` on unless it was before, and nothing else is. In SQL: there may be a million. */
 export const syncSlices = async (db: Db, pipelineId: number, lists: readonly ValueList[], generation: number): Promise<void> => {
