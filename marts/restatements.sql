@@ -16,7 +16,8 @@
 select p.pipeline, l.window_from, box.slice, l.loaded_at as seen_at, l.rows_updated as rows_changed,
   l.rows_ended, l.rows_inserted as rows_new,
   round((l.rows_updated + l.rows_ended)::numeric / nullif(l.rows_updated + l.rows_unchanged + l.rows_ended, 0), 6) as share_changed, case
-  when r.command in ('replay', 'quarantine retry') and exists (select from etl.loads e where e.answer_id = l.answer_id
+  -- Units that were held until then hold it for the first time.
+  when r.command in ('replay', 'quarantine retry') and l.units <= (select sum(e.units) from etl.loads e where e.answer_id = l.answer_id
     and e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded') then 'definition'
   when former.dialect <> a.dialect then 'dialect' when former.is_other_top then 'top' else coalesce((select k.kind from etl.breaks k where k.pipeline_id = l.pipeline_id and k.run_id = l.run_id), 'service') end as cause, l.run_id
 from etl.loads l join etl.answers a on a.answer_id = l.answer_id join etl.pipelines p on p.pipeline_id = l.pipeline_id

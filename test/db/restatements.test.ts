@@ -305,21 +305,22 @@ describe('another number of rows asked for', () => {
   })
 })
 
-test('what the same answer changes, loaded again by replay, is the definition’s change; what a release or a first replay brings is the service’s', async () => {
+test('what the same answer changes, loaded again by replay, is the definition’s change; what a release brings, or a replay of units that were held, is the service’s', async () => {
   const pipeline = await newPipeline(db)
   const loadsOf = {
-    'again.com': [['run', 0], ['replay', 5]],
-    'released.com': [['run', 0], ['release', 5]],
-    'corrected.com': [['replay', 5]],
+    'again.com': [['run', 0, 2], ['replay', 5, 2]],
+    'released.com': [['run', 0, 2], ['release', 5, 2]],
+    'corrected.com': [['replay', 5, 2]],
+    'held.com': [['run', 0, 1], ['replay', 5, 2]],
   } as const // biome-ignore format: a table
   for (const [domain, loads] of Object.entries(loadsOf)) {
     const jobId = await newJob(db, pipeline, { sliceIds: await newSlices(db, pipeline, [domain]), window: months('2025-07') })
     const answerId = await newAnswer(db, jobId)
-    for (const [at, [command, updated]] of loads.entries())
+    for (const [at, [command, updated, units]] of loads.entries())
       await query(
         `insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, loaded_at)
-         values ($1, $2, '2025-07-01', $3, $4, 'loaded', 1, 5, 5 - $5::bigint, $5, $6)`,
-        [answerId, pipeline.pipelineId, jobId, await newRun(db, undefined, command), updated, moments[at]],
+         values ($1, $2, '2025-07-01', $3, $4, 'loaded', $7, 5, 5 - $5::bigint, $5, $6)`,
+        [answerId, pipeline.pipelineId, jobId, await newRun(db, undefined, command), updated, moments[at], units],
       )
   }
   expect(
@@ -329,6 +330,7 @@ test('what the same answer changes, loaded again by replay, is the definition’
   ).toEqual([
     { domain: 'again.com', cause: 'definition', why: 'definition' },
     { domain: 'corrected.com', cause: 'service', why: 'restated' },
+    { domain: 'held.com', cause: 'service', why: 'restated' },
     { domain: 'released.com', cause: 'service', why: 'restated' },
   ]) // biome-ignore format: a table
 })
