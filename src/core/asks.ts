@@ -17,6 +17,17 @@ export const asksOther = 'other'
 export const metricsOf = ({ columns }: Pick<Definition, 'columns'>): string[] =>
   columns.filter((column) => !column.isKey && column.origin === 'response').map((column) => column.from[0] ?? column.name)
 
+/** In this order an answer that holds more serves those that ask for less of it; others keep their places. */
+export const widestFirst = (definitions: readonly Definition[]): Definition[] => {
+  const alike = Map.groupBy(definitions, asksOf)
+  for (const [asks, those] of alike)
+    alike.set(
+      asks,
+      those.toSorted((left, right) => metricsOf(right).length - metricsOf(left).length),
+    )
+  return definitions.flatMap((definition) => alike.get(asksOf(definition))?.shift() ?? [])
+}
+
 /** What a pipeline asks for. */
 export interface Asked {
   readonly asks: string

@@ -1,5 +1,5 @@
 // What a run or a range would take and why, by the same planning, without writing or buying anything: `plan`, and every --dry-run.
-import { asksOf } from '../core/asks.ts'
+import { asksOf, widestFirst } from '../core/asks.ts'
 import { sum } from '../core/counted.ts'
 import { add, type CreditRange, priceWords, times } from '../core/learned-price.ts'
 import type { Definition } from '../core/types.ts'
@@ -55,7 +55,7 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
   const jobs: PreviewJob[] = []
   const planned: Planned[] = []
   const read: Definition[] = []
-  for (const written of withReadFiles(runtime, definitions)) read.push(await withLists(runtime, written, null))
+  for (const written of widestFirst(withReadFiles(runtime, definitions))) read.push(await withLists(runtime, written, null))
   const plans = new Map<Definition, Found>()
   for (const group of Map.groupBy(read, questionOf).values())
     for (const [at, found] of (await wouldPlan(runtime, group, scope, signal)).entries()) {

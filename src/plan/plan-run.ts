@@ -1,4 +1,5 @@
 // From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
+import { widestFirst } from '../core/asks.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { publicationDate, showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
@@ -60,7 +61,7 @@ export const planRun = async (
 ): Promise<PlannedRun> => {
   const idle = { done: 0, held: 0, notPublished: 0, requests: 0 }
   const unpublished = new Map<string, IsoDate>()
-  const readable = withReadFiles(runtime, definitions)
+  const readable = widestFirst(withReadFiles(runtime, definitions))
   for (const written of readable) {
     const definition = await withLists(runtime, written, runId)
     const context = await openPlan(runtime, runId, definition, scope, signal)

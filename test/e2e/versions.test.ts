@@ -405,18 +405,27 @@ test('another pipeline that takes a report of more metrics than its own is not t
   rmSync(file('traffic_and_engagement_2'))
   writeFileSync(file('traffic_and_engagement'), text)
   const client = text
-    .replace('pipeline: traffic_and_engagement', 'pipeline: visits_client\npublish: false')
+    .replace('pipeline: traffic_and_engagement', 'pipeline: all_visits\npublish: false')
     .replace(/^ +(mobile_visits|all_page_views): .*\n/gm, '')
     .replace(/^tests:\n(?: .*\n)+/m, '')
-  writeFileSync(file('visits_client'), client)
-  expect((await millrace('new', 'migration', 'visits_client')).stderr).toBe('')
+  writeFileSync(file('all_visits'), client)
+  expect((await millrace('new', 'migration', 'all_visits')).stderr).toBe('')
   expect((await millrace('migrate')).code).toBe(0)
   const backfill = (pipeline: string) => millrace('backfill', pipeline, '--from', '2025-07', '--to', '2025-07')
+  const before = sandbox.books().quotaUsed
   const first = await backfill('traffic_and_engagement')
   expect(first.code, first.stderr).toBe(0)
   const paid = sandbox.books().quotaUsed
-  const ran = await backfill('visits_client')
+  const ran = await backfill('all_visits')
   expect(ran.code, ran.stderr).toBe(0)
   expect(sandbox.books().quotaUsed).toBe(paid)
   expect(ran.stdout + ran.stderr).not.toContain('Correct the definition')
+  // Of both in one command the one that asks for more is planned first, whatever their names.
+  const both = (...more: string[]) =>
+    millrace('backfill', 'all_visits', 'traffic_and_engagement', '--from', '2025-04', '--to', '2025-04', '--json', ...more)
+  const dry = summaryOf(await both('--dry-run'))
+  const together = summaryOf(await both())
+  const bought = sandbox.books().quotaUsed - paid
+  expect(bought).toBeGreaterThan(0)
+  expect([dry.quota_used, together.quota_used, bought]).toEqual([bought, bought, paid - before])
 })
