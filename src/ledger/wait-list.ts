@@ -115,11 +115,11 @@ const over = sql`('failed', 'rejected', 'expired')`
 export const mayYetServe = sql<boolean>`(y.answer_id is null and coalesce(y.report_state, '') not in ${over}
   and (y.state = 'open' or y.state in ('held', 'failed') and y.report_state is not null))`
 
-/** Of job `j` that is to be served by `y`: the answer of that one, or the loaded one where it found nothing changed; null: there is none that holds what `j` asks for. */
+/** Of job `j` that is to be served by `y`: the answer of that one, or the loaded one where it found nothing changed; null: there is none that holds what `j` asks for, as that of a walk does, which holds all fields. */
 export const servingAnswer = sql`(select a.answer_id from etl.answers a join etl.pipelines p on p.pipeline_id = j.pipeline_id
   where a.answer_id = coalesce(y.answer_id, (select u.answer_id from etl.units u where y.state = 'done' and y.cells = 1
       and u.pipeline_id = y.pipeline_id and u.window_from = y.window_from and u.slice_id = y.slice_ids[1]))
-    and a.asks <> ${asksOther} and a.metrics @> array(select jsonb_array_elements_text(coalesce(p.definition -> 'metrics', '[]'))))`
+    and a.asks <> ${asksOther} and (j.kind = 'walk' or a.metrics @> array(select jsonb_array_elements_text(coalesce(p.definition -> 'metrics', '[]')))))`
 
 /**
  * Job `j` is to be served, and there is nothing yet to serve it with. It was planned as one that buys nothing: where nothing will come it is planned anew, and

@@ -429,3 +429,22 @@ test('another pipeline that takes a report of more metrics than its own is not t
   expect(bought).toBeGreaterThan(0)
   expect([dry.quota_used, together.quota_used, bought]).toEqual([bought, bought, paid - before])
 })
+
+test('the pages of a cell serve the next version, too, which takes a column more of them, and the month is paid once', async () => {
+  const file = (name: string) => join(folder, 'pipelines', `${name}.yaml`)
+  const text = readFileSync(join(pipelinesOfRepository, 'keywords.yaml'), 'utf8').replace('pipeline: keywords', 'pipeline: words')
+  writeFileSync(file('words'), text.replace(/^ +position: .*\n/m, '').replace(/^tests:\n(?: .*\n)+/m, ''))
+  expect((await millrace('new', 'migration', 'words')).stderr).toBe('')
+  writeFileSync(file('words_2'), text.replace('version: 1\n', 'version: 2\npublish: false\n'))
+  expect((await millrace('new', 'migration', 'words')).stderr).toBe('')
+  expect((await millrace('migrate')).code).toBe(0)
+  const backfill = (...options: string[]) =>
+    millrace('backfill', 'words', '--from', '2025-03', '--to', '2025-03', '--json', ...options)
+  for (const options of [[], ['--force']]) {
+    const ran = await backfill(...options)
+    expect([ran.code, summaryOf(ran).units], ran.stderr).toMatchObject([0, { planned: 12, loaded: 12, waiting: 0 }])
+    const { rows } = await db.database.pool.query(`select s."values", count(distinct u.answer_id)::int as answers from etl.units u
+      join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id where p.pipeline = 'words' group by 1`)
+    expect(rows.map(({ answers }) => answers)).toEqual(Array(6).fill(1))
+  }
+})
