@@ -8,7 +8,7 @@
 -- column clicks_change: clicks_now minus clicks_first, where a missing one counts as 0, so that clicks_first plus clicks_change gives clicks_now over any rows. Unit: clicks per month.
 -- column change_share: clicks_change as a part of clicks_first. Unit: fraction.
 -- column first_loaded_at: When the service first answered for the domain, country and month, with rows or without any; where top was changed and cuts an answer: first since then.
--- column restated_at: When a row was last changed, added or ended after that; NULL where none was. A version that is published with the same values changes nothing.
+-- column restated_at: When a row was last changed, added or ended after that; NULL where none was. A version or successor that is published with the same values changes nothing.
 -- column rows_restated: Revisions after the first load, and rows of the first load that ended without a new revision. Unit: rows.
 select month, domain, country, traffic_source, web_source, branded_type, clicks_first, clicks_now,
   case when coalesce(clicks_first, clicks_now) is not null then coalesce(clicks_now, 0) - coalesce(clicks_first, 0) end as clicks_change,
@@ -19,13 +19,13 @@ from (
     greatest(max(valid_from) filter (where is_restated), max(valid_to) filter (where is_ended)) as restated_at,
     count(*) filter (where is_restated or is_ended) as rows_restated
   from (
-    -- Another version that is published tells the same value anew.
-    select *, valid_from > first_loaded_at and not (is_next_version and is_same) as is_restated,
+    -- Another version that is published, or a successor, tells the same value anew.
+    select *, valid_from > first_loaded_at and not (is_told_anew and is_same) as is_restated,
       is_last_and_ended and valid_to > first_loaded_at as is_ended
     from (
       select h.*, coalesce(max(t.loaded_at) over unit, least(min(h.valid_from) over unit, min(e.loaded_at) over unit)) as first_loaded_at,
         not h.is_current and lead(h.valid_from) over each is null as is_last_and_ended,
-        coalesce(h._version <> lag(h._version) over each, false) as is_next_version,
+        coalesce(h._unit_id <> lag(h._unit_id) over each, false) as is_told_anew,
         h.clicks is not distinct from lag(h.clicks) over each as is_same
       from bi.keywords_history h
       -- A unit whose first answer had no row of it is known from its loads alone: nobody saw them before its version was published.

@@ -22,11 +22,11 @@ from (
     greatest(max(valid_from) filter (where is_restated), max(valid_to) filter (where ended)) as restated_at,
     count(*) filter (where is_restated) + count(*) filter (where ended) as times_restated
   from (
-    -- Another version that is published tells the same value anew.
-    select *, valid_from > first_loaded_at and not (is_next_version and is_same) as is_restated from (
+    -- Another version that is published, or a successor, tells the same value anew.
+    select *, valid_from > first_loaded_at and not (is_told_anew and is_same) as is_restated from (
       select h.*, least(min(h.valid_from) over unit, min(e.loaded_at) over unit) as first_loaded_at,
         h.valid_to is not null and h.valid_to is distinct from lead(h.valid_from) over (unit order by h.valid_from) as ended,
-        coalesce(h._version <> lag(h._version) over (unit order by h.valid_from), false) as is_next_version,
+        coalesce(h._unit_id <> lag(h._unit_id) over (unit order by h.valid_from), false) as is_told_anew,
         h.all_traffic_visits is not distinct from lag(h.all_traffic_visits) over (unit order by h.valid_from) as is_same
       from bi.traffic_and_engagement_history h
       -- A unit whose first answer had no row of it is known from its loads alone: nobody saw them before its version was published.

@@ -592,6 +592,15 @@ const words = [
     published_at timestamptz not null,
     primary key (pipeline, published_at)
   )`,
+  // Which pipeline's rows readers of bi see from which day on instead of a pipeline's own, and since when.
+  `create table etl.hand_overs (
+    pipeline text not null,
+    successor text,
+    starts_on date,
+    since timestamptz not null,
+    primary key (pipeline, since),
+    check ((successor is null) = (starts_on is null))
+  )`,
   `create table etl.kept_units (
     unit_id bigint primary key,
     pipeline text not null,
@@ -1092,6 +1101,15 @@ const relations: Readonly<Record<string, About>> = {
   published_versions: [
     'Which version of a pipeline bi shows, and since when. One row each time another one was published.',
     { pipeline: pipelineName, version, published_at: 'When; -infinity: the first.' },
+  ],
+  hand_overs: [
+    'Which pipeline continues another one in bi, and since when. One row each time this changed.',
+    {
+      pipeline: pipelineName,
+      successor: 'The pipeline whose rows bi shows instead; NULL: bi shows all of its own.',
+      starts_on: 'From this day on; NULL: bi shows all of its own.',
+      since: 'When; -infinity: from the first on.',
+    },
   ],
   published_now: [
     'The version of each pipeline that bi shows.',

@@ -167,6 +167,14 @@ export interface FormerNamesTable {
   /** When it took another name. */ until: Generated<string>
 }
 
+/** Which pipeline continues another one in bi, and since when. One row each time this changed. */
+export interface HandOversTable {
+  /** The pipeline. */ pipeline: string
+  /** The pipeline whose rows bi shows instead; NULL: bi shows all of its own. */ successor: string | null
+  /** From this day on; NULL: bi shows all of its own. */ starts_on: string | null
+  /** When; -infinity: from the first on. */ since: string
+}
+
 /** One row a job: what is asked for in one go, a walk over pages (one unit) or a report (one to thousands of units). Every combination of its slices and windows. */
 export interface JobsTable {
   /** Number of the job. */ job_id: GeneratedBigint
@@ -914,6 +922,7 @@ export interface Tables {
   'etl.events': EventsTable
   'etl.forecasts': ForecastsTable
   'etl.former_names': FormerNamesTable
+  'etl.hand_overs': HandOversTable
   'etl.jobs': JobsTable
   'etl.kept_units': KeptUnitsTable
   'etl.list_reads': ListReadsTable

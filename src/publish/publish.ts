@@ -16,7 +16,7 @@ import { replaceView } from './replace-view.ts'
 import { inSavepoint } from './savepoint.ts'
 import { describedColumns, type DescribedView, describedViews } from './view-columns.ts'
 import { asOfFunction, asOfName, currentView, freshnessView, historyView, tableColumns } from './views.ts'
-import { continuedSeries, recordVersion } from './versions.ts'
+import { continuedSeries, recordHandOver, recordVersion } from './versions.ts'
 import { relationColumns, roleExists } from '../db/catalog.ts'
 import { readerRole } from '../db/read-list.ts'
 import { sessionLimits } from '../db/role-statements.ts'
@@ -52,7 +52,15 @@ export const publishWithin = async (
   const summaries = await prepareSummaries(trx, marts, definitions)
   const step = <T>(work: () => Promise<T>): Promise<T> => (summaries.size > 0 ? patiently(trx, waitMs, work) : work())
   await step(() => publishShared(trx, definitions, readers))
-  for (const definition of definitions.filter((one) => one.publish))
+  const shown = definitions.filter((one) => one.publish)
+  // All of them first: the views of one read what is on record of what continues it.
+  await step(async () => {
+    for (const definition of shown) {
+      await recordVersion(trx, definition)
+      await recordHandOver(trx, definition, definitions)
+    }
+  })
+  for (const definition of shown)
     await step(() => publishOne(trx, definition, definitions, readers)).catch((error: unknown) => {
       throw publishError(error, definition)
     })
@@ -103,7 +111,6 @@ const publishShared = async (trx: Db, definitions: readonly Definition[], reader
 
 const publishOne = async (trx: Db, definition: Definition, all: readonly Definition[], readers: MartReaders): Promise<void> => {
   const { pipeline } = definition
-  await recordVersion(trx, definition)
   // Before readers of the views have to wait.
   await commentTables(trx, definition)
   const series = await continuedSeries(trx, definition, all)

@@ -30,6 +30,20 @@ export interface Series {
   readonly readable: readonly number[]
   /** What continues it. */
   readonly next: Next | null
+  /** Whose rows readers saw, one span after the other up to now; none where it was never continued. */
+  readonly standings: readonly Standing[]
+}
+
+/** A span of time in which readers saw the rows of the same pipelines. */
+export interface Standing {
+  /** As text; null: there was none before. */
+  readonly since: string | null
+  /** null: it lasts. */
+  readonly to: string | null
+  /** What continued it, from a day on; null: nothing did. */
+  readonly by: { readonly pipeline: string; readonly from: string } | null
+  /** The same as it is now; null: nothing did, or what did cannot be shown any more. */
+  readonly next: Next | null
 }
 
 /** The pipeline that continues one that ended. */
@@ -69,28 +83,61 @@ export const recordVersion = async (trx: Db, { pipeline, version, window }: Defi
   )
 }
 
-type Span = Texts<'from' | 'to'> & Row<'etl.published_versions', 'version'>
+/** Puts on record what readers see from now on in place of the pipeline's own rows. Idempotent. @param all definitions that are published */
+export const recordHandOver = async (trx: Db, definition: Definition, all: readonly Definition[]): Promise<void> => {
+  const { pipeline } = definition
+  const next = nextOf(definition, definition.successor, all)
+  const from = next === null ? null : (definition.window.publication.until ?? null)
+  const [successor, startsOn] = from === null ? [null, null] : [next?.definition.pipeline ?? null, from]
+  const [last] = await query<Row<'etl.hand_overs', 'successor' | 'starts_on'>>(trx)`
+    select successor, starts_on from etl.hand_overs where pipeline = ${pipeline} order by since desc limit 1`
+  if (last !== undefined && last.successor === successor && last.starts_on === startsOn) return
+  await sql`insert into etl.hand_overs (pipeline, successor, starts_on, since)
+    values (${pipeline}, ${successor}, ${startsOn}, ${last === undefined ? sql`'-infinity'` : sql`clock_timestamp()`})`.execute(
+    trx,
+  )
+}
 
-/** With what continues it, unless that tells its rows apart by another key. @param all definitions that are published */
-export const continuedSeries = async (trx: Db, definition: Definition, all: readonly Definition[]): Promise<Series> => {
-  const { key, columns, successor, window } = definition
-  const series = await seriesOf(trx, definition)
+/** null: it is not published, or tells its rows apart by another key. */
+const nextOf = (
+  { key, columns }: Definition,
+  successor: string | undefined,
+  all: readonly Definition[],
+): Pick<Next, 'definition' | 'columns'> | null => {
   const next = all.find(({ pipeline, publish }) => publish && pipeline === successor)
-  const from = window.publication.until
-  if (next === undefined || from === undefined || [...key].sort().join() !== [...next.key].sort().join()) return series
+  if (next === undefined || [...key].sort().join() !== [...next.key].sort().join()) return null
   const types = new Map(next.columns.map(({ name, type }) => [name, type]))
   const same = new Set(columns.filter(({ name, type }) => holds(type, types.get(name))).map(({ name }) => name))
-  if (!key.every((name) => same.has(name))) return series
-  await recordVersion(trx, next)
-  const others = all.filter((one) => one !== definition)
-  return { ...series, next: { definition: next, series: await continuedSeries(trx, next, others), from, columns: same } }
+  return key.every((name) => same.has(name)) ? { definition: next, columns: same } : null
 }
+
+type Span = Texts<'from' | 'to'> & Row<'etl.published_versions', 'version'>
+
+/** With what continued it, as it stands on record. @param all definitions that are published */
+export const continuedSeries = async (trx: Db, definition: Definition, all: readonly Definition[]): Promise<Series> => {
+  const others = all.filter((one) => one !== definition)
+  const rows = await query<Texts<'since' | 'to'> & Row<'etl.hand_overs', 'successor' | 'starts_on'>>(trx)`
+    select successor, starts_on, ${text(sql`since`)} as since, coalesce(${text(sql`lead(since) over (order by since)`)}, '') as "to"
+    from etl.hand_overs where pipeline = ${definition.pipeline} order by since`
+  const standings: Standing[] = []
+  for (const { successor, starts_on: from, since, to } of rows) {
+    const by = successor === null || from === null ? null : { pipeline: successor, from }
+    const one = by === null ? null : nextOf(definition, by.pipeline, others)
+    const next =
+      one === null || by === null ? null : { ...one, series: await continuedSeries(trx, one.definition, others), from: by.from }
+    standings.push({ since: since === '' ? null : since, to: to === '' ? null : to, by, next })
+  }
+  const wasContinued = standings.some(({ by }) => by !== null)
+  return { ...(await seriesOf(trx, definition)), next: standings.at(-1)?.next ?? null, standings: wasContinued ? standings : [] }
+}
+
+/** Of a moment; empty: of one before all others. */
+const text = (moment: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`case when isfinite(${moment}) then to_char(${moment} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00' else '' end`
 
 /** As it stands on record, to its end. */
 export const seriesOf = async (trx: Db, definition: Definition): Promise<Series> => {
   const { pipeline } = definition
-  const text = (moment: RawBuilder<unknown>): RawBuilder<unknown> =>
-    sql`case when isfinite(${moment}) then to_char(${moment} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00' else '' end`
   const rows = await query<Span>(trx)`select version, ${text(sql`published_at`)} as "from",
       coalesce(${text(sql`lead(published_at) over (order by published_at)`)}, '') as "to"
     from etl.published_versions where pipeline = ${pipeline} order by published_at`
@@ -114,6 +161,7 @@ export const seriesOf = async (trx: Db, definition: Definition): Promise<Series>
     kept: new Set(kept.map(({ version }) => version)),
     readable: [...readable].sort((a, b) => a - b),
     next: null,
+    standings: [],
   }
 }
 

@@ -1,7 +1,7 @@
 // The statements of one pipeline's views: current rows, every revision, and what was believed at a moment.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
-import { type FormerSpan, goingOn, keptUnits, type Next, type Series } from './versions.ts'
+import { type FormerSpan, goingOn, keptUnits, type Series, type Standing } from './versions.ts'
 
 const lineage = ['_unit_id', '_run_id', '_revision', '_loaded_at'] as const
 
@@ -50,21 +50,6 @@ const formerColumns = (definition: Definition, { columns }: Pick<FormerSpan, 'co
 const formerTable = ({ pipeline }: Definition, { version }: FormerSpan, suffix = ''): RawBuilder<unknown> =>
   sql`${sql.table(`data.${pipeline}_v${version}${suffix}`)} f`
 
-/** Rows up to the end, and from there on those of the successor. @param rest columns behind those of the table */
-const continued = (
-  definition: Definition,
-  next: Next | null,
-  own: RawBuilder<unknown>,
-  rows: (definition: Definition, series: Series) => RawBuilder<unknown>,
-  rest: readonly string[] = [],
-): RawBuilder<unknown> => {
-  if (next === null) return own
-  const period = sql.ref(`f.${periodOf(definition)}`)
-  const columns = sql.join([formerColumns(definition, next), ...rest.map((name) => sql.ref(`f.${name}`))])
-  return sql`select f.* from (${own}) f where ${period} < ${sql.lit(next.from)}::date
-    union all select ${columns} from (${rows(next.definition, next.series)}) f where ${period} >= ${sql.lit(next.from)}::date`
-}
-
 /** Rows of the table, of former versions those of cells that this one has no answer for, and of what continues it. */
 export const currentRows = (definition: Definition, series: Series): RawBuilder<unknown> => {
   const own = sql`select ${list(tableColumns(definition))} from ${sql.table(dataName(definition))}`
@@ -72,7 +57,12 @@ export const currentRows = (definition: Definition, series: Series): RawBuilder<
     (span) => sql`select ${formerColumns(definition, span)} from ${formerTable(definition, span)}
         where f._unit_id in (${keptUnits(definition, span.version)})`,
   )
-  return continued(definition, series.next, sql.join([own, ...others], sql` union all `), currentRows)
+  const rows = sql.join([own, ...others], sql` union all `)
+  if (series.next === null) return rows
+  const { next } = series
+  const [period, from] = [sql.ref(`f.${periodOf(definition)}`), sql`${sql.lit(next.from)}::date`]
+  return sql`select f.* from (${rows}) f where ${period} < ${from}
+    union all select ${formerColumns(definition, next)} from (${currentRows(next.definition, next.series)}) f where ${period} >= ${from}`
 }
 
 /** The query of bi.<pipeline>: current rows, with `is_final` and `restated_at` judged as they are read. */
@@ -96,7 +86,52 @@ export const historyView = (definition: Definition, series: Series): RawBuilder<
     union all select ${columns}, ${from('f._valid_from')}, f._valid_to, false, ${version} from ${sql.table(`${dataName(definition)}_history`)} f
     ${since === null ? sql`` : sql`where f._valid_to > ${since}`}`
   const all = sql.join([own, ...series.former.map((span) => formerRevisions(definition, span, series))], sql` union all `)
-  return continued(definition, series.next, all, historyView, revision)
+  const shares = sharesOf(series.standings).map((share) => seenRevisions(definition, share, all))
+  return shares.length === 0 ? all : sql.join(shares, sql` union all `)
+}
+
+/** From one day to before another readers saw the rows of one pipeline, for a span of time. */
+interface Share extends Standing {
+  readonly first: string | null
+  readonly before: string | null
+}
+
+/** What follows one another in time is one share, so that no revision is cut by what did not touch its day. */
+const sharesOf = (standings: readonly Standing[]): Share[] => {
+  const days = [null, ...[...new Set(standings.flatMap(({ by }) => by?.from ?? []))].sort()]
+  return days.flatMap((first, at) => {
+    const shares: Share[] = []
+    for (const standing of standings) {
+      const isOwn = first === null || standing.by === null || first < standing.by.from
+      const share = { ...standing, ...(isOwn ? { by: null, next: null } : {}), first, before: days[at + 1] ?? null }
+      const last = shares.at(-1)
+      if (last !== undefined && last.by?.pipeline === share.by?.pipeline) shares.splice(-1, 1, { ...last, to: share.to })
+      else shares.push(share)
+    }
+    return shares.filter(({ by, next }) => by === null || next !== null)
+  })
+}
+
+/** @param own revisions of the pipeline itself */
+const seenRevisions = (
+  definition: Definition,
+  { next, first, before, since, to }: Share,
+  own: RawBuilder<unknown>,
+): RawBuilder<unknown> => {
+  const period = sql.ref(`f.${periodOf(definition)}`)
+  const conditions = [
+    ...(first === null ? [] : [sql`${period} >= ${sql.lit(first)}::date`]),
+    ...(before === null ? [] : [sql`${period} < ${sql.lit(before)}::date`]),
+    ...(since === null ? [] : [sql`(f.valid_to is null or f.valid_to > ${moment(since)})`]),
+    ...(to === null ? [] : [sql`f.valid_from < ${moment(to)}`]),
+  ]
+  const from = since === null ? sql`f.valid_from` : sql`greatest(f.valid_from, ${moment(since)}) as valid_from`
+  const until =
+    to === null ? sql`f.valid_to, f.is_current` : sql`least(f.valid_to, ${moment(to)}) as valid_to, false as is_current`
+  const columns =
+    next === null ? sql.join(tableColumns(definition).map((name) => sql.ref(`f.${name}`))) : formerColumns(definition, next)
+  const rows = next === null ? own : historyView(next.definition, next.series)
+  return sql`select ${columns}, ${from}, ${until}, f._version from (${rows}) f ${conditions.length === 0 ? sql`` : sql`where ${sql.join(conditions, sql` and `)}`}`
 }
 
 const moment = (text: string): RawBuilder<unknown> => sql`${sql.lit(text)}::timestamptz`

@@ -43,12 +43,19 @@ const millrace = async (...args: string[]) => {
 }
 const query = async (text: string): Promise<unknown[]> => (await db.database.pool.query(text)).rows
 const fileOf = (name: string): string => join(folder, 'pipelines', `${name}.yaml`)
+const seen: { readonly at: string; readonly rows: unknown[] }[] = []
+/** What readers see now, to be told of this moment for good. */
+const look = async (): Promise<void> => {
+  const { rows } = await db.database.pool.query<{ at: string }>('select clock_timestamp()::text as at')
+  seen.push({ at: rows[0]?.at ?? '', rows: await query(series('bi.traffic_and_engagement')) })
+}
 const series = (view: string): string =>
   `select to_char(date, 'YYYY-MM') as month, count(*)::int as rows, count(all_traffic_visits)::int as visits, count(all_page_views)::int as pages from ${view} group by 1 order by 1`
 
 test('continues in the views and marts of the shipped one: each month once, from the table that has it', async () => {
   await millrace('migrate')
   await millrace('backfill', 'traffic_and_engagement', '--from', '2026-05', '--to', '2026-07', '--yes')
+  await look()
   const shipped = readFileSync(fileOf('traffic_and_engagement'), 'utf8')
   // It ends with June, though July was loaded; the one that goes on lacks a column, and was loaded from June on.
   writeFileSync(
@@ -61,6 +68,7 @@ test('continues in the views and marts of the shipped one: each month once, from
   )
   await millrace('new', 'migration', 'visits_and_pages')
   await millrace('migrate')
+  await look()
   await millrace('backfill', 'visits_and_pages', '--from', '2026-06', '--to', '2026-08', '--yes')
   const planned = await millrace('backfill', 'traffic_and_engagement', '--from', '2026-06', '--to', '2026-08', '--yes')
   expect(summaryOf(planned).units).toMatchObject({ planned: 9, unchanged: 9 })
@@ -104,6 +112,17 @@ test('continues in the views and marts of the shipped one: each month once, from
     { pipeline: 'traffic_and_engagement', last: '2026-07-01', ends: '2026-06-01' },
     { pipeline: 'visits_and_pages', last: '2026-08-01', ends: null },
   ])
+  // July was gone until the other pipeline had it, with the same figures.
+  expect(
+    await query(
+      `select to_char(date, 'YYYY-MM') as month, sum(times_restated)::int as times, sum(visits_change)::int as change from bi.traffic_restatements group by 1 order by 1`,
+    ),
+  ).toEqual([
+    { month: '2026-05', times: 0, change: 0 },
+    { month: '2026-06', times: 0, change: 0 },
+    { month: '2026-07', times: 9, change: 0 },
+    { month: '2026-08', times: 0, change: 0 },
+  ])
   // Why a figure changed is told of what the series shows: rows of the other pipeline from the end on, and that it continues.
   const told = (pipeline: string): string =>
     `select to_char(month, 'YYYY-MM') as month, array_agg(distinct why || coalesce(' ' || detail, '') order by why || coalesce(' ' || detail, '')) as why
@@ -120,6 +139,33 @@ test('continues in the views and marts of the shipped one: each month once, from
   const [, months = ''] = /(select month from bi\.coverage_months where \(pipeline = 'traffic_and_engagement'.*?'\{\{ var.*? days')\)/.exec(project.replaceAll(/\s+/g, ' ')) ?? [] // biome-ignore format: one look
   const lately = await query(months.replace(/\{\{.*\}\}/, '3'))
   expect(lately).toContainEqual({ month: expect.stringContaining('2026-08') })
+})
+
+test('every moment is told as readers saw it, also after the end was moved and taken back', async () => {
+  await look()
+  const written = readFileSync(fileOf('traffic_and_engagement'), 'utf8')
+  const until = async (text: string): Promise<void> => {
+    writeFileSync(fileOf('traffic_and_engagement'), text)
+    await millrace('migrate')
+    await look()
+  }
+  await until(written.replace('until: 2026-06', 'until: 2026-05'))
+  await until(written.replace('until: 2026-06\nsuccessor: visits_and_pages\n', ''))
+  await until(written)
+  expect(new Set(seen.map(({ rows }) => JSON.stringify(rows))).size).toBe(4)
+  for (const { at, rows } of seen) expect(await query(series(`bi.traffic_and_engagement_as_of('${at}')`))).toEqual(rows)
+  expect(await query(series('(select * from bi.traffic_and_engagement_history where is_current) h'))).toEqual(seen.at(-1)?.rows)
+  // One revision of what no end touched; the others stood, went and came back.
+  expect(
+    await query(
+      `select to_char(date, 'YYYY-MM') as month, _version as version, count(*)::int as rows from bi.traffic_and_engagement_history group by 1, 2 order by 1`,
+    ),
+  ).toEqual([
+    { month: '2026-05', version: 1, rows: 8 },
+    { month: '2026-06', version: 1, rows: 9 + 9 + 9 },
+    { month: '2026-07', version: 1, rows: 9 + 9 + 9 + 9 },
+    { month: '2026-08', version: 1, rows: 9 + 9 },
+  ])
 })
 
 const dbtBin = process.env['MILLRACE_DBT_BIN'] ?? ''
