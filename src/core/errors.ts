@@ -90,6 +90,8 @@ export type RefusedPart = 'size' | 'dates' | 'values'
 export type Follows =
   /** A new job asks for the same once more, with a person's consent. */
   | { readonly next: 'ask again' }
+  /** The answer is loaded into the windows before that day alone; the others are not asked for yet. */
+  | { readonly next: 'load up to'; readonly day: string }
   /** The bytes are downloaded once more, for free. */
   | { readonly next: 'fetch again' }
   /** The answer is kept as it is until a person has judged it. */

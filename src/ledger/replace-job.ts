@@ -1,13 +1,13 @@
 // A job that is asked again, or cut: new jobs ask for its units, and the runs that waited for it wait for them.
 import { type Insertable, type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Window, WindowSize } from '../core/types.ts'
+import type { IsoDate, Window, WindowSize } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Db, JobsTable, RunJobsTable } from '../db/tables.ts'
 import { type Lists, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
-import { type Claim, fenced, isClaimedBy, type Reason } from './claim-fence.ts'
+import { type Claim, fenced, isClaimedBy, type ParkOptions, parkJob, type Reason } from './claim-fence.ts'
 import { valuesIn } from './slices.ts'
 
 /** What one of the new jobs asks for: every combination again. */
@@ -51,6 +51,33 @@ export const replaceJob = async (
   await moveWaiting(trx, former, every, made)
   await moveServed(trx, former, serving)
   return made
+}
+
+/** The job's answer is loaded by a new job into the windows before that day; the others wait in one that was not asked for. */
+export const keepUpTo = async (
+  trx: Db,
+  claim: ClaimedJob,
+  day: IsoDate,
+  why: Pick<ParkOptions, 'code' | 'message' | 'notBeforeMs'>,
+): Promise<void> => {
+  const { sliceIds, box } = claim
+  const parts = [
+    { sliceIds, window: { from: box.window.from, to: day } },
+    { sliceIds, window: { from: day, to: box.window.to } },
+  ]
+  const made = await replaceJob(trx, claim, parts)
+  const among = sql<boolean>`j.job_id = any(${made.map(String)}::bigint[])`
+  await query(
+    trx,
+  )`update etl.jobs j set answer_id = f.answer_id, ask_number = f.ask_number, asked_at = f.asked_at, estimated_quota = 0
+    from etl.jobs f where f.job_id = ${claim.jobId}::bigint and ${among} and j.window_from < ${day}::date`
+  const later = await trx
+    .selectFrom('etl.jobs as j')
+    .select(['job_id as jobId', 'fence'])
+    .where(among)
+    .where('window_from', '>=', day)
+    .execute()
+  for (const job of later) await parkJob(trx, { ...job, holder: 0 }, { ...why, countsAttempt: false, final: true })
 }
 
 type JobRow = Selectable<JobsTable>

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
+import { type Flags, type Maybe, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 
@@ -251,3 +251,10 @@ export const windowsNotYet = async (db: Db, pipelineId: number, released: IsoDat
       and not exists (select from etl.units u where u.pipeline_id = j.pipeline_id and u.window_from = j.window_from and u.answer_id is not null)`
   return new Set(rows.map(({ window_from }) => window_from))
 }
+
+/** When the answer was asked for, and whether any unit of that window or a later one has had an answer. */
+export const windowsAnswered = (db: Db, pipelineId: number, from: IsoDate, answerId: number) =>
+  queryOne<Numbers<'asked_ms'> & Flags<'is_answered'>>(db)`
+    select floor(extract(epoch from a.asked_at) * 1000)::float8 as asked_ms, exists (select from etl.units u where u.pipeline_id = ${pipelineId}
+      and u.window_from >= ${from}::date and coalesce(u.answer_id, u.held_answer_id) is not null) as is_answered
+    from etl.answers a where a.answer_id = ${answerId}::bigint`

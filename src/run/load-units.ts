@@ -26,6 +26,7 @@ import { refreshSummaries } from '../load/summaries.ts'
 import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
 import { type Held, heldOf, holdBack, holdRuleOf, isCut, keepCut, mostRowsOf, type Tally } from './hold-units.ts'
 import { type Loading, type LoadResult, type Read, tinyBytes, type Way } from './job-work.ts'
+import { refuseUnpublished } from './not-published.ts'
 import { conflictRecords } from './rows-of-job.ts'
 import { testUnits } from './test-units.ts'
 import { driftOf, fieldsOf } from './vanished-columns.ts'
@@ -77,6 +78,7 @@ export const settleLoad = async (session: Session, arrived: Arrived): Promise<Lo
     loaded: tallies.filter(({ number }) => !isHeld.has(number)),
     held,
   }
+  await refuseUnpublished(session.kysely, loading, shared.loaded, held)
   const written = await writeRows(session, arrived, shared, before)
   if (written === null) return 'careful'
   const heldBecause = await holdBack(session, loading, held, rule)

@@ -1,7 +1,7 @@
 // What becomes of a job whose work threw: parked, held or failed.
 import type { Clock } from '../core/clock.ts'
 import { EtlError, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
-import type { Limits, Window, WindowSize } from '../core/types.ts'
+import type { IsoDate, Limits, Window, WindowSize } from '../core/types.ts'
 import { databaseError, isDatabaseError, isPassing } from '../db/database-error.ts'
 import { isSameFault } from '../extract/same-fault.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
@@ -9,7 +9,7 @@ import { redact } from '../core/redact.ts'
 import { addWindows, windowsBetween } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { dropAnswer } from '../ledger/answers.ts'
-import { type JobPart, refusedInARow, replaceJob } from '../ledger/replace-job.ts'
+import { type JobPart, keepUpTo, refusedInARow, replaceJob } from '../ledger/replace-job.ts'
 import { alsoBegun, failJob, holdJob, isIdKnown, parkJob, returnJob, setClaimed } from '../ledger/claim-fence.ts'
 import { halvesOfSlices, sliceValues } from '../ledger/slices.ts'
 import { type Paid, withRequests } from './job-work.ts'
@@ -28,6 +28,8 @@ export type Settlement =
   | { readonly kind: 'again' }
   /** New jobs ask for its parts. */
   | { readonly kind: 'split' }
+  /** Its answer is loaded into the windows before that day; a job that was not asked for waits with the others. */
+  | { readonly kind: 'load up to'; readonly day: IsoDate }
 
 /** Waits longer than this are left to the next run. A report's own deadline ends earlier waits. */
 const longestWaitMs = 12 * 3_600_000
@@ -57,6 +59,7 @@ export const settle = (
   if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return { kind: 'return' }
   const { follows } = error
   if (follows?.next === 'ask again') return { kind: 'again' }
+  if (follows?.next === 'load up to') return { kind: 'load up to', day: follows.day }
   if (follows?.next === 'fetch again') return parked(shortestWaitMs, false)
   // What is not published is so for every value of its window.
   const isWholeWindow = error.code === 'NOT_PUBLISHED' && cells === sliceIds?.length
@@ -187,6 +190,9 @@ const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: Et
       break
     case 'split':
       return splitJob(trx, claim, error)
+    case 'load up to':
+      await keepUpTo(trx, claim, decision.day, { ...reason, notBeforeMs: shortestWaitMs })
+      break
     case 'park':
       await parkJob(trx, claim, { ...decision, ...reason })
       break
@@ -217,15 +223,18 @@ const splitJob = async (trx: Db, claim: ClaimedJob, error: EtlError): Promise<Se
 
 const tell = (runtime: SettlingRuntime, claim: ClaimedJob, decision: Settlement, error: EtlError): void => {
   const { kind } = decision
+  const { box, sliceIds, windowEvery } = claim
+  const units =
+    kind === 'load up to' ? sliceIds.length * windowsBetween(decision.day, box.window.to, windowEvery).length : claim.cells
   if (kind === 'leave' || kind === 'return' || kind === 'again' || kind === 'split') return
-  const state = kind === 'park' ? 'waiting' : kind === 'hold' ? 'held' : 'failed'
-  if (state !== 'waiting' || (kind === 'park' && decision.final)) runtime.progress.counters.unitsDone += claim.cells
+  const state = kind === 'park' || kind === 'load up to' ? 'waiting' : kind === 'hold' ? 'held' : 'failed'
+  if (kind !== 'park' || decision.final) runtime.progress.counters.unitsDone += units
   runtime.progress.emit({
     event: 'unit',
     run_id: claim.runId,
     job_id: claim.jobId,
-    unit: claim.box.key,
-    units: claim.cells,
+    unit: box.key,
+    units,
     state,
     code: error.code,
     message: error.message,

@@ -1,0 +1,38 @@
+// A whole window that an answer of several has no row for, at the end of what the service may have published: it waits, and is not taken for one without data.
+import { EtlError } from '../core/errors.ts'
+import { isPublished, showSpan, windowAt } from '../core/window.ts'
+import type { Db } from '../db/tables.ts'
+import { windowsAnswered } from '../ledger/windows.ts'
+import type { Held, Tally } from './hold-units.ts'
+import type { Loading } from './job-work.ts'
+
+/**
+ * The service cuts what is asked for at its newest window (api-facts 75). Throws NOT_PUBLISHED where the answer ends before its last windows, which have never
+ * been answered, and no later one was to be published when it was asked for. Asked for alone, a window without rows has none: so none is bought each night.
+ */
+export const refuseUnpublished = async (
+  db: Db,
+  loading: Loading,
+  loaded: readonly Tally[],
+  held: readonly Held[],
+): Promise<void> => {
+  const { work, answer, units } = loading
+  const { claim, definition } = work
+  const reached = [...loaded, ...held].reduce(
+    (last, { rows, refused, window }) => (rows + refused > 0 ? Math.max(last, window) : last),
+    -1,
+  )
+  const isLate = ({ window }: Tally): boolean => window > reached
+  const [first, last] = [units.windows[reached + 1], units.windows.at(-1)]
+  if (claim.released || reached < 0 || first === undefined || last === undefined || !loaded.some(isLate) || held.some(isLate))
+    return
+  const { asked_ms: askedMs, is_answered: isAnswered } = await windowsAnswered(db, claim.pipelineId, first.from, answer.answerId)
+  const next = windowAt(last.to, claim.windowEvery)
+  if (isAnswered || isPublished(next, definition.window.publication, askedMs)) return
+  throw new EtlError(
+    'NOT_PUBLISHED',
+    `${claim.box.key}: rows of earlier windows came and none of ${showSpan({ from: first.from, to: last.to })} for any value, so it is taken for not published yet. ` +
+      'The next run asks for it again.',
+    { follows: { next: 'load up to', day: first.from } },
+  )
+}

@@ -1,0 +1,75 @@
+// A service that is late and answers with the months it has: the missing one waits, is bought when it is there, and what came is bought once.
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, test, vi } from 'vitest'
+import { addWindows } from '../../src/core/window.ts'
+import { lastMonth, onRelease, openReleaseWorld, type ReleaseWorld, rowsOf } from '../support/release-world.ts'
+
+vi.setConfig({ testTimeout: 600_000 })
+
+let world: ReleaseWorld
+let close = (): void => undefined
+
+afterEach(async () => {
+  await world.close()
+  close()
+})
+
+const former = addWindows(`${lastMonth}-01`, 'month', -1).slice(0, 7)
+
+/** Cuts what is asked for at its newest month (api-facts 75). */
+const startClamping = async (target: string): Promise<string> => {
+  const server = createServer((incoming, reply) => {
+    const chunks: Buffer[] = []
+    incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
+    incoming.on('end', () => {
+      const asked = Buffer.concat(chunks).toString()
+      const body = asked.includes(former) ? asked.replace(/("end_date":\s*")[^"]*/g, `$1${former}`) : asked
+      const headers = { ...incoming.headers, ...(body === '' ? {} : { 'content-length': String(Buffer.byteLength(body)) }) }
+      const sent = request(new URL(incoming.url ?? '/', target), { method: incoming.method ?? 'GET', headers }, (answer) => {
+        reply.writeHead(answer.statusCode ?? 502, answer.headers)
+        answer.pipe(reply)
+      })
+      sent.end(body)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  close = () => void server.close()
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const units = () =>
+  rowsOf<{ month: string; state: string; code: string | null; n: number }>(
+    world,
+    `select to_char(window_from, 'YYYY-MM') as month, state, error_code as code, count(*)::int as n from etl.unit_list group by 1, 2, 3 order by 1`,
+  )
+const spans = () => world.sandbox.books().submissions.length
+
+test('a month that is missing in the newest report is no month without data', async () => {
+  world = await openReleaseWorld({
+    pipeline: 'traffic_and_engagement',
+    from: former,
+    before: startClamping,
+    edit: (text) => text.replace('look_back: 2', 'look_back: 0, publication: { published_on: 1 }'),
+  })
+  const first = await world.run('run', '--json')
+  const [loaded, waiting] = [
+    { month: former, state: 'loaded', code: null, n: 3 },
+    { month: lastMonth, state: 'waiting', code: 'NOT_PUBLISHED', n: 3 },
+  ]
+  expect([first.code, await units(), spans()], first.stdout + first.stderr).toEqual([0, [loaded, waiting], 1])
+  const summary = JSON.parse(first.stdout.trim().split('\n').at(-1) ?? '')
+  expect(summary).toMatchObject({ units: { planned: 6, loaded: 3, waiting: 3, held: 0, failed: 0 }, reports_submitted: 1 })
+  expect((await world.run('status')).stdout).toContain('NOT_PUBLISHED')
+  // Alone it is refused, which costs nothing.
+  const second = await world.run('run', '--json')
+  expect([await units(), spans()], second.stdout + second.stderr).toEqual([[loaded, waiting], 1])
+  world.sandbox.configure({ now: onRelease })
+  expect((await world.run('run', '--json')).code).toBe(0)
+  expect([await units(), spans()]).toEqual([[loaded, { ...waiting, state: 'loaded', code: null }], 2])
+  expect(
+    await rowsOf(world, 'select date::text, count(*)::int as n from data.traffic_and_engagement_v1 group by 1 order by 1'),
+  ).toEqual([former, lastMonth].map((month) => ({ date: `${month}-01`, n: 3 })))
+  expect((await world.run('run', '--json')).stdout).toContain('"reports_submitted":0')
+  expect((await world.run('reports', 'list', '--json')).stdout).not.toContain('"unused"')
+})
