@@ -298,6 +298,8 @@ describe('a purchase', () => {
     await add('l-open', {})
     await add('l-uncertain', { report_id: null, report_state: 'uncertain', state: 'held' })
     await add('l-lost', { report_state: 'expired', state: 'failed' })
+    // Its bytes were those that are loaded.
+    await add('l-unchanged', { report_state: 'ready', state: 'done' })
     const unused = await add('l-unused', { report_state: 'downloaded' })
     const used = await add('l-used', { report_state: 'downloaded' })
     await newAnswer(db, unused)

@@ -45,7 +45,8 @@ export const countOpenReports = (db: Db): Promise<{ readonly open: number; reado
 
 /**
  * open: a job waits for it. uncertain: it is unknown whether the submission was taken. lost: bought, or perhaps bought, and nothing will come
- * by itself. given up: a person said so. unused: bought, and no unit was loaded from it.
+ * by itself. given up: a person said so. unused: bought, and no unit was loaded from it. A job that is done
+ * without an answer found the very bytes that are loaded.
  */
 type PurchaseKind = 'open' | 'uncertain' | 'lost' | 'given up' | 'unused'
 
@@ -69,7 +70,7 @@ export const listPurchases = async (
           when r.state = 'uncertain' and r.job_state <> 'replaced' then 'uncertain'
           when r.state in ('failed', 'expired') and r.job_state = 'replaced' and r.error_message like ${`% ${givenUpBy} %`} then 'given up'
           when r.state in ('uncertain', 'expired') or (r.state = 'failed' and r.report_id is null) then 'lost'
-          when r.state in ('submitted', 'ready', 'downloaded') and r.job_state <> 'open'
+          when r.state in ('submitted', 'ready', 'downloaded') and r.job_state <> 'open' and not (r.job_state = 'done' and r.answer_id is null)
             and not exists (select 1 from etl.loads l where l.answer_id = r.answer_id) then 'unused' end as kind, r.*
       from etl.reports r where ${among}
     )
