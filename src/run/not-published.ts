@@ -6,6 +6,9 @@ import { windowsAnswered } from '../ledger/windows.ts'
 import type { Held, Tally } from './hold-units.ts'
 import type { Loading } from './job-work.ts'
 
+/** So many values with rows in the window before tell that one without any is not there: a single one may have come to its end. */
+const fewestValues = 3
+
 /**
  * The service cuts what is asked for at its newest window (api-facts 75). Throws NOT_PUBLISHED where the answer ends before its last windows, which have never
  * been answered, and no later one was to be published when it was asked for. Asked for alone, a window without rows has none: so none is bought each night.
@@ -23,8 +26,16 @@ export const refuseUnpublished = async (
     -1,
   )
   const isLate = ({ window }: Tally): boolean => window > reached
+  const values = [...loaded, ...held].filter(({ rows, window }) => rows > 0 && window === reached).length
   const [first, last] = [units.windows[reached + 1], units.windows.at(-1)]
-  if (claim.released || reached < 0 || first === undefined || last === undefined || !loaded.some(isLate) || held.some(isLate))
+  if (
+    claim.released ||
+    values < fewestValues ||
+    first === undefined ||
+    last === undefined ||
+    !loaded.some(isLate) ||
+    held.some(isLate)
+  )
     return
   const { asked_ms: askedMs, is_answered: isAnswered } = await windowsAnswered(db, claim.pipelineId, first.from, answer.answerId)
   const next = windowAt(last.to, claim.windowEvery)
