@@ -4,8 +4,18 @@ import { askedBy, askedDigest } from '../core/asks.ts'
 import type { Definition, IsoDate, JobKind, Window, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Lists, type Maybe, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
+import { passing } from './candidates.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
-import { dissolving, isNobodys, isOldestFirst, isUnbought, type JobFrame, leavingUnits, priorityOf } from './register-jobs.ts'
+import {
+  dissolving,
+  isNobodys,
+  isOldestFirst,
+  isPersons,
+  isUnbought,
+  type JobFrame,
+  leavingUnits,
+  priorityOf,
+} from './register-jobs.ts'
 import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
 import { isListed, isWaitedFor, mayYetServe } from './wait-list.ts'
 
@@ -15,9 +25,6 @@ export const hasWord = sql<boolean>`j.approval_id is not null and j.guard = 'usu
 
 /** Of them, what no refusal stands against. */
 const isStanding = sql<boolean>`${hasWord} and j.state = 'open'`
-
-/** Of job `j`: a night would try it again in that person's name. */
-export const isPersons: RawBuilder<boolean> = sql<boolean>`j.wanted_by in ('range', 'force', 'approval')`
 
 /** Units that are bought in a person's name at this moment; `run_id` null: no living run waits for them, and a worker buys them. */
 export type StillBought = Row<'etl.pipelines', 'pipeline'> & Numbers<'units'> & Maybe<Numbers<'run_id'>>
@@ -37,7 +44,7 @@ export const joinApproved = async (trx: Db, runId: number, pipelineId: number): 
   const rows = await query(trx)`
     with locked as (
       select j.job_id, j.cells, j.window_from, j.window_to from etl.jobs j
-      where j.pipeline_id = ${pipelineId} and ${hasWord} and (j.state = 'open' or j.error_code = 'QUOTA_EXHAUSTED')
+      where j.pipeline_id = ${pipelineId} and ${hasWord} and (j.state = 'open' or j.error_code in ${passing})
       order by j.job_id for update skip locked
     ), reopened as (
       update etl.jobs set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null, updated_at = clock_timestamp()
@@ -191,7 +198,7 @@ export const keepPaced = async (db: Db, runId: number, by: string, planned: read
 const pacedJobs = (
   runId: number,
 ): RawBuilder<unknown> => sql`etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.run_id = ${runId}::bigint
-    and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null and (j.state = 'held' and j.error_code = 'QUOTA_EXHAUSTED'
+    and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null and (j.state = 'held' and j.error_code in ${passing}
       or w.outcome = 'waiting' and j.state = 'open' and j.error_code is distinct from 'NOT_PUBLISHED')`
 
 /** Approved and not bought yet, of what the service has published: credits of those that have a price, units of those without one. */

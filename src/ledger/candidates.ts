@@ -102,7 +102,7 @@ export type AskReason = (typeof askReasons)[number]
 const beyondReasons = sql`('new value', 'older month', 'changed definition')`
 
 /** Holds that end by themselves: the service may have credits again, the answer may hold still by now. */
-const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE', 'WAREHOUSE_COPY')`
+export const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE', 'WAREHOUSE_COPY')`
 const live = sql`('submitted', 'ready', 'downloaded')`
 /** States of a report that is never bought by the same job again. */
 export const ended = sql`('failed', 'rejected', 'expired')`

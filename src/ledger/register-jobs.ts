@@ -6,7 +6,7 @@ import type { Db } from '../db/tables.ts'
 import { type Counts, type Lists, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import { type CellScope, cellsToAsk, type NeededCells, type WindowAsk } from './candidates.ts'
 import type { WantedBy } from './guard-usual.ts'
-import { isWaitedFor } from './wait-list.ts'
+import { isLeftAlive, isWaitedFor } from './wait-list.ts'
 
 /** What every job of a plan has in common. */
 export interface JobFrame {
@@ -55,6 +55,9 @@ const lettingGo = (from: RawBuilder<unknown>): RawBuilder<unknown> => sql`
 /** Of job `j` without an answer: nothing was ordered for it. What came of a walk is kept beside it. */
 export const isUnbought = sql<boolean>`(j.ask_number is null or j.kind = ${sql.lit('walk')})`
 
+/** Of job `j`: a night would try it again in that person's name. */
+export const isPersons: RawBuilder<boolean> = sql<boolean>`j.wanted_by in ('range', 'force', 'approval')`
+
 /** Of job `j`: no process has it, or one that has died. */
 export const isNobodys = sql<boolean>`(j.holder is null or exists (select from etl.processes h
   where h.process_id = j.holder and (h.ended_at is not null or ${isLeaseOver('h')})))`
@@ -98,7 +101,7 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
           union all ${unsent(sql`j.state = 'open' and j.holder is null and j.not_before is not null`)} union all ${unsent(tooDear)})
         and j.state in ('open', 'held') and j.holder is null and ${isUnbought} and j.answer_id is null
         and j.approval_id is null
-        and not ${isWaitedFor(sql`j.job_id`)}`
+        and not ${isWaitedFor(sql`j.job_id`)} and not (${isPersons} and ${isLeftAlive(sql`j.job_id`)})`
   const locked = sql`order by j.job_id limit ${most} for update skip locked`
   const failed = kind === 'report' ? await failForced(trx, sql`${picked} and ${isOwedByForce} ${locked}`) : 0
   const kept = kind === 'report' ? sql`and not ${isOwedByForce}` : sql``

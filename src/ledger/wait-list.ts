@@ -17,6 +17,11 @@ export const isWaitedFor = (jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`exists (select from etl.run_jobs w join etl.runs r on r.run_id = w.run_id
     where w.job_id = ${jobId} and w.outcome is null and r.state = 'running' and r.cancel_requested_at is null)`
 
+/** A living run has left the job for a later one. Once it is over, what it could not get of a range has the word of who named that. @param jobId of the row at hand, qualified */
+export const isLeftAlive = (jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
+  sql<boolean>`exists (select from etl.run_jobs w join etl.runs r on r.run_id = w.run_id
+    where w.job_id = ${jobId} and w.outcome in ('waiting', 'held') and r.state = 'running' and r.cancel_requested_at is null)`
+
 /** The run itself waits for it, also where it is only previewed. @param job name of its row */
 export const isListed = (runId: number, job: string): RawBuilder<boolean> =>
   sql<boolean>`exists (select from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = ${sql.ref(`${job}.job_id`)} and w.outcome is null)`

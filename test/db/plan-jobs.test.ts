@@ -312,6 +312,30 @@ describe('jobs there are', () => {
     ])
   })
 
+  test.each([
+    ['reports put off', report, 'open', 'SERVICE_UNREACHABLE', 'waiting', {}],
+    ['reports without credits', report, 'held', 'QUOTA_EXHAUSTED', 'held', {}],
+    ['forced reports without credits', report, 'held', 'QUOTA_EXHAUSTED', 'held', { force: true }],
+    ['pages that did not hold still', walk, 'held', 'UNSTABLE', 'held', {}],
+  ] as const)(
+    'of a range no night wants, %s, stay while its run is at work on others, then go on with the nights',
+    async (_, planningOf, state, code, outcome, scope) => {
+      const planning = planningOf('a.com')
+      const { runId } = await plan(db, planning, range('2024-01', '2024-01', scope))
+      const jobId = await onlyJob(db, planning)
+      await setJob(db, jobId, { state, error_code: code })
+      await db.database.pool.query('update etl.run_jobs set outcome = $2 where run_id = $1', [runId, outcome])
+      await plan(db, planning, { mode: 'due' })
+      const isKept = async () => (await jobsOf(db, planning.definition)).find((job) => job.jobId === jobId)
+      expect(await isKept()).toMatchObject({ state, cells: ['2024-01 a.com'] })
+      expect(await keepPaced(db.database.kysely, runId, 'ada', [])).toHaveLength(1)
+      await died(db, runId)
+      const night = await plan(db, planning, { mode: 'due' })
+      const kept = await isKept()
+      expect([kept?.state, kept?.waiting]).toEqual(['open', expect.arrayContaining([night.runId])])
+    },
+  )
+
   test.each(['newest-first', 'oldest-first'] as const)(
     'with a person’s word go %s through the nights, as that person began',
     async (order) => {
