@@ -422,7 +422,7 @@ test('another pipeline that takes a report of more metrics than its own is not t
   expect(ran.stdout + ran.stderr).not.toContain('Correct the definition')
   // Of both in one command the one that asks for more is planned first, whatever their names.
   const both = (...more: string[]) =>
-    millrace('backfill', 'all_visits', 'traffic_and_engagement', '--from', '2025-04', '--to', '2025-04', '--json', ...more)
+    millrace('backfill', 'all_visits', 'traffic_and_engagement', '--from', '2024-11', '--to', '2024-11', '--json', ...more)
   const dry = summaryOf(await both('--dry-run'))
   const together = summaryOf(await both())
   const bought = sandbox.books().quotaUsed - paid
