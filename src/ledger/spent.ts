@@ -38,9 +38,9 @@ export interface SpentNow extends Spent {
   readonly monthLeftMs: number
 }
 
-/** Report `j` of a pipeline `p`: the price that the service named for it is not its word alone. A report that ended without a bill tells no more than that. */
+/** Report `j` of a pipeline `p`: the price that the service named for it is not its word alone, as an earlier report of the pipeline shows. One that ended without a bill tells no more than that. */
 const isBorneOut = sql<boolean>`(j.said_quota is null or exists (select from etl.jobs b join etl.pipelines o on o.pipeline_id = b.pipeline_id
-  where b.account = j.account and o.source = p.source and b.said_quota is not null
+  where b.account = j.account and o.pipeline = p.pipeline and b.said_quota is not null
     and b.report_state not in ('intent', 'submitted', 'uncertain', 'failed', 'rejected', 'expired')))`
 
 /** @param ours the pipeline that asks, whose extra purchases are told apart and whose API is meant */

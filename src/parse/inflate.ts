@@ -28,7 +28,11 @@ export async function* inflated(
     const whole = rejoined(head, iterator)
     if (first !== 0x1f || second !== 0x8b) yield* bounded(whole, maxBytes)
     else if (layers > 0) yield* inflated(gunzipped(whole), maxBytes, layers - 1)
-    else throw new EtlError('BAD_RESPONSE', `The body is a gzip in a gzip, more than ${mostLayers} of them. Nothing was loaded.`)
+    else
+      throw new EtlError(
+        'BAD_RESPONSE',
+        `The body is packed with gzip more than ${mostLayers} times over. Nothing was loaded; tell the service.`,
+      )
   } finally {
     await iterator.return?.()
   }

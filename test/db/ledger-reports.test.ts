@@ -653,12 +653,22 @@ describe('a budget', () => {
   test.each(['perMonth', 'perDay'] as const)('%s of the account holds over all its pipelines', async (period) => {
     const accountBudget = { ...noBudget, [period]: 10 }
     const shopper = await newPipeline(db)
+    await bearOut(shopper)
     const buyIn = async (of: PipelineKit, estimatedQuota: number): Promise<void> =>
       memoOf(await claimed(of), { pipeline: of.pipeline, accountBudget }).intend({ ...intent, estimatedQuota })
     await buyIn(pipeline, 6)
     await buyIn(shopper, 4)
     await expect(buyIn(pipeline, 1)).rejects.toMatchObject(exhausted)
     await expect(buyIn(shopper, 2)).rejects.toThrow(/10 of 10 credits of account/)
+  })
+
+  test('of an account holds one purchase of a pipeline without a bill, whatever others of its source were billed', async () => {
+    const accountBudget = { ...noBudget, perMonth: 10 }
+    const fresh = await newPipeline(db)
+    const buyIn = async (of: PipelineKit): Promise<void> =>
+      memoOf(await claimed(of), { pipeline: of.pipeline, accountBudget }).intend({ ...intent, estimatedQuota: 2 })
+    await buyIn(fresh)
+    for (const of of [fresh, pipeline]) await expect(buyIn(of)).rejects.toMatchObject({ code: 'REPORT_PENDING' })
   })
 
   test('of an account is not spent by an account of another API that is named alike', async () => {
