@@ -63,7 +63,8 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
     const { definitions } = opened
     const isNight = command === 'run'
     checkScope(definitions, asked)
-    const request = { pipelines: args, ...named }
+    // In one order: by them a run by force knows the one that it goes on with.
+    const request = { pipelines: args.toSorted(), ...named }
     const scope = await progress.aside(() => goesOn(opened, invocation, asked, request))
     const said = options['yes'] === true ? approvedBy(opened, `${command} --yes`) : opened
     if (options['dryRun'] === true) return showPlan(invocation, said, progress, command, scope)

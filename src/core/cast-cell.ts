@@ -70,10 +70,8 @@ export const isNullWord = (cell: string): boolean => {
   return cell.length < longestPadded && nullWords.has(cell.trim().toLowerCase())
 }
 
-const bounds: Readonly<Record<'bigint' | 'integer', readonly [bigint, bigint]>> = {
-  bigint: [-(2n ** 63n), 2n ** 63n - 1n],
-  integer: [-(2n ** 31n), 2n ** 31n - 1n],
-}
+/** Digits that every whole number of so many has a place in. */
+export const sureDigits = (bits: bigint): number => String(2n ** (bits - 1n) - 1n).length - 1
 
 const decimal = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,6}))?$/
 
@@ -92,20 +90,21 @@ const read = (text: string): Decimal | null => {
 }
 
 /** Canonical digits: no plus, no leading zeros, no fraction. `12.0` and `1.2e1` are 12; `12.5` is rounded where the definition says how, else refused. */
-export const castInteger =
-  (type: 'bigint' | 'integer', rounding: RoundingMode | null = null) =>
-  (cell: string): string => {
+export const castInteger = (type: string, bits: bigint, rounding: RoundingMode | null = null): Cast => {
+  const plain = new RegExp(`^(?:0|-?[1-9]\\d{0,${sureDigits(bits) - 1}})$`)
+  const [least, most] = [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n]
+  return (cell) => {
     const text = cell.trim()
-    if (/^(?:0|-?[1-9]\d{0,8})$/.test(text)) return text
+    if (plain.test(text)) return text
     const number = read(text)
     if (number === null) return refuse(cell, 'a whole number')
     const digits = wholeDigits(number, rounding)
     if (digits === null) return refuse(cell, 'a whole number')
     const value = digits.length > 20 ? null : BigInt(`${number.sign === '-' ? '-' : ''}${digits}`)
-    const [least, most] = bounds[type]
     if (value === null || value < least || value > most) return refuse(cell, `in the range of ${type} (${least} to ${most})`)
     return value.toString()
   }
+}
 
 /** The digits of a whole number, leading zeros gone; null where it has a fraction and no rule to round it. */
 const wholeDigits = ({ whole, fraction, exponent }: Decimal, rounding: RoundingMode | null): string | null => {

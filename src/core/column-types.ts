@@ -9,6 +9,8 @@ import {
   castText,
   castTextArray,
   castTimestamp,
+  type RoundingMode,
+  sureDigits,
 } from './cast-cell.ts'
 
 export interface ColumnTypeEntry {
@@ -18,8 +20,10 @@ export interface ColumnTypeEntry {
   readonly contract: 'string' | 'integer' | 'number' | 'boolean' | 'date' | 'array'
   /** How Parquet files hold it: semantic/export/parquet.ts. */
   readonly parquet: 'text' | 'long' | 'int' | 'decimal' | 'boolean' | 'days' | 'microseconds' | 'list'
-  /** Whole numbers can be rounded, and have one spelling: definition/columns.ts, definition/attributes.ts. */
-  readonly isWhole: boolean
+  /** The cast of a whole number that is rounded; null: others are not, and may have several spellings. parse/parse-plan.ts, definition/columns.ts, definition/attributes.ts. */
+  readonly rounded: ((mode: RoundingMode) => Cast) | null
+  /** An empty cell and the words for no data are values of it: parse/csv-reader.ts, parse/json-row.ts, run/rows-of-job.ts, load/duplicates.ts. */
+  readonly isText: boolean
   /** Figures of it are added up, compared and tested: load/figure-changes.ts, definition/data-tests.ts. */
   readonly isNumber: boolean
   /** Several values in a cell: JSON sends a list (parse/json-row.ts), no key can hold it (definition/columns.ts), tests read each (load/run-data-tests.ts). */
@@ -28,22 +32,23 @@ export interface ColumnTypeEntry {
   readonly takesWords: boolean
   /** What may stand for a field that is absent; null: nothing. definition/columns.ts. */
   readonly ifAbsent: RegExp | null
-  /** No value is longer than an index entry may be: definition/compile.ts. */
-  readonly fitsIndex: boolean
+  /** No value is longer than an index entry may be, beside the key; `one`: two together could be. definition/compile.ts. */
+  readonly fitsIndex: boolean | 'one'
   /** Types of which it holds every value: publish/versions.ts. */
   readonly holds: readonly string[]
   /** Whether a test can list its values: definition/data-tests.ts. */
   readonly isListable: boolean
   /** A cell's text as PostgreSQL reads it: parse/parse-plan.ts. */
   readonly cast: Cast
-  /** What of cells is copied as it stands, where its bytes are certain to be what the cast gives; null: nothing. parse/row-cells.ts. */
-  readonly copiedAs: 'text' | 'whole' | 'numeric' | null
+  /** What of cells is copied as it stands, where its bytes are certain to be what the cast gives: whole numbers of so many digits at most; null: nothing. parse/row-cells.ts. */
+  readonly copiedAs: 'text' | 'numeric' | number | null
   /** A cell of a made-up answer, with the day it is for: run/recorded-answers.ts. */
   readonly example: (day: string) => string
 }
 
 const rest = {
-  isWhole: false,
+  rounded: null,
+  isText: false,
   isNumber: false,
   isList: false,
   takesWords: false,
@@ -61,12 +66,17 @@ const type = (
   more: Partial<ColumnTypeEntry> & Pick<ColumnTypeEntry, 'cast' | 'example'>,
 ): ColumnTypeEntry => ({ ...rest, ...more, catalog, parquet, contract })
 
-const whole = { isNumber: true, isListable: true, isWhole: true, copiedAs: 'whole', example: () => '2' } as const
+const whole = (name: string, bits: bigint) => ({
+  ...{ isNumber: true, isListable: true, copiedAs: sureDigits(bits), example: () => '2' },
+  cast: castInteger(name, bits),
+  rounded: (mode: RoundingMode) => castInteger(name, bits, mode),
+})
 
 /** By its name in definitions, which SQL understands as well. */
 export const columnTypes = {
   text: type('text', 'text', 'string', {
     ...{
+      isText: true,
       takesWords: true,
       ifAbsent: /^/,
       isListable: true,
@@ -77,16 +87,11 @@ export const columnTypes = {
       example: () => 'example',
     },
   }),
-  bigint: type('bigint', 'long', 'integer', {
-    ...whole,
-    holds: ['integer'],
-    ifAbsent: /^-?\d{1,18}$/,
-    cast: castInteger('bigint'),
-  }),
-  integer: type('integer', 'int', 'integer', { ...whole, ifAbsent: /^-?\d{1,9}$/, cast: castInteger('integer') }),
+  bigint: type('bigint', 'long', 'integer', { ...whole('bigint', 64n), holds: ['integer'], ifAbsent: /^-?\d{1,18}$/ }),
+  integer: type('integer', 'int', 'integer', { ...whole('integer', 32n), ifAbsent: /^-?\d{1,9}$/ }),
   numeric: type('numeric', 'decimal', 'number', {
     ...{ isNumber: true, holds: ['integer', 'bigint'], ifAbsent: /^-?\d+(\.\d+)?$/, copiedAs: 'numeric' },
-    ...{ cast: castNumeric, example: () => '1.5' },
+    ...{ cast: castNumeric, fitsIndex: 'one', example: () => '1.5' },
   }),
   boolean: type('boolean', 'boolean', 'boolean', {
     ...{ takesWords: true, ifAbsent: /^(true|false)$/, cast: castBoolean, example: () => 'true' },

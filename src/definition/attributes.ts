@@ -37,7 +37,7 @@ export const subjectsOf = (definitions: readonly Definition[], sources: Readonly
       const spec = source?.dimensions[subject]
       const check: Check = (written) =>
         source === undefined || spec === undefined ? plain(written) : checkValue(written, spec, source)
-      const isWhole = columns.some((one) => one.name === subject && columnTypes[one.type].isWhole)
+      const isWhole = columns.some((one) => one.name === subject && columnTypes[one.type].rounded !== null)
       subjects.set(subject, isWhole ? wholeNumber(check) : check)
     }
   }

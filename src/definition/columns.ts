@@ -216,7 +216,7 @@ const checkColumn = (column: Column, context: ColumnContext, scope: Scope): void
 const checkRounding = ({ name, type, isKey, origin, rounding }: Column, { path }: ColumnContext, scope: Scope): void => {
   if (rounding === null) return
   const at: Path = [...path, 'rounding']
-  if (!columnTypes[type].isWhole)
+  if (columnTypes[type].rounded === null)
     report(scope, at, `'${name}' is ${type}; rounding is for bigint and integer. Remove rounding, or change the type.`, 'key')
   else if (isKey) report(scope, at, `key column '${name}' cannot be rounded: two rows would become one. Remove rounding.`, 'key')
   else if (origin !== 'response')

@@ -268,15 +268,15 @@ const checkNames = (raw: RawIndex, path: Path, columns: readonly Column[], scope
 
 /** Parsing bounds a number's digits so that one of them fits beside the longest key. */
 const isNumeric = (name: string, columns: readonly Column[]): boolean =>
-  columns.some((column) => column.name === name && !column.isKey && column.type === 'numeric')
+  columns.some((column) => column.name === name && !column.isKey && columnTypes[column.type].fitsIndex === 'one')
 
 const columnProblem = (name: string, columns: readonly Column[]): string | null => {
   const column = columns.find((one) => one.name === name)
   const known = columns.map((one) => one.name)
   if (column === undefined) return `the table has no column '${name}' to index.${suggest(name, known)}`
   // The key's length is checked row by row; another text could be longer than an index entry may be, and fail its whole unit.
-  if (column.isKey || columnTypes[column.type].fitsIndex) return null
-  const fitting = Object.entries(columnTypes).flatMap(([type, { fitsIndex }]) => (fitsIndex ? [type] : []))
+  if (column.isKey || columnTypes[column.type].fitsIndex !== false) return null
+  const fitting = Object.entries(columnTypes).flatMap(([type, { fitsIndex }]) => (fitsIndex !== false ? [type] : []))
   const fix = `Take it out; of columns outside the key only ${fitting.join(', ')} fit.`
   return `'${name}' is ${column.type} and may be longer than an index entry. ${fix}`
 }

@@ -39,7 +39,8 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
     affordable: () => affordable(db, claim, options),
     intend: async (intent) => {
       const said = intent.estimatedQuota
-      const price = said === null ? null : exact(said * (await timesItsWord(db, options)))
+      // A word of nothing is no price: bills tell whether it is free.
+      const price = said === null || said === 0 ? null : exact(said * (await timesItsWord(db, options)))
       await db
         .transaction()
         .execute((trx) => intend(trx, claim, options, { ...intent, price }))

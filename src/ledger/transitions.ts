@@ -64,10 +64,10 @@ export const setJob = async (trx: Db, jobId: number | string, values: UpdateObje
   await trx.updateTable('etl.jobs').set(values).where('job_id', '=', String(jobId)).execute()
 }
 
-/** Columns of a job that is a plan again, which draws another number when it is asked for. */
+/** Columns of a job that is a plan again, which draws another number when it is asked for. What it was thought to cost stays: a budget needs it the next time, too. */
 export const nothingAsked = {
   ...{ report_state: null, ask_number: null, asked_at: null, endpoint: null, request: null, request_hash: null },
-  ...{ said_quota: null, estimated_quota: null, deadline_at: null, tag_set_id: null },
+  ...{ said_quota: null, deadline_at: null, tag_set_id: null },
 } as const
 
 /** Columns of a job that is worked on again, with all its attempts. */

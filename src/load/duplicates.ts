@@ -1,4 +1,5 @@
 // Keys that come twice in one answer: identical rows collapse, conflicting ones leave the table beside altogether. Looked for by careful loads alone.
+import { columnTypes } from '../core/column-types.ts'
 import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
@@ -45,7 +46,7 @@ export const removeRepeated = async ({ kysely }: Session, definition: Definition
   const texts = staged.length === 0 ? sql`null` : sql.join(staged.map(({ name }) => sql`${sql.ref(`t.${name}`)}::text`))
   const value = sql`row(${measures.length === 0 ? sql`1` : names(measures)})`
   const values = measures.map(({ name, type }) =>
-    type === 'text' ? sql`nullif(${sql.ref(`t.${name}`)}, '')` : sql.ref(`t.${name}`),
+    columnTypes[type].isText ? sql`nullif(${sql.ref(`t.${name}`)}, '')` : sql.ref(`t.${name}`),
   )
   const rows = await query<Found>(kysely)`
     with repeated as materialized (

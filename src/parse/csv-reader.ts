@@ -1,5 +1,6 @@
 // A CSV body, chunk by chunk: of the whole lines the first record is the header, which says which cell belongs to which column; the others are rows, in order.
 // A header among them begins another table.
+import { columnTypes } from '../core/column-types.ts'
 import { isUtf8 } from 'node:buffer'
 import { EtlError } from '../core/errors.ts'
 import { CellError, excerpt, isNullWord } from '../core/cast-cell.ts'
@@ -272,7 +273,7 @@ const createRows = (sink: RowSink, header: Header): ((found: Found) => void) => 
   const { columns } = sink.plan
   // Cells of these columns tell a row from any other text.
   const canTell = columns.some(
-    ({ column, isPlain }, place) => header.places[place] !== -1 && (!isPlain || column.type !== 'text'),
+    ({ column, isPlain }, place) => header.places[place] !== -1 && (!isPlain || !columnTypes[column.type].isText),
   )
   let record = createRecord()
   let isBroken = false
@@ -282,7 +283,7 @@ const createRows = (sink: RowSink, header: Header): ((found: Found) => void) => 
     const column = columns[place]?.column
     if (at < 0 || column === undefined) return null
     if (at >= record.count) throw new CellError('the record ends before this cell')
-    const isText = column.type === 'text'
+    const { isText } = columnTypes[column.type]
     if (record.starts[at] === record.ends[at]) return isText && !column.nullable ? '' : null
     const cell = cellTextOf(cells.bytes, record, at)
     if (isBroken && cell.includes('\ufffd')) throw new CellError('the cell has bytes that are not UTF-8')

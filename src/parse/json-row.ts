@@ -149,11 +149,11 @@ const stringText = (token: string): string =>
 
 /** A field's value as its column's cast wants it; null for NULL. Throws CellError. @param token as JSON writes it */
 const fieldText = ({ column: { type } }: PlannedColumn, token: string): string | null => {
-  const { isList, takesWords } = columnTypes[type]
+  const { isList, isText, takesWords } = columnTypes[type]
   const first = token[0]
   if (first === '"') {
     const text = stringText(token)
-    return type !== 'text' && isNullWord(text) ? null : text
+    return !isText && isNullWord(text) ? null : text
   }
   if (first === '[' && isList) return token
   if (first === '[' || first === '{')

@@ -1,5 +1,5 @@
 // What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
-import { type Cast, castInteger, castPeriod, CellError, excerpt, type Stray, UnaskedError } from '../core/cast-cell.ts'
+import { type Cast, castPeriod, CellError, excerpt, type Stray, UnaskedError } from '../core/cast-cell.ts'
 import { type ColumnTypeEntry, columnTypes } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
 import type { Box, Column, Definition, Window } from '../core/types.ts'
@@ -179,8 +179,9 @@ const isPlain = (column: Column, box: Box): boolean =>
 
 const typedCast = (column: Column, definition: Definition): Cast => {
   const { type, rounding } = column
-  if (rounding !== null && (type === 'bigint' || type === 'integer')) return castInteger(type, rounding)
-  if (column.normalize !== 'period_start') return columnTypes[type].cast
+  const { cast, rounded } = columnTypes[type]
+  if (rounding !== null && rounded !== null) return rounded(rounding)
+  if (column.normalize !== 'period_start') return cast
   return castPeriod(definition.window.every === 'month' && definition.period.every === 'month')
 }
 

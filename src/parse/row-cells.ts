@@ -99,7 +99,7 @@ export const isSame = (bytes: Buffer, start: number, end: number, other: Buffer)
 /** Whether the cast would give these very bytes, and COPY take them so. What is not certain is not. */
 const isCopied = ({ copiedAs }: PlannedColumn, bytes: Buffer, start: number, end: number): boolean => {
   if (copiedAs === null) return false
-  return copiedAs === 'text' ? isPlainText(bytes, start, end) : isPlainNumber(bytes, start, end, copiedAs === 'numeric')
+  return copiedAs === 'text' ? isPlainText(bytes, start, end) : isPlainNumber(bytes, start, end, copiedAs)
 }
 
 const isPlainText = (bytes: Buffer, start: number, end: number): boolean => {
@@ -110,16 +110,13 @@ const isPlainText = (bytes: Buffer, start: number, end: number): boolean => {
   return end - start <= maxCellCharacters
 }
 
-/** Digits that every type of whole numbers holds. */
-const safeDigits = 9
-
-/** Digits, with a point where the type has one; whole numbers without zeros in front. */
-const isPlainNumber = (bytes: Buffer, start: number, end: number, mayHavePoint: boolean): boolean => {
+/** Digits, with a point where the type has one; whole numbers of at most so many, without zeros in front. */
+const isPlainNumber = (bytes: Buffer, start: number, end: number, most: 'numeric' | number): boolean => {
   const first = bytes[start] === minus ? start + 1 : start
   let at = first
   while (isDigit(bytes[at]) && at < end) at += 1
   if (at === first || end - start >= maxWholeDigits) return false
-  if (!mayHavePoint) return at === end && end - first <= safeDigits && (bytes[first] !== zero || end - start === 1)
+  if (most !== 'numeric') return at === end && end - first <= most && (bytes[first] !== zero || end - start === 1)
   if (at === end) return true
   if (bytes[at] !== dot || at + 1 === end) return false
   at += 1

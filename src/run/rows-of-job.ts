@@ -1,4 +1,5 @@
 // The rows of a landed answer, a job's or all of it: parsed, each with its constants and its unit's number, in the order of the COPY.
+import { columnTypes } from '../core/column-types.ts'
 import { EtlError } from '../core/errors.ts'
 import { windowAt } from '../core/window.ts'
 import { arrayText } from '../db/typed-row.ts'
@@ -71,7 +72,7 @@ const placesOf = ({ work: { definition } }: Pick<Loading, 'work'>, countsValues:
     keySlice: told.map((name) => key.indexOf(name)),
     keyPeriod: placeIn(key, period),
     counted: countsValues
-      ? Uint8Array.from(staged, (column) => (!measures.includes(column) ? 0 : column.type === 'text' ? 2 : 1))
+      ? Uint8Array.from(staged, (column) => (!measures.includes(column) ? 0 : columnTypes[column.type].isText ? 2 : 1))
       : null,
   }
 }

@@ -212,7 +212,7 @@ describe('a purchase', () => {
       asked_at: null,
       report_state: null,
       request_hash: null,
-      estimated_quota: null,
+      estimated_quota: '7',
     })
     expect(await memo.current()).toBeNull()
     await memo.intend(intent)
@@ -725,6 +725,25 @@ describe('a budget', () => {
     await again.its.submitted(`${id()}-again`, null)
     await again.its.failed('rejected', no)
     await expect(buy(budget, 2)).resolves.toBeDefined()
+  })
+
+  test('knows what a report was planned to cost also after it was certainly not taken', async () => {
+    const budget = { ...noBudget, perDay: 10 }
+    const its = memoOf(await claimed(pipeline, { estimated_quota: 9 }), { budget })
+    await its.intend({ ...intent, estimatedQuota: null })
+    await its.withdrawn('429')
+    await buy(budget, 4)
+    await expect(its.intend({ ...intent, estimatedQuota: null })).rejects.toMatchObject(exhausted)
+  })
+
+  test('takes a named price of nothing for no price: what reports were planned to cost counts, and without it one is bought at a time', async () => {
+    const budget = { ...noBudget, perDay: 10 }
+    const free = { ...intent, estimatedQuota: 0 }
+    const planned = async () => memoOf(await claimed(pipeline, { estimated_quota: 6 }), { budget })
+    await (await planned()).intend(free)
+    await expect((await planned()).intend(free)).rejects.toMatchObject(exhausted)
+    await buy({ ...noBudget, perDay: 100 }, 0)
+    await expect(buy({ ...noBudget, perDay: 100 }, 0)).rejects.toMatchObject({ code: 'REPORT_PENDING' })
   })
 
   test('counts what a report cost that was not made, where the service says so; its bill is no price', async () => {

@@ -157,6 +157,13 @@ test('whatever the clock of the database said when the interrupted run began, wh
   expect(bought() - before).toBeLessThanOrEqual(domains.length + 1)
 })
 
+test('whatever the order in which its pipelines are named, it goes on', async () => {
+  const forced = (...pipelines: string[]): string[] => ['backfill', ...pipelines, ...month('keywords').slice(2), '--force']
+  service.configure({ replies: [{ endpoint: 'keywords', match: ['c.com'], status: 400, body: '{"error":"bad"}' }] })
+  expect((await whole(forced('keywords', 'traffic_and_engagement'))).code).toBe(1)
+  expect((await whole(forced('traffic_and_engagement', 'keywords'))).stderr).toMatch(/Resumes run \d+/)
+})
+
 test('a unit that failed in a forced run is asked for again by the next, those that loaded are not', async () => {
   const forced = [...month('keywords'), '--force']
   expect((await whole(month('keywords'))).code).toBe(0)

@@ -1,4 +1,5 @@
 // A view of bi as one file for notebooks and spreadsheets: CSV with formulas made harmless, or Parquet; streamed, so that size costs no memory.
+import { columnTypes } from '../../core/column-types.ts'
 import { createWriteStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { type RawBuilder, sql } from 'kysely'
@@ -31,7 +32,9 @@ export const exportView = async (
   return replaceFile(file, (partial) => write(database, found, partial))
 }
 
-const isText = ({ type }: ViewColumn): boolean => type === 'text' || type.endsWith('[]') || type === 'jsonb'
+const textTypes = Object.values(columnTypes).flatMap(({ contract, catalog }) => (contract === 'string' ? [catalog] : []))
+
+const isText = ({ type }: ViewColumn): boolean => textTypes.includes(type) || type.endsWith('[]') || type === 'jsonb'
 
 /** A spreadsheet takes a cell that begins with one of these for a formula; with an apostrophe before it, it is a word again. */
 const harmless = (column: ViewColumn): RawBuilder<unknown> => {

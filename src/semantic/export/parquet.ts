@@ -92,7 +92,7 @@ const shapeOf = ({ name, type }: ViewColumn, scales: Scales): Shape => {
 
 /** What the numeric columns of `rows` need. Reads all of them. */
 export const scalesOf = async (trx: Db, columns: readonly ViewColumn[], rows: RawBuilder<unknown>): Promise<Scales> => {
-  const numerics = columns.filter(({ type }) => type === 'numeric').map(({ name }) => name)
+  const numerics = columns.filter(({ type }) => byCatalog.get(type) === 'decimal').map(({ name }) => name)
   if (numerics.length === 0) return {}
   const wanted = numerics.flatMap((name, index) => {
     const column = sql.ref(name)
