@@ -18,7 +18,8 @@ FROM ${NODE_IMAGE}
 LABEL org.opencontainers.image.title="Millrace" \
   org.opencontainers.image.description="Web-analytics reports and keyword research in your own PostgreSQL" \
   org.opencontainers.image.licenses="Apache-2.0"
-ENV NODE_ENV=production MILLRACE_HOME=/var/lib/millrace
+# One pool of memory for all threads: less stays taken.
+ENV NODE_ENV=production MILLRACE_HOME=/var/lib/millrace MALLOC_ARENA_MAX=1
 RUN install -d -o node -g node -m 0700 /var/lib/millrace
 COPY --from=build /millrace/node_modules /millrace/node_modules
 COPY --from=build /millrace/dist /millrace/dist

@@ -158,6 +158,8 @@ export const openProject = async (rows: number): Promise<Project> => {
       MILLRACE_GUARD: 'off',
       DATABASE_URL: database.url.reveal(),
       MILLRACE_HOME: home,
+      // As the image and the systemd units set it.
+      MALLOC_ARENA_MAX: '1',
     },
     close: async () => {
       service.close()

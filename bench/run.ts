@@ -51,7 +51,8 @@ Medians of interleaved rounds, as many as the last column says; the report has $
 the machine before and after the step: other work than the benchmark's counts in it. Millrace's times hold the start of the process, the download, the landing
 on disk, the keys, lineage, history and the ledger; the floor's are a warm process that copies the same bytes from the same service and runs the best single
 statement. Of 36 windows in one answer it is COPY of the same bytes into
-a table with a partition for each month, with the key and the index that ours has, both made in the time. How each is measured: docs/performance.md.
+a table with a partition for each month, with the key and the index that ours has, both made in the time. Its processes have MALLOC_ARENA_MAX=1, as in the image
+and the systemd units. How each is measured: docs/performance.md.
 
 ${resultTableWith(earlier(), results)}`
 }
