@@ -31,13 +31,13 @@ export const schedule: Handler = async (invocation) =>
         'No pipeline has a schedule; add `schedule: { cron: "30 2 * * *", time_zone: Europe/Berlin }`.',
       )
     const sinceMs = runtime.clock.now()
-    for (const { definition, schedule: rule } of scheduled) {
+    for (const { pipeline, schedule: rule } of scheduled) {
       const { cron, timeZone } = rule
       const ticks = nextTicks(rule, shownTicks, sinceMs)
       const next = ticks.map((ms) => new Date(ms).toISOString())
-      invocation.output.event({ event: 'ticks', pipeline: definition.pipeline, time_zone: timeZone, next })
+      invocation.output.event({ event: 'ticks', pipeline, time_zone: timeZone, next })
       const shown = ticks.map((ms) => timeIn(ms, timeZone)).join(', ')
-      invocation.output.line(`${definition.pipeline} (${cron} ${timeZone}): ${shown}`)
+      invocation.output.line(`${pipeline} (${cron} ${timeZone}): ${shown}`)
     }
     withReadFiles(runtime, runtime.definitions)
     let scheduler: Scheduler | null = null
@@ -158,8 +158,8 @@ const webContext = (runtime: OpenRuntime, replay: WebContext['actions']['replay'
   },
   priceOf: pricesOf(runtime, runtime.definitions),
   nextTicks: (count) =>
-    scheduledOf(runtime.definitions).map(({ definition, schedule }) => ({
-      pipeline: definition.pipeline,
+    scheduledOf(runtime.definitions).map(({ pipeline, schedule }) => ({
+      pipeline,
       timeZone: schedule.timeZone,
       at: nextTicks(schedule, count, runtime.clock.now()),
     })),

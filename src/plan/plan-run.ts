@@ -88,14 +88,16 @@ export const planRun = async (
 export const planApproved = async (
   runtime: PlanRuntime,
   runId: number,
-  definition: Definition,
+  versions: readonly Definition[],
   signal: AbortSignal,
 ): Promise<PlanCounts> => {
   const { kysely } = runtime.database
-  const context = await openPlan(runtime, runId, definition, { mode: 'due' }, signal)
-  tellChanged(runtime, definition, await renewApproved(context))
-  await takeApproved(context)
-  await context.locked((trx) => joinServing(trx, runId))
+  for (const definition of versions) {
+    const context = await openPlan(runtime, runId, definition, { mode: 'due' }, signal)
+    tellChanged(runtime, definition, await renewApproved(context))
+    await takeApproved(context)
+    await context.locked((trx) => joinServing(trx, runId))
+  }
   return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }
 }
 

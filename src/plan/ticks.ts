@@ -127,13 +127,22 @@ export const nextTicks = (schedule: Schedule, count: number, nowMs: number): num
   return ticks.slice(0, count)
 }
 
+/** Versions of a pipeline run together, whoever has a schedule: at the ticks of the one that readers see, else of the newest. */
 export interface Scheduled {
-  readonly definition: Definition
+  readonly pipeline: string
+  readonly versions: readonly Definition[]
   readonly schedule: Schedule
 }
 
-export const scheduledOf = (definitions: readonly Definition[]): Scheduled[] =>
-  definitions.flatMap((definition) => (definition.schedule === null ? [] : [{ definition, schedule: definition.schedule }]))
+export const scheduledOf = (definitions: readonly Definition[]): Scheduled[] => {
+  const all = definitions.flatMap((one) => (one.schedule === null ? [] : [{ ...one, schedule: one.schedule }]))
+  const leads = (one: Definition, other: Definition): boolean =>
+    one.publish === other.publish ? one.version > other.version : one.publish
+  return [...Map.groupBy(all, ({ pipeline }) => pipeline)].map(([pipeline, versions]) => {
+    const { schedule } = versions.reduce((lead, one) => (leads(one, lead) ? one : lead))
+    return { pipeline, versions, schedule }
+  })
+}
 
 /** A tick that is this late was missed: `catch_up` says what becomes of it, and people hear of it. */
 export const lateMs = 60 * minuteMs
@@ -141,9 +150,9 @@ export const lateMs = 60 * minuteMs
 /** Ticks between the last one on record and now that were not taken, oldest first. A pipeline that never ticked has missed none. */
 export const untakenTicks = async (
   runtime: Pick<PlanRuntime, 'database' | 'clock'>,
-  { definition, schedule }: Scheduled,
+  { pipeline, schedule }: Scheduled,
 ): Promise<number[]> => {
-  const last = await lastTickMs(runtime.database.kysely, definition.pipeline)
+  const last = await lastTickMs(runtime.database.kysely, pipeline)
   return last === null ? [] : ticksBetween(schedule, last, runtime.clock.now())
 }
 
@@ -160,8 +169,7 @@ export interface TickLook {
  * data since, each by itself; by `catch_up: all` the oldest of them. null: nothing is owed.
  * `waits`: not before the run at work is over. `readyMs`: since when it could have been taken.
  */
-export const nextTick = async (db: Db, { definition, schedule }: Scheduled, { nowMs, sinceMs, idle }: TickLook) => {
-  const { pipeline } = definition
+export const nextTick = async (db: Db, { pipeline, versions, schedule }: Scheduled, { nowMs, sinceMs, idle }: TickLook) => {
   const lastMs = (await lastTickMs(db, pipeline, idle)) ?? sinceMs
   const run = await newestRunTick(db, pipeline, idle)
   // What waited for a run that was at work when it came is not late for that.
@@ -170,7 +178,9 @@ export const nextTick = async (db: Db, { definition, schedule }: Scheduled, { no
   const isLate = (dueMs: number): boolean => readyOf(dueMs) < nowMs - lateMs
   const isOwed = (dueMs: number): boolean => dueMs > lastMs && !(schedule.catchUp === 'none' && isLate(dueMs))
   const ticks = ticksBetween(schedule, lastMs, nowMs).filter(isOwed)
-  const released = (await releasesSince(db, lastMs)).filter((one) => concerns(definition, one)).map(({ heardMs }) => heardMs)
+  const released = (await releasesSince(db, lastMs))
+    .filter((one) => versions.some((version) => concerns(version, one)))
+    .map(({ heardMs }) => heardMs)
   const releases = released.filter(isOwed)
   const dueMs = schedule.catchUp === 'all' ? [...ticks, ...releases].sort((a, b) => a - b)[0] : (ticks.at(-1) ?? releases[0])
   if (dueMs === undefined) return null

@@ -36,7 +36,7 @@ export type ReleaseWatch = ReturnType<typeof createReleaseWatch>
 /** @param onRelease called when a release that wakes runs is on record */
 export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRelease: () => void) => {
   const watch: Watch = { runtime, signal, onRelease, asking: 0 }
-  const accounts = accountsOf(scheduledOf(runtime.definitions).map(({ definition }) => definition))
+  const accounts = accountsOf(scheduledOf(runtime.definitions).flatMap(({ versions }) => versions))
   const nextLookMs = new Map<string, number>()
   return {
     /** @param proofOf what the sender gave as proof in that header; null: nothing */

@@ -53,10 +53,10 @@ export const createTicker = (
     /** Pipelines with a tick that could have been taken long ago, and since this ticker began. */
     overdue: async (): Promise<readonly string[]> => {
       const found: string[] = []
-      for (const entry of scheduled.filter(({ definition }) => !keeper.running.has(definition.pipeline))) {
+      for (const entry of scheduled.filter(({ pipeline }) => !keeper.running.has(pipeline))) {
         const next = await look(keeper, runtime.database.kysely, entry, runtime.process.name)
         const readyMs = Math.max(next?.readyMs ?? Number.POSITIVE_INFINITY, keeper.begunMs)
-        if (next?.waits === false && readyMs < runtime.clock.now() - overdueMs) found.push(entry.definition.pipeline)
+        if (next?.waits === false && readyMs < runtime.clock.now() - overdueMs) found.push(entry.pipeline)
       }
       return found
     },
@@ -85,14 +85,14 @@ const look = ({ runtime, begunMs }: Keeper, db: Db, entry: Scheduled, idle: stri
 /** Takes what is next for the pipeline and runs it, until nothing is. Where a run of it is at work here, it only notes what is skipped. */
 const takeTicks = (keeper: Keeper, entry: Scheduled): void => {
   const { runtime, running, chains } = keeper
-  const { pipeline } = entry.definition
+  const { pipeline } = entry
   const isFree = !running.has(pipeline)
   if (!isFree && entry.schedule.overlap === 'queue') return
   running.add(pipeline)
   const take = () => takeNext(keeper, entry, isFree ? runtime.process.name : null)
   const work = async (): Promise<void> => {
     for (let dueMs = await take(); dueMs !== null; dueMs = await take())
-      await runTick(keeper, entry.definition, dueMs).catch((error: unknown) =>
+      await runTick(keeper, entry, dueMs).catch((error: unknown) =>
         runtime.log.error({ pipeline, error: messageOf(error) }, 'scheduled run ended in an error'),
       )
   }
@@ -108,7 +108,7 @@ const takeTicks = (keeper: Keeper, entry: Scheduled): void => {
 /** The tick of the next run; null: nothing is owed, or it waits, or is skipped. */
 const takeNext = async (keeper: Keeper, entry: Scheduled, idle: string | null): Promise<number | null> => {
   const { process, database } = keeper.runtime
-  const { pipeline } = entry.definition
+  const { pipeline } = entry
   if (keeper.signal.aborted || (await look(keeper, database.kysely, entry, idle)) === null) return null
   return database.kysely.transaction().execute(async (trx) => {
     await lockTicks(trx, pipeline)
@@ -124,10 +124,11 @@ const buyApproved = async (keeper: Keeper): Promise<void> => {
   const { runtime, signal, running, chains } = keeper
   const free = runtime.definitions.filter(({ pipeline }) => !running.has(pipeline))
   const ready = await approvedReady(runtime.database.kysely, free)
-  for (const definition of free.filter(({ pipeline }) => ready.includes(pipeline) && !running.has(pipeline) && !signal.aborted)) {
-    const { pipeline } = definition
+  for (const pipeline of ready) {
+    if (running.has(pipeline) || signal.aborted) continue
     running.add(pipeline)
-    const work = loadOne(keeper, definition, null).then(
+    const versions = free.filter((one) => one.pipeline === pipeline)
+    const work = loadOne(keeper, { pipeline, versions }, null).then(
       () => notify(runtime),
       (error) => runtime.log.error({ pipeline, error: messageOf(error) }, 'a run of what was approved ended in an error'),
     )
@@ -139,10 +140,10 @@ const buyApproved = async (keeper: Keeper): Promise<void> => {
 }
 
 /** One run of what is due. Whatever happens to it, people hear of it and the tick is over, unless the database was away for too long: then it is taken anew. */
-const runTick = async (keeper: Keeper, definition: Definition, dueMs: number): Promise<void> => {
+const runTick = async (keeper: Keeper, entry: Scheduled, dueMs: number): Promise<void> => {
   const { runtime, ping, signal } = keeper
   const { kysely } = runtime.database
-  const tick = { pipeline: definition.pipeline, dueMs, owner: runtime.process.name }
+  const tick = { pipeline: entry.pipeline, dueMs, owner: runtime.process.name }
   let result: RunResult | null = null
   let end = () => finishTick(kysely, tick, signal.aborted)
   // Other schedulers wait for it.
@@ -151,7 +152,7 @@ const runTick = async (keeper: Keeper, definition: Definition, dueMs: number): P
   try {
     await ping('start')
     // The night is not lost over a database that restarts while it is planned.
-    result = await outlast(runtime, signal, () => loadOne(keeper, definition, dueMs))
+    result = await outlast(runtime, signal, () => loadOne(keeper, entry, dueMs))
     await sweepLandings(runtime)
   } catch (error) {
     if (result === null && isPassing(error)) end = () => planTick(kysely, tick, null)
@@ -164,17 +165,20 @@ const runTick = async (keeper: Keeper, definition: Definition, dueMs: number): P
 }
 
 /** @param dueMs the tick whose run it is; null: what a person approved, and nothing else */
-const loadOne = async ({ runtime, signal, concurrency }: Keeper, known: Definition, dueMs: number | null): Promise<RunResult> => {
-  const definition = await withCurrentLists(runtime, known)
-  const { pipeline } = definition
+const loadOne = async (
+  { runtime, signal, concurrency }: Keeper,
+  { pipeline, versions }: Pick<Scheduled, 'pipeline' | 'versions'>,
+  dueMs: number | null,
+): Promise<RunResult> => {
+  const definitions = await currentOf(runtime, versions)
   const dueAt = dueMs === null ? null : new Date(dueMs).toISOString()
   const result = await runJobs(runtime, {
     command: 'schedule',
     arguments: dueAt === null ? { pipeline, approved: true } : { pipeline, due_at: dueAt },
-    definitions: [definition],
+    definitions,
     plan: async (runId, stop) => {
-      if (dueMs === null) return planApproved(runtime, runId, definition, stop)
-      const planned = await planRun(runtime, runId, [definition], { mode: 'due' }, stop)
+      if (dueMs === null) return planApproved(runtime, runId, definitions, stop)
+      const planned = await planRun(runtime, runId, definitions, { mode: 'due' }, stop)
       await planTick(runtime.database.kysely, { pipeline, dueMs, owner: runtime.process.name }, runId)
       return planned
     },
@@ -182,10 +186,30 @@ const loadOne = async ({ runtime, signal, concurrency }: Keeper, known: Definiti
     signal,
   })
   const { runId, state, summary } = result
-  await paceRun(runtime, [definition], runId, null)
+  await paceRun(runtime, definitions, runId, null)
   if (dueAt !== null) {
-    const zone = definition.schedule?.timeZone ?? 'UTC'
-    runtime.progress.emit({ event: 'tick', pipeline, due_at: dueAt, time_zone: zone, run_id: runId, state, units: summary.units })
+    const [entry] = scheduledOf(versions)
+    runtime.progress.emit({
+      event: 'tick',
+      pipeline,
+      due_at: dueAt,
+      time_zone: entry?.schedule.timeZone ?? 'UTC',
+      run_id: runId,
+      state,
+      units: summary.units,
+    })
   }
   return result
+}
+
+/** As their files are now. One that is gone runs no more, the others do. Throws where none is left. */
+const currentOf = async (runtime: Runtime, versions: readonly Definition[]): Promise<readonly Definition[]> => {
+  const read = await Promise.allSettled(versions.map((one) => withCurrentLists(runtime, one)))
+  const current = read.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  for (const one of read) {
+    if (one.status !== 'rejected') continue
+    if (current.length === 0) throw one.reason
+    runtime.log.error({ error: messageOf(one.reason) }, 'a version is left out of a scheduled run')
+  }
+  return current
 }

@@ -127,7 +127,7 @@ test.each(kinds)(
     await approved(ours)
     const runs = [theirs, ours].map(async (planning) => {
       const runtime = runtimeFor(db, planning) as unknown as Parameters<typeof planApproved>[0]
-      return planApproved(runtime, await newRun(db), planning.definition, new AbortController().signal)
+      return planApproved(runtime, await newRun(db), [planning.definition], new AbortController().signal)
     })
     await Promise.all(runs)
     const [one, other] = [await units(ours), await units(theirs)]

@@ -423,6 +423,41 @@ test('a tick that was announced and comes while the scheduler still starts is ta
   }
 })
 
+test('versions side by side run at the same tick, also where one of their files is gone by then', async () => {
+  const file = (name: string): string => join(folder, 'pipelines', name)
+  const text = readFileSync(file('keywords.yaml'), 'utf8')
+  const second = text.replace('version: 1', 'version: 2\npublish: false').replace('30 * * * *', '15 * * * *')
+  writeFileSync(file('keywords-2.yaml'), second)
+  const versions = runtime.definitions.flatMap((one) => [
+    one,
+    {
+      ...one,
+      version: 2,
+      publish: false,
+      file: file('keywords-2.yaml'),
+      schedule: one.schedule && { ...one.schedule, cron: '15 * * * *' },
+    },
+  ])
+  const ticker = createTicker({ ...runtime, definitions: versions }, new AbortController().signal)
+  const runs = async (): Promise<unknown[]> => {
+    nowMs += 60 * minute
+    ticker.sweep()
+    await ticker.settled()
+    const { rows } = await db.database.pool.query(
+      `select date_part('minute', due_at) as at, run_id is not null as has_run, (select count(*)::int from etl.pipelines) as versions from etl.ticks`,
+    )
+    return rows
+  }
+  renameSync(file('keywords-2.yaml'), file('keywords-2.yaml.away'))
+  const tick = { at: 30, has_run: true }
+  expect(await runs()).toEqual([{ ...tick, versions: 1 }])
+  renameSync(file('keywords-2.yaml.away'), file('keywords-2.yaml'))
+  expect(await runs()).toEqual([
+    { ...tick, versions: 2 },
+    { ...tick, versions: 2 },
+  ])
+})
+
 describe('lists that change while a schedule runs', () => {
   const file = (name: string): string => join(folder, 'pipelines', name)
   const nextTick = async (ticker: ReturnType<typeof createTicker>): Promise<string[]> => {

@@ -56,8 +56,7 @@ const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
     const missed = (await untakenTicks(runtime, entry)).filter((dueMs) => dueMs < runtime.clock.now() - lateMs)
     const [oldest] = missed
     if (oldest === undefined) continue
-    const { pipeline } = entry.definition
-    const { schedule } = entry
+    const { pipeline, schedule } = entry
     const due = new Date(oldest).toISOString()
     late.push({
       cause: `late/${pipeline}`,
