@@ -172,12 +172,13 @@ interface PlannedWith {
  * at the terminal, has that person's word from here on: every night goes on with it. Returns the pipelines. @param by who said so @param planned what the run asked for
  */
 export const keepPaced = async (db: Db, runId: number, by: string, planned: readonly PlannedWith[]): Promise<string[]> => {
-  const rows = await query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'>>(db)`
-    select distinct p.pipeline_id, p.pipeline from ${pacedJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`
-  const digests = new Map(
-    planned.map(({ definition, source }) => [definition.pipeline, askedDigest(askedBy(definition, source.kind))]),
-  )
-  for (const { pipeline_id, pipeline } of rows)
+  const rows = await query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline' | 'version'>>(db)`
+    select distinct p.pipeline_id, p.pipeline, p.version from ${pacedJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`
+  const digestOf = (pipeline: string, version: number): string | null => {
+    const found = planned.find(({ definition }) => definition.pipeline === pipeline && definition.version === version)
+    return found === undefined ? null : askedDigest(askedBy(found.definition, found.source.kind))
+  }
+  for (const { pipeline_id, pipeline, version } of rows)
     await db.transaction().execute(async (trx) => {
       await lockPipeline(trx, pipeline_id)
       await query(trx)`
@@ -186,7 +187,7 @@ export const keepPaced = async (db: Db, runId: number, by: string, planned: read
           from ${pacedJobs(runId)} where j.pipeline_id = ${pipeline_id} order by j.job_id for update of j
         ), word as (
           insert into etl.approvals (pipeline_id, kind, digest, state, run_id, reasons, window_from, window_to, units, reports, credits, decided_at, decided_by)
-          select ${pipeline_id}, 'backfill', ${digests.get(pipeline) ?? null}, 'approved', ${runId}, (select jsonb_object_agg(reason, units) from (
+          select ${pipeline_id}, 'backfill', ${digestOf(pipeline, version)}, 'approved', ${runId}, (select jsonb_object_agg(reason, units) from (
               select reason, sum(cells) as units from paced group by 1) x), min(window_from), max(window_to), sum(cells), count(*), sum(credits),
             clock_timestamp(), ${by} from paced having count(*) > 0 returning approval_id
         )

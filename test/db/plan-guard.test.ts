@@ -436,6 +436,26 @@ test.each([
   },
 )
 
+test('a range of two versions side by side that was put off by a budget goes on with the nights as it was', async () => {
+  const planning = planningOf(domains(2))
+  const first = withMetrics(planning, 'a')
+  const other = withMetrics(planning, 'b')
+  const second = { ...other, definition: { ...other.definition, version: 2, publish: false } }
+  const { runId } = await plan(db, first, range(months.older, months.older))
+  await plan(db, second, range(months.older, months.older), runId)
+  await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where run_id = $1`, [runId])
+  await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
+  expect(await keepPaced(db.database.kysely, runId, 'ada', [first, second])).toHaveLength(1)
+  await finished(runId)
+  const said = vi.spyOn(silentLog, 'warn')
+  for (const one of [first, second]) {
+    await finished((await plan(db, one, due)).runId)
+    expect(await plans(one)).toContainEqual(expect.stringContaining('open, usual'))
+  }
+  expect(said).not.toHaveBeenCalled()
+  said.mockRestore()
+})
+
 test.each([
   ['approved, and then metrics are added', true],
   ['approved as it was held, after metrics were added', false],
