@@ -91,16 +91,17 @@ export interface Definitions {
 
 type Opened = ReturnType<typeof open>
 
-/** Definitions are deep-frozen and sorted by name and version; problems are sorted by file and place. */
+/** Definitions are deep-frozen and sorted by name, of versions the one that readers see first; problems are sorted by file and place. */
 export const checkDefinitions = (input: DefinitionFiles): Definitions => {
   const opened = input.files.map(open)
   const wanted = opened.filter(({ name }) => (input.only ?? []).length === 0 || input.only?.includes(name))
   const results = wanted.map((one) => define(one, input))
   const definitions = results
     .flatMap(({ definition }) => definition ?? [])
-    .sort((left, right) =>
-      left.pipeline < right.pipeline ? -1 : left.pipeline > right.pipeline ? 1 : left.version - right.version,
-    )
+    .sort((left, right) => {
+      if (left.pipeline !== right.pipeline) return left.pipeline < right.pipeline ? -1 : 1
+      return left.publish === right.publish ? right.version - left.version : left.publish ? -1 : 1
+    })
   assertKnown(input, opened)
   const mistakes = [...results.flatMap((result) => result.problems), ...duplicates(wanted), ...strayed(wanted, opened)]
   const lists = results.flatMap((result) => result.lists)

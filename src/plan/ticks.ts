@@ -127,7 +127,7 @@ export const nextTicks = (schedule: Schedule, count: number, nowMs: number): num
   return ticks.slice(0, count)
 }
 
-/** Versions of a pipeline run together, whoever has a schedule: at the ticks of the one that readers see, else of the newest. */
+/** Versions of a pipeline that have a schedule run together, at the ticks of the first: the one that readers see, else the newest. */
 export interface Scheduled {
   readonly pipeline: string
   readonly versions: readonly Definition[]
@@ -135,12 +135,10 @@ export interface Scheduled {
 }
 
 export const scheduledOf = (definitions: readonly Definition[]): Scheduled[] => {
-  const all = definitions.flatMap((one) => (one.schedule === null ? [] : [{ ...one, schedule: one.schedule }]))
-  const leads = (one: Definition, other: Definition): boolean =>
-    one.publish === other.publish ? one.version > other.version : one.publish
-  return [...Map.groupBy(all, ({ pipeline }) => pipeline)].map(([pipeline, versions]) => {
-    const { schedule } = versions.reduce((lead, one) => (leads(one, lead) ? one : lead))
-    return { pipeline, versions, schedule }
+  const scheduled = definitions.filter(({ schedule }) => schedule !== null)
+  return [...Map.groupBy(scheduled, ({ pipeline }) => pipeline)].flatMap(([pipeline, versions]) => {
+    const schedule = versions[0]?.schedule ?? null
+    return schedule === null ? [] : [{ pipeline, versions, schedule }]
   })
 }
 
