@@ -1,5 +1,5 @@
 // The types a column may have, each with all that is known of it; each property names the files that read it. A new type is one entry here, and its cast in
-// core/cast-cell.ts.
+// core/cast-cell.ts; where another type holds all its values, that one's `holds`.
 import {
   type Cast,
   castBoolean,
@@ -14,9 +14,9 @@ import {
 } from './cast-cell.ts'
 
 export interface ColumnTypeEntry {
-  /** As PostgreSQL's catalog writes it: load/drift.ts. */
+  /** As PostgreSQL's catalog writes it: load/drift.ts, and by it exports know the type (semantic/export). */
   readonly catalog: string
-  /** Its word in a data contract (ODCS): semantic/documents.ts. */
+  /** Its word in a data contract (ODCS): semantic/documents.ts. CSV guards a `string` against spreadsheets (semantic/export/export-view.ts). */
   readonly contract: 'string' | 'integer' | 'number' | 'boolean' | 'date' | 'array'
   /** How Parquet files hold it: semantic/export/parquet.ts. */
   readonly parquet: 'text' | 'long' | 'int' | 'decimal' | 'boolean' | 'days' | 'microseconds' | 'list'

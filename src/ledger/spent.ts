@@ -23,7 +23,7 @@ export interface Spent {
   /** Of them what one pipeline bought beyond the usual. */
   readonly extraMonth: number
   readonly extraDay: number
-  /** Purchases under way of unknown price, or of one that the service named and no bill has borne out. */
+  /** Purchases under way of unknown price, or of one that the service named before any report of the pipeline ended: `isBorneOut`. */
   readonly unpriced: number
   /** Pages of this day whose process was killed before their bill was seen, and whose price was not known. */
   readonly lost: number

@@ -1,5 +1,5 @@
 // The docs say what the program does: every error code, every command and every setting is written down.
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { commands } from '../../src/cli/commands.ts'
@@ -45,12 +45,37 @@ describe('the documentation', () => {
     expect(Buffer.byteLength(read('AGENTS.md'))).toBeLessThan(4_000)
   })
 
+  const forMaintainers = [
+    'AGENTS.md',
+    'CONTRIBUTING.md',
+    'src/README.md',
+    ...readdirSync(join(root, 'docs', 'internals')).map((name) => `docs/internals/${name}`),
+  ]
+    // What was once the case may name what is gone.
+    .filter((page) => page.endsWith('.md') && !page.endsWith('history.md'))
+
   test('names files of the code that are there', () => {
-    const wrong = [...userPages, 'AGENTS.md', 'CONTRIBUTING.md'].flatMap((page) =>
+    const wrong = [...userPages, ...forMaintainers].flatMap((page) =>
       [...read(page).matchAll(/`((?:src|test|scripts|bench)\/[\w./-]+)`/g)]
         .map(([, path = '']) => path)
         .filter((path) => !existsSync(join(root, path)))
         .map((path) => `${page} names ${path}`),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  test('names functions of the code that are in the file it says', () => {
+    const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+    const textOf = (path: string): string => {
+      const found = files.find((file) => file === path.replace(/^src\//, '') || file.endsWith(`/${path}`))
+      return found === undefined ? '' : read('src', found)
+    }
+    const wrong = [...userPages, ...forMaintainers].flatMap((page) =>
+      [...read(page).matchAll(/((?:`\w+`(?:, | and | or )?)+) in `([\w./-]+\.ts)`/g)].flatMap(([, names = '', path = '']) =>
+        [...names.matchAll(/\w+/g)]
+          .filter(([name]) => !/^(?:and|or)$/.test(name) && !new RegExp(`\\b${name}\\b`).test(textOf(path)))
+          .map(([name]) => `${page} names ${name} in ${path}`),
+      ),
     )
     expect(wrong).toEqual([])
   })
