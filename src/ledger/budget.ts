@@ -86,7 +86,7 @@ const refuseBeyond = (
     const left = isExtra ? extraLeft(period, limit, spent) : limit - spent[period]
     const price = estimated ?? Math.max(0, left)
     least = Math.min(least, left - price)
-    if (spent.unpriced > 0) throw billAwaited(unitKey)
+    if (spent.unpriced > 0) throw billAwaited(unitKey, spent)
     if (estimated === null ? left > 0 : price <= left) continue
     const turns = period === 'month' ? spent.monthLeftMs : spent.dayLeftMs
     const whose = tag !== undefined ? ` of ${tag.name} ${tag.value}` : pipeline === null ? ` of account ${account}` : ''
@@ -105,13 +105,14 @@ const refuseBeyond = (
 
 const billWaitMs = 1_000
 
-/** Whatever it costs is taken from what is left: nothing more is bought before that is known. */
-const billAwaited = (unitKey: string): EtlError =>
+/** Whatever it costs is taken from what is left: nothing more is bought before that is known. Where nobody is at it, a later run goes on. */
+const billAwaited = (unitKey: string, { leftAlone }: SpentNow): EtlError =>
   new EtlError(
     'REPORT_PENDING',
-    `${unitKey}: the price of another purchase is not known before its bill, and a budget bounds both.`,
+    `${unitKey}: the price of another purchase is not known before its bill, and a budget bounds both.` +
+      (leftAlone === null ? '' : ` No run waits for that one: \`millrace run ${leftAlone}\` fetches it. Then run this again.`),
     {
-      follows: { next: 'retry', inMs: billWaitMs, isFinal: false },
+      follows: { next: 'retry', inMs: billWaitMs, isFinal: leftAlone !== null },
     },
   )
 

@@ -6,6 +6,7 @@ import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import { type Flags, type Numbers, query, queryOne, type Texts } from '../db/typed-row.ts'
 import { isSetAside } from './request-credits.ts'
+import { isWaitedFor } from './wait-list.ts'
 
 /** Whose budget is meant: a pipeline's; with `pipeline` null the account's; with `tag` that of all pipelines that have it. */
 export interface PurseOf {
@@ -33,6 +34,8 @@ export interface Spent {
 
 /** Of this month and day, by the database's clock (UTC). */
 export interface SpentNow extends Spent {
+  /** The pipeline of one of the unpriced where no process and no living run is at any of them; else null. */
+  readonly leftAlone: string | null
   /** Milliseconds until the day and the month turn (UTC). */
   readonly dayLeftMs: number
   readonly monthLeftMs: number
@@ -42,6 +45,8 @@ export interface SpentNow extends Spent {
 const isBorneOut = sql<boolean>`(j.said_quota is null or exists (select from etl.jobs b join etl.pipelines o on o.pipeline_id = b.pipeline_id
   where b.account = j.account and o.pipeline = p.pipeline and b.said_quota is not null
     and b.report_state not in ('intent', 'submitted', 'uncertain', 'failed', 'rejected', 'expired')))`
+
+const isUnpriced = sql<boolean>`(j.used_quota is null and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isBorneOut}))`
 
 /** @param ours the pipeline that asks, whose extra purchases are told apart and whose API is meant */
 export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: string): Promise<SpentNow> => {
@@ -62,18 +67,18 @@ export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: strin
         j.wanted_by = 'night' as is_night,
         case when j.used_quota is not null then j.used_quota
           when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 0) else 0 end as credits,
-        j.used_quota is null and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isBorneOut}) as is_unpriced, 0::bigint as lost
+        ${isUnpriced} as is_unpriced, ${isUnpriced} and j.holder is null and not ${isWaitedFor(sql`j.job_id`)} as is_left, 0::bigint as lost
       from turn t join etl.jobs j on j.asked_at >= t.last_month join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where ${isOfPurse('j', sql`coalesce(j.tag_set_id, p.tag_set_id)`)} and j.report_state is not null
       union all
       select c.day >= (t.month at time zone 'UTC')::date or ${isSetAside}, c.day >= (t.day at time zone 'UTC')::date or ${isSetAside}, p.pipeline, not c.is_night, c.is_night,
-        c.credits + c.unpriced * coalesce(sum(c.credits) over same / nullif(sum(c.requests - c.unpriced) over same, 0), 0), false, c.lost
+        c.credits + c.unpriced * coalesce(sum(c.credits) over same / nullif(sum(c.requests - c.unpriced) over same, 0), 0), false, false, c.lost
       from turn t join etl.request_credits c on c.day >= (t.last_month at time zone 'UTC')::date join etl.pipelines p on p.pipeline_id = c.pipeline_id
       where ${isOfPurse('c', sql`c.tag_set_id`)}
       window same as (partition by c.pipeline_id)
       union all
       select true, true, p.pipeline, j.wanted_by in ('range', 'force', 'approval'), j.wanted_by = 'night',
-        j.reserved_credits, j.reserves_all, 0
+        j.reserved_credits, j.reserves_all, false, 0
       from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where j.holder is not null and j.reserved_credits is not null and ${isOfPurse('j')}
     ), waiting as (
@@ -86,7 +91,8 @@ export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: strin
       greatest(0, coalesce(sum(credits) filter (where is_night and not is_now), 0) - coalesce(sum(credits) filter (where is_night and is_now), 0))::float8 as kept,
       coalesce(sum(credits) filter (where is_extra and is_now and pipeline = ${ours}), 0)::float8 as "extraMonth",
       coalesce(sum(credits) filter (where is_extra and is_today and pipeline = ${ours}), 0)::float8 as "extraDay",
-      count(*) filter (where is_unpriced)::integer as unpriced, coalesce(sum(lost) filter (where is_today), 0)::float8 as lost,
+      count(*) filter (where is_unpriced)::integer as unpriced,
+      case when bool_and(is_left) filter (where is_unpriced) then min(pipeline) filter (where is_unpriced) end as "leftAlone", coalesce(sum(lost) filter (where is_today), 0)::float8 as lost,
       1 + (select others from waiting) as sharers,
       (select extract(epoch from day + interval '1 day' - now) * 1000 from turn)::float8 as "dayLeftMs",
       (select extract(epoch from ((month at time zone 'UTC') + interval '1 month') at time zone 'UTC' - now) * 1000 from turn)::float8 as "monthLeftMs"

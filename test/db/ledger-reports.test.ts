@@ -671,6 +671,23 @@ describe('a budget', () => {
     for (const of of [fresh, pipeline]) await expect(buyIn(of)).rejects.toMatchObject({ code: 'REPORT_PENDING' })
   })
 
+  test('has others wait for the first bill of a pipeline as long as anybody is at it, and leaves them to a later run then', async () => {
+    const accountBudget = { ...noBudget, perMonth: 10 }
+    const fresh = await newPipeline(db)
+    const first = await claimed(fresh)
+    const buyIn = (job: ClaimedJob): Promise<void> =>
+      memoOf(job, { pipeline: job.pipeline, accountBudget }).intend({ ...intent, estimatedQuota: 2 })
+    await buyIn(first)
+    const waits = (isFinal: boolean) => ({ code: 'REPORT_PENDING', follows: { next: 'retry', isFinal } })
+    await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject(waits(false))
+    // Parked between two polls: its run waits for it.
+    await setJob(db, first.jobId, { holder: null })
+    await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject(waits(false))
+    await sql`update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp() where job_id = ${first.jobId}`.execute(k())
+    await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject(waits(true))
+    await expect(buyIn(await claimed(pipeline))).rejects.toThrow(`\`millrace run ${fresh.pipeline}\``)
+  })
+
   test('of an account is not spent by an account of another API that is named alike', async () => {
     const accountBudget = { ...noBudget, perMonth: 10, setting: { perMonth: 'ITS_QUOTA_PER_MONTH', perDay: 'ITS_QUOTA_PER_DAY' } }
     const shop = await newPipeline(db, { source: 'shop-api.prices' })
