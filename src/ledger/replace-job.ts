@@ -16,6 +16,8 @@ export interface JobPart {
   readonly window: Window
   /** The job of another version or pipeline whose answer serves it. Default: none. */
   readonly servedBy?: number | undefined
+  /** What it asks for is here: it is made also where no unit counts on the former job, as on that of a replay. Default: false. */
+  readonly isHere?: boolean
 }
 
 /**
@@ -38,7 +40,7 @@ export const replaceJob = async (
   const serving: JobPart[] = []
   for (const part of parts) {
     const jobId = await makeJob(trx, former, part, every)
-    const isMade = await moveUnits(trx, former, part, jobId)
+    const isMade = (await moveUnits(trx, former, part, jobId)) || part.isHere === true
     serving.push({ ...part, servedBy: isMade ? jobId : Number(former.job_id) })
     if (isMade) made.push(jobId)
     else await trx.deleteFrom('etl.jobs').where('job_id', '=', String(jobId)).execute()
@@ -53,16 +55,16 @@ export const replaceJob = async (
   return made
 }
 
-/** The job's answer is loaded by a new job into the windows before that day; the others wait in one that was not asked for. */
+/** The job's answer is loaded by a new job into the windows before that day; the others wait in one that was not asked for. False: none of them counted on the job. */
 export const keepUpTo = async (
   trx: Db,
   claim: ClaimedJob,
   day: IsoDate,
   why: Pick<ParkOptions, 'code' | 'message' | 'notBeforeMs'>,
-): Promise<void> => {
+): Promise<boolean> => {
   const { sliceIds, box } = claim
   const parts = [
-    { sliceIds, window: { from: box.window.from, to: day } },
+    { sliceIds, window: { from: box.window.from, to: day }, isHere: true },
     { sliceIds, window: { from: day, to: box.window.to } },
   ]
   const made = await replaceJob(trx, claim, parts)
@@ -78,6 +80,7 @@ export const keepUpTo = async (
     .where('window_from', '>=', day)
     .execute()
   for (const job of later) await parkJob(trx, { ...job, holder: 0 }, { ...why, countsAttempt: false, final: true })
+  return later.length > 0
 }
 
 type JobRow = Selectable<JobsTable>

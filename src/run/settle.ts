@@ -191,8 +191,7 @@ const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: Et
     case 'split':
       return splitJob(trx, claim, error)
     case 'load up to':
-      await keepUpTo(trx, claim, decision.day, { ...reason, notBeforeMs: shortestWaitMs })
-      break
+      return (await keepUpTo(trx, claim, decision.day, { ...reason, notBeforeMs: shortestWaitMs })) ? decision : { kind: 'split' }
     case 'park':
       await parkJob(trx, claim, { ...decision, ...reason })
       break

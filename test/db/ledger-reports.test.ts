@@ -683,7 +683,9 @@ describe('a budget', () => {
     // Parked between two polls: its run waits for it.
     await setJob(db, first.jobId, { holder: null })
     await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject(waits(false))
-    await sql`update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp() where job_id = ${first.jobId}`.execute(k())
+    await sql`update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp() where job_id = ${first.jobId}`.execute(
+      k(),
+    )
     await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject(waits(true))
     await expect(buyIn(await claimed(pipeline))).rejects.toThrow(`\`millrace run ${fresh.pipeline}\``)
   })

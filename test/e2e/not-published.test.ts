@@ -61,6 +61,13 @@ test('a month that is missing in the newest report is no month without data', as
   const summary = JSON.parse(first.stdout.trim().split('\n').at(-1) ?? '')
   expect(summary).toMatchObject({ units: { planned: 6, loaded: 3, waiting: 3, held: 0, failed: 0 }, reports_submitted: 1 })
   expect((await world.run('status')).stdout).toContain('NOT_PUBLISHED')
+  // What came is loaded again from its landing, whatever of its span waits.
+  await rowsOf(world, 'update data.traffic_and_engagement_v1 set all_page_views = -1')
+  const replayed = await world.run('replay', 'traffic_and_engagement', '--from', former, '--to', lastMonth, '--json')
+  expect(JSON.parse(replayed.stdout.trim().split('\n').at(-1) ?? '')).toMatchObject({
+    ...{ units: { planned: 3, loaded: 3, waiting: 0 }, rows: { read: 3, updated: 3 } },
+  })
+  expect(await units()).toEqual([loaded, waiting])
   // Alone it is refused, which costs nothing.
   const second = await world.run('run', '--json')
   expect([await units(), spans()], second.stdout + second.stderr).toEqual([[loaded, waiting], 1])
