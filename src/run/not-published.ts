@@ -1,6 +1,6 @@
 // A whole window that an answer of several has no row for, at the end of what the service may have published: it waits, and is not taken for one without data.
 import { EtlError } from '../core/errors.ts'
-import { isPublished, showSpan, windowAt } from '../core/window.ts'
+import { isPublishedByDay, showSpan, windowAt } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { windowsAnswered } from '../ledger/windows.ts'
 import type { Held, Tally } from './hold-units.ts'
@@ -39,7 +39,7 @@ export const refuseUnpublished = async (
     return
   const { asked_ms: askedMs, is_answered: isAnswered } = await windowsAnswered(db, claim.pipelineId, first.from, answer.answerId)
   const next = windowAt(last.to, claim.windowEvery)
-  if (isAnswered || isPublished(next, definition.window.publication, askedMs)) return
+  if (isAnswered || isPublishedByDay(next, definition.window.publication, askedMs)) return
   throw new EtlError(
     'NOT_PUBLISHED',
     `${claim.box.key}: rows of earlier windows came and none of ${showSpan({ from: first.from, to: last.to })} for any value, so it is taken for not published yet. ` +

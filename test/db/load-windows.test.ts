@@ -323,6 +323,13 @@ describe('the newest month, of which no row came beside older ones', () => {
     expect(await loadBody(kit, await open(), { body: csv(...early) })).toMatchObject({ unitsLoaded: 6 })
   })
 
+  test('is loaded as none where the table ended with it, and a later month would have been published when it was asked for', async () => {
+    const publication = { ...definition.window.publication, until: '2026-03-01' }
+    const ended = await openLoading(db, { ...definition, window: { ...definition.window, publication } })
+    const work = await workOn(ended, bothOf(), { set: { asked_at: '2026-04-20T00:00:00Z' } })
+    expect(await loadBody(ended, work, { body: csv(...early) })).toMatchObject({ unitsLoaded: 6 })
+  })
+
   test('is loaded as none where fewer values show it: one may have come to its end', async () => {
     const work = await workOn(kit, bothOf(['a.com', 'b.com']))
     expect(await loadBody(kit, work, { body: csv(...early.slice(0, 2)) })).toMatchObject({ unitsLoaded: 4 })
