@@ -27,7 +27,7 @@ export async function* inflated(
     const [first, second] = begins()
     const whole = rejoined(head, iterator)
     if (first !== 0x1f || second !== 0x8b) yield* bounded(whole, maxBytes)
-    else if (layers > 0) yield* inflated(gunzipped(whole), maxBytes, layers - 1)
+    else if (layers > 0) yield* inflated(bounded(gunzipped(whole), maxBytes), maxBytes, layers - 1)
     else
       throw new EtlError(
         'BAD_RESPONSE',

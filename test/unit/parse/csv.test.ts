@@ -272,7 +272,9 @@ describe('a CSV report', () => {
   test('that inflates beyond the limit is refused', async () => {
     const small = planOf(columns, { maxBytes: 100_000 })
     const bomb = gzipSync(`${header}\n${'a'.repeat(10_000_000)}`)
-    expect(await failureOf(parseBody(small, payloadOf('csv', bomb)))).toMatch(/^TOO_LARGE: .*100000 bytes/s)
+    const padded = gzipSync(Buffer.concat([gzipSync(`${header}\n${good.join(',')}\n`), Buffer.alloc(10_000_000)]))
+    for (const body of [bomb, padded])
+      expect(await failureOf(parseBody(small, payloadOf('csv', body)))).toMatch(/^TOO_LARGE: .*100000 bytes/s)
   })
 })
 
