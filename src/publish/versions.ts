@@ -65,7 +65,7 @@ export const recordVersion = async (trx: Db, { pipeline, version, window }: Defi
     await sql`update etl.kept_units k set until = c.until from etl.kept_cells c
       where c.unit_id = k.unit_id and k.pipeline = ${pipeline} and k.until is null and c.until is not null`.execute(trx)
   await sql`insert into etl.published_versions (pipeline, version, published_at)
-    values (${pipeline}, ${version}, ${last === undefined ? sql`'-infinity'` : sql`clock_timestamp()`})`.execute(trx)
+    values (${pipeline}, ${version}, ${nextMoment('published_versions', 'published_at', pipeline)})`.execute(trx)
   if (last === undefined) return
   await sql`delete from etl.kept_units where pipeline = ${pipeline} and version = ${version}`.execute(trx)
   await sql`insert into etl.kept_units (unit_id, pipeline, version, window_from, cell)
@@ -93,10 +93,13 @@ export const recordHandOver = async (trx: Db, definition: Definition, all: reado
     select successor, starts_on from etl.hand_overs where pipeline = ${pipeline} order by since desc limit 1`
   if (last !== undefined && last.successor === successor && last.starts_on === startsOn) return
   await sql`insert into etl.hand_overs (pipeline, successor, starts_on, since)
-    values (${pipeline}, ${successor}, ${startsOn}, ${last === undefined ? sql`'-infinity'` : sql`clock_timestamp()`})`.execute(
-    trx,
-  )
+    values (${pipeline}, ${successor}, ${startsOn}, ${nextMoment('hand_overs', 'since', pipeline)})`.execute(trx)
 }
+
+/** From the first on for what comes first; else now, behind all that a clock that was ahead has written. */
+const nextMoment = (table: string, column: string, pipeline: string): RawBuilder<unknown> =>
+  sql`(select case when count(*) = 0 then '-infinity' else greatest(clock_timestamp(), max(${sql.ref(column)}) + interval '1 microsecond') end
+    from ${sql.table(`etl.${table}`)} where pipeline = ${pipeline})`
 
 /** null: it is not published, or tells its rows apart by another key. */
 const nextOf = (

@@ -5,6 +5,8 @@ import type { Db } from '../../src/db/tables.ts'
 import { createAccountPace } from '../../src/ledger/account-pace.ts'
 import { reapDead, registerProcess, renewLease, takeLease, takeTurn } from '../../src/ledger/processes.ts'
 import { lastTickMs, newestRelease } from '../../src/ledger/releases.ts'
+import { continuedSeries, recordHandOver, recordVersion } from '../../src/publish/versions.ts'
+import { shippedDefinitions } from '../support/definitions.ts'
 import { newJob, newPipeline, newProcess, newRun, type PipelineKit, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
 import { testDatabase } from '../support/postgres.ts'
@@ -165,5 +167,26 @@ describe('of a clock that was two days ahead', () => {
     await lock.rollback().execute()
     await begin()
     expect(Math.max(...(await secondsUntil('etl.jobs', 'not_before')))).toBeLessThan(31)
+  })
+
+  test('which version bi shows, and what continues it, is what was published last', async () => {
+    const [shipped] = await shippedDefinitions()
+    if (shipped === undefined) throw new Error('none is shipped')
+    const own = { ...shipped, pipeline: 'ended', version: 3 }
+    const all = [own, { ...shipped, pipeline: 'next' }]
+    await sql`insert into etl.published_versions (pipeline, version, published_at) values ('ended', 1, '-infinity'), ('ended', 2, ${ahead(0)})`.execute(
+      k(),
+    )
+    await sql`insert into etl.hand_overs (pipeline, successor, starts_on, since)
+      values ('ended', null, null, '-infinity'), ('ended', 'next', '2026-01-01', ${ahead(0)})`.execute(k())
+    for (const _ of ['once', 'again']) {
+      await recordVersion(k(), own)
+      await recordHandOver(k(), own, all)
+    }
+    expect((await continuedSeries(k(), own, all)).next).toBeNull()
+    const { rows } = await sql`select (select version from etl.published_now where pipeline = 'ended') as version,
+      (select count(*)::int from etl.published_versions where pipeline = 'ended') as versions,
+      (select count(*)::int from etl.hand_overs where pipeline = 'ended') as hand_overs`.execute(k())
+    expect(rows).toEqual([{ version: 3, versions: 3, hand_overs: 3 }])
   })
 })
