@@ -33,6 +33,8 @@ export type Settlement =
 
 /** Waits longer than this are left to the next run. A report's own deadline ends earlier waits. */
 const longestWaitMs = 12 * 3_600_000
+/** As long as what the service refuses for that: what a person allowed is not tried again and again in between. */
+const unpublishedWaitMs = 24 * 3_600_000
 const shortestWaitMs = 1_000
 const longestBackoffMs = 30_000
 const longestRefusalMs = 60_000
@@ -191,7 +193,9 @@ const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: Et
     case 'split':
       return splitJob(trx, claim, error)
     case 'load up to':
-      return (await keepUpTo(trx, claim, decision.day, { ...reason, notBeforeMs: shortestWaitMs })) ? decision : { kind: 'split' }
+      return (await keepUpTo(trx, claim, decision.day, { ...reason, notBeforeMs: unpublishedWaitMs }))
+        ? decision
+        : { kind: 'split' }
     case 'park':
       await parkJob(trx, claim, { ...decision, ...reason })
       break

@@ -306,6 +306,18 @@ describe('the newest month, of which no row came beside older ones', () => {
     expect(await states()).toEqual([loaded('2026-01'), loaded('2026-02')])
   })
 
+  test('is not bought at once where a person allowed all of it, but a day later or by the next night', async () => {
+    const [word] = await query<{
+      id: string
+    }>(`insert into etl.approvals (pipeline_id, kind, state, run_id, reasons, window_from, window_to, units, reports, credits)
+      values (${kit.pipeline.pipelineId}, 'backfill', 'approved', ${kit.runId}, '{}', '2026-01-01', '2026-03-01', 6, 1, 6) returning approval_id as id`)
+    await cut(await workOn(kit, bothOf(), { set: { approval_id: word?.id ?? null } }))
+    const [later] = await query(
+      `select approval_id is not null as allowed, not_before > clock_timestamp() + interval '23 hours' as waits from etl.jobs where error_code = 'NOT_PUBLISHED'`,
+    )
+    expect(later).toEqual({ allowed: true, waits: true })
+  })
+
   test.each([
     ['it was released', async () => workOn(kit, bothOf(), { set: { released: true } })],
     [
