@@ -26,6 +26,7 @@ import { recordMarts } from '../ledger/known-marts-record.ts'
 import { claimableOf } from '../ledger/pipelines.ts'
 import { endProcess, type OwnProcess, reapDead, registerProcess, renewLease } from '../ledger/processes.ts'
 import { assertTablesMade, compareTables } from '../load/drift.ts'
+import { tableName } from '../load/table-columns.ts'
 import type { RunConsent } from '../plan/plan-runtime.ts'
 import { publishWithin } from '../publish/publish.ts'
 import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
@@ -118,7 +119,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     silenceMs: databaseSilenceMs(settings),
   })
   try {
-    await prepareSchema(database, definitions, marts.current(), options.pipelinesFolder)
+    await prepareSchema(database, definitions, marts.current(), options)
     if (options.callsService) await settleOrigins(database.kysely, apiSettings, definitions)
     const databaseClock = await openDatabaseClock(database.kysely)
     const clock = options.clock ?? databaseClock
@@ -191,12 +192,15 @@ const prepareSchema = async (
   database: Database,
   definitions: readonly Definition[],
   marts: readonly Mart[],
-  pipelinesFolder: string,
+  options: RuntimeOptions,
 ): Promise<void> => {
-  const folders = migrationFolders(pipelinesFolder)
+  const folders = migrationFolders(options.pipelinesFolder)
   if (database.embedded) {
     await assertTablesMade(database, definitions, folders)
-    await migrate(database, { folders }, async (trx) => recordMarts(trx, await publishWithin(trx, definitions, marts)))
+    await migrate(database, { folders }, async (trx) => {
+      const all = options.pipelines.length === 0 ? definitions : await withTables(trx, options)
+      await recordMarts(trx, await publishWithin(trx, all, marts))
+    })
   } else {
     await assertMigrated(database, { folders })
   }
@@ -206,6 +210,14 @@ const prepareSchema = async (
     throw new EtlError('TABLE_DRIFT', `The live tables differ from the definitions:\n${list}\nSee \`millrace check\`.`)
   }
   await assertSummariesMade(database, definitions, marts)
+}
+
+/** Also those that the command was not given: a migration is applied once. One that is wrong, or has no table yet, is none of its business. */
+const withTables = async (trx: Db, { pipelinesFolder }: RuntimeOptions): Promise<readonly Definition[]> => {
+  const { sources } = await sourceFolders(pipelinesFolder)
+  const { definitions } = await loadDefinitions({ folder: pipelinesFolder, sources, only: [] })
+  const wrong = (await compareTables(trx, definitions)).flatMap(({ level, table }) => (level === 'error' ? [table] : []))
+  return definitions.filter((one) => !wrong.some((table) => table.replace(/_history$/, '') === tableName(one)))
 }
 
 export const databaseSilenceMs = ({ raw }: Settings): number => {

@@ -91,6 +91,14 @@ describe('serving the status page', () => {
     }
   })
 
+  test('the embedded database shows every pipeline, also where the first command named one', async () => {
+    const { DATABASE_URL: _, ...own } = environment()
+    const named = await runCommand(['replay', 'keywords', '--from', '2026-01', '--to', '2026-01'], own, folder)
+    expect(named.stderr).toContain('has been landed')
+    const other = await runCommand(['export', 'traffic_and_engagement', '--format', 'csv'], own, folder)
+    expect(other.code, other.stderr).toBe(0)
+  })
+
   test('a chosen port that is taken ends the command; the default one gives way', async () => {
     const first = startCommand(['status', '--serve', '--json'], environment(), folder)
     const { port } = new URL(await pageOf(first))
