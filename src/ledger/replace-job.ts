@@ -69,10 +69,15 @@ export const keepUpTo = async (
   ]
   const made = await replaceJob(trx, claim, parts)
   const among = sql<boolean>`j.job_id = any(${made.map(String)}::bigint[])`
-  await query(
-    trx,
-  )`update etl.jobs j set answer_id = f.answer_id, ask_number = f.ask_number, asked_at = f.asked_at, estimated_quota = 0
-    from etl.jobs f where f.job_id = ${claim.jobId}::bigint and ${among} and j.window_from < ${day}::date`
+  // A replay is for the units that there are.
+  await query(trx)`
+    with here as (
+      update etl.jobs j set answer_id = f.answer_id, ask_number = f.ask_number, asked_at = f.asked_at, estimated_quota = 0,
+        cells = (select count(*) from etl.units u where u.pipeline_id = j.pipeline_id and u.window_from >= j.window_from
+          and u.window_from < j.window_to and u.slice_id = any(j.slice_ids))
+      from etl.jobs f where f.job_id = ${claim.jobId}::bigint and ${among} and j.window_from < ${day}::date returning j.job_id, j.cells
+    )
+    update etl.run_jobs w set units = least(w.units, h.cells) from here h where w.job_id = h.job_id`
   const later = await trx
     .selectFrom('etl.jobs as j')
     .select(['job_id as jobId', 'fence'])

@@ -306,6 +306,18 @@ describe('the newest month, of which no row came beside older ones', () => {
     expect(await states()).toEqual([loaded('2026-01'), loaded('2026-02')])
   })
 
+  test('waits, and of the others those are loaded that there are: a replay may be for units that were not all asked for', async () => {
+    const work = await workOn(kit, bothOf([...three, 'd.com']))
+    await query(
+      `delete from etl.units u using etl.slices s where s.slice_id = u.slice_id and s."values"[1] = 'd.com' and u.window_from = '2026-01-01'`,
+    )
+    await query(`update etl.jobs set cells = 7 where job_id = ${work.claim.jobId}`)
+    await query(`update etl.run_jobs set units = 7 where job_id = ${work.claim.jobId}`)
+    const rest = await cut({ ...work, claim: { ...work.claim, cells: 7 } })
+    expect(await loadBody(kit, rest, {})).toMatchObject({ inserted: 3, unitsLoaded: 3 })
+    expect(await runSummary(db.database.kysely, kit.runId)).toMatchObject({ units: { planned: 7, loaded: 3, waiting: 4 } })
+  })
+
   test('is not bought at once where a person allowed all of it, but a day later or by the next night', async () => {
     const [word] = await query<{
       id: string
