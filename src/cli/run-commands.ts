@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline/promises'
 import { stopsWith } from '../db/stoppable.ts'
 import { type PreviewPipeline, previewRun } from '../plan/dry-run.ts'
 import { checkScope } from '../plan/frames.ts'
-import { paceRun } from '../plan/pace-backfill.ts'
+import { keepRest, paceRun } from '../plan/pace-backfill.ts'
 import { costsCredits, sourceOf } from '../plan/plan-context.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
@@ -79,17 +79,19 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
     // The watchdog expects nights alone.
     const ping = isNight ? createPing(runtime.settings, runtime.log) : async () => undefined
     await ping('start')
+    const by = isNight ? runtime.consent.approvedBy : personWith('backfill')
     const result = await runJobs(runtime, {
       command,
       arguments: request,
       definitions,
       plan: (runId, stop) => planRun(runtime, runId, definitions, scope, stop),
+      ...(by === null ? {} : { beforeEnd: (runId) => keepRest(runtime, definitions, runId, by) }),
       signal,
     }).catch(async (error: unknown) => {
       await ping('fail')
       throw error
     })
-    const after = await afterRun(runtime, result, isNight ? runtime.consent.approvedBy : personWith('backfill'))
+    const after = await afterRun(runtime, result)
     if (isNight && result.state !== 'cancelled') await sweep(runtime)
     await ping(result.state === 'done' ? 'success' : 'fail')
     await tellAfter(runtime, result)
@@ -163,13 +165,13 @@ const isYes = async (question: string, signal: AbortSignal): Promise<boolean> =>
   }
 }
 
-/** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. @param by whose word keeps what is beyond a budget; null: none. A run that was stopped keeps nothing. */
-const afterRun = async (runtime: Runtime, { runId, state }: RunResult, by: string | null) => {
+/** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. */
+const afterRun = async (runtime: Runtime, { state }: RunResult) => {
   const { definitions, database } = runtime
   const pipelines = definitions.map(({ pipeline }) => pipeline)
   const isWhole = state === 'done' || state === 'failed'
   const find = async () => ({
-    paced: await paceRun(runtime, definitions, runId, isWhole ? by : null),
+    paced: await paceRun(runtime, definitions),
     waiting: await waitingWords(database.kysely, pipelines),
   })
   return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => ({ paced: [], waiting: [] }))

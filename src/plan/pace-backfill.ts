@@ -82,16 +82,23 @@ const paceOf = ({ perMonth, perDay }: Budget, spent: SpentNow) => ({
   sharers: spent.sharers,
 })
 
-/** After a run: what waits has a price where the run has shown one; what was beyond a budget is bought by later nights from here on; when that will be done is recorded. Returns what is left of each pipeline. */
+/** Before a run is over, and others may take back what it left: what was beyond a budget, or the service, is bought by later nights from here on. */
+export const keepRest = async (
+  runtime: Pick<PlanRuntime, 'database' | 'sources'>,
+  definitions: readonly Definition[],
+  runId: number,
+  by: string,
+) => {
+  const planned = definitions.map((definition) => ({ definition, source: sourceOf(runtime, definition) }))
+  await keepPaced(runtime.database.kysely, runId, by, planned)
+}
+
+/** After a run: what waits has a price where the run has shown one; when it will be bought is recorded. Returns what is left of each pipeline. */
 export const paceRun = async (
   runtime: Pick<PlanRuntime, 'database' | 'allowance' | 'clock' | 'settings' | 'sources'>,
   definitions: readonly Definition[],
-  runId: number,
-  by: string | null,
 ) => {
   const { kysely } = runtime.database
-  const planned = definitions.map((definition) => ({ definition, source: sourceOf(runtime, definition) }))
-  if (by !== null) await keepPaced(kysely, runId, by, planned)
   const priceOf = pricesOf(runtime, definitions)
   const paced = []
   for (const definition of definitions) {

@@ -54,6 +54,8 @@ export interface RunRequest {
   readonly definitions: readonly Definition[]
   /** Puts what the run waits for into its list. */
   readonly plan: (runId: number, signal: AbortSignal) => Promise<PlanCounts>
+  /** What has to stand before the run is over. Not called where it was stopped. */
+  readonly beforeEnd?: (runId: number) => Promise<void>
   /** Jobs worked on at once for this run. 0: a loop of this process that helps every run does the work. Default: the most any definition allows. */
   readonly concurrency?: number | undefined
   readonly signal: AbortSignal
@@ -122,6 +124,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     const unanswered = summary.units.waiting > 0 ? await unitsOf(kysely, runId, 'waiting', unansweredCodes) : 0
     const aside = asideOf(counts)
     const state = stateOf(summary, unanswered + aside.listsNotObeyed, request.signal)
+    if (state !== 'interrupted') await request.beforeEnd?.(runId)
     const seconds = (performance.now() - started) / 1000
     await finishRun(kysely, runId, state, { ...summary, seconds, pipelines: await rowsByPipeline(kysely, runId) })
     const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0

@@ -186,7 +186,7 @@ const loadOne = async (
     signal,
   })
   const { runId, state, summary } = result
-  await paceRun(runtime, definitions, runId, null)
+  await paceRun(runtime, definitions)
   if (dueAt !== null) {
     const [entry] = scheduledOf(versions)
     runtime.progress.emit({

@@ -190,8 +190,17 @@ test.each([
     expect((await millrace('migrate')).code).toBe(0)
     expect((await millrace('run', name, '--yes')).code).toBe(0)
     await serviceAgain(away)
+    // A night that is planned as soon as the run is over takes back what has nobody's word by then.
+    await db.database.pool.query(`create table public.at_the_end (words integer);
+      create function public.note_words() returns trigger language plpgsql as $$ begin
+        insert into public.at_the_end select count(*) from etl.jobs where approval_id is not null; return null; end $$;
+      create trigger words after update on etl.runs for each row when (old.state = 'running' and new.state <> 'running')
+        execute function public.note_words()`)
     const stopped = await millrace('backfill', name, '--from', '2025-05', '--to', '2025-06')
     expect(stopped.code, stopped.stderr).toBe(1)
+    expect((await db.database.pool.query('select words > 0 as are_there from public.at_the_end')).rows).toEqual([
+      { are_there: true },
+    ])
     const older = async (): Promise<unknown> =>
       (
         await db.database.pool.query(
