@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { type SummedUp, summaryQuery } from '../db/summary-query.ts'
-import { type Lists, prepared, type Texts } from '../db/typed-row.ts'
+import { type Flags, type Lists, prepared, query, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { amongValues, dataTable, inScope, periodColumn, type UnitScope } from './table-columns.ts'
 
@@ -24,7 +24,6 @@ export interface KnownMarts {
  * file. Throws SCHEMA_BEHIND where the file has another query than the table, since rows would land in wrong columns.
  */
 export const publishedSummaries = async (db: Db, definition: Definition, marts: KnownMarts): Promise<readonly Mart[]> => {
-  if (!definition.publish) return []
   let known = marts.current()
   let found = await foundAmong(db, definition, known)
   const unknown = found.filter((one) => !one.includes(' ')).join()
@@ -34,7 +33,8 @@ export const publishedSummaries = async (db: Db, definition: Definition, marts: 
     unknownTo.set(marts, found.filter((one) => !one.includes(' ')).join())
   }
   const [other] = differing(definition, known, found)
-  if (other !== undefined) throw summaryDiffers(other)
+  // What is hidden by `publish: false` is made anew when it is shown again.
+  if (other !== undefined && definition.publish) throw summaryDiffers(other)
   return summariesOf(definition, known).filter((mart) => found.includes(madeFrom(mart, definition)))
 }
 
@@ -82,18 +82,45 @@ const differing = (definition: Definition, marts: readonly Mart[], found: readon
 export const refreshSummaries = async (
   trx: Db,
   definition: Definition,
-  { units, ...scope }: UnitScope & Pick<SummedUp, 'units'>,
+  { units, ...whole }: UnitScope & Pick<SummedUp, 'units'>,
   marts: KnownMarts,
 ): Promise<void> => {
+  const shown = definition.publish ? null : await shownOf(trx, definition, units)
+  if (shown?.isNothing === true) return
+  const scope = { ...whole, leftOut: [...whole.leftOut, ...(shown?.superseded ?? [])] }
   const { leftOut } = scope
-  const facts = sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})`
   const own = leftOut.length === 0 ? units : sql<boolean>`${units} and u.unit_id <> all(${leftOut.map(String)}::bigint[])`
-  for (const mart of await publishedSummaries(trx, definition, marts)) {
+  const isFormer = shown !== null && shown.version !== definition.version
+  // The view has rows of a former version in the columns of the published one.
+  const facts = isFormer
+    ? sql`(select * from ${sql.table(`bi.${definition.pipeline}`)} t where ${amongValues(definition, scope, 't')}
+        and t._unit_id in (select u.unit_id from etl.units u where ${own}))`
+    : sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})`
+  const published = isFormer ? { ...definition, version: shown.version } : definition
+  for (const mart of await publishedSummaries(trx, published, marts)) {
     const table = sql.table(`bi.${mart.name}`)
     const kept = leftOut.length === 0 ? sql`` : sql` and not ${isOfUnits(definition, leftOut, 't')}`
     await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}${kept}`.execute(trx)
     await sql`insert into ${table} ${summaryQuery(mart, definition, { facts, units: own })}`.execute(trx)
   }
+}
+
+/** What readers see of a version that its file does not publish: all of it where it stands in bi as yet, of a former one what the published one has no answer for. */
+interface Shown {
+  /** The version that stands in bi. */
+  readonly version: number
+  /** Those of the units that count no more. */
+  readonly superseded: readonly number[]
+  readonly isNothing: boolean
+}
+
+const shownOf = async (trx: Db, { pipeline, version }: Definition, units: RawBuilder<unknown>): Promise<Shown | null> => {
+  const rows = await query<Row<'etl.published_now', 'version'> & Row<'etl.units', 'unit_id'> & Flags<'counts'>>(trx)`
+    select n.version, u.unit_id, n.version = ${version} or (k.unit_id is not null and k.until is null) as counts
+    from etl.published_now n cross join etl.units u left join etl.kept_cells k on k.unit_id = u.unit_id and k.version = ${version}
+    where n.pipeline = ${pipeline} and ${units}`
+  const superseded = rows.filter(({ counts }) => !counts).map(({ unit_id }) => Number(unit_id))
+  return { version: rows[0]?.version ?? version, superseded, isNothing: superseded.length === rows.length }
 }
 
 /** The same as `_unit_id = any(numbers)` where rows do not bear it. */

@@ -99,6 +99,8 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: numbe
   // Cells that only a former version has count here as they do in the view.
   await recordVersion(trx, source)
   const series = await seriesOf(trx, source)
+  for (const { version } of goingOn(series))
+    await sql`lock table ${sql.table(`data.${source.pipeline}_v${version}`)} in share mode`.execute(trx)
   const kept = goingOn(series).map(({ version }) => sql`u.unit_id in (${keptUnits(source, version)})`)
   const units = sql`p.pipeline = ${sql.lit(source.pipeline)} and (${sql.join([sql`p.version = ${sql.lit(source.version)}`, ...kept], sql` or `)})`
   const query = summaryQuery(mart, source, { facts: sql`(${currentRows(source, series)})`, units })

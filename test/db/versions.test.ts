@@ -46,6 +46,8 @@ const rows = async (from: string): Promise<string[]> =>
 const publishVersions = (published: 1 | 2): Promise<unknown> =>
   publish(db.database, [...others, { ...first, publish: published === 1 }, { ...second, publish: published === 2 }], marts)
 
+const hidden = (kit: LoadKit): LoadKit => ({ ...kit, definition: { ...kit.definition, publish: false } })
+
 const before = ['2025-12 a.com 7', '2026-01 a.com 12', '2026-01 b.com 20', '2026-01 gone.com 30', '2026-02 a.com 11']
 const moments = { begun: '', beforeSwitch: '', afterSwitch: '', late: '' }
 
@@ -215,5 +217,21 @@ describe('after another version was published', () => {
       after.filter((row) => !/2025-12|gone/.test(row)),
     )
     expect(await rows(`bi.traffic_and_engagement_as_of('${moments.beforeSwitch}')`)).toEqual(before)
+  })
+
+  test('a summary follows its pipeline also where the file hides it, and so when it is shown again', async () => {
+    await load(hidden(old), '2026-02', { 'a.com': '14' })
+    expect(await rows('bi.traffic_and_engagement')).toContain('2026-02 a.com 14')
+    expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
+    await publishVersions(1)
+    expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
+  })
+
+  test('a summary follows what the former one loads of units that the published one has no answer for, and nothing else', async () => {
+    await publishVersions(2)
+    await load(hidden(old), '2026-01', { 'a.com': '500', 'b.com': '20', 'gone.com': '33' })
+    expect(await rows('bi.traffic_and_engagement')).toContain('2026-01 gone.com 33')
+    expect(await rows('bi.traffic_and_engagement')).not.toContain('2026-01 a.com 500')
+    expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
   })
 })
