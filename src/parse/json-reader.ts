@@ -8,7 +8,7 @@ import { maxPageBytes, maxRecordBytes } from './parse-limits.ts'
 import { fieldName, type ParsePlan } from './parse-plan.ts'
 import { rawText } from './raw-text.ts'
 import type { RowSink } from './row-sink.ts'
-import { ifRenamed } from './tables-of-answer.ts'
+import { ifRenamed, leaveList } from './tables-of-answer.ts'
 
 /** What comes next: the body's first value, a list's element or what stands behind it, a record of a sequence, nothing. */
 type Stage = 'first' | 'element' | 'separator' | 'record' | 'done'
@@ -160,6 +160,7 @@ const firstObject = ({ sink, state, lane, bytes, isLast, lineAt }: Reading, at: 
   if (page === null) return cut
   const { end, listAt } = page
   if (listAt !== null) {
+    for (const otherAt of page.others) leaveList(sink, bytes, otherAt)
     let index = 0
     eachElement(bytes, listAt, 1, (_, recordAt) => {
       index += 1
@@ -240,6 +241,8 @@ interface List {
 interface Page {
   /** Where the list of records begins; null: the object holds none. */
   readonly listAt: number | null
+  /** Where the lists of other tables begin; none where the definition names no table. */
+  readonly others: readonly number[]
   /** Whether the object has the record's key itself. */
   readonly hasKey: boolean
   readonly names: readonly string[]
@@ -263,7 +266,9 @@ const findList = (plan: ParsePlan, bytes: Buffer, at: number): Page | null => {
   const found = new Set(names.map(fieldName))
   const hasKey =
     plan.keyPlaces.length > 0 && plan.keyPlaces.every((place) => plan.columns[place]?.names.some((name) => found.has(name)))
-  return { listAt: listOf(plan, lists)?.start ?? null, hasKey, names, end }
+  const list = listOf(plan, lists)
+  const others = plan.section === null ? [] : lists.filter((one) => one !== list && one.holds === 'objects')
+  return { listAt: list?.start ?? null, others: others.map(({ start }) => start), hasKey, names, end }
 }
 
 const listOf = ({ section, recordsIn }: ParsePlan, lists: readonly List[]): List | undefined => {

@@ -2,6 +2,7 @@
 import { excerpt } from '../core/cast-cell.ts'
 import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
+import { eachElement, eachField } from './json-scan.ts'
 import { measurePlaces } from './parse-plan.ts'
 import { addUnknown } from './parse-report.ts'
 import type { RowSink } from './row-sink.ts'
@@ -33,6 +34,18 @@ export const isWanted = ({ tables, plan: { section }, file }: RowSink, place: nu
 export const leaveTable = ({ report }: RowSink, cells: number): void => {
   report.passedOver += 1
   report.cellsLeftOut.most += cells
+}
+
+/** The records of a list that the definition does not read. */
+export const leaveList = (sink: RowSink, bytes: Buffer, listAt: number): void => {
+  eachElement(bytes, listAt, 1, (_, recordAt) => {
+    let fields = 0
+    const end = eachField(bytes, recordAt, 1, () => {
+      fields += 1
+    })
+    leaveTable(sink, fields)
+    return end
+  })
 }
 
 /** At the end of the answer. Throws BAD_RESPONSE where it has tables, and not the one that the definition names. */

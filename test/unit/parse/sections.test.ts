@@ -84,7 +84,12 @@ describe('a JSON page of several lists', () => {
   })
 
   test('gives the records of the list that the definition names, by its name or its place', async () => {
-    for (const section of ['traffic', 2]) expect((await parse(section, 'json', page)).rows).toEqual(rows)
+    for (const section of ['traffic', 2]) {
+      const { rows: found, report } = await parse(section, 'json', page)
+      expect(found).toEqual(rows)
+      // The service counts the records of the other lists, too.
+      expect(report).toMatchObject({ read: 2, passedOver: 1, cellsLeftOut: { least: 0, most: 3 } })
+    }
     expect((await parse('none', 'json', page)).report.empty).toBe(true)
   })
 
