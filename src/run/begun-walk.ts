@@ -57,9 +57,18 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
   /** Pages are asked for in their order, and read one after the other. */
   const inTurn = createTurns()
   const kept = keptParts(open)
+  let isLooking = false
   return {
     /** A page that was landed before; null: it is to be asked for. */
-    page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => inTurn(() => kept.page(part, dialect)),
+    page: async (part: number, dialect: string | null): Promise<HttpAnswer | null> =>
+      isLooking ? null : inTurn(() => kept.page(part, dialect)),
+    /** What `ask` asks for is of no walk: it is not to be answered from what one has landed. By its size it cannot be told from a walk's last page. */
+    look: async <T>(ask: () => Promise<T>): Promise<T> => {
+      isLooking = true
+      return ask().finally(() => {
+        isLooking = false
+      })
+    },
     /** What the walks before have paid for, as far as what they landed says so. */
     paidBefore: (): PaidBefore[] => [...paidBefore.values()],
     /** Whether pages that were landed before were not asked for yet. */

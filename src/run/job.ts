@@ -7,7 +7,6 @@ import type { Fingerprint, Payload } from '../core/types.ts'
 import type { Question } from '../extract/landing-files.ts'
 import type { Landing } from '../extract/landing-store.ts'
 import { faultOf, isSameFault, unusable } from '../extract/same-fault.ts'
-import type { SourceContext } from '../extract/source.ts'
 import { answerBox, insertAnswer } from '../ledger/answers.ts'
 import { askAnew, askNumberOf } from '../ledger/claim-fence.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
@@ -66,12 +65,13 @@ const perform = async (work: JobWork): Promise<void> => {
 }
 
 /** A refresh asks first, where asking is free or one record, whether the loaded answer still stands. */
-const standsUnchanged = async (work: JobWork, context: SourceContext): Promise<boolean> => {
+const standsUnchanged = async (work: JobWork, context: OpenContext): Promise<boolean> => {
   const { claim, source, definition } = work
-  if (source.probe === undefined || claim.loaded === null || claim.forced || claim.reason === 'changed definition') return false
+  const { probe } = source
+  if (probe === undefined || claim.loaded === null || claim.forced || claim.reason === 'changed definition') return false
   const { fingerprint } = claim.loaded
   if (fingerprint.lastUpdated === null || !(await isWorthALook(work))) return false
-  const now = await source.probe({ definition, box: claim.box }, context)
+  const now = await context.begun.look(() => probe({ definition, box: claim.box }, context))
   if (now === null || !isSameFingerprint(now, fingerprint)) return false
   await settleUnchanged(work, { ...maskedFingerprint(now), count: now.count ?? fingerprint.count })
   return true

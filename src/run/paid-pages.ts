@@ -37,8 +37,7 @@ export const paidPages = (
   const bills: (number | null)[] = []
   return {
     paying: async (request, send) => {
-      // Looks at one record are of no walk.
-      const here = request.paidFor.rowsAsked === 1 ? null : await begun.page(request.part ?? 1, context().http.dialect ?? null)
+      const here = await begun.page(request.part ?? 1, context().http.dialect ?? null)
       if (here !== null) return here
       const { mayNotBuy, box } = work.claim
       if (mayNotBuy !== null) throw buysNothing(box.key, mayNotBuy)

@@ -89,6 +89,21 @@ test.each([
   expect(await rows()).toEqual({ rows: 730 })
 })
 
+test('a last page of one record is kept like any other when a budget interrupts its walk, and bought once', async () => {
+  await start({ keywords: 201, bill: 'balance', purses: { rest: null, batch: null } })
+  pipeline('keywords', ['a.com', 'b.com', 'c.com', 'd.com'], { pageSize: 100, concurrency: 4 })
+  const running = startCommand(
+    ['backfill', 'keywords', ...august, '--json'],
+    environment({ WEB_ANALYTICS_QUOTA_PER_DAY: '100' }),
+    folder,
+  )
+  const ended = await Promise.race([running.result, setTimeout(40_000, 'it hangs')])
+  running.child.kill('SIGKILL')
+  expect(ended).toMatchObject({ code: 0 })
+  expect(charged()).toBe(4 * 3 * price)
+  expect(await rows()).toEqual({ rows: 4 * 201 })
+})
+
 /** Makes the tables of pipelines that are not shipped. */
 const migrate = async (...names: readonly string[]): Promise<void> => {
   for (const name of names) {

@@ -189,6 +189,7 @@ describe('pages that are paid for', () => {
     let looks = 0
     return {
       page: async () => null,
+      look: <T>(ask: () => Promise<T>) => ask(),
       paidBefore: () => [],
       hasMore: async () => {
         looks += 1
