@@ -28,7 +28,6 @@ interface State {
   filled: number
   /** The carry is read again once it has this many bytes, so that a long record is not read for every chunk. */
   lookAgainAt: number
-  bomSeen: boolean
   /** Line on which the next record begins. */
   line: number
   header: Header | null
@@ -53,7 +52,6 @@ export const createCsvReader = (sink: RowSink): Reader => {
     room: Buffer.alloc(0),
     filled: 0,
     lookAgainAt: 0,
-    bomSeen: false,
     line: 1,
     header: null,
     lineEnd: null,
@@ -104,16 +102,12 @@ const isWhole = ({ lineEnd, last }: State, { places }: Header): boolean =>
 
 /** Reads what is whole; returns how many bytes that was. */
 const readLines = (sink: RowSink, state: State, bytes: Buffer, isLast: boolean): number => {
-  const from = skipBom(state, bytes, isLast)
-  if (from < 0) return 0
-  const to = isLast ? bytes.length : endOfLines(bytes)
-  if (to <= from) return from
-  const lines = bytes.subarray(from, to)
+  const lines = bytes.subarray(0, isLast ? bytes.length : endOfLines(bytes))
   const { record } = state
   const found: Found = { lines, record, isText: isUtf8(lines), start: 0, line: 0 }
   for (let at = 0; ; at = record.next) {
     at = skipBlankLines(state, lines, at)
-    if (at >= lines.length || !readRecord(lines, at, record)) return from + at
+    if (at >= lines.length || !readRecord(lines, at, record)) return at
     found.start = at
     found.line = state.line
     if (record.breaks > maxRecordLines || record.end - at > maxRecordBytes) throw longRecord(sink.part, state.line)
@@ -193,14 +187,6 @@ const passOver =
   (sink: RowSink) =>
   ({ record }: Found): void =>
     leaveTable(sink, record.count)
-
-/** Where the data begins; -1 where the bytes are too few to tell. */
-const skipBom = (state: State, bytes: Buffer, isLast: boolean): number => {
-  if (state.bomSeen) return 0
-  if (bytes.length < 3 && !isLast) return -1
-  state.bomSeen = true
-  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
-}
 
 /** Behind the last whole line; 0 where there is none. A CR at the very end may be half of a CRLF. */
 const endOfLines = (bytes: Buffer): number => {

@@ -18,7 +18,6 @@ interface State {
   carry: Buffer
   /** The carry is read again once it has this many bytes, so that a large page is not scanned for every chunk. */
   lookAgainAt: number
-  bomSeen: boolean
   /** Records of the list so far. */
   index: number
   /** Line of the body where the carry begins. */
@@ -52,7 +51,6 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
     stage: 'first',
     carry: Buffer.alloc(0),
     lookAgainAt: 0,
-    bomSeen: false,
     index: 0,
     line: 1,
     hasLines: false,
@@ -102,13 +100,8 @@ const checkKey = (sink: RowSink): void => {
 
 /** Reads what is whole; returns how many bytes that was. Throws JsonError. */
 const readValues = (reading: Reading): number => {
-  const { state, bytes, isLast, lineAt } = reading
+  const { state, bytes, lineAt } = reading
   let at = 0
-  if (!state.bomSeen) {
-    if (bytes.length < 3 && !isLast) return 0
-    state.bomSeen = true
-    at = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
-  }
   for (;;) {
     const begun = at
     at = skipBlanks(bytes, at)

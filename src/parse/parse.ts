@@ -17,13 +17,11 @@ const stepBytes = 128 * 1024
 /** What one part needs is made anew for it; what all parts of an answer can share is made once. */
 const readersOf = (sink: RowSink): ((payload: Payload) => Reader) => {
   let lane: RecordLane | null = null
-  return ({ part, file, format, mayBeEmpty }) => {
-    sink.part = part
-    sink.file = file ?? null
+  return (payload) => {
+    sink.part = payload.part
+    sink.file = payload.file ?? null
     const laneOf = (): RecordLane => (lane ??= createRecordLane(sink))
-    return byFirstByte({ format, mayBeEmpty: mayBeEmpty === true }, (found) =>
-      found === 'json' ? createJsonReader(sink, laneOf()) : createCsvReader(sink),
-    )
+    return byFirstByte(payload, (found) => (found === 'json' ? createJsonReader(sink, laneOf()) : createCsvReader(sink)))
   }
 }
 
@@ -110,8 +108,7 @@ const mostBlanks = 64 * 1024
  * excuse is not called one. null: not known yet.
  */
 const formatOf = (bytes: Buffer, expected: Format, isLast: boolean): Format | null => {
-  const from = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
-  const begin = bytes.findIndex((byte, at) => at >= from && byte > 32)
+  const begin = bytes.findIndex((byte) => byte > 32)
   const first = bytes[begin]
   if (first === undefined) return null
   if (first === openBrace || first === openBracket) return 'json'
@@ -122,37 +119,28 @@ const formatOf = (bytes: Buffer, expected: Format, isLast: boolean): Format | nu
   return end >= 0 || isLast || text.length === longestHeader ? 'json' : null
 }
 
-/** What the bytes should be. */
-interface Expected {
-  /** Asked for; decides where the bytes do not. */
-  readonly format: Format
-  /** The service said that the report has no data: then an empty body is no damage. */
-  readonly mayBeEmpty: boolean
-}
-
-/** The reader is made with the first bytes that tell its format. */
-const byFirstByte = ({ format, mayBeEmpty }: Expected, make: (format: Format) => Reader): Reader => {
+/** The reader is made with the first bytes that tell their format, and gets them without their mark. What was asked for decides where they do not. */
+const byFirstByte = ({ format, mayBeEmpty = false }: Payload, make: (format: Format) => Reader): Reader => {
   let reader: Reader | null = null
   let waiting = Buffer.alloc(0)
+  const begin = (isLast: boolean): void => {
+    const bytes = waiting.subarray(waiting[0] === 0xef && waiting[1] === 0xbb && waiting[2] === 0xbf ? 3 : 0)
+    const found = formatOf(bytes, format, isLast)
+    if (found === null && (isLast ? mayBeEmpty : waiting.length < mostBlanks)) return
+    reader = make(found ?? format)
+    reader.write(bytes)
+    waiting = Buffer.alloc(0)
+  }
   return {
     write: (chunk) => {
       if (reader !== null) return reader.write(chunk)
-      // A byte order mark may come in pieces: three bytes tell it.
       waiting = Buffer.concat([waiting, chunk])
-      const found = waiting.length < 3 ? null : formatOf(waiting, format, false)
-      if (found === null && waiting.length < mostBlanks) return
-      reader = make(found ?? format)
-      reader.write(waiting)
-      waiting = Buffer.alloc(0)
+      // A byte order mark may come in pieces: three bytes tell it.
+      if (waiting.length >= 3) begin(false)
     },
     end: () => {
-      if (reader === null) {
-        const found = formatOf(waiting, format, true)
-        if (found === null && mayBeEmpty) return
-        reader = make(found ?? format)
-        reader.write(waiting)
-      }
-      reader.end()
+      if (reader === null) begin(true)
+      reader?.end()
     },
   }
 }
