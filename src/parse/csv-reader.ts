@@ -21,46 +21,36 @@ export interface Reader {
   end(): void
 }
 
-interface State {
+type State = ReturnType<typeof createState>
+
+const createState = () => ({
   /** Holds what is not yet a whole record, and the chunk behind it: used again, since memory taken for each chunk is let go of late. */
-  room: Buffer
+  room: Buffer.alloc(0),
   /** Bytes in it. */
-  filled: number
+  filled: 0,
   /** The carry is read again once it has this many bytes, so that a long record is not read for every chunk. */
-  lookAgainAt: number
+  lookAgainAt: 0,
   /** Line on which the next record begins. */
-  line: number
-  header: Header | null
+  line: 1,
+  header: null as Header | null,
   /** The last byte of the header's line end; null where nothing ended it. */
-  lineEnd: number | null
-  /** The last byte of the body so far. */
-  last: number | undefined
+  lineEnd: null as number | null,
+  /** The last byte of the body so far; null: none came. */
+  last: null as number | null,
   /** Takes the records under the header. */
-  take: ((found: Found) => void) | null
+  take: null as ((found: Found) => void) | null,
   /** The service said that there are no rows: in place of the header, or in the first record under it (api-facts G 72). */
-  saidEmpty: boolean
+  saidEmpty: false,
   /** A record under the header was read. */
-  hasRecord: boolean
-  readonly record: CsvRecord
-}
+  hasRecord: false,
+  record: createRecord(),
+})
 
 const noData = /^no data returned/i
 
 /** Memory does not grow with the part; a record has a limit of its own. */
 export const createCsvReader = (sink: RowSink): Reader => {
-  const state: State = {
-    room: Buffer.alloc(0),
-    filled: 0,
-    lookAgainAt: 0,
-    line: 1,
-    header: null,
-    lineEnd: null,
-    last: undefined,
-    take: null,
-    saidEmpty: false,
-    hasRecord: false,
-    record: createRecord(),
-  }
+  const state = createState()
   return {
     write: (chunk) => {
       state.last = chunk.at(-1) ?? state.last
@@ -73,7 +63,8 @@ export const createCsvReader = (sink: RowSink): Reader => {
     },
     end: () => {
       const used = readLines(sink, state, carryOf(state), true)
-      if (used < state.filled) throw openQuote(sink.part, state.line)
+      if (used < state.filled)
+        throw cutOff(sink.part, state.line, 'a quote is not closed when the body ends: it was cut off, or the quote is misplaced')
       if (state.header === null && !state.saidEmpty) throw noHeader(sink.part)
       if (state.header !== null && !isWhole(state, state.header)) sink.report.unended ??= { part: sink.part, line: state.line }
     },
@@ -110,7 +101,7 @@ const readLines = (sink: RowSink, state: State, bytes: Buffer, isLast: boolean):
     if (at >= lines.length || !readRecord(lines, at, record)) return at
     found.start = at
     found.line = state.line
-    if (record.breaks > maxRecordLines || record.end - at > maxRecordBytes) throw longRecord(sink.part, state.line)
+    if (record.breaks > maxRecordLines || record.end - at > maxRecordBytes) throw damaged(sink.part, state.line, longRecord)
     state.line += record.breaks + (record.next > record.end ? 1 : 0)
     takeRecord(sink, state, found)
   }
@@ -210,23 +201,18 @@ const skipBlankLines = (state: State, lines: Buffer, from: number): number => {
 const checkCarry = (sink: RowSink, state: State): void => {
   const carry = carryOf(state)
   state.lookAgainAt = carry.length > 256 * 1024 ? Math.min(carry.length * 2, maxRecordBytes + 1) : 0
-  if (carry.length > maxRecordBytes) throw longRecord(sink.part, state.line)
-  if (carry.length > 16 * 1024 && countBreaks(carry) > maxRecordLines) throw longRecord(sink.part, state.line)
+  if (carry.length > maxRecordBytes) throw damaged(sink.part, state.line, longRecord)
+  if (carry.length > 16 * 1024 && countBreaks(carry) > maxRecordLines) throw damaged(sink.part, state.line, longRecord)
 }
 
-const longRecord = (part: number, line: number): EtlError =>
-  new EtlError(
-    'BAD_RESPONSE',
-    `Part ${part}, line ${line}: the record has more than ${maxRecordBytes} bytes or ${maxRecordLines} lines, so a quote is ` +
-      'probably not closed. Nothing was loaded; check the landed file.',
-  )
+const longRecord = `the record has more than ${maxRecordBytes} bytes or ${maxRecordLines} lines, so a quote is probably not closed`
 
-const openQuote = (part: number, line: number): EtlError =>
-  new EtlError(
-    'TRUNCATED',
-    `Part ${part}, line ${line}: a quote is not closed when the body ends: it was cut off, or the quote is misplaced. ` +
-      'Nothing was loaded.',
-  )
+/** Rows cannot be told apart. */
+const damaged = (part: number, line: number, found: string): EtlError =>
+  new EtlError('BAD_RESPONSE', `Part ${part}, line ${line}: ${found}. Nothing was loaded; check the landed file.`)
+
+const cutOff = (part: number, line: number, found: string): EtlError =>
+  new EtlError('TRUNCATED', `Part ${part}, line ${line}: ${found}. Nothing was loaded.`)
 
 const noHeader = (part: number): EtlError =>
   new EtlError(
@@ -303,13 +289,14 @@ const createRows = (sink: RowSink, header: Header): ((found: Found) => void) => 
     const within = breaks > 0 ? naiveLines(own()) : []
     const refuseSwallowed = (): void => {
       // A rejected record that holds whole lines of the table's width may have swallowed rows: they would be missing, and end.
-      if (within.some((one) => one.count === header.width)) throw misplacedQuote(sink.part, line)
+      if (within.some((one) => one.count === header.width)) throw damaged(sink.part, line, misplacedQuote)
     }
     if (breaks > 0 && canTell && !isMalformed && count === header.width && isLookalike(own(), within))
-      throw misplacedQuote(sink.part, line)
+      throw damaged(sink.part, line, misplacedQuote)
     pointAt(lines, found)
     if (isMalformed || count !== header.width) {
-      if (next === end && !isMalformed && count < header.width) throw cutRecord(sink.part, line)
+      if (next === end && !isMalformed && count < header.width)
+        throw cutOff(sink.part, line, 'the last record has too few cells and no line end, so the body was cut off')
       refuseSwallowed()
       // Cells that are one too many may stand in each other's places; where some lack, those that are there stand in their own.
       const canBeRead = !isMalformed && count < header.width
@@ -337,19 +324,8 @@ const naiveLines = (bytes: Buffer): readonly CsvRecord[] => {
   }
 }
 
-const misplacedQuote = (part: number, line: number): EtlError =>
-  new EtlError(
-    'BAD_RESPONSE',
-    `Part ${part}, line ${line}: a quoted cell spans lines that look like rows of their own, so a quote is misplaced and rows ` +
-      'cannot be distinguished. Nothing was loaded; check the landed file.',
-  )
-
-const cutRecord = (part: number, line: number): EtlError =>
-  new EtlError(
-    'TRUNCATED',
-    `Part ${part}, line ${line}: the last record has too few cells and no line end, so the body was cut off. ` +
-      'Nothing was loaded.',
-  )
+const misplacedQuote =
+  'a quoted cell spans lines that look like rows of their own, so a quote is misplaced and rows cannot be distinguished'
 
 /** What the first line says. */
 export interface Header {

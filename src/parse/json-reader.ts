@@ -13,20 +13,22 @@ import { ifRenamed, leaveList } from './tables-of-answer.ts'
 /** What comes next: the body's first value, a list's element or what stands behind it, a record of a sequence, nothing. */
 type Stage = 'first' | 'element' | 'separator' | 'record' | 'done'
 
-interface State {
-  stage: Stage
-  carry: Buffer
+type State = ReturnType<typeof createState>
+
+const createState = () => ({
+  stage: 'first' as Stage,
+  carry: Buffer.alloc(0) as Buffer,
   /** The carry is read again once it has this many bytes, so that a large page is not scanned for every chunk. */
-  lookAgainAt: number
+  lookAgainAt: 0,
   /** Records of the list so far. */
-  index: number
+  index: 0,
   /** Line of the body where the carry begins. */
-  line: number
+  line: 1,
   /** A line end stands between records that follow each other: the last one has one too, unless it was cut off. */
-  hasLines: boolean
-  /** The last byte of the body so far. */
-  last: number | undefined
-}
+  hasLines: false,
+  /** The last byte of the body so far; null: none came. */
+  last: null as number | null,
+})
 
 const manyRejects = 10_000
 const lf = 10
@@ -47,15 +49,7 @@ interface Reading {
 
 /** @param lane of the same sink; it may serve one part after the other */
 export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
-  const state: State = {
-    stage: 'first',
-    carry: Buffer.alloc(0),
-    lookAgainAt: 0,
-    index: 0,
-    line: 1,
-    hasLines: false,
-    last: undefined,
-  }
+  const state = createState()
   const read = (bytes: Buffer, isLast: boolean): void => {
     const used = guarded(sink, state, bytes, () =>
       readValues({ sink, state, lane, bytes, isLast, lineAt: lineCounter(state, bytes) }),

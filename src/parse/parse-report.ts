@@ -14,43 +14,38 @@ export interface RejectedRow extends Reject, Whose {
 }
 
 /** `read` is always `rows` plus `rejects` plus `elsewhere`. */
-export interface ParseReport {
-  read: number
-  rows: number
-  rejects: number
-  /** Rows of units that the job is not for, or of none that was asked for. */
-  elsewhere: number
-  /** Rows of periods that the job does not want; they belong to no unit here and are not among `read`. */
-  passedOver: number
-  /** What of them was not asked for either. */
-  readonly strays: Strays
-  /** Cells of measures with a value in rejected rows and rows passed over; a row that cannot be read may have any number of them. */
-  cellsLeftOut: { least: number; most: number }
-  /** All of them: `maxKeptRejects` is more than any unit may have. */
-  readonly rejected: RejectedRow[]
-  /** Fields that no column of the definition names. */
-  readonly unknownColumns: string[]
-  /** Columns whose field no record has. */
-  missingColumns: readonly string[]
-  /** Those of them that are worth telling: a header lacks them, or many records do. */
-  newlyMissing: readonly string[]
-  /** Columns whose field some records have and others lack. */
-  partlyMissing: readonly string[]
-  /** No row came so far, and the service meant it: a header alone, an empty list, or its word for it. */
-  empty: boolean
-  /** A last line that does not end as the others do: the body may have been cut right there. null: all is well. */
-  unended: { readonly part: number; readonly line: number } | null
-  /** Characters of raw text kept; what comes later is cut shorter. */
-  rawKept: number
-}
+export type ParseReport = ReturnType<typeof createParseReport>
 
-/** Rows that were not asked for. */
-export interface Strays {
-  rows: number
-  /** Their first and last period. */
-  from: string
-  to: string
-}
+/** Of an answer, over all its parts. */
+export const createParseReport = () => ({
+  read: 0,
+  rows: 0,
+  rejects: 0,
+  /** Rows of units that the job is not for, or of none that was asked for. */
+  elsewhere: 0,
+  /** Rows of periods that the job does not want; they belong to no unit here and are not among `read`. */
+  passedOver: 0,
+  /** What of them was not asked for either: how many rows, their first and their last period. */
+  strays: { rows: 0, from: '', to: '' },
+  /** Cells of measures with a value in rejected rows and rows passed over; a row that cannot be read may have any number of them. */
+  cellsLeftOut: { least: 0, most: 0 },
+  /** All of them: `maxKeptRejects` is more than any unit may have. */
+  rejected: [] as RejectedRow[],
+  /** Fields that no column of the definition names. */
+  unknownColumns: [] as string[],
+  /** Columns whose field no record has. */
+  missingColumns: [] as readonly string[],
+  /** Those of them that are worth telling: a header lacks them, or many records do. */
+  newlyMissing: [] as readonly string[],
+  /** Columns whose field some records have and others lack. */
+  partlyMissing: [] as readonly string[],
+  /** No row came so far, and the service meant it: a header alone, an empty list, or its word for it. */
+  empty: true,
+  /** A last line that does not end as the others do: the body may have been cut right there. null: all is well. */
+  unended: null as { readonly part: number; readonly line: number } | null,
+  /** Characters of raw text kept; what comes later is cut shorter. */
+  rawKept: 0,
+})
 
 /** Counts the row among those that are passed over. */
 export const addStray = (report: ParseReport, { period, isExpected }: Stray): void => {
@@ -69,25 +64,6 @@ export const longestRaw = 10_000
 export const shortRaw = 200
 const generousTotal = 16 * 1024 * 1024
 const maxNames = 1_000
-
-/** Of an answer, over all its parts. */
-export const createParseReport = (): ParseReport => ({
-  read: 0,
-  rows: 0,
-  rejects: 0,
-  elsewhere: 0,
-  passedOver: 0,
-  strays: { rows: 0, from: '', to: '' },
-  cellsLeftOut: { least: 0, most: 0 },
-  rejected: [],
-  unknownColumns: [],
-  missingColumns: [],
-  newlyMissing: [],
-  partlyMissing: [],
-  empty: true,
-  unended: null,
-  rawKept: 0,
-})
 
 /** Every row is of values that were not asked for: the answer to another request. */
 export const isAnothers = ({ read, rejected }: Pick<ParseReport, 'read' | 'rejected'>): boolean =>

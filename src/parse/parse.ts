@@ -9,7 +9,7 @@ import { createRecordLane, type RecordLane } from './json-row.ts'
 import type { ParsePlan } from './parse-plan.ts'
 import { createParseReport, type ParseReport } from './parse-report.ts'
 import { checkTables } from './tables-of-answer.ts'
-import { createRowSink, reportFields, type RowSink } from './row-sink.ts'
+import { createRowSink, type OnAccepted, reportFields, type RowSink } from './row-sink.ts'
 
 /** Bytes a reader gets at once, so that its output stays small however large the chunks that arrive. */
 const stepBytes = 128 * 1024
@@ -25,27 +25,16 @@ const readersOf = (sink: RowSink): ((payload: Payload) => Reader) => {
   }
 }
 
-/** The parts of one answer, parsed one after the other into chunks that do not care where a part ends. */
-export interface AnswerParser {
-  /**
-   * Rows as COPY text, in the order of the records, as soon as there are enough for a chunk; reads the body to its end. Throws
-   * TRUNCATED, BAD_RESPONSE or TOO_LARGE for the part as a whole: then nothing of the answer may be loaded.
-   */
-  parse(payload: Payload): AsyncGenerator<ParsedChunk, void, void>
-  /** Called behind the last part: the rows not handed out yet; null where there are none. Throws BAD_RESPONSE where the table of `report.section` did not come. */
-  rest(): ParsedChunk | null
-}
-
-/** What was rejected, missing or unknown goes to `report`. @param onAccepted see `RowSink` */
-export const createAnswerParser = (
-  plan: ParsePlan,
-  report: ParseReport,
-  onAccepted: RowSink['onAccepted'] = null,
-): AnswerParser => {
+/** The parts of one answer, parsed one after the other into chunks that do not care where a part ends. What was rejected, missing or unknown goes to `report`. */
+export const createAnswerParser = (plan: ParsePlan, report: ParseReport, onAccepted: OnAccepted = null) => {
   const sink = createRowSink(plan, report, onAccepted)
   const readerOf = readersOf(sink)
   return {
-    parse: async function* (payload) {
+    /**
+     * Rows as COPY text, in the order of the records, as soon as there are enough for a chunk; reads the body to its end. Throws
+     * TRUNCATED, BAD_RESPONSE or TOO_LARGE for the part as a whole: then nothing of the answer may be loaded.
+     */
+    parse: async function* (payload: Payload): AsyncGenerator<ParsedChunk, void, void> {
       const reader = readerOf(payload)
       for await (const bytes of inflated(payload.body, plan.maxBytes)) {
         for (let at = 0; at < bytes.length; at += stepBytes) {
@@ -58,7 +47,8 @@ export const createAnswerParser = (
       reportFields(sink)
       report.empty = report.read === 0
     },
-    rest: () => {
+    /** Called behind the last part: the rows not handed out yet; null where there are none. Throws BAD_RESPONSE where the table of `report.section` did not come. */
+    rest: (): ParsedChunk | null => {
       checkTables(sink)
       return takeChunk(sink.writer, true)
     },

@@ -1,6 +1,6 @@
 // Where readers put what they read: accepted rows into COPY text, the others into the report.
 import type { Payload } from '../core/types.ts'
-import { type CopyWriter, createCopyWriter, writeBytes } from './copy-text.ts'
+import { createCopyWriter, writeBytes } from './copy-text.ts'
 import { maxKeyBytes } from './parse-limits.ts'
 import { type CellOf, filledCells, keyOf, keyProblem, measurePlaces, type ParsePlan, RowError } from './parse-plan.ts'
 import { addReject, addStray, type ParseReport } from './parse-report.ts'
@@ -15,51 +15,35 @@ export interface RecordPlace {
   readonly raw: () => string
 }
 
-/** Tables of an answer, over all its parts. */
-interface Tables {
-  /** Tables that began so far, and the fields of the last one. */
-  count: number
-  names: readonly string[]
-  /** Of the answer, in which the last one began. */
-  part: number
-  /** Whether the one that the definition names was among them. */
-  found: boolean
-}
+/** Called with the place of each accepted record, and its part; null: not asked for. */
+export type OnAccepted = ((record: RecordPlace, part: number) => void) | null
+
+export type RowSink = ReturnType<typeof createRowSink>
 
 /** Where rows go, whatever format they come in. */
-export interface RowSink {
+export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: OnAccepted) => ({
   /** The part at hand; one sink serves all parts of an answer, one after the other. */
-  part: number
-  /** Where the answer is several files: that of the part. */
-  file: NonNullable<Payload['file']> | null
-  readonly tables: Tables
-  readonly plan: ParsePlan
-  readonly report: ParseReport
-  readonly writer: CopyWriter
-  /** Values of the row at hand, in the order of the COPY; see `writeCell`. */
-  readonly values: (string | null)[]
-  /** What ended the last row, as text and as bytes. */
-  suffix: string | null
-  suffixBytes: Buffer
-  /** By planned column: the sum of 1, a record had its field; 2, one lacked it; 4, a header lacked it. */
-  readonly seen: Uint8Array
-  /** Called with each accepted row and its part; null: not asked for. */
-  readonly onAccepted: ((record: RecordPlace, part: number) => void) | null
-}
-
-/** @param onAccepted called with the place of each accepted record; null: not asked for */
-export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: RowSink['onAccepted'] = null): RowSink => ({
   part: 0,
-  file: null,
-  tables: { count: 0, names: [], part: 0, found: false },
-  plan,
-  report,
+  /** Where the answer is several files: that of the part. */
+  file: null as NonNullable<Payload['file']> | null,
+  /** Over all parts of the answer. */
+  tables: {
+    /** Tables that began so far, and the fields of the last one. */
+    ...{ count: 0, names: [] as readonly string[] },
+    /** Of the answer, in which the last one began. */
+    part: 0,
+    /** Whether the one that the definition names was among them. */
+    found: false,
+  },
+  ...{ plan, report, onAccepted },
   writer: createCopyWriter(),
-  values: [],
-  suffix: null,
+  /** Values of the row at hand, in the order of the COPY; see `writeCell`. */
+  values: [] as (string | null)[],
+  /** What ended the last row, as text and as bytes. */
+  suffix: null as string | null,
   suffixBytes: Buffer.alloc(0),
+  /** By planned column: the sum of 1, a record had its field; 2, one lacked it; 4, a header lacked it. */
   seen: new Uint8Array(plan.columns.length),
-  onAccepted,
 })
 
 /** Of fewer records all may lack by chance what each may lack. */

@@ -74,15 +74,6 @@ export interface NamedField {
   readonly isLabel: boolean
 }
 
-/** What the JSON record at hand tells of its table. */
-export interface Told {
-  begin(): void
-  /** @param place among the record's fields @param from where its value begins */
-  add<Field extends NamedField>(field: Field, place: number, from: number, to: number): Field
-  /** Whether it is of another table, and left; if not, what no column has is news. Throws BAD_RESPONSE. @param isOwn see `RecordLane` */
-  isOther(isOwn: boolean, line: number, fields: number): boolean
-}
-
 /** A table of records without a name. */
 interface Unnamed {
   readonly place: number
@@ -91,15 +82,11 @@ interface Unnamed {
 }
 
 /**
- * Records that say the name of their table are told apart by it. Without a name, those of one table share a field that no column has, or have one of the
+ * What the JSON record at hand tells of its table. Records that say the name of their table are told apart by it. Without a name, those of one table share a field that no column has, or have one of the
  * definition's measures: fields that some of them lack make no other table of them.
  * @param has whether the record at hand has a field of that column
  */
-export const createTold = (
-  sink: RowSink,
-  has: (place: number) => boolean,
-  textAt: (from: number, to: number) => string,
-): Told => {
+export const createTold = (sink: RowSink, has: (place: number) => boolean, textAt: (from: number, to: number) => string) => {
   const { plan, tables, report } = sink
   const shape: NamedField[] = []
   /** Of the record before: its fields, its part, and what came of it. */
@@ -141,10 +128,11 @@ export const createTold = (
     return false
   }
   return {
-    begin: () => {
+    begin: (): void => {
       label = null
     },
-    add: (field, place, from, to) => {
+    /** @param place among the record's fields @param from where its value begins */
+    add: <Field extends NamedField>(field: Field, place: number, from: number, to: number): Field => {
       if (shape[place] !== field) {
         shape[place] = field
         isNew = true
@@ -152,7 +140,8 @@ export const createTold = (
       if (field.isLabel) label ??= textAt(from, to)
       return field
     },
-    isOther: (isOwn, line, fields) => {
+    /** Whether it is of another table, and left; if not, what no column has is news. Throws BAD_RESPONSE. @param isOwn see `RecordLane` */
+    isOther: (isOwn: boolean, line: number, fields: number): boolean => {
       // Most have the fields of the one before.
       if (isNew || fields !== length || part !== sink.part || label !== null) {
         ;[length, part, isNew] = [fields, sink.part, false]

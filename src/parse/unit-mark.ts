@@ -36,27 +36,10 @@ export interface Whose {
 }
 export const unknownWhose: Whose = { unit: null, window: null, slice: null }
 
-/** Ends rows with what is known of their unit, and counts. */
-export interface UnitMark {
-  /** Rows of no unit of the answer. */
-  readonly strays: number
-  /** Values in counted cells. */
-  readonly filled: number
-  /** By place of the unit, those of other jobs included. */
-  readonly rows: Uint32Array
-  readonly rejects: Uint32Array
-  /** By place of the slice: 1 where rows of it came for periods that were not asked for. */
-  readonly others: Uint8Array
-  /** Counts a row; the constants and the number that stand behind its cells. null: the row is not kept. */
-  suffixOf(values: readonly (string | null)[]): string | null
-  /** Whose a record is, by its key. @param key null in it: a cell that cannot be read */
-  whoseOf(key: readonly (string | null)[] | null): Whose
-  /** A row of a period that was not asked for. @param key as in `whoseOf` */
-  addOther(key: readonly (string | null)[]): void
-}
+export type UnitMark = ReturnType<typeof createUnitMark>
 
-/** @param constants COPY text of the cells that are the same in all rows, each with a tab before it */
-export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants = ''): UnitMark => {
+/** Ends rows with what is known of their unit, and counts. @param constants COPY text of the cells that are the same in all rows, each with a tab before it */
+export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants = '') => {
   const { slices, sliceCount, windowOf, numbers, keepsOthers } = units
   const { period, counted } = places
   const sliceOf = createLookup(places.slice, (cells) => slices.get(cells.map(cellText).join('\t')) ?? -1)
@@ -65,11 +48,16 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
   const sliceOfKey = (key: readonly (string | null)[]): number =>
     slices.get(places.keySlice.map((place) => cellText(key[place])).join('\t')) ?? -1
   const mark = {
+    /** Rows of no unit of the answer. */
     strays: 0,
+    /** Values in counted cells. */
     filled: 0,
+    /** By place of the unit, those of other jobs included. */
     rows: new Uint32Array(numbers.length),
     rejects: new Uint32Array(numbers.length),
+    /** By place of the slice: 1 where rows of it came for periods that were not asked for. */
     others: new Uint8Array(sliceCount),
+    /** Counts a row; the constants and the number that stand behind its cells. null: the row is not kept. */
     suffixOf: (values: readonly (string | null)[]): string | null => {
       if (counted !== null) mark.filled += countValues(values, counted)
       const slice = sliceOf(values)
@@ -84,6 +72,7 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
       if (unit !== lastUnit) [lastUnit, suffix] = [unit, `${constants}\t${numbers[unit]}`]
       return suffix
     },
+    /** Whose a record is, by its key. @param key null in it: a cell that cannot be read */
     whoseOf: (key: readonly (string | null)[] | null): Whose => {
       if (numbers.length === 1) return { unit: 0, window: 0, slice: 0 }
       if (key === null) return unknownWhose
@@ -93,6 +82,7 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
       return { unit: slice === null || window === null ? null : window * sliceCount + slice, window, slice }
     },
     // A slice that it does not have is beyond the array's end, where nothing is kept.
+    /** A row of a period that was not asked for. @param key as in `whoseOf` */
     addOther: (key: readonly (string | null)[]): void => {
       mark.others[sliceOfKey(key)] = 1
     },
