@@ -91,17 +91,11 @@ export const withLibpqMeaning = ({ searchParams }: URL): void => {
     searchParams.set('uselibpqcompat', 'true')
 }
 
-interface OwnSession {
-  readonly config: pg.ClientConfig
-  /** Of the address; set once connected. */
-  readonly settings: readonly Setting[]
-}
-
 /**
  * What the address says of the session gives way to ours: their settings come first and ours win, and our name stays, by which other
- * processes see that this one lives.
+ * processes see that this one lives. `settings`: of the address, set once connected.
  */
-const withOwnSession = (url: Secret): OwnSession => {
+const withOwnSession = (url: Secret): { readonly config: pg.ClientConfig; readonly settings: readonly Setting[] } => {
   const address = new URL(url.reveal())
   const { searchParams } = address
   if (searchParams.size === 0) return { config: { connectionString: url.reveal() }, settings: [] }

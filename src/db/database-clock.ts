@@ -1,22 +1,14 @@
 // The database's clock in the program: asked now and then, carried on by a clock that only measures spans. What the machine's own clock says does not matter.
 import { sql } from 'kysely'
-import { type Clock, systemClock } from '../core/clock.ts'
+import { systemClock } from '../core/clock.ts'
 import type { Db } from './tables.ts'
 import { type Numbers, query } from './typed-row.ts'
-
-/** The one clock for times that are compared: several machines write to one warehouse. */
-export interface DatabaseClock extends Clock {
-  /** How far the machine's clock is ahead of the database's, milliseconds; negative: behind. */
-  readonly skewMs: number
-  /** Asks again: a machine that slept, or a database that moved to another one, is followed. */
-  sync(db: Db): Promise<void>
-}
 
 /** Differences beyond this are said. */
 export const mostSkewMs = 60_000
 
-/** Asks once; throws what the database throws. */
-export const openDatabaseClock = async (db: Db): Promise<DatabaseClock> => {
+/** The one clock for times that are compared: several machines write to one warehouse. Asks once; throws what the database throws. */
+export const openDatabaseClock = async (db: Db) => {
   let [aheadMs, skewMs] = [0, 0]
   const sync = async (from: Db): Promise<void> => {
     const before = performance.now()
@@ -32,15 +24,17 @@ export const openDatabaseClock = async (db: Db): Promise<DatabaseClock> => {
     now: () => Math.round(performance.now() + aheadMs),
     sleep: systemClock.sleep,
     random: systemClock.random,
+    /** How far the machine's clock is ahead of the database's, milliseconds; negative: behind. */
     get skewMs() {
       return skewMs
     },
+    /** Asks again: a machine that slept, or a database that moved to another one, is followed. */
     sync,
   }
 }
 
 /** For people; null: the two agree well enough. */
-export const skewWarning = ({ skewMs }: Pick<DatabaseClock, 'skewMs'>): string | null => {
+export const skewWarning = ({ skewMs }: { readonly skewMs: number }): string | null => {
   if (Math.abs(skewMs) <= mostSkewMs) return null
   const minutes = Math.round(Math.abs(skewMs) / 60_000)
   const span = minutes < 120 ? `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}` : `${Math.round(minutes / 60)} hours`

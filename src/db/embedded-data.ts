@@ -25,19 +25,13 @@ import { type Secret, secret } from '../core/redact.ts'
 import { runProgram, type ServerUser } from './embedded-program.ts'
 import { processIsAlive } from './process-mark.ts'
 
-/** Absolute paths below MILLRACE_HOME. */
-export interface ServerFiles {
-  readonly folder: string
-  readonly data: string
-  readonly log: string
-  readonly pidFile: string
-}
-
 /** Owner of the embedded server; it listens on this machine alone. */
 export const superuser = 'millrace'
 
-/** @param home MILLRACE_HOME */
-export const serverFiles = (home: string): ServerFiles => {
+export type ServerFiles = ReturnType<typeof serverFiles>
+
+/** Absolute paths below MILLRACE_HOME. */
+export const serverFiles = (home: string) => {
   const folder = join(home, 'postgres')
   const data = join(folder, 'data')
   return { folder, data, log: join(folder, 'server.log'), pidFile: join(data, 'postmaster.pid') }
@@ -115,15 +109,8 @@ export const ensureData = async (files: ServerFiles, user: ServerUser | null, pa
   }
 }
 
-/** What PostgreSQL itself notes of the server that runs on the data. */
-export interface PostmasterFile {
-  readonly pid: number
-  /** null: the server is just starting and has not written it yet. */
-  readonly port: number | null
-}
-
-/** What postmaster.pid says; null when there is none or it names no process. */
-export const readPostmaster = (files: ServerFiles): PostmasterFile | null => {
+/** What postmaster.pid says; null when there is none or it names no process. No port: the server is just starting and has not written it yet. */
+export const readPostmaster = (files: ServerFiles) => {
   const lines = readIfThere(files.pidFile).split('\n')
   const pid = Number(lines[0])
   const port = Number(lines[3])
@@ -142,7 +129,7 @@ const readIfThere = (file: string): string => {
 }
 
 /** The server that runs on this data; null: none. A pid file may outlive its server, and pids are given out again. */
-export const runningServer = (files: ServerFiles): PostmasterFile | null => {
+export const runningServer = (files: ServerFiles): ReturnType<typeof readPostmaster> => {
   const written = readPostmaster(files)
   if (written === null || !processIsAlive(written.pid)) return null
   try {

@@ -7,15 +7,10 @@ import { dirname, join, relative } from 'node:path'
 import { z } from 'zod'
 import { EtlError } from '../core/errors.ts'
 
-/** Whom the server runs as where this process is root, which PostgreSQL refuses. */
-export interface ServerUser {
-  readonly uid: number
-  readonly gid: number
-  readonly name: string
-}
+export type ServerUser = NonNullable<ReturnType<typeof serverUser>>
 
-/** null: the process is not root, the server runs as our own user. */
-export const serverUser = (): ServerUser | null => {
+/** Whom the server runs as where this process is root, which PostgreSQL refuses; null: the process is not root, the server runs as our own user. */
+export const serverUser = () => {
   if (process.getuid?.() !== 0) return null
   const entries = readFileSync('/etc/passwd', 'utf8').split('\n')
   for (const wanted of ['postgres', 'nobody']) {

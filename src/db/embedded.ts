@@ -21,18 +21,6 @@ import {
 } from './embedded-data.ts'
 import { runProgram, serverUser, type ServerUser } from './embedded-program.ts'
 
-/** The PostgreSQL of a warehouse that has no DATABASE_URL. */
-export interface EmbeddedServer {
-  readonly url: Secret
-  readonly port: number
-  /** What opens it in a shell, for people; the password stays in its file. */
-  readonly psql: string
-  /** Another command had started it. */
-  readonly adopted: boolean
-  /** Stops the server unless somebody else is connected. */
-  release(): Promise<void>
-}
-
 const databaseName = 'warehouse'
 const portTries = 5
 const adoptMs = 300_000
@@ -76,12 +64,17 @@ export const startEmbedded = async (home: string, mustExist = false): Promise<Em
 const urlOf = (password: Secret, port: number, database: string): string =>
   `postgres://${superuser}:${password.reveal()}@127.0.0.1:${port}/${database}`
 
-const serverOf = (files: ServerFiles, password: Secret, port: number, adopted: boolean, presence: pg.Client): EmbeddedServer => ({
+/** The PostgreSQL of a warehouse that has no DATABASE_URL. */
+export type EmbeddedServer = ReturnType<typeof serverOf>
+
+/** @param adopted another command had started it */
+const serverOf = (files: ServerFiles, password: Secret, port: number, adopted: boolean, presence: pg.Client) => ({
   url: secret('embedded database', urlOf(password, port, databaseName)),
-  port,
+  ...{ port, adopted },
+  /** What opens it in a shell, for people; the password stays in its file. */
   psql: `PGPASSWORD=$(cat '${join(files.folder, 'password')}') psql -h 127.0.0.1 -p ${port} -U ${superuser} ${databaseName}`,
-  adopted,
-  release: async () => {
+  /** Stops the server unless somebody else is connected. */
+  release: async (): Promise<void> => {
     setRef(presence, 'ref')
     await presence.end().catch(() => undefined)
     await withServerLock(files.folder, () => stopWhenAlone(files, password, port))

@@ -78,37 +78,19 @@ export interface MigrateOptions {
   readonly patience?: Patience
 }
 
-/** Names of migrations, in the order in which they are applied. */
-export interface MigrationState {
-  readonly applied: readonly string[]
-  readonly pending: readonly string[]
-  /** Applied by another program and not known here. */
-  readonly unknown: readonly string[]
-}
-
-/** @param stopped gets what a migration threw: giving the lock back on a dead connection would hide it. */
-const provider = (files: ReadonlyMap<string, string>, stopped: (name: string, error: unknown) => void): MigrationProvider => ({
+const provider = (files: ReadonlyMap<string, string>): MigrationProvider => ({
   getMigrations: async () => {
     const migrations: Record<string, Migration> = {}
-    for (const [name, file] of files) {
-      const { up } = await loadMigration(name, file)
-      migrations[name] = {
-        up: async (database) => {
-          try {
-            await up(database)
-          } catch (error) {
-            stopped(name, error)
-            throw error
-          }
-        },
-      }
-    }
+    for (const [name, file] of files) migrations[name] = await loadMigration(name, file)
     return migrations
   },
 })
 
-/** What is applied, pending and unknown. Changes nothing; a warehouse never migrated has everything pending. */
-export const migrationState = async (database: Database, options: MigrateOptions): Promise<MigrationState> => {
+/**
+ * Names of migrations, in the order in which they are applied; of `unknown` ones another program has applied them. Changes nothing; a warehouse never migrated has
+ * everything pending.
+ */
+export const migrationState = async (database: Database, options: MigrateOptions) => {
   const known = await migrationFiles(options.folders)
   const applied = await appliedMigrations(database)
   return {
@@ -153,26 +135,27 @@ export const migrate = async (
   refuseNewer(state, database.display)
   if (options.dryRun === true || state.pending.length === 0) return { applied: [...state.pending] }
   const files = await migrationFiles(options.folders)
-  const stopped: Stopped[] = []
+  /** Null: it was not a migration that threw. */
+  let stopped: string | null = null
   const toLatest = async (trx: Db): Promise<string[]> => {
-    stopped.length = 0
     const migrator = new Migrator({
       db: trx,
-      provider: provider(files, (name, error) => stopped.push({ name, error })),
+      provider: provider(files),
       migrationTableSchema: migrationSchema,
       // A user's own numbers may lie between two of ours.
       allowUnorderedMigrations: true,
     })
-    const { error, results } = await migrator.migrateToLatest()
-    if (error !== undefined) throw stopped[0]?.error ?? error
+    const { error, results = [] } = await migrator.migrateToLatest()
+    stopped = results.find(({ status }) => status === 'Error')?.migrationName ?? null
+    if (error !== undefined) throw error
     await afterwards(trx)
-    return (results ?? []).map(({ migrationName }) => migrationName)
+    return results.map(({ migrationName }) => migrationName)
   }
   try {
     for (const statement of makingRecord()) await makeDespiteTwins(database.kysely, statement)
     return { applied: await inPatientTransaction(database, 'migrate', options.patience ?? {}, toLatest) }
   } catch (error) {
-    throw notMigrated(stopped[0] ?? { name: null, error }, files, database)
+    throw notMigrated(stopped, error, files, database)
   }
 }
 
@@ -201,13 +184,8 @@ const makeDespiteTwins = async (db: Db, statement: RawBuilder<unknown>): Promise
   }
 }
 
-interface Stopped {
-  /** null: it was not a migration that threw. */
-  readonly name: string | null
-  readonly error: unknown
-}
-
-const notMigrated = ({ name, error }: Stopped, files: ReadonlyMap<string, string>, database: Database): EtlError => {
+/** @param name of the migration that threw; null: none did */
+const notMigrated = (name: string | null, error: unknown, files: ReadonlyMap<string, string>, database: Database): EtlError => {
   if (name === null && (isEtlError(error) || isDatabaseError(error))) return databaseError(error, database.display)
   const about = name === null ? 'Migrating' : `Migration ${name} (${files.get(name) ?? 'no file'})`
   // What would meet any migration; the rest is the migration's own.
@@ -222,7 +200,7 @@ const notMigrated = ({ name, error }: Stopped, files: ReadonlyMap<string, string
   )
 }
 
-const refuseNewer = ({ unknown }: MigrationState, display: string): void => {
+const refuseNewer = ({ unknown }: { readonly unknown: readonly string[] }, display: string): void => {
   if (unknown.length === 0) return
   throw new EtlError(
     'SCHEMA_AHEAD',

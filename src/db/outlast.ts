@@ -20,18 +20,15 @@ const givenUp = new WeakSet<object>()
 export const wasOutlasted = (error: unknown): boolean => error instanceof Error && givenUp.has(error)
 
 /** A database that restarts is waited for; one that stays away ends the loop with its own error. */
-export const createPatience = ({
-  clock,
-  log,
-}: Waiting): { reset: () => void; spend: (error: unknown, signal: AbortSignal) => Promise<void> } => {
+export const createPatience = ({ clock, log }: Waiting) => {
   let since: number | null = null
   let pause = 200
   return {
-    reset: () => {
+    reset: (): void => {
       since = null
       pause = 200
     },
-    spend: async (error, signal) => {
+    spend: async (error: unknown, signal: AbortSignal): Promise<void> => {
       since ??= performance.now()
       const leftMs = since + databasePatienceMs - performance.now()
       if (leftMs < 0) {

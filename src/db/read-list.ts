@@ -27,15 +27,10 @@ export const readList = async (database: Pick<Database, 'pool'>, reading: ListRe
   }
 }
 
-interface Table {
-  readonly names: string[]
-  readonly rows: (string | null)[][]
-}
-
-const valuesOf = ({ rows }: Table): string[] => rows.flatMap(([value]) => value ?? [])
+const valuesOf = ({ rows }: Awaited<ReturnType<typeof readTable>>): string[] => rows.flatMap(([value]) => value ?? [])
 
 /** A query of several columns: their names and its rows. Throws as `readList`. @param columns how many it must have; default any number */
-export const readTable = ({ pool }: Pick<Database, 'pool'>, reading: ListReading, columns?: number): Promise<Table> =>
+export const readTable = ({ pool }: Pick<Database, 'pool'>, reading: ListReading, columns?: number) =>
   withSession(pool, async ({ client }) => {
     const { timeoutMs, most, readerUrl } = reading
     await client.query('begin transaction read only')
@@ -49,7 +44,7 @@ export const readTable = ({ pool }: Pick<Database, 'pool'>, reading: ListReading
         throw new EtlError('LIST_QUERY', `it gives ${fields.length} columns; a list is one column, one value a row.`)
       if (rows.length > most) throw new EtlError('LIST_QUERY', `it gives more than ${most} rows.`)
       const names = fields.map(({ name }) => name)
-      return { names, rows: rows.map((row) => row.map((cell) => (cell === null || cell === undefined ? null : String(cell)))) }
+      return { names, rows: rows.map((row) => row.map((cell) => (cell == null ? null : String(cell)))) }
     } catch (error) {
       throw asListError(error, reading)
     } finally {

@@ -113,15 +113,11 @@ const neverOff = `case when current_setting('synchronous_commit') = 'off' then s
 /** Name and value as SET takes them. */
 export type Setting = readonly [name: string, value: string]
 
-/** `-c name=value`, `-cname=value` and `--name=value`, blanks in a value behind a backslash, as libpq's `options`. */
-export interface StartOptions {
-  readonly settings: readonly Setting[]
-  /** What is no setting: only the server's start-up takes it. Empty: nothing. */
-  readonly rest: string
-}
-
-/** @param options of the address (`?options=…`); null: none. */
-export const readStartOptions = (options: string | null): StartOptions => {
+/**
+ * `-c name=value`, `-cname=value` and `--name=value`, blanks in a value behind a backslash, as libpq's `options`. `rest`: what is no setting, which only the
+ * server's start-up takes; empty: nothing. @param options of the address (`?options=…`); null: none.
+ */
+export const readStartOptions = (options: string | null) => {
   const words = (options ?? '').match(/(?:\\.|[^\s\\])+/gs) ?? []
   const settings: Setting[] = []
   const rest: string[] = []

@@ -76,14 +76,6 @@ export class WatchedClient extends pg.Client {
   }
 }
 
-interface Look {
-  readonly all: readonly WatchedClient[]
-  readonly stopping: readonly WatchedClient[]
-  readonly silent: readonly WatchedClient[]
-  /** Waited for so long that people are told why. */
-  readonly slow: readonly WatchedClient[]
-}
-
 /** Watches the connections of a pool until they close. @param config of the connection over which the server is asked; made when first needed. @param display the database as people know it */
 export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number, display: string) => {
   const clients = new Set<WatchedClient>()
@@ -135,7 +127,10 @@ export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number
   }
 }
 
-const whoWaits = (clients: ReadonlySet<WatchedClient>, silenceMs: number): Look => {
+type Look = ReturnType<typeof whoWaits>
+
+/** `slow`: waited for so long that people are told why. */
+const whoWaits = (clients: ReadonlySet<WatchedClient>, silenceMs: number) => {
   const now = performance.now()
   const busy = [...clients].filter(({ busySince }) => busySince !== null)
   const stopping = busy.filter(({ signal, busySince }) => signal.aborted && now - (busySince ?? now) >= nextGraceMs)
