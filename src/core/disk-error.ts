@@ -16,13 +16,16 @@ const advice: Readonly<Record<string, string>> = {
   EMFILE: 'Too many open files: lower limits.concurrency or raise the limit of the system.',
 }
 
+/** Of an error of the system, such as ENOENT; empty where it has none. */
+export const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
+
 /**
  * DISK where the disk refused; anything else as it is. @param place what was being written; left out: what the error names, and then a path that is missing
  * or is there already is no refusal of the disk, but a defect
  */
 export const diskError = (error: unknown, place?: string): unknown => {
-  if (isEtlError(error) || !(error instanceof Error) || !('code' in error)) return error
-  const code = String(error.code)
+  if (isEtlError(error) || !(error instanceof Error)) return error
+  const code = codeOf(error)
   const text = advice[code]
   // A write that a full disk refuses names no path.
   const isDefect = place === undefined && !/^E(NOSPC|DQUOT)$/.test(code) && (!('path' in error) || /^E(NOENT|EXIST)$/.test(code))

@@ -3,30 +3,25 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse as parseDotenv } from 'dotenv'
 import { EtlError } from './errors.ts'
-import { type LandingSetting, landingSetting } from './landing-setting.ts'
+import { landingSetting } from './landing-setting.ts'
 import { type ReadAgain, type Secret, secret } from './redact.ts'
 import { type Environment, setPlaces } from './read-setting.ts'
 import { fileAgain } from './secret-files.ts'
 import { withSecrets } from './secret-settings.ts'
 
 /** Settings of the program itself. Those of an API are read by its folder under `sources`, from `raw`. */
-export interface Settings {
-  /** The warehouse; null: the embedded PostgreSQL under `home`. */
-  readonly databaseUrl: Secret | null
-  /** Absolute folder of the landing files and the embedded database. */
-  readonly home: string
-  /** Where the landings lie; a folder under `home` unless `MILLRACE_LANDING` says otherwise. */
-  readonly landing: LandingSetting
-  readonly raw: Environment
-}
+export type Settings = ReturnType<typeof readSettings>
 
 /** Reads settings from `environment` over `.env` in `folder`. Throws CONFIGURATION naming the variable and the remedy. */
-export const readSettings = (environment: Readonly<Record<string, string | undefined>>, folder: string): Settings => {
-  const raw = withSecrets(merged(environment, folder))
+export const readSettings = (environment: Readonly<Record<string, string | undefined>>, folder: string) => {
+  const raw: Environment = withSecrets(merged(environment, folder))
   const home = resolve(folder, raw['MILLRACE_HOME'] || '.millrace')
   return Object.freeze({
+    /** The warehouse; null: the embedded PostgreSQL under `home`. */
     databaseUrl: databaseUrl(raw['DATABASE_URL'], fileAgain(raw, 'DATABASE_URL')),
+    /** Absolute folder of the landing files and the embedded database. */
     home,
+    /** Where the landings lie; a folder under `home` unless `MILLRACE_LANDING` says otherwise. */
     landing: landingSetting(raw, home, folder),
     raw,
   })

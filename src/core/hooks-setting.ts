@@ -9,16 +9,10 @@ const addressName = 'MILLRACE_PUBLIC_URL'
 const secretName = 'MILLRACE_HOOK_SECRET'
 const shortestSecret = 16
 
-export interface Hooks {
-  /** The part of the path that only the service and we know. */
-  readonly token: Secret
-  /** Whole addresses; secrets, since an address alone lets messages in. null: no address is set. */
-  releaseAddress(api: string, account: string): Secret | null
-  reportAddress(jobId: number): Secret | null
-}
+export type Hooks = NonNullable<ReturnType<typeof hooksSetting>>
 
 /** null: no secret is set, so that nothing is received. Throws CONFIGURATION. */
-export const hooksSetting = (raw: Environment): Hooks | null => {
+export const hooksSetting = (raw: Environment) => {
   const key = raw[secretName]?.trim()
   const base = publicAddress(raw)
   if (!key) {
@@ -37,9 +31,12 @@ export const hooksSetting = (raw: Environment): Hooks | null => {
   const addressOf = (path: string): Secret | null =>
     base === null ? null : passingSecret('address of a webhook', `${base}/hooks/${token.reveal()}/${path}`)
   return {
+    /** The part of the path that only the service and we know. */
     token,
-    releaseAddress: (api, account) => addressOf(`releases/${encodeURIComponent(api)}/${encodeURIComponent(account)}`),
-    reportAddress: (jobId) => addressOf(`reports/${jobId}`),
+    /** Whole addresses; secrets, since an address alone lets messages in. null: no address is set. */
+    releaseAddress: (api: string, account: string) =>
+      addressOf(`releases/${encodeURIComponent(api)}/${encodeURIComponent(account)}`),
+    reportAddress: (jobId: number) => addressOf(`reports/${jobId}`),
   }
 }
 

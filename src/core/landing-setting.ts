@@ -2,40 +2,13 @@
 import { join, resolve } from 'node:path'
 import { plainAddress } from './address.ts'
 import { EtlError } from './errors.ts'
-import { type Secret, secret } from './redact.ts'
+import { secret } from './redact.ts'
 
-/** Where answers are kept. */
-export type LandingSetting = FolderSetting | BucketSetting
-
-/** A folder that every process of the warehouse reaches. */
-export interface FolderSetting {
-  readonly kind: 'folder'
-  /** Absolute. */
-  readonly folder: string
-}
+/** Where answers are kept. A folder is absolute, and every process of the warehouse reaches it. */
+export type LandingSetting = { readonly kind: 'folder'; readonly folder: string } | BucketSetting
 
 /** A bucket of an S3 server, with what it takes to reach it. */
-export interface BucketSetting {
-  readonly kind: 'bucket'
-  readonly bucket: string
-  /** Before every object's name: empty, or ends with a slash. */
-  readonly prefix: string
-  /** Null: Amazon's own. */
-  readonly endpoint: URL | null
-  /** The bucket stands in the path (`https://host/bucket/key`), not in the host name (`https://bucket.host/key`). */
-  readonly pathStyle: boolean
-  /** Null: as the machine's own AWS configuration says. */
-  readonly region: string | null
-  /** Null: as the machine's own AWS configuration says (profile, role of the machine or container). */
-  readonly credentials: BucketCredentials | null
-}
-
-/** As the AWS settings name them; null where there is none. */
-export interface BucketCredentials {
-  readonly accessKeyId: string
-  readonly secretAccessKey: Secret
-  readonly sessionToken: Secret | null
-}
+export type BucketSetting = ReturnType<typeof bucketSetting>
 
 type Raw = Readonly<Record<string, string>>
 
@@ -52,7 +25,7 @@ export const landingSetting = (raw: Raw, home: string, folder: string): LandingS
 }
 
 /** Throws CONFIGURATION. @param name where the address was written, for people. */
-export const bucketSetting = (raw: Raw, text: string, name: string): BucketSetting => {
+export const bucketSetting = (raw: Raw, text: string, name: string) => {
   const [, bucket = '', prefix = ''] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/.exec(text) ?? []
   const words = prefix.replace(/\/+$/, '').split('/')
   const plain = prefix === '' || words.every((word) => /^[\w.-]+$/.test(word) && !/^\.+$/.test(word))
@@ -60,11 +33,15 @@ export const bucketSetting = (raw: Raw, text: string, name: string): BucketSetti
     throw new EtlError('CONFIGURATION', `${name} is '${text}', ${expected} (letters, digits, '.', '_' and '-').`)
   const endpoint = endpointOf(raw)
   return {
-    kind: 'bucket',
+    kind: 'bucket' as const,
     bucket,
+    /** Before every object's name: empty, or ends with a slash. */
     prefix: prefix === '' ? '' : `${words.join('/')}/`,
+    /** Null: Amazon's own. */
     endpoint,
+    /** The bucket stands in the path (`https://host/bucket/key`), not in the host name (`https://bucket.host/key`). */
     pathStyle: pathStyleOf(raw, endpoint !== null),
+    /** Null, as of the credentials: as the machine's own AWS configuration says (profile, role of the machine or container). */
     region: raw['AWS_REGION'] || raw['AWS_DEFAULT_REGION'] || (endpoint === null ? null : 'us-east-1'),
     credentials: credentialsOf(raw),
   }
@@ -89,7 +66,7 @@ const pathStyleOf = (raw: Raw, otherwise: boolean): boolean => {
   return text === 'true'
 }
 
-const credentialsOf = (raw: Raw): BucketCredentials | null => {
+const credentialsOf = (raw: Raw) => {
   const [id, key, token] = [raw['AWS_ACCESS_KEY_ID'], raw['AWS_SECRET_ACCESS_KEY'], raw['AWS_SESSION_TOKEN']]
   if (!id && !key) return null
   if (!id || !key) {

@@ -1,6 +1,7 @@
 // Packages that only some need: they are not installed with Millrace, and asked for by name by what needs them.
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
+import { codeOf } from './disk-error.ts'
 import { EtlError, messageOf } from './errors.ts'
 import { packageFile } from './shipped.ts'
 
@@ -13,10 +14,7 @@ const asked = (name: string): string => {
 }
 
 const isMissing = (error: unknown, packages: readonly string[]): boolean =>
-  error instanceof Error &&
-  'code' in error &&
-  error.code === 'ERR_MODULE_NOT_FOUND' &&
-  packages.some((name) => messageOf(error).includes(`'${name}'`))
+  codeOf(error) === 'ERR_MODULE_NOT_FOUND' && packages.some((name) => messageOf(error).includes(`'${name}'`))
 
 /**
  * What `load` imports. Throws CONFIGURATION with the command that installs the packages where one of them is not there.

@@ -1,6 +1,7 @@
 // Where the files are that come with the program, and its version. The only place that knows how deep in a checkout, or in the compiled program, its code lies.
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
+import { isRecord } from './json.ts'
 
 /** The checkout or `dist/`: whatever holds the code and, beside it, the templates, migrations and definitions that ship. */
 const findRoot = (): string => {
@@ -26,7 +27,4 @@ export const packageFile = (): string => [shipped('package.json'), shipped('..',
 
 const parsed: unknown = JSON.parse(readFileSync(packageFile(), 'utf8'))
 
-export const version =
-  typeof parsed === 'object' && parsed !== null && 'version' in parsed && typeof parsed.version === 'string'
-    ? parsed.version
-    : 'unknown'
+export const version = isRecord(parsed) && typeof parsed['version'] === 'string' ? parsed['version'] : 'unknown'

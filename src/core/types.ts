@@ -20,9 +20,6 @@ export type Slice = Readonly<Record<string, string | readonly string[]>>
 
 export type ParamValue = string | number | boolean | readonly string[]
 
-export type { RoundingMode } from './cast-cell.ts'
-export type { ColumnType } from './column-types.ts'
-
 /** How a cell's spelling is brought to the one the warehouse uses: `period_start`, or the name of one of the source's spellings. */
 export type Normalize = string
 

@@ -20,6 +20,7 @@ import {
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { systemClock } from '../core/clock.ts'
+import { codeOf } from '../core/disk-error.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { runProgram, type ServerUser } from './embedded-program.ts'
@@ -123,7 +124,7 @@ const readIfThere = (file: string): string => {
     return readFileSync(file, 'utf8')
   } catch (error) {
     // A server that stops takes its file with it between any two looks.
-    if (typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT') return ''
+    if (codeOf(error) === 'ENOENT') return ''
     throw new EtlError('DISK', `${file} cannot be read: ${messageOf(error)}. Run as the user who made it.`, { cause: error })
   }
 }

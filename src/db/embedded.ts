@@ -8,7 +8,7 @@ import { systemClock } from '../core/clock.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { makeFolders } from '../core/make-folders.ts'
 import { type Secret, secret } from '../core/redact.ts'
-import { databaseError } from './database-error.ts'
+import { databaseError, sqlStateOf } from './database-error.ts'
 import {
   ensureData,
   makeFolder,
@@ -144,8 +144,7 @@ const probe = async (password: Secret, port: number): Promise<'ready' | 'busy' |
     await client.query('select 1')
     return 'ready'
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    return code.startsWith('28') ? 'foreign' : 'busy'
+    return sqlStateOf(error).startsWith('28') ? 'foreign' : 'busy'
   } finally {
     await client.end().catch(() => undefined)
   }

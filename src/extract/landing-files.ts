@@ -1,6 +1,7 @@
 // Where an answer's bytes lie: relative locators made from its own words, which cannot leave the landing folder.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
+import { completenessSchema } from '../core/completeness.ts'
 import type { Box } from '../core/types.ts'
 
 const safe = (text: string): string =>
@@ -113,24 +114,7 @@ const manifestSchema = z.object({
   /** Over all parts' bytes as they came, in order. */
   sha256: z.string(),
   bytes: z.number().int().nonnegative(),
-  completeness: z.object({
-    fingerprint: z.object({
-      lastUpdated: z.string().nullable(),
-      count: z.number().nullable(),
-      dataVersion: z.string().nullish(),
-    }),
-    expectedRows: z.number().nullable(),
-    dataPoints: z.number().nullable(),
-    dataPointsSaid: z.string().nullish(),
-    usedQuota: z.number().nullish(),
-    paidPages: z.number().nullish(),
-    earlier: z
-      .array(z.object({ askNumber: z.string(), pages: z.number(), credits: z.number() }))
-      .readonly()
-      .nullish(),
-    dialect: z.string().nullish(),
-    order: z.object({ sort: z.unknown(), asc: z.unknown() }).nullish(),
-  }),
+  completeness: completenessSchema,
   landed_at: z.string(),
 })
 

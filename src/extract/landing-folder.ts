@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { type FileHandle, link, open, readdir, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve, sep } from 'node:path'
-import { diskError } from '../core/disk-error.ts'
+import { codeOf, diskError } from '../core/disk-error.ts'
 import { EtlError } from '../core/errors.ts'
 import { makeFolders } from '../core/make-folders.ts'
 import { dataFile, landingDepth, landingLocator, manifestFile, notesFolder } from './landing-files.ts'
@@ -131,8 +131,6 @@ const folderNotes = (root: string, tree: FolderTree): LandingNotes => ({
 const gone = ['ENOENT', 'ENOTDIR']
 /** A shared file system may know no second name for a file. */
 const noLinks = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV']
-
-const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
 
 const unlessCode = <T>(work: Promise<T>, codes: readonly string[]): Promise<T | null> =>
   work.catch((error: unknown) => {

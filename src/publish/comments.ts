@@ -1,7 +1,8 @@
 // What the catalog says of each object, from the definition's own words, and which dimension table each key column of the facts joins to.
 import { type RawBuilder, sql } from 'kysely'
 import type { DimensionTable } from '../core/dimension-table.ts'
-import type { Column, Definition, RoundingMode } from '../core/types.ts'
+import type { RoundingMode } from '../core/cast-cell.ts'
+import type { Column, Definition } from '../core/types.ts'
 import { relationColumns } from '../db/catalog.ts'
 import type { Db } from '../db/tables.ts'
 import type { Texts } from '../db/typed-row.ts'
