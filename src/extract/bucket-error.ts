@@ -2,14 +2,8 @@
 import { docPage } from '../core/shipped.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 
-interface Refusal {
-  readonly name: string
-  /** Of the answer; null where there was none. */
-  readonly status: number | null
-}
-
 /** The server's name for what went wrong and the answer's status, as far as there are any. */
-export const refusalOf = (error: unknown): Refusal => {
+export const refusalOf = (error: unknown): { readonly name: string; readonly status: number | null } => {
   if (typeof error !== 'object' || error === null) return { name: '', status: null }
   const name = 'name' in error ? String(error.name) : ''
   const metadata = '$metadata' in error ? error.$metadata : null

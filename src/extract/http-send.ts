@@ -9,14 +9,7 @@ import type { Progress } from './http-failure.ts'
 import type { UnitHttpOptions } from './http-types.ts'
 
 /** An answer whose body is still to be read. */
-export interface RawAnswer {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  /** Without its content encoding. */
-  readonly body: AsyncGenerator<Uint8Array>
-  /** Lets the body go unread. */
-  discard(): Promise<void>
-}
+export type RawAnswer = ReturnType<typeof readable>
 
 /** One attempt. */
 export interface SendOptions {
@@ -155,7 +148,7 @@ const readable = (
   { url, maxBytes, addressSetting, options }: SendOptions,
   answer: Dispatcher.ResponseData,
   own: Agent | null,
-): RawAnswer => {
+) => {
   const headers = flatten(answer.headers)
   const limits = { maxBytes, addressSetting, timeoutMs: options.timeoutMs, where: `${url.origin}${url.pathname}` }
   const release = async (): Promise<void> => {
@@ -172,6 +165,7 @@ const readable = (
       await release()
     }
   }
+  // The body comes without its content encoding; `discard` lets it go unread.
   return { status: answer.statusCode, headers, body: body(), discard: release }
 }
 

@@ -10,7 +10,7 @@ import { excerpt } from './http-answer.ts'
 import { type Asked, classify, neverLeft, type Progress } from './http-failure.ts'
 import { type Outcome, recorder } from './http-record.ts'
 import { type Answered, withRetries } from './http-retry.ts'
-import { type Agents, createAgents, type RawAnswer, type Seen, send, sendWhole } from './http-send.ts'
+import { type Agents, createAgents, type Seen, send, sendWhole } from './http-send.ts'
 import type {
   Connection,
   HttpAnswer,
@@ -175,10 +175,7 @@ const patienceMs = 3_000
 
 const maxRedirects = 3
 
-interface Opened extends RawAnswer {
-  readonly finish: (outcome: Omit<Outcome, 'status'>) => void
-  readonly progress: Progress
-}
+type Opened = Awaited<ReturnType<typeof open>>
 
 /** Without the key, also to another host. Throws the errors of docs/operations.md. */
 const download = async (bound: Bound, link: string): Promise<HttpStream> => {
@@ -212,13 +209,7 @@ const downloadRequest = (target: URL): HttpRequest => ({
   place: 'downloads',
 })
 
-const open = async (
-  { service, agents, options }: Bound,
-  request: HttpRequest,
-  url: URL,
-  attempt: number,
-  progress: Progress,
-): Promise<Opened> => {
+const open = async ({ service, agents, options }: Bound, request: HttpRequest, url: URL, attempt: number, progress: Progress) => {
   const log = recorder(options, { ...request, endpoint: `${url.origin}${url.pathname}` }, attempt, service.clock.now())
   try {
     const answer = await send({
@@ -237,7 +228,7 @@ const open = async (
       await answer.discard()
       log({ status: answer.status, bytes: 0 })
     }
-    return { ...answer, finish: (outcome) => log({ status: answer.status, ...outcome }), progress }
+    return { ...answer, finish: (outcome: Omit<Outcome, 'status'>) => log({ status: answer.status, ...outcome }), progress }
   } catch (error) {
     const failure = classify(error, { ...service, ...options, request }, progress)
     log({ status: null, bytes: 0, errorCode: failure.code })

@@ -5,8 +5,8 @@ import type { BucketSetting } from '../core/landing-setting.ts'
 import { openUpload } from './bucket-upload.ts'
 import { type Bucket, openBucket } from './bucket.ts'
 import { dataFile, landingDepth, landingLocator, manifestFile, notesFolder } from './landing-files.ts'
-import { missingLanding, readLanding } from './landing-reader.ts'
-import type { Landing, LandingNotes, LandingStore } from './landing-store.ts'
+import { type Landing, missingLanding, readLanding } from './landing-reader.ts'
+import type { LandingNotes, LandingStore } from './landing-store.ts'
 import { createLandingWriter, type LandingSink } from './landing-writer.ts'
 
 /** Cleaning up after an error delays the error no longer than this. */

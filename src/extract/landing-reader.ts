@@ -6,7 +6,6 @@ import { createTurns } from '../core/clock.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import { type Manifest, type ManifestPart, parseManifest } from './landing-files.ts'
-import type { Landing } from './landing-store.ts'
 
 /** Where one landing lies. */
 export interface LandingShelf {
@@ -23,9 +22,12 @@ export interface LandingShelf {
 
 const remedy = 'or load the unit again with `millrace backfill … --force`'
 
-/** Throws LANDING_MISSING or LANDING_CORRUPT. */
-export const readLanding = async (shelf: LandingShelf): Promise<Landing> => {
+export type Landing = Awaited<ReturnType<typeof readLanding>>
+
+/** An answer that is whole. Throws LANDING_MISSING or LANDING_CORRUPT. */
+export const readLanding = async (shelf: LandingShelf) => {
   const manifest = await readManifest(shelf)
+  // Every part in order; reading one to its end checks its length and SHA-256 (LANDING_CORRUPT).
   return { manifest, parts: () => readParts(shelf, manifest) }
 }
 

@@ -1,32 +1,7 @@
 // What a place for landings promises, whatever it is made of: nothing is a landing before it is whole, and what is read is what was written.
-import type { Completeness } from '../core/completeness.ts'
-import type { Payload } from '../core/types.ts'
-import type { LandingName, Manifest } from './landing-files.ts'
-
-/** An answer that is whole. */
-export interface Landing {
-  readonly manifest: Manifest
-  /** Every part in order; reading one to its end checks its length and SHA-256 (LANDING_CORRUPT). */
-  parts(): AsyncIterable<Payload>
-}
-
-/** An answer as it comes. */
-export interface LandingWriter {
-  readonly locator: string
-  /** The same payload; its bytes are read after they were hashed and handed to the store. */
-  part(payload: Payload): Payload
-  /** Over all parts so far, as the manifest will say it. Every part must have been read to its end. */
-  sha256(): string
-  /**
-   * Makes the parts so far readable under the locator, should the process be killed; the landing goes on. Every part must have been read to its end.
-   * False where the store shows nothing before it is whole.
-   */
-  save(result: { readonly completeness: Completeness }): Promise<boolean>
-  /** Makes the landing durable. Every part must have been read to its end. Throws FENCED where another writer's stands there. */
-  finish(result: { readonly completeness: Completeness }): Promise<Manifest>
-  /** Takes everything away again; safe after any error. */
-  abort(): Promise<void>
-}
+import type { LandingName } from './landing-files.ts'
+import type { Landing } from './landing-reader.ts'
+import type { LandingWriter } from './landing-writer.ts'
 
 /** A small text beside the landings. */
 export interface Note {

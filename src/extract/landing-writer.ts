@@ -5,7 +5,6 @@ import { gzip } from 'node:zlib'
 import type { Completeness } from '../core/completeness.ts'
 import type { Payload } from '../core/types.ts'
 import { type LandingName, landingLocator, type Manifest, type ManifestPart } from './landing-files.ts'
-import type { LandingWriter } from './landing-store.ts'
 
 /** Where a landing's bytes go; calls come one after another. */
 export interface LandingSink {
@@ -21,6 +20,10 @@ export interface LandingSink {
   readonly save?: (manifest: string) => Promise<void>
   /** Takes away what was written here; safe after any error. */
   abort(): Promise<void>
+}
+
+interface Told {
+  readonly completeness: Completeness
 }
 
 const packed = promisify(gzip)
@@ -83,8 +86,10 @@ const packInto = (sink: LandingSink) => {
   }
 }
 
-/** Compresses, hashes and counts as the bytes pass; memory does not grow with the answer. */
-export const createLandingWriter = (sink: LandingSink, name: LandingName): LandingWriter => {
+export type LandingWriter = ReturnType<typeof createLandingWriter>
+
+/** An answer as it comes: compresses, hashes and counts as the bytes pass; memory does not grow with the answer. Where it is saved or finished every part must have been read to its end. */
+export const createLandingWriter = (sink: LandingSink, name: LandingName) => {
   const total = createHash('sha256')
   const parts: ManifestPart[] = []
   const moment = (): string => new Date(name.now?.() ?? Date.now()).toISOString()
@@ -113,7 +118,7 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName): Landi
     offset += length
     bytes += rawLength
   }
-  const manifestNow = ({ completeness }: { readonly completeness: Completeness }): Manifest => ({
+  const manifestNow = ({ completeness }: Told): Manifest => ({
     ...ownerOf(name),
     parts: [...parts],
     sha256: total.copy().digest('hex'),
@@ -123,13 +128,17 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName): Landi
   })
   return {
     locator: landingLocator(name),
-    part: (payload) => ({ ...payload, body: landPart(payload) }),
+    /** The same payload; its bytes are read after they were hashed and handed to the store. */
+    part: (payload: Payload): Payload => ({ ...payload, body: landPart(payload) }),
+    /** Over all parts so far, as the manifest will say it. */
     sha256: () => total.copy().digest('hex'),
-    save: async (result) => {
+    /** Makes the parts so far readable under the locator, should the process be killed; the landing goes on. False where the store shows nothing before it is whole. */
+    save: async (result: Told): Promise<boolean> => {
       await sink.save?.(JSON.stringify(manifestNow(result), null, 1))
       return sink.save !== undefined
     },
-    finish: async (result) => {
+    /** Makes the landing durable. Throws FENCED where another writer's stands there. */
+    finish: async (result: Told): Promise<Manifest> => {
       // Of a part that broke off blocks may still be under way.
       await idle()
       const durable = sink.close()
@@ -138,7 +147,8 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName): Landi
       await sink.commit(JSON.stringify(manifest, null, 1), durable)
       return manifest
     },
-    abort: async () => {
+    /** Takes everything away again; safe after any error. */
+    abort: async (): Promise<void> => {
       await idle()
       await sink.abort()
     },

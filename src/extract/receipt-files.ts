@@ -76,17 +76,10 @@ export const intentPath = (warehouse: Warehouse, askNumber: string): string => r
 export const boughtPath = (warehouse: Warehouse, askNumber: string, account: string, reportId: string): string =>
   receiptPath(warehouse, askNumber, purchaseDigest(account, reportId))
 
-/** What the path of a receipt says. */
-export interface ReceiptName {
-  readonly path: string
-  readonly askNumber: string
-  readonly epoch: number
-  /** null: the intent alone. */
-  readonly digest: string | null
-}
+export type ReceiptName = NonNullable<ReturnType<typeof receiptName>>
 
-/** null: the path is no receipt's. */
-export const receiptName = (path: string): ReceiptName | null => {
+/** What the path of a receipt says, `digest` null: of the intent alone; null: the path is no receipt's. */
+export const receiptName = (path: string) => {
   const [, askNumber, epoch, what] = /\/(\d{16})\.(\d+)\.([0-9a-f]{12}|intent)\.json$/.exec(path) ?? []
   if (askNumber === undefined || epoch === undefined || what === undefined) return null
   return { path, askNumber: String(BigInt(askNumber)), epoch: Number(epoch), digest: what === 'intent' ? null : what }

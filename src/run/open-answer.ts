@@ -1,7 +1,7 @@
 // An answer read back from its landing, after its manifest was compared with what the ledger has on record: bytes of another warehouse are refused by name.
 import { EtlError } from '../core/errors.ts'
 import type { Manifest } from '../extract/landing-files.ts'
-import type { Landing } from '../extract/landing-store.ts'
+import type { Landing } from '../extract/landing-reader.ts'
 import { shaOnRecord } from '../ledger/answers.ts'
 import { ownNames } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'

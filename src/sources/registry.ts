@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { z } from 'zod'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { docPage, shipped } from '../core/shipped.ts'
 import { apiNameOf } from '../core/source-spec.ts'
@@ -10,38 +11,21 @@ import { shareOurModules } from '../core/user-modules.ts'
 import type { Api } from '../extract/api.ts'
 import type { Source } from '../extract/source.ts'
 
-/** What was found in the folders. */
-export interface SourceFolders {
-  /** By name: `web-analytics.keywords`. */
-  readonly sources: ReadonlyMap<string, Source>
-  /** By folder: `web-analytics`. Every source has one. */
-  readonly apis: ReadonlyMap<string, Api>
-}
-
-const hasFunction = (value: object, name: string): boolean => name in value && typeof Reflect.get(value, name) === 'function'
-
-const isSource = (value: unknown): value is Source =>
-  typeof value === 'object' &&
-  value !== null &&
-  'name' in value &&
-  typeof value.name === 'string' &&
-  hasFunction(value, 'extract')
+const method = z.custom((value) => typeof value === 'function')
+const sourceForm = z.looseObject({ name: z.string(), extract: method })
+const isSource = (value: unknown): value is Source => sourceForm.safeParse(value).success
 
 /** Names of settings are put into a pattern. */
-const isSecretName = (name: unknown): boolean => typeof name === 'string' && /^[A-Z][A-Z0-9_]*$/.test(name)
+const secretNames = z.array(z.string().regex(/^[A-Z][A-Z0-9_]*$/))
+const apiForm = z.looseObject({ secrets: secretNames, connection: method, allowance: method })
+const isApi = (value: unknown): value is Api => apiForm.safeParse(value).success
 
-const isApi = (value: unknown): value is Api =>
-  typeof value === 'object' &&
-  value !== null &&
-  hasFunction(value, 'connection') &&
-  hasFunction(value, 'allowance') &&
-  'secrets' in value &&
-  Array.isArray(value.secrets) &&
-  value.secrets.every(isSecretName)
+export type SourceFolders = Awaited<ReturnType<typeof loadSourceFolders>>
 
 /** @param folders the user's own folders of sources; those that are not there are left out. Theirs come before ours of the same name. */
-export const loadSourceFolders = async (folders: readonly string[] = []): Promise<SourceFolders> => {
+export const loadSourceFolders = async (folders: readonly string[] = []) => {
   const sources = new Map<string, Source>()
+  /** By folder: every source has one. */
   const apis = new Map<string, Api>()
   for (const folder of new Set([shipped('src', 'sources'), ...folders])) {
     if (!existsSync(folder)) continue

@@ -8,7 +8,8 @@ import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Payload } from '../../../src/core/types.ts'
 import { openLandingFolder } from '../../../src/extract/landing-folder.ts'
-import type { Landing, LandingWriter } from '../../../src/extract/landing-store.ts'
+import type { Landing } from '../../../src/extract/landing-reader.ts'
+import type { LandingWriter } from '../../../src/extract/landing-writer.ts'
 import { landingName } from '../../support/landing-names.ts'
 
 let root: string
