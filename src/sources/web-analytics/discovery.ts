@@ -13,7 +13,7 @@ import { internalCountry } from './spelling.ts'
 import { pathOf } from './service-dialect.ts'
 import { type EndpointName, endpoints } from './endpoints.ts'
 import { refusalError } from './refusal-table.ts'
-import { readRefusal, type Refusal } from './refusal-text.ts'
+import { readRefusal } from './refusal-text.ts'
 import { pathPrefix } from './settings.ts'
 
 /** null: the service has no such endpoint. */
@@ -171,10 +171,7 @@ const validateSchema = z.looseObject({
  * What a submission would cost and whether it would be taken; null where the service cannot say. An unreadable price does not
  * stop a submission.
  */
-export const validate = async (
-  http: HttpClient,
-  request: unknown,
-): Promise<{ readonly credits: number | null; readonly refusal: Refusal | null } | null> => {
+export const validate = async (http: HttpClient, request: unknown) => {
   const endpoint = pathOf(http, 'validate')
   const answer = await askOptional(http, 'validate', { body: request }).catch((error: unknown) => {
     // Where this path alone is in trouble the price is unknown; where the account is, nothing else would go either.

@@ -16,7 +16,7 @@ import { dialectOf, pathOf } from './service-dialect.ts'
 import { internalCountry, internalDomain } from './spelling.ts'
 import { type Meaning, meaningOf, saidBy } from './refusal-table.ts'
 import { readRefusal } from './refusal-text.ts'
-import { refusedWith } from './refused-request.ts'
+import { type RefusedAt, refusedWith } from './refused-request.ts'
 import { addressSetting } from './settings.ts'
 
 /** What others paid (api-facts 43 to 45); refusals, and a domain without data, cost nothing (8, 11). */
@@ -99,12 +99,11 @@ const askForPage = async (
   arrived?: () => Promise<void>,
   letOthers?: () => Promise<void>,
 ): Promise<KeywordPage | null> => {
-  const { http } = context
-  const endpoint = pathOf(http, 'keywords')
-  const answer = await http.read({
+  const at: RefusedAt = { place: 'rest', endpoint: pathOf(context.http, 'keywords'), request, context }
+  const answer = await context.http.read({
     method: 'GET',
-    endpoint,
-    url: address(http, request, offset, limit),
+    endpoint: at.endpoint,
+    url: address(context.http, request, offset, limit),
     idempotent: true,
     part,
     ...(letOthers === undefined ? {} : { letOthers }),
@@ -112,37 +111,33 @@ const askForPage = async (
   })
   try {
     await arrived?.()
-    return await readPage(request, context, endpoint, answer)
+    return await readPage(at, answer)
   } finally {
     // Where nobody has told what came.
     await answer.billed?.(null, null)
   }
 }
 
-const readPage = async (
-  request: ExtractRequest,
-  context: LookContext,
-  endpoint: string,
-  answer: HttpAnswer,
-): Promise<KeywordPage | null> => {
+const readPage = async (at: RefusedAt, answer: HttpAnswer): Promise<KeywordPage | null> => {
+  const { request, context, endpoint } = at
   const { list, fields } = dialectOf(context.http).keywords
   if (answer.status === 204) {
     await answer.billed?.(0, null)
     return null
   }
   // What a proxy on the way makes of a 200 is the same page (203).
-  if (answer.status >= 300) return refused(request, context, answer)
+  if (answer.status >= 300) return refused(at, answer)
   const read = pageOf(answer, endpoint, list)
-  if (read === null) return notAPage(request, context, answer, null, { path: [], message: 'is not JSON' })
+  if (read === null) return notAPage(at, answer, null, { path: [], message: 'is not JSON' })
   const { envelope: body, records } = read
   const page = envelope.safeParse(body)
-  if (!page.success) return notAPage(request, context, answer, body, page.error.issues[0])
+  if (!page.success) return notAPage(at, answer, body, page.error.issues[0])
   const { keywords_count, meta } = page.data
   if (saysError(meta?.status, meta?.['error_code']) || ((records ?? []).length === 0 && saysLacking(answer)))
-    return refusedWithin200(request, context, answer, meta, records?.length)
+    return refusedWithin200(at, answer, meta, records?.length)
   // An empty list, as some write it.
   const isNone = keywords_count === 0 && fieldOf(body, list) === null
-  if (records === null && !isNone) return notAPage(request, context, answer, body, { path: [list], message: 'expected a list' })
+  if (records === null && !isNone) return notAPage(at, answer, body, { path: [list], message: 'expected a list' })
   const count = records?.length ?? 0
   const bill = billOf(meta)
   await answer.billed?.(count, bill)
@@ -182,18 +177,11 @@ const saidOrder = (query: Readonly<Record<string, unknown>> | null): SourceOrder
 }
 
 /** null: it says that there is nothing. @param status it means; what is said is the one that came */
-const refused = async (
-  request: ExtractRequest,
-  context: LookContext,
-  answer: HttpAnswer,
-  status = answer.status,
-): Promise<null> => {
+const refused = async (at: RefusedAt, answer: HttpAnswer, status = answer.status): Promise<null> => {
   const refusal = readRefusal({ ...answer, status })
-  const endpoint = pathOf(context.http, 'keywords')
-  const said = saidBy(endpoint, { ...refusal, status: answer.status })
-  const error = await refusedWith({ place: 'rest', endpoint, request, context }, refusal, said)
+  const error = await refusedWith(at, refusal, saidBy(at.endpoint, { ...refusal, status: answer.status }))
   if (error === null) return null
-  throw error.code === 'BAD_REQUEST' && /\blimit\b/i.test(refusal.text) ? pageTooLarge(request, error) : error
+  throw error.code === 'BAD_REQUEST' && /\blimit\b/i.test(refusal.text) ? pageTooLarge(at.request, error) : error
 }
 
 const pageTooLarge = ({ definition }: ExtractRequest, cause: EtlError): EtlError =>
@@ -209,15 +197,9 @@ const saysError = (status: unknown, code: unknown): boolean =>
   !(code === undefined || code === null || code === '' || Number(code) === 0)
 
 /** Errors come with status 200 too, in the same envelope; without rows or a bill they are as free as any refusal. */
-const refusedWithin200 = async (
-  request: ExtractRequest,
-  context: LookContext,
-  answer: HttpAnswer,
-  meta: unknown,
-  rows = 0,
-): Promise<null> => {
+const refusedWithin200 = async (at: RefusedAt, answer: HttpAnswer, meta: unknown, rows = 0): Promise<null> => {
   await answer.billed?.(rows, billOf(meta))
-  return refused(request, context, answer, aboutNoData(answer) ? 404 : 400)
+  return refused(at, answer, aboutNoData(answer) ? 404 : 400)
 }
 
 const saidWith404 = (answer: HttpAnswer): Meaning => meaningOf({ ...readRefusal(answer), status: 404 }, 'rest')
@@ -228,20 +210,19 @@ const aboutNoData = (answer: HttpAnswer): boolean => saidWith404(answer) === 'no
 const saysLacking = (answer: HttpAnswer): boolean => saidWith404(answer) === 'plan lacks'
 
 const notAPage = async (
-  request: ExtractRequest,
-  context: LookContext,
+  at: RefusedAt,
   answer: HttpAnswer,
   body: unknown,
   issue: Pick<z.core.$ZodIssue, 'path' | 'message'> | undefined,
 ): Promise<null> => {
   const meta = fieldOf(body, 'meta')
-  if (readRefusal(answer).code !== null) return refusedWithin200(request, context, answer, meta)
+  if (readRefusal(answer).code !== null) return refusedWithin200(at, answer, meta)
   const bill = billOf(meta)
   await answer.billed?.(null, bill)
   const fault = `${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}`
   throw new EtlError(
     'UNUSABLE',
-    `${request.box.key}: ${pathOf(context.http, 'keywords')} answered something else than keywords: ${fault}: "${excerpt(answer.bytes)}". ${costOf(bill)} and is not asked for again by itself. Check ${addressSetting}; if it is right, the service has changed. Then: \`millrace backfill … --force\`.`,
+    `${at.request.box.key}: ${at.endpoint} answered something else than keywords: ${fault}: "${excerpt(answer.bytes)}". ${costOf(bill)} and is not asked for again by itself. Check ${addressSetting}; if it is right, the service has changed. Then: \`millrace backfill … --force\`.`,
     { fault },
   )
 }

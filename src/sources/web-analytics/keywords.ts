@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { SourceOrder } from '../../core/completeness.ts'
 import { walkPages } from '../../extract/paged.ts'
-import type { ExtractRequest, Source, SourceContext } from '../../extract/source.ts'
+import type { Source } from '../../extract/source.ts'
 import { spellings } from './spelling.ts'
 import { dialectV4, dialectV5 } from './service-dialect.ts'
 import { country, dimensionTables, domain, oneOf } from './service-dimensions.ts'
@@ -60,7 +60,11 @@ export const keywords: Source = {
         return page
       },
     })
-    if (result.expectedRows === 0) noData(request, context)
+    if (result.expectedRows === 0)
+      context.notice(
+        'NO_DATA',
+        `${request.box.key}: the service has no data for it; it is recorded as empty. Check the spelling of the domain if that surprises.`,
+      )
     return { ...result, order }
   },
   probe: async (request, context) => {
@@ -73,9 +77,3 @@ export const keywords: Source = {
   billing: { seen: seenPrices },
   estimate: async () => ({ requests: null, rows: null, quota: null }),
 }
-
-const noData = ({ box }: ExtractRequest, context: SourceContext): void =>
-  context.notice(
-    'NO_DATA',
-    `${box.key}: the service has no data for it; it is recorded as empty. Check the spelling of the domain if that surprises.`,
-  )

@@ -16,13 +16,7 @@ const errorBody = coded.extend({
 })
 
 /** What the service says instead of an answer (interface 7). */
-export interface Refusal {
-  readonly status: number
-  /** In-body code (101, 102, 103, FORBIDDEN_ERROR ...), as text. */
-  readonly code: string | null
-  /** What the body says, on one line. */
-  readonly text: string
-}
+export type Refusal = Readonly<ReturnType<typeof readRefusal>>
 
 const longestText = 500
 
@@ -32,7 +26,7 @@ const flat = (value: z.infer<typeof texts>): string[] =>
     : [value].flat().map((item) => (typeof item === 'string' ? item : JSON.stringify(item)))
 
 /** Reads a refusal in any of the shapes seen: errors[], meta.*, error.{code,message}, flat fields, plain text. */
-export const readRefusal = ({ status, bytes }: Pick<HttpAnswer, 'status' | 'bytes'>): Refusal => {
+export const readRefusal = ({ status, bytes }: Pick<HttpAnswer, 'status' | 'bytes'>) => {
   const parsed = errorBody.safeParse(jsonOrNull(bytes.toString('utf8')))
   if (!parsed.success) return { status, code: null, text: excerpt(bytes) }
   const { errors, error_message, message, error, meta, actions } = parsed.data
@@ -44,8 +38,9 @@ export const readRefusal = ({ status, bytes }: Pick<HttpAnswer, 'status' | 'byte
   const code = codeIn(meta, error, ...(status >= 400 ? [parsed.data, errors].flat() : []))
   return {
     status,
+    /** In-body code (101, 102, 103, FORBIDDEN_ERROR ...), as text. */
     code: code === null ? null : String(code).toUpperCase(),
-    // A service may repeat the key it refuses.
+    /** What the body says, on one line. A service may repeat the key it refuses. */
     text: redact(oneLine(said.join('; '))).slice(0, longestText) || excerpt(bytes),
   }
 }

@@ -1,5 +1,6 @@
 // What a refused page or report means for it: where the words fit several causes a free question decides, never a guess (api-facts G 61 to 63).
 import { type EtlError, isEtlError } from '../../core/errors.ts'
+import type { Dataset } from '../../core/source-spec.ts'
 import type { Box } from '../../core/types.ts'
 import { addWindows, isPublished, windowsBetween } from '../../core/window.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
@@ -64,10 +65,7 @@ const keyWorks = ({ place, context: { http } }: RefusedAt): Promise<boolean | nu
     .catch((error: unknown) => (isEtlError(error) && error.code === 'KEY_REFUSED' ? false : unless(error)))
 
 /** Months, YYYY-MM; null where the service does not say. */
-interface Range {
-  readonly from: string | null
-  readonly to: string | null
-}
+type Range = Pick<Dataset, 'from' | 'to'>
 
 /** What the service says it has: of pages by its capabilities, of a dataset by its description. null: it says nothing of it. */
 const rangeOf = async ({ place, request, context: { http } }: RefusedAt): Promise<Range | null> => {

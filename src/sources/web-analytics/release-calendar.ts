@@ -11,19 +11,11 @@ import { type EndpointName, endpoints } from './endpoints.ts'
 import { refusalError } from './refusal-table.ts'
 import { readRefusal } from './refusal-text.ts'
 
-const isDate = (text: string): boolean => {
-  try {
-    return addWindows(text, 'day', 0) === text
-  } catch {
-    return false
-  }
-}
-
 /** Both spellings that were seen: 2023-10-19 and 10/19/2023. */
 const date = z
   .string()
   .transform((text) => text.trim().replace(/^(\d{2})\/(\d{2})\/(\d{4})$/, '$3-$1-$2'))
-  .refine((text) => /^\d{4}-\d{2}-\d{2}$/.test(text) && isDate(text), 'a date')
+  .pipe(z.iso.date())
 
 const message = z.looseObject({
   subscription_id: z.string().min(1).max(100),
@@ -62,7 +54,7 @@ const newest: ReleaseApi['newest'] = async (http, latest) => {
   )
   return (
     dates
-      .filter((date) => isDate(date) && date <= latest)
+      .filter((day) => z.iso.date().safeParse(day).success && day <= latest)
       .sort()
       .at(-1) ?? null
   )
