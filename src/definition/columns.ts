@@ -3,7 +3,7 @@ import { type ColumnType, columnTypes } from '../core/column-types.ts'
 import type { FieldSpec } from '../core/source-spec.ts'
 import type { Column, ColumnOrigin, Dimension, ParamValue, WindowSize } from '../core/types.ts'
 import { suggest } from './problem.ts'
-import { paramDescription, report, type Scope } from './scope.ts'
+import { paramDescription, type Scope } from './scope.ts'
 import type { RawColumn, RawDefinition } from './schema.ts'
 import type { Path } from './yaml-file.ts'
 
@@ -41,8 +41,7 @@ const resolveColumn = (
   if (origin === 'response' && !knowsField(name, from, field, path, scope)) return null
   const type = raw?.type ?? typeOf(name, origin, field, input)
   if (type === null) {
-    report(
-      scope,
+    scope.report(
       path,
       `column '${name}' has no type, and ${scope.source.name} does not know the field; add type: numeric, bigint, text ...`,
     )
@@ -105,8 +104,7 @@ const comesFromNowhere = (name: string, path: Path, input: ColumnInput, scope: S
   ]
   const hint = suggest(name, [...new Set(known)])
   const sources = 'the window, for_each, params, columns or a field the source knows'
-  report(
-    scope,
+  scope.report(
     path,
     `key column '${name}' comes from nowhere: it is none of ${sources}.${hint} Correct it or declare it under columns.`,
   )
@@ -117,8 +115,7 @@ const knowsField = (name: string, from: readonly string[], field: FieldSpec | nu
   if (field !== null || scope.source.openFields) return true
   const spelling = from[0] ?? name
   const hint = suggest(spelling, Object.keys(scope.source.fields))
-  report(
-    scope,
+  scope.report(
     path,
     `the response of ${scope.source.name} has no field '${spelling}'.${hint} Correct the name, or give the field in from.`,
     'key',
@@ -146,8 +143,7 @@ const describe = (name: string, origin: ColumnOrigin, field: FieldSpec | null, f
 const checkSpelling = (name: string | undefined, path: Path, scope: Scope): void => {
   const known = ['period_start', ...Object.keys(scope.source.spellings ?? {})]
   if (name !== undefined && !known.includes(name))
-    report(
-      scope,
+    scope.report(
       [...path, 'normalize'],
       `'${name}' is no spelling that ${scope.source.name} knows; write one of ${known.join(', ')}.`,
     )
@@ -163,21 +159,20 @@ const keyPath: Path = ['table', 'key']
 /** One period column, no name twice, and every dimension: else two units would share rows. */
 const checkKey = (key: readonly string[], dimensions: readonly Dimension[], every: WindowSize, scope: Scope): void => {
   key.forEach((name, index) => {
-    if (key.indexOf(name) < index) report(scope, [...keyPath, index], `'${name}' appears twice in the key; keep one of the two.`)
+    if (key.indexOf(name) < index) scope.report([...keyPath, index], `'${name}' appears twice in the key; keep one of the two.`)
   })
   const periods = key.filter((name) => name === 'month' || name === 'date')
   const wanted = every === 'month' ? "'month' or 'date'" : "'date'"
   if (new Set(periods).size !== 1) {
     const found = periods.length === 0 ? 'no period' : 'month and date'
-    report(scope, keyPath, `the key holds ${found}; it needs ${wanted}, the table is partitioned by it.`)
+    scope.report(keyPath, `the key holds ${found}; it needs ${wanted}, the table is partitioned by it.`)
   }
   if (every !== 'month' && key.includes('month')) {
-    report(scope, [...keyPath, key.indexOf('month')], `'month' cannot be the period of windows of a ${every}; use 'date'.`)
+    scope.report([...keyPath, key.indexOf('month')], `'month' cannot be the period of windows of a ${every}; use 'date'.`)
   }
   for (const { name } of dimensions) {
     if (key.includes(name)) continue
-    report(
-      scope,
+    scope.report(
       keyPath,
       `the key lacks '${name}', which for_each runs for: units would overwrite each other's rows. Add it to the key.`,
     )
@@ -196,19 +191,15 @@ const checkColumn = (column: Column, context: ColumnContext, scope: Scope): void
   const { name, type, origin } = column
   const { raw, path } = context
   const wrong = columnNameProblem(name)
-  if (wrong !== null) report(scope, path, wrong, 'key')
+  if (wrong !== null) scope.report(path, wrong, 'key')
   const absent = raw?.if_absent === undefined ? null : column.ifAbsent
   if (absent !== null && !column.isKey && origin !== 'response') {
-    report(scope, [...path, 'if_absent'], `'${name}' is never absent; remove if_absent.`, 'key')
+    scope.report([...path, 'if_absent'], `'${name}' is never absent; remove if_absent.`, 'key')
   } else if (absent !== null && !column.isKey && columnTypes[type].ifAbsent?.test(absent) !== true) {
-    report(
-      scope,
-      [...path, 'if_absent'],
-      `if_absent '${absent}' is not a ${type}; write a value of that type or remove the line.`,
-    )
+    scope.report([...path, 'if_absent'], `if_absent '${absent}' is not a ${type}; write a value of that type or remove the line.`)
   }
   const isPeriod = origin === 'window' || (column.isKey && (name === 'month' || name === 'date'))
-  if (isPeriod && type !== 'date') report(scope, [...path, 'type'], `'${name}' is the first day of a period; its type is date.`)
+  if (isPeriod && type !== 'date') scope.report([...path, 'type'], `'${name}' is the first day of a period; its type is date.`)
   checkRounding(column, context, scope)
   if (column.isKey) checkKeyColumn(column, context, scope)
 }
@@ -217,23 +208,23 @@ const checkRounding = ({ name, type, isKey, origin, rounding }: Column, { path }
   if (rounding === null) return
   const at: Path = [...path, 'rounding']
   if (columnTypes[type].rounded === null)
-    report(scope, at, `'${name}' is ${type}; rounding is for bigint and integer. Remove rounding, or change the type.`, 'key')
-  else if (isKey) report(scope, at, `key column '${name}' cannot be rounded: two rows would become one. Remove rounding.`, 'key')
+    scope.report(at, `'${name}' is ${type}; rounding is for bigint and integer. Remove rounding, or change the type.`, 'key')
+  else if (isKey) scope.report(at, `key column '${name}' cannot be rounded: two rows would become one. Remove rounding.`, 'key')
   else if (origin !== 'response')
-    report(scope, at, `'${name}' does not come from the response; there is nothing to round. Remove rounding.`, 'key')
+    scope.report(at, `'${name}' does not come from the response; there is nothing to round. Remove rounding.`, 'key')
 }
 
 const checkKeyColumn = ({ name, type, origin, ifAbsent }: Column, { raw, field, path }: ColumnContext, scope: Scope): void => {
   if (raw?.nullable === true) {
-    report(scope, [...path, 'nullable'], `key column '${name}' cannot be nullable; remove nullable or take it out of the key.`)
+    scope.report([...path, 'nullable'], `key column '${name}' cannot be nullable; remove nullable or take it out of the key.`)
   } else if (origin === 'response' && raw?.nullable === undefined && field?.nullable === true) {
     const fix = 'take it out of the key, or declare nullable: false to reject such rows.'
-    report(scope, path, `key column '${name}' may be null in the response; ${fix}`)
+    scope.report(path, `key column '${name}' may be null in the response; ${fix}`)
   }
   if (columnTypes[type].isList)
-    report(scope, path, `key column '${name}' is a list; a key needs plain values. Take it out of the key.`)
+    scope.report(path, `key column '${name}' is a list; a key needs plain values. Take it out of the key.`)
   if (ifAbsent !== null) {
-    report(scope, [...path, 'if_absent'], `key column '${name}' cannot have a default; remove if_absent.`, 'key')
+    scope.report([...path, 'if_absent'], `key column '${name}' cannot have a default; remove if_absent.`, 'key')
   }
 }
 

@@ -13,7 +13,7 @@ import { readLimits } from './definition-limits.ts'
 import { readDimensions } from './for-each.ts'
 import { suggest } from './problem.ts'
 import type { RawDefinition, RawIndex } from './schema.ts'
-import { placeholderProblem, readParams, report, type Scope } from './scope.ts'
+import { placeholderProblem, readParams, type Scope } from './scope.ts'
 import type { Path } from './yaml-file.ts'
 
 type Needed = Pick<Definition, 'params' | 'window' | 'key' | 'dimensions'>
@@ -36,22 +36,14 @@ const dimensionTablesOf = ({ key, dimensions }: Needed, source: SourceSpec): rea
 export const compile = (raw: RawDefinition, scope: Scope): Definition | null => {
   const before = scope.problems.length
   const wrongName = pipelineNameProblem(raw.pipeline, raw.version)
-  if (wrongName !== null) report(scope, ['pipeline'], wrongName)
+  if (wrongName !== null) scope.report(['pipeline'], wrongName)
   reportPlaceholders(raw, scope)
-  const window = ending(windowRule(raw.window, scope), raw, scope)
-  const schedule = raw.schedule === undefined ? null : scheduleOf(raw.schedule, scope)
-  const limits = readLimits(raw.limits, scope)
   if (raw.report !== undefined && scope.source.kind !== 'report') {
-    report(scope, ['report'], `${raw.source} buys no reports; remove report.`, 'key')
+    scope.report(['report'], `${raw.source} buys no reports; remove report.`, 'key')
   }
-  const dimensions = readDimensions(raw.for_each ?? {}, raw.params ?? {}, scope)
-  const params = readParams(raw.params ?? {}, Object.keys(raw.for_each ?? {}), scope)
-  if (params !== null)
-    for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) report(scope, path, message)
-  const columns = params === null ? [] : resolveColumns({ table: raw.table, params, dimensions, every: window.every }, scope)
-  const indexes = resolveIndexes(raw.table, columns, scope)
-  const tests = readTests(raw.tests ?? {}, columns, scope)
-  if (params === null || scope.problems.length > before) return null
+  const { window, limits, dimensions, params, ...parts } = readParts({ for_each: {}, params: {}, ...raw }, scope)
+  if (window === null || limits === null || dimensions === null || params === null) return null
+  if (scope.problems.length > before) return null
   const facts = { params, window, key: raw.table.key, dimensions }
   return {
     file: scope.yaml.file,
@@ -64,10 +56,8 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
     dimensions,
     window,
     ...(raw.successor === undefined ? {} : { successor: raw.successor }),
-    schedule,
-    columns,
+    ...parts,
     key: raw.table.key,
-    indexes,
     limits,
     report: {
       resubmitUncertain: raw.report?.resubmit_uncertain ?? false,
@@ -79,7 +69,6 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
     guard: guardOf(raw.guard),
     tags: raw.tags ?? {},
     expect: expectationOf(raw.expect, window, scope),
-    tests,
     publish: raw.publish ?? true,
     period: rowPeriodOf(facts, scope.source),
     dimensionTables: dimensionTablesOf(facts, scope.source),
@@ -88,26 +77,29 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
 
 const reportPlaceholders = (raw: RawDefinition, scope: Scope): void => {
   const wrong = placeholderProblem(raw.description)
-  if (wrong !== null) report(scope, ['description'], wrong)
+  if (wrong !== null) scope.report(['description'], wrong)
   for (const [name, column] of Object.entries(raw.table.columns)) {
     const found = column.description === undefined ? null : placeholderProblem(column.description)
-    if (found !== null) report(scope, ['table', 'columns', name, 'description'], found)
+    if (found !== null) scope.report(['table', 'columns', name, 'description'], found)
   }
 }
 
-/** Reports what is wrong with the parts there are, where the form of others keeps the whole from being compiled. */
-export const inspect = (parts: Partial<RawDefinition>, scope: Scope): void => {
-  const window = parts.window === undefined ? null : windowRule(parts.window, scope)
-  if (parts.schedule !== undefined) scheduleOf(parts.schedule, scope)
-  if (parts.limits !== undefined) readLimits(parts.limits, scope)
-  const dimensions = parts.for_each === undefined ? null : readDimensions(parts.for_each, parts.params ?? {}, scope)
-  const params = parts.params === undefined ? null : readParams(parts.params, Object.keys(parts.for_each ?? {}), scope)
-  if (window === null || params === null) return
-  for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) report(scope, path, message)
-  if (dimensions === null || parts.table === undefined) return
-  const columns = resolveColumns({ table: parts.table, params, dimensions, every: window.every }, scope)
-  resolveIndexes(parts.table, columns, scope)
-  if (parts.tests !== undefined) readTests(parts.tests, columns, scope)
+/** What the parts there are say, and what is wrong with them, also where the form of others keeps the whole from being compiled; null: nothing, or what is wrong. */
+export const readParts = (raw: Partial<RawDefinition>, scope: Scope) => {
+  const window = raw.window === undefined ? null : ending(windowRule(raw.window, scope), raw, scope)
+  const schedule = raw.schedule === undefined ? null : scheduleOf(raw.schedule, scope)
+  const limits = raw.limits === undefined ? null : readLimits(raw.limits, scope)
+  const dimensions = raw.for_each === undefined ? null : readDimensions(raw.for_each, raw.params ?? {}, scope)
+  const params = raw.params === undefined ? null : readParams(raw.params, Object.keys(raw.for_each ?? {}), scope)
+  const { table } = raw
+  let columns: readonly Column[] = []
+  if (window !== null && params !== null) {
+    for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) scope.report(path, message)
+    if (dimensions !== null && table !== undefined)
+      columns = resolveColumns({ table, params, dimensions, every: window.every }, scope)
+  }
+  const indexes = table === undefined ? [] : resolveIndexes(table, columns, scope)
+  return { window, schedule, limits, dimensions, params, columns, indexes, tests: readTests(raw.tests ?? {}, columns, scope) }
 }
 
 const usualFactor = 2
@@ -120,10 +112,9 @@ const expectationOf = (raw: RawDefinition['expect'], { every, publication }: Win
   const { month_by: monthBy } = raw
   const path: Path = ['expect', 'month_by']
   if (every !== 'month')
-    report(scope, path, `expect.month_by is for windows of a month; window.every is ${every}. Remove expect.`, 'key')
+    scope.report(path, `expect.month_by is for windows of a month; window.every is ${every}. Remove expect.`, 'key')
   if (monthBy < (publication.afterDays ?? publication.publishedOn))
-    report(
-      scope,
+    scope.report(
       path,
       `expect.month_by is ${monthBy}, before the service publishes a month (day ${publication.publishedOn}, window.publication.published_on); write a later day.`,
     )
@@ -131,14 +122,14 @@ const expectationOf = (raw: RawDefinition['expect'], { every, publication }: Win
 }
 
 /** Until the end of the month that `until` names. */
-const ending = (window: WindowRule, { until, successor }: RawDefinition, scope: Scope): WindowRule => {
+const ending = (window: WindowRule, { until, successor }: Partial<RawDefinition>, scope: Scope): WindowRule => {
   if (until === undefined) {
     if (successor !== undefined)
-      report(scope, ['successor'], 'successor without until; write until: with the last month, or remove successor.', 'key')
+      scope.report(['successor'], 'successor without until; write until: with the last month, or remove successor.', 'key')
     return window
   }
   if (`${until}-31` < window.from)
-    report(scope, ['until'], `until is '${until}', before window.from (${window.from}); nothing would ever be planned.`)
+    scope.report(['until'], `until is '${until}', before window.from (${window.from}); nothing would ever be planned.`)
   return { ...window, publication: { ...window.publication, until: addWindows(`${until}-01`, 'month', 1) } }
 }
 
@@ -146,7 +137,7 @@ const windowRule = (raw: RawDefinition['window'], scope: Scope): WindowRule => {
   const every = raw.every ?? 'month'
   const sizes = scope.source.windowSizes
   if (sizes !== undefined && !sizes.includes(every)) {
-    report(scope, ['window', 'every'], `${scope.source.name} cannot be asked for a ${every}; write every: ${sizes.join(' or ')}.`)
+    scope.report(['window', 'every'], `${scope.source.name} cannot be asked for a ${every}; write every: ${sizes.join(' or ')}.`)
   }
   const calendar = raw.publication
   const zone = calendar?.time_zone ?? 'Etc/GMT+5'
@@ -170,13 +161,12 @@ const firstDay = (written: string, every: WindowRule['every'], scope: Scope): st
   try {
     Temporal.PlainDate.from(day, { overflow: 'reject' })
   } catch {
-    report(scope, ['window', 'from'], `window.from is '${written}', a day that does not exist; write a month such as 2024-01.`)
+    scope.report(['window', 'from'], `window.from is '${written}', a day that does not exist; write a month such as 2024-01.`)
     return '1970-01-01'
   }
   const start = alignDown(day, every)
   if (written.length === 10 && start !== day) {
-    report(
-      scope,
+    scope.report(
       ['window', 'from'],
       `window.from is '${written}', in the middle of a ${every}; write ${every === 'month' ? start.slice(0, 7) : start}.`,
     )
@@ -186,7 +176,7 @@ const firstDay = (written: string, every: WindowRule['every'], scope: Scope): st
 
 const scheduleOf = (raw: NonNullable<RawDefinition['schedule']>, scope: Scope): Schedule => {
   const wrong = cronProblem(raw.cron)
-  if (wrong !== null) report(scope, ['schedule', 'cron'], `schedule.cron: ${wrong}`)
+  if (wrong !== null) scope.report(['schedule', 'cron'], `schedule.cron: ${wrong}`)
   const timeZone = raw.time_zone ?? 'UTC'
   checkTimeZone(timeZone, ['schedule', 'time_zone'], scope)
   return { cron: raw.cron, timeZone, overlap: raw.overlap ?? 'queue', catchUp: raw.catch_up ?? 'last' }
@@ -199,7 +189,7 @@ const checkTimeZone = (zone: string, path: Path, scope: Scope): void => {
     new Intl.DateTimeFormat('en', { timeZone: zone })
   } catch {
     const hint = suggest(zone, ['UTC', ...Intl.supportedValuesOf('timeZone')]).replace(/ Known: .*/, '')
-    report(scope, path, `${path.join('.')} is '${zone}'; expected an IANA time zone such as Europe/Berlin.${hint}`)
+    scope.report(path, `${path.join('.')} is '${zone}'; expected an IANA time zone such as Europe/Berlin.${hint}`)
   }
 }
 
@@ -242,7 +232,7 @@ const resolveIndexes = (
     if (columns.length > 0) checkNames(raw, path, columns, scope)
     checkUse(index, path, key, scope)
     const twin = indexes.slice(0, place).some((one) => sameIndex({ columns: one.columns, include: one.include ?? [] }, index))
-    if (twin) report(scope, path, 'the same index appears twice; keep one of the two.')
+    if (twin) scope.report(path, 'the same index appears twice; keep one of the two.')
     return index
   })
 
@@ -262,7 +252,7 @@ const checkNames = (raw: RawIndex, path: Path, columns: readonly Column[], scope
           : columnProblem(name, columns)
     const inColumns = at < raw.columns.length
     const place: Path = [...path, inColumns ? 'columns' : 'include', inColumns ? at : at - raw.columns.length]
-    if (wrong !== null) report(scope, place, wrong)
+    if (wrong !== null) scope.report(place, wrong)
   })
 }
 
@@ -283,7 +273,7 @@ const columnProblem = (name: string, columns: readonly Column[]): string | null 
 
 const checkUse = (index: TableIndex, path: Path, key: readonly string[], scope: Scope): void => {
   const count = index.columns.length + index.include.length
-  if (count > mostColumns) report(scope, path, `an index of ${count} columns; PostgreSQL allows ${mostColumns}.`)
+  if (count > mostColumns) scope.report(path, `an index of ${count} columns; PostgreSQL allows ${mostColumns}.`)
   const isPartOfKey = index.include.length === 0 && index.columns.every((name, at) => name === key[at])
-  if (isPartOfKey) report(scope, path, 'the key begins with these columns and is an index already; remove this one.')
+  if (isPartOfKey) scope.report(path, 'the key begins with these columns and is an index already; remove this one.')
 }

@@ -5,7 +5,7 @@ import type { Column } from '../core/types.ts'
 import { share } from './definition-limits.ts'
 import { suggest } from './problem.ts'
 import type { RawDataTest } from './schema.ts'
-import { report, type Scope } from './scope.ts'
+import type { Scope } from './scope.ts'
 import type { Path } from './yaml-file.ts'
 
 const kinds = ['range', 'accepted', 'not_null', 'sum_of', 'ratio', 'restated'] as const
@@ -33,14 +33,14 @@ const readTest = (name: string, raw: RawDataTest, columns: readonly Column[], sc
   const before = scope.problems.length
   const [kind, ...others] = kinds.filter((one) => raw[one] !== undefined)
   if (kind === undefined) {
-    report(scope, path, `the test '${name}' says nothing that the rows must be; add one of ${kinds.join(', ')}.`, 'key')
+    scope.report(path, `the test '${name}' says nothing that the rows must be; add one of ${kinds.join(', ')}.`, 'key')
     return null
   }
   for (const other of others)
-    report(scope, [...path, other], `the test '${name}' says ${kind} already; make a second test of ${other}.`, 'key')
+    scope.report([...path, other], `the test '${name}' says ${kind} already; make a second test of ${other}.`, 'key')
   for (const word of ['allow', 'within', 'at_least'] as const)
     if (raw[word] !== undefined && !extras[kind].includes(word))
-      report(scope, [...path, word], `'${word}' means nothing beside ${kind}; remove it.`, 'key')
+      scope.report([...path, word], `'${word}' means nothing beside ${kind}; remove it.`, 'key')
   checkColumns(raw, kind, columns, path, scope)
   const test = testOf(name, raw, kind, path, scope)
   return scope.problems.length > before ? null : test
@@ -75,7 +75,7 @@ const rowTest = (raw: RawDataTest, kind: Exclude<Kind, 'ratio' | 'restated'>, pa
 const boundsOf = (text: string | undefined, path: Path, scope: Scope): Bounds => {
   const [from = '', to = ''] = (text ?? '').split('..')
   if (from !== '' && to !== '' && Number(from) > Number(to))
-    report(scope, path, `${path.join('.')} is ${text}, and ${from} is more than ${to}; write the smaller one first.`)
+    scope.report(path, `${path.join('.')} is ${text}, and ${from} is more than ${to}; write the smaller one first.`)
   return { from: from === '' ? null : from, to: to === '' ? null : to }
 }
 
@@ -88,7 +88,7 @@ const typesOf = (kind: Kind): readonly string[] =>
 
 const checkColumns = (raw: RawDataTest, kind: Kind, columns: readonly Column[], path: Path, scope: Scope): void => {
   if (raw.column === undefined && kind !== 'ratio' && kind !== 'restated')
-    report(scope, path, `${path.join('.')} lacks column: which column's ${kind} is tested?`, 'key')
+    scope.report(path, `${path.join('.')} lacks column: which column's ${kind} is tested?`, 'key')
   if (columns.length === 0) return
   const named: readonly { name: string; at: Path }[] = [
     ...(raw.column === undefined ? [] : [{ name: raw.column, at: [...path, 'column'] }]),
@@ -96,7 +96,7 @@ const checkColumns = (raw: RawDataTest, kind: Kind, columns: readonly Column[], 
   ]
   for (const { name, at } of named) {
     const wrong = columnProblem(name, kind, columns)
-    if (wrong !== null) report(scope, at, wrong)
+    if (wrong !== null) scope.report(at, wrong)
   }
 }
 

@@ -1,7 +1,7 @@
 // limits of a definition as numbers: times, sizes and shares as people write them.
 import type { Limits } from '../core/types.ts'
 import type { RawDefinition } from './schema.ts'
-import { type Scope, report } from './scope.ts'
+import type { Scope } from './scope.ts'
 
 const defaultPollMaxMs = 60_000
 
@@ -32,10 +32,10 @@ export const readLimits = (raw: RawDefinition['limits'], scope: Scope): Limits =
     max_body: limits.maxBodyBytes,
   }
   for (const [name, amount] of Object.entries(amounts)) {
-    if (amount < 1) report(scope, ['limits', name], `limits.${name} is nothing; write more than 0.`)
+    if (amount < 1) scope.report(['limits', name], `limits.${name} is nothing; write more than 0.`)
   }
   if (limits.pollMaxMs < limits.pollEveryMs) {
-    report(scope, ['limits', 'poll_max'], 'limits.poll_max is shorter than limits.poll_every; it is the longest wait, swap them.')
+    scope.report(['limits', 'poll_max'], 'limits.poll_max is shorter than limits.poll_every; it is the longest wait, swap them.')
   }
   return limits
 }

@@ -4,7 +4,7 @@ import type { Dimension } from '../core/types.ts'
 import { durationMs, share } from './definition-limits.ts'
 import { showProblem, suggest } from './problem.ts'
 import type { RawDimension } from './schema.ts'
-import { report, type Scope } from './scope.ts'
+import type { Scope } from './scope.ts'
 import { type Path, problemAt } from './yaml-file.ts'
 
 const mostValues = 1_000_000
@@ -23,8 +23,7 @@ export const readDimensions = (
   for (const [name, spec] of Object.entries(known)) {
     if (!spec.required || Object.hasOwn(raw, name)) continue
     const path = Object.keys(raw).length > 0 ? ['for_each'] : ['source']
-    report(
-      scope,
+    scope.report(
       path,
       `for_each lacks '${name}' (${spec.description}), which ${whatOf(params, scope.source)} needs; add it under for_each.`,
       'key',
@@ -35,8 +34,7 @@ export const readDimensions = (
     if (spec !== undefined)
       return [readDimension(name, written, { ...spec, mostPerRequest: most[name] ?? spec.mostPerRequest }, scope)]
     const hint = suggest(name, Object.keys(known))
-    report(
-      scope,
+    scope.report(
       ['for_each', name],
       `${whatOf(params, scope.source)} cannot run for each '${name}'.${hint} Correct or remove it.`,
       'key',
@@ -77,10 +75,9 @@ const checkBucket = (name: string, bucket: number | null, { mostPerRequest }: Di
   if (bucket === null) return
   const path: Path = ['for_each', name, 'bucket']
   const found = `for_each.${name}.bucket is ${bucket}; ${scope.source.name} takes`
-  if (mostPerRequest === 1) report(scope, path, `${found} one ${name} per request. Remove bucket.`, 'key')
+  if (mostPerRequest === 1) scope.report(path, `${found} one ${name} per request. Remove bucket.`, 'key')
   else if (bucket > mostPerRequest)
-    report(
-      scope,
+    scope.report(
       path,
       `${found} at most ${mostPerRequest} values of ${name} per report. Write ${mostPerRequest} or less, or remove bucket.`,
     )
@@ -104,12 +101,12 @@ const collect = (all: readonly Written[], spec: DimensionSpec, source: SourceSpe
 }
 
 const fromYaml = (list: readonly (string | number)[], path: Path, spec: DimensionSpec, scope: Scope): readonly string[] => {
-  if (list.length === 0) report(scope, path, `${path.join('.')} is an empty list; add a value, or nothing would ever run.`)
+  if (list.length === 0) scope.report(path, `${path.join('.')} is an empty list; add a value, or nothing would ever run.`)
   const all = list.map((value, index): Written => {
     const place = [...path, index]
     return {
       text: scope.yaml.written(place) ?? String(value),
-      wrong: (message) => report(scope, place, `${path.join('.')}: ${message}`),
+      wrong: (message) => scope.report(place, `${path.join('.')}: ${message}`),
       where: `in line ${scope.yaml.place(place).line}`,
     }
   })

@@ -6,11 +6,11 @@ import { isRecord } from '../core/json.ts'
 import { mostListBytes, mostTextBytes, readRegular } from '../core/regular-file.ts'
 import { ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
-import { compile, inspect } from './compile.ts'
+import { compile, readParts } from './compile.ts'
 import { problemsOf } from './issues.ts'
 import { assertNoProblems, nearest, type Problem, sortProblems, suggest } from './problem.ts'
 import { definitionSchema, type RawDefinition } from './schema.ts'
-import type { ListText, Scope } from './scope.ts'
+import { createScope, type ListText, type ReadList } from './scope.ts'
 import { problemAt, readYaml, type YamlFile } from './yaml-file.ts'
 
 /** Which definitions, and against which sources they are checked. */
@@ -75,24 +75,21 @@ interface DefinitionFiles {
   readonly folder: string
   /** Path as shown to people, and text. */
   readonly files: readonly { readonly file: string; readonly text: string }[]
-  readonly readList: Scope['readList']
+  readonly readList: ReadList
   readonly sources: ReadonlyMap<string, SourceSpec>
   /** Pipelines asked for, absent or empty: all. Others are read for their names alone, and do not get in the way where they are broken. */
   readonly only?: readonly string[] | undefined
 }
 
-/** Those without a mistake, frozen; problems in the order of file and line. */
-export interface Definitions {
-  readonly definitions: readonly Definition[]
-  readonly problems: readonly Problem[]
-  /** The problems without those of list files, each of which stops its own pipelines alone: they have a list that is `unread`. */
-  readonly mistakes: readonly Problem[]
-}
+export type Definitions = ReturnType<typeof checkDefinitions>
 
 type Opened = ReturnType<typeof open>
 
-/** Definitions are deep-frozen and sorted by name, of versions the one that readers see first; problems are sorted by file and place. */
-export const checkDefinitions = (input: DefinitionFiles): Definitions => {
+/**
+ * Definitions without a mistake, deep-frozen and sorted by name, of versions the one that readers see first; problems are sorted by file and place. `mistakes`: those without the ones of list
+ * files, each of which stops its own pipelines alone: they have a list that is `unread`.
+ */
+export const checkDefinitions = (input: DefinitionFiles) => {
   const opened = input.files.map(open)
   const wanted = opened.filter(({ name }) => (input.only ?? []).length === 0 || input.only?.includes(name))
   const results = wanted.map((one) => define(one, input))
@@ -126,9 +123,9 @@ const define = ({ yaml, problems }: Opened, input: DefinitionFiles) => {
   }
   const written: { readonly params?: unknown; readonly for_each?: unknown } = recordOf(yaml.value)
   const spec = ofDataset(source.spec, recordOf(written.params), Object.keys(recordOf(written.for_each)))
-  const scope: Scope = { yaml, source: spec, readList: input.readList, problems: [...problems, ...form], lists: [] }
+  const scope = createScope(yaml, spec, input.readList, [...problems, ...form])
   if (!raw.success) {
-    inspect(wellFormed(yaml.value), scope)
+    readParts(wellFormed(yaml.value), scope)
     return { definition: null, problems: scope.problems, lists: scope.lists }
   }
   const definition = compile(raw.data, scope)

@@ -8,20 +8,19 @@ import { type Path, problemAt, type YamlFile } from './yaml-file.ts'
 /** A list file's text, or why it could not be read. */
 export type ListText = { readonly text: string } | { readonly failure: string }
 
-/** What the checks of one file share. Problems are collected, so that one pass finds every mistake. */
-export interface Scope {
-  readonly yaml: YamlFile
-  readonly source: SourceSpec
-  /** `path` is relative to the folder of definitions. `shown` is the path for messages. */
-  readonly readList: (path: string) => ListText & { readonly shown: string }
-  readonly problems: Problem[]
-  /** Those of list files. */
-  readonly lists: Problem[]
-}
+/** `path` is relative to the folder of definitions. `shown` is the path for messages. */
+export type ReadList = (path: string) => ListText & { readonly shown: string }
 
-/** As `problemAt`, noted. */
-export const report = (scope: Scope, path: Path, message: string, part?: 'key' | 'value'): void =>
-  void scope.problems.push(problemAt(scope.yaml, path, message, part))
+export type Scope = ReturnType<typeof createScope>
+
+/** What the checks of one file share. Problems are collected, so that one pass finds every mistake. @param problems that were found before */
+export const createScope = (yaml: YamlFile, source: SourceSpec, readList: ReadList, problems: Problem[]) => ({
+  ...{ yaml, source, readList, problems },
+  /** Those of list files. */
+  lists: [] as Problem[],
+  /** As `problemAt`, noted. */
+  report: (path: Path, message: string, part?: 'key' | 'value'): void => void problems.push(problemAt(yaml, path, message, part)),
+})
 
 /** Parameters with the source's defaults filled in; null when they are not valid (the problems went to the scope). @param forEach names the pipeline runs for: each unit has its own value of them */
 export const readParams = (
@@ -31,7 +30,7 @@ export const readParams = (
 ): Readonly<Record<string, ParamValue>> | null => {
   const checked = scope.source.params.safeParse(raw)
   for (const name of forEach.filter((one) => Object.hasOwn(raw, one)))
-    report(scope, ['params', name], `'${name}' is in params and in for_each; keep it in one of the two.`, 'key')
+    scope.report(['params', name], `'${name}' is in params and in for_each; keep it in one of the two.`, 'key')
   const { withDefaults = (params) => params } = scope.source
   if (checked.success)
     return Object.fromEntries(Object.entries(withDefaults(checked.data)).filter(([name]) => !forEach.includes(name)))
