@@ -6,17 +6,13 @@ export interface ParsedChunk {
   readonly rows: number
 }
 
-/** Rows that are not handed out yet: the bytes up to `at`. */
-export interface CopyWriter {
-  bytes: Buffer
-  at: number
-  rows: number
-}
+export type CopyWriter = ReturnType<typeof createCopyWriter>
 
 const chunkBytes = 192 * 1024
 const firstBytes = 16 * 1024
 
-export const createCopyWriter = (): CopyWriter => ({ bytes: Buffer.alloc(0), at: 0, rows: 0 })
+/** Rows that are not handed out yet: the bytes up to `at`. */
+export const createCopyWriter = () => ({ bytes: Buffer.alloc(0) as Buffer, at: 0, rows: 0 })
 
 const special = /[\\\t\n\r]/
 const specials = /[\\\t\n\r]/g

@@ -5,27 +5,24 @@ const cr = 13
 const quote = 34
 const comma = 44
 
-/** A record, and where it lies in its bytes; one serves record after record. */
-export interface CsvRecord {
-  /** How many cells it has, and where each begins and ends, without its quotes. */
-  count: number
-  readonly starts: number[]
-  readonly ends: number[]
-  /** Whether quotes in the cell are doubled. */
-  readonly doubled: boolean[]
-  /** Behind its last byte, before its line end. */
-  end: number
-  /** Where the next record begins; the same as `end` where the line end is missing. */
-  next: number
-  /** Line ends inside quoted cells. */
-  breaks: number
-  /** A closing quote is followed by something else than a comma or a line end: the cells mean nothing, and the record ends with that line. */
-  isMalformed: boolean
-}
+export type CsvRecord = ReturnType<typeof createRecord>
 
-export const createRecord = (): CsvRecord => ({
-  ...{ count: 0, starts: [], ends: [], doubled: [] },
-  ...{ end: 0, next: 0, breaks: 0, isMalformed: false },
+/** A record, and where it lies in its bytes; one serves record after record. */
+export const createRecord = () => ({
+  /** How many cells it has, and where each begins and ends, without its quotes. */
+  count: 0,
+  starts: [] as number[],
+  ends: [] as number[],
+  /** Whether quotes in the cell are doubled. */
+  doubled: [] as boolean[],
+  /** Behind its last byte, before its line end. */
+  end: 0,
+  /** Where the next record begins; the same as `end` where the line end is missing. */
+  next: 0,
+  /** Line ends inside quoted cells. */
+  breaks: 0,
+  /** A closing quote is followed by something else than a comma or a line end: the cells mean nothing, and the record ends with that line. */
+  isMalformed: false,
 })
 
 /**

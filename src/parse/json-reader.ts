@@ -224,21 +224,12 @@ interface List {
   readonly holds: 'objects' | 'nothing' | 'other'
 }
 
-/** What the first object of an answer turned out to be. */
-interface Page {
-  /** Where the list of records begins; null: the object holds none. */
-  readonly listAt: number | null
-  /** Where the lists of other tables begin; none where the definition names no table. */
-  readonly others: readonly number[]
-  /** Whether the object has the record's key itself. */
-  readonly hasKey: boolean
-  readonly names: readonly string[]
-  /** Behind the object. */
-  readonly end: number
-}
-
-/** The list that the source names, else the only list of objects, else the only list if it is empty. Null where the object at `at` is not whole. */
-const findList = (plan: ParsePlan, bytes: Buffer, at: number): Page | null => {
+/**
+ * What the first object of an answer turned out to be, `end` behind it: where its list of records begins (the one that the source names, else the only list of
+ * objects, else the only list if it is empty), where those of other tables do (none where the definition names no table), and whether it has the record's key
+ * itself. Null where the object at `at` is not whole.
+ */
+const findList = (plan: ParsePlan, bytes: Buffer, at: number) => {
   const columns = new Set(plan.columns.flatMap((column) => column.names))
   const lists: List[] = []
   const names: string[] = []

@@ -9,15 +9,6 @@ import { createTold, type NamedField } from './tables-of-answer.ts'
 import { createCells, isSame } from './row-cells.ts'
 import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
-/** One record after the other becomes a row or a reject. */
-export interface RecordLane {
-  /**
-   * Takes the record that begins at `at`; returns its end, or `cut` (and takes nothing). Throws JsonError, and BAD_RESPONSE where several tables come and
-   * none is named. @param line see `RecordPlace` @param isOwn it is known to be of the definition's table
-   */
-  read(bytes: Buffer, at: number, line: number, isOwn: boolean): number
-}
-
 /** What a field's name means: a column's place and how good the name is for it. */
 interface Meaning {
   readonly place: number
@@ -34,7 +25,10 @@ const openBracket = 91
 const letterN = 110
 const openBrace = 123
 
-export const createRecordLane = (sink: RowSink): RecordLane => {
+export type RecordLane = ReturnType<typeof createRecordLane>
+
+/** One record after the other becomes a row or a reject. */
+export const createRecordLane = (sink: RowSink) => {
   const { plan } = sink
   const { length } = plan.columns
   const [valueStarts, valueEnds, ranks] = [new Int32Array(length), new Int32Array(length), new Int32Array(length)]
@@ -96,7 +90,11 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
     else takeRow(sink, cells, record)
   }
   return {
-    read: (bytes, at, line, isOwn) => {
+    /**
+     * Takes the record that begins at `at`; returns its end, or `cut` (and takes nothing). Throws JsonError, and BAD_RESPONSE where several tables come and
+     * none is named. @param line see `RecordPlace` @param isOwn it is known to be of the definition's table
+     */
+    read: (bytes: Buffer, at: number, line: number, isOwn: boolean): number => {
       begin(bytes)
       const end = bytes[at] === openBrace ? eachField(bytes, at, 0, onField) : skipValue(bytes, at)
       if (end !== cut) finish(at, end, line, isOwn)

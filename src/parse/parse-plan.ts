@@ -1,71 +1,58 @@
 // What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
 import { type Cast, castPeriod, CellError, excerpt, type Stray, UnaskedError } from '../core/cast-cell.ts'
-import { type ColumnTypeEntry, columnTypes } from '../core/column-types.ts'
+import { columnTypes } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
 import type { Box, Column, Definition, Window } from '../core/types.ts'
 import { maxKeyBytes } from './parse-limits.ts'
 import type { UnitMark } from './unit-mark.ts'
 
 /** How a column's cells become values. */
-export interface PlannedColumn {
-  readonly column: Column
-  /** The version of the service that answered has no such field. */
-  readonly isLacked: boolean
-  readonly cast: Cast
-  /** The value is the cell as it stands: no spelling to correct, no unit to belong to. */
-  readonly isPlain: boolean
-  /** What its cells must look like to be copied as they stand; null: each goes through the cast, and many repeat. */
-  readonly copiedAs: ColumnTypeEntry['copiedAs']
-  /** Names of the field in the answer as `fieldName` spells them, best first. */
-  readonly names: readonly string[]
-}
+export type PlannedColumn = Readonly<ReturnType<typeof plannedColumn>>
 
-/** Everything that parsing needs of a definition, compiled once for an answer. */
-export interface ParsePlan {
-  /** Columns that come with the answer, in the definition's order, which is the order of the COPY. */
-  readonly columns: readonly PlannedColumn[]
-  /** Places of the key's columns among them, in the key's order. */
-  readonly keyPlaces: readonly number[]
-  /** Columns of the definition that the answer may also carry without it being news. */
-  readonly knownElsewhere: ReadonlySet<string>
-  /** The list of a JSON page that holds the records; null: the only list of objects. */
-  readonly recordsIn: string | null
-  /** Fields in which a JSON record may say the name of its table. */
-  readonly tableIn: readonly string[]
-  /** Which of several tables in a body is read: its place from 1, or the name of its list; null: there is one. */
-  readonly section: number | string | null
-  /** Bytes of a part once inflated. */
-  readonly maxBytes: number
-  /** Writes the unit's number behind each row and counts by unit. Default: rows need no unit. */
-  readonly mark?: UnitMark
-}
+/** `mark` writes the unit's number behind each row and counts by unit. Default: rows need no unit. */
+export type ParsePlan = Readonly<ReturnType<typeof compileParsePlan>> & { readonly mark?: UnitMark }
 
 /** A field's name without what spelling varies: case, spaces for underscores, blanks around it. */
 export const fieldName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, '_')
 
-/** @param form how the answers of the definition's source look; @param dialect in which this one was asked for */
-export const compileParsePlan = (definition: Definition, box: Box, form: AnswerForm, dialect?: string | null): ParsePlan => {
+/** Everything that parsing needs of a definition, compiled once for an answer. @param form how the answers of the definition's source look @param dialect in which this one was asked for */
+export const compileParsePlan = (definition: Definition, box: Box, form: AnswerForm, dialect?: string | null) => {
   const other = form.dialects?.[dialect ?? '']
   const asked = { ...box, span: form.spanOf?.(definition, box.window) ?? box.window }
   const staged = definition.columns.filter((column) => column.origin === 'response')
   const others = definition.columns.filter((column) => column.origin !== 'response')
   return {
-    columns: staged.map((column) => ({
-      column: isLacked(column, other) ? { ...column, ifAbsent: null } : column,
-      isLacked: isLacked(column, other),
-      cast: compileCast(column, definition, asked, form),
-      isPlain: isPlain(column, box),
-      copiedAs: isPlain(column, box) ? columnTypes[column.type].copiedAs : null,
-      names: namesOf(column, other),
-    })),
+    /** Those that come with the answer, in the definition's order, which is the order of the COPY. */
+    columns: staged.map((column) =>
+      plannedColumn(column, other, compileCast(column, definition, asked, form), isPlain(column, box)),
+    ),
+    /** Places of the key's columns among them, in the key's order. */
     keyPlaces: definition.key.map((name) => staged.findIndex((column) => column.name === name)).filter((place) => place >= 0),
+    /** Columns of the definition that the answer may also carry without it being news. */
     knownElsewhere: new Set(others.map((column) => fieldName(column.name))),
+    /** The list of a JSON page that holds the records; null: the only list of objects. */
     recordsIn: other?.recordsIn ?? form.recordsIn ?? null,
+    /** Fields in which a JSON record may say the name of its table. */
     tableIn: form.tableIn ?? [],
+    /** Which of several tables in a body is read: its place from 1, or the name of its list; null: there is one. */
     section: definition.report.section ?? null,
+    /** Bytes of a part once inflated. */
     maxBytes: definition.limits.maxBodyBytes,
   }
 }
+
+/** @param isPlain the value is the cell as it stands: no spelling to correct, no unit to belong to */
+const plannedColumn = (column: Column, dialect: AnswerDialect | undefined, cast: Cast, isPlain: boolean) => ({
+  column: isLacked(column, dialect) ? { ...column, ifAbsent: null } : column,
+  /** The version of the service that answered has no such field. */
+  isLacked: isLacked(column, dialect),
+  cast,
+  isPlain,
+  /** What its cells must look like to be copied as they stand; null: each goes through the cast, and many repeat. */
+  copiedAs: isPlain ? columnTypes[column.type].copiedAs : null,
+  /** Names of the field in the answer as `fieldName` spells them, best first. */
+  names: namesOf(column, dialect),
+})
 
 const spellingsOf = ({ name, from }: Pick<Column, 'name' | 'from'>): readonly string[] => (from.length > 0 ? from : [name])
 

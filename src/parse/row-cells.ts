@@ -3,18 +3,7 @@ import { cellText, type CopyWriter, ensureRoom, writeBytes } from './copy-text.t
 import { maxCellCharacters, maxWholeDigits } from '../core/cast-cell.ts'
 import { castCell, type CellOf, type ParsePlan, type PlannedColumn } from './parse-plan.ts'
 
-/** The cells of the record at hand, by planned column; one serves all records of a part. */
-export interface Cells {
-  bytes: Buffer
-  /** Where a cell stands as it is; -1: `textOf` alone can tell. What stands there is UTF-8. */
-  readonly starts: Int32Array
-  readonly ends: Int32Array
-  /** Its text, null for NULL. Throws CellError. */
-  readonly textOf: CellOf
-  /** Cells cast before, by column: the last one, and as many as have a place of their own by their bytes. */
-  readonly last: (Known | undefined)[]
-  readonly known: readonly (Known | undefined)[][]
-}
+export type Cells = ReturnType<typeof createCells>
 
 /** A cell that was cast before. */
 interface Known {
@@ -23,13 +12,16 @@ interface Known {
   readonly copy: Buffer
 }
 
-export const createCells = ({ columns }: ParsePlan, textOf: CellOf): Cells => ({
-  bytes: Buffer.alloc(0),
+/** The cells of the record at hand, by planned column; one serves all records of a part. @param textOf their text, null for NULL. Throws CellError */
+export const createCells = ({ columns }: ParsePlan, textOf: CellOf) => ({
+  bytes: Buffer.alloc(0) as Buffer,
+  /** Where a cell stands as it is; -1: `textOf` alone can tell. What stands there is UTF-8. */
   starts: new Int32Array(columns.length),
   ends: new Int32Array(columns.length),
   textOf,
-  last: [],
-  known: columns.map(() => []),
+  /** Cells cast before, by column: the last one, and as many as have a place of their own by their bytes. */
+  last: [] as (Known | undefined)[],
+  known: columns.map((): (Known | undefined)[] => []),
 })
 
 /** What stands for the value of a cell that was copied: it has one, and it tells no unit. */

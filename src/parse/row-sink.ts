@@ -29,13 +29,16 @@ export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: 
   /** Over all parts of the answer. */
   tables: {
     /** Tables that began so far, and the fields of the last one. */
-    ...{ count: 0, names: [] as readonly string[] },
+    count: 0,
+    names: [] as readonly string[],
     /** Of the answer, in which the last one began. */
     part: 0,
     /** Whether the one that the definition names was among them. */
     found: false,
   },
-  ...{ plan, report, onAccepted },
+  plan,
+  report,
+  onAccepted,
   writer: createCopyWriter(),
   /** Values of the row at hand, in the order of the COPY; see `writeCell`. */
   values: [] as (string | null)[],
