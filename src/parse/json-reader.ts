@@ -130,11 +130,11 @@ const step = (reading: Reading, at: number): number => {
     return element(reading, at)
   }
   if (byte !== openBrace) throw new JsonError(at, 'no object or list begins here')
-  return state.stage === 'first' ? firstObject(reading, at) : lane.read(bytes, at, lineAt(at), false)
+  return state.stage === 'first' ? firstObject(reading, at) : lane(bytes, at, lineAt(at), false)
 }
 
 const element = ({ state, lane, bytes }: Reading, at: number): number => {
-  const end = lane.read(bytes, at, state.index + 1, false)
+  const end = lane(bytes, at, state.index + 1, false)
   if (end === cut) return cut
   state.index += 1
   state.stage = 'separator'
@@ -151,7 +151,7 @@ const firstObject = ({ sink, state, lane, bytes, isLast, lineAt }: Reading, at: 
     let index = 0
     eachElement(bytes, listAt, 1, (_, recordAt) => {
       index += 1
-      return lane.read(bytes, recordAt, index, sink.file === null)
+      return lane(bytes, recordAt, index, sink.file === null)
     })
     state.stage = 'done'
     return end
@@ -161,7 +161,7 @@ const firstObject = ({ sink, state, lane, bytes, isLast, lineAt }: Reading, at: 
   if (follows >= bytes.length && !isLast) return cut
   if (follows >= bytes.length && !page.hasKey) throw noList(sink, page.names)
   state.stage = 'record'
-  return lane.read(bytes, at, lineAt(at), false)
+  return lane(bytes, at, lineAt(at), false)
 }
 
 /** Lines of the body, asked for with places that only grow. */

@@ -25,10 +25,14 @@ const openBracket = 91
 const letterN = 110
 const openBrace = 123
 
-export type RecordLane = ReturnType<typeof createRecordLane>
+/**
+ * Takes the record that begins at `at`; returns its end, or `cut` (and takes nothing). Throws JsonError, and BAD_RESPONSE where several tables come and
+ * none is named. @param line see `RecordPlace` @param isOwn it is known to be of the definition's table
+ */
+export type RecordLane = (bytes: Buffer, at: number, line: number, isOwn: boolean) => number
 
 /** One record after the other becomes a row or a reject. */
-export const createRecordLane = (sink: RowSink) => {
+export const createRecordLane = (sink: RowSink): RecordLane => {
   const { plan } = sink
   const { length } = plan.columns
   const [valueStarts, valueEnds, ranks] = [new Int32Array(length), new Int32Array(length), new Int32Array(length)]
@@ -89,17 +93,11 @@ export const createRecordLane = (sink: RowSink) => {
     if (problem !== null) rejectRow(sink, problem, record)
     else takeRow(sink, cells, record)
   }
-  return {
-    /**
-     * Takes the record that begins at `at`; returns its end, or `cut` (and takes nothing). Throws JsonError, and BAD_RESPONSE where several tables come and
-     * none is named. @param line see `RecordPlace` @param isOwn it is known to be of the definition's table
-     */
-    read: (bytes: Buffer, at: number, line: number, isOwn: boolean): number => {
-      begin(bytes)
-      const end = bytes[at] === openBrace ? eachField(bytes, at, 0, onField) : skipValue(bytes, at)
-      if (end !== cut) finish(at, end, line, isOwn)
-      return end
-    },
+  return (bytes, at, line, isOwn) => {
+    begin(bytes)
+    const end = bytes[at] === openBrace ? eachField(bytes, at, 0, onField) : skipValue(bytes, at)
+    if (end !== cut) finish(at, end, line, isOwn)
+    return end
   }
 }
 
