@@ -8,9 +8,8 @@ export type DataPointReading = (typeof dataPointReadings)[number]
  * The same where a service counts each of identical rows. Only a definition can say so: learnt, a row that came twice would hide one that did not come.
  */
 export const repeatedReadings = ['rows_with_duplicates', 'cells_with_duplicates', 'non_empty_cells_with_duplicates'] as const
-export type RepeatedReading = (typeof repeatedReadings)[number]
 
-export type AnyReading = DataPointReading | RepeatedReading
+export type AnyReading = DataPointReading | (typeof repeatedReadings)[number]
 export const allReadings: readonly AnyReading[] = [...dataPointReadings, ...repeatedReadings]
 
 /** What a definition says of it: one reading, `learn` from answers that agree, or `ignore` the count. */

@@ -2,17 +2,11 @@
 import type { IsoDate, WindowRule } from './types.ts'
 import { addWindows, alignDown, dateIn } from './window.ts'
 
-interface Night {
-  readonly date: IsoDate
-  /** Windows that are bought in it. */
-  readonly windows: number
-}
-
 /** Days of the service's month after `after` on which reports are bought: a release brings a new window, a restatement those of the look-back. */
-const nightsAfter = (window: WindowRule, after: IsoDate, nowMs: number): Night[] => {
+const nightsAfter = (window: WindowRule, after: IsoDate, nowMs: number) => {
   const { publishedOn, afterDays, restatedOn, timeZone } = window.publication
   const end = addWindows(alignDown(dateIn(nowMs, timeZone), 'month'), 'month', 1)
-  const nights: Night[] = []
+  const nights: { readonly date: IsoDate; readonly windows: number }[] = []
   for (let date = addWindows(after, 'day', 1); date < end; date = addWindows(date, 'day', 1)) {
     const day = Number(date.slice(8))
     const isLast = addWindows(date, 'day', 1) === end

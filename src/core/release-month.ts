@@ -1,8 +1,7 @@
 // What a service says of its data: up to which day there are any, of whole months or of single days.
 import type { IsoDate, WindowSize } from './types.ts'
 
-export const releasedData = ['month', 'day'] as const
-export type ReleasedData = (typeof releasedData)[number]
+export type ReleasedData = 'month' | 'day'
 
 /** What windows of that size wait for. */
 export const dataOf = (every: WindowSize): ReleasedData => (every === 'month' ? 'month' : 'day')

@@ -164,12 +164,6 @@ export interface GuardRule {
   readonly factor: number
 }
 
-/** By when data are expected. */
-export interface Expectation {
-  /** Day of the following month on which a month must be loaded, in the time zone of the service's calendar. */
-  readonly monthBy: number
-}
-
 /** A checked, frozen YAML file. */
 export interface Definition {
   readonly file: string
@@ -196,8 +190,8 @@ export interface Definition {
   readonly guard: GuardRule | null
   /** What its purchases are charged to: `{ client: 'acme' }`. */
   readonly tags: Readonly<Record<string, string>>
-  /** null: late data are no cause. */
-  readonly expect: Expectation | null
+  /** Day of the following month on which a month must be loaded, in the time zone of the service's calendar; null: late data are no cause. */
+  readonly expect: { readonly monthBy: number } | null
   /** What the rows of a unit must be, tested before they are loaded. */
   readonly tests: readonly DataTest[]
   readonly publish: boolean
@@ -228,8 +222,7 @@ export interface Box {
   readonly slice: Slice
 }
 
-export const jobKinds = ['walk', 'report'] as const
-export type JobKind = (typeof jobKinds)[number]
+export type JobKind = 'walk' | 'report'
 
 /** `replaced`: other jobs ask for its units now; a late id of it is still taken in. */
 export const jobStates = ['open', 'held', 'failed', 'done', 'replaced'] as const

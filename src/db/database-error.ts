@@ -8,11 +8,6 @@ export const describeUrl = (url: Secret): string => {
   return `${decodeURIComponent(username) || 'postgres'}@${hostname || 'localhost'}:${port || '5432'}${pathname}`
 }
 
-interface Described {
-  readonly code: ErrorCode
-  readonly advice: string
-}
-
 const networkCodes = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -24,7 +19,7 @@ const networkCodes = new Set([
   'EPIPE',
 ])
 
-const describe = (sqlState: string, message: string): Described => {
+const describe = (sqlState: string, message: string): { readonly code: ErrorCode; readonly advice: string } => {
   if (
     networkCodes.has(sqlState) ||
     /timeout exceeded when trying to connect|Query read timeout|Connection terminated|connection error|connection has been discarded/i.test(

@@ -46,9 +46,9 @@ const makeRole = (name: string): string =>
 const forEach = (query: string, statement: string): string =>
   `do $$ declare one record; begin for one in ${query} loop execute format('${statement}', one.schema, one.name); end loop; end $$;`
 
-const relations = (schemas: string, kinds: string): string =>
+const relations = (schemas: string, kinds: string, more = ''): string =>
   `select n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname in (${schemas}) and c.relkind in (${kinds}) order by 2`
+    where n.nspname in (${schemas}) and c.relkind in (${kinds})${more} order by 2`
 
 const tables = "'r', 'p', 'v'"
 
@@ -89,14 +89,14 @@ export const rolesSql = (): string =>
     `revoke insert, update, delete on etl.kysely_migration, etl.kysely_migration_lock from ${loader};`,
     `grant select on all tables in schema bi to ${loader};`,
     forEach(
-      `${relations("'bi'", "'r'").replace(' order by 2', '')} and c.relname like 'dim\\_%%' and c.relname <> 'dim_date'`,
+      relations("'bi'", "'r'", " and c.relname like 'dim\\_%' and c.relname <> 'dim_date'"),
       `grant insert, update on %I.%I to ${loader}`,
-    ).replaceAll('%%', '%'),
+    ),
     `grant insert, update on bi.attribute_versions to ${loader};`,
     forEach(
-      `${relations("'bi'", "'r'").replace(' order by 2', '')} and c.relname not like 'dim\\_%%' and c.relname <> 'attribute_versions'`,
+      relations("'bi'", "'r'", " and c.relname not like 'dim\\_%' and c.relname <> 'attribute_versions'"),
       `grant insert, delete on %I.%I to ${loader}`,
-    ).replaceAll('%%', '%'),
+    ),
     '-- Statistics of bi are renewed with the owner’s rights.',
     `grant execute on function etl.analyze_published(regclass) to ${loader};`,
     '-- Readers see bi and nothing else, also what comes later.',

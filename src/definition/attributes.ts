@@ -9,11 +9,7 @@ import type { Definition } from '../core/types.ts'
 import { checkValue } from './for-each.ts'
 import { type Problem, sortProblems, suggest } from './problem.ts'
 
-/** Sets without a problem, and every problem of the others. */
-export interface Attributes {
-  readonly sets: readonly AttributeSet[]
-  readonly problems: readonly Problem[]
-}
+export type Attributes = Awaited<ReturnType<typeof readAttributes>>
 
 /** What the values of an attribute file may be: checks one and gives its one spelling. */
 type Check = (written: string) => { readonly value: string } | { readonly message: string }
@@ -53,8 +49,8 @@ const wholeNumber =
 const plain = (written: string): ReturnType<Check> =>
   written.trim() === '' ? { message: 'an empty value; write one or remove the line.' } : { value: written.trim() }
 
-/** Every `*.csv` and `*.sql` of the folder; none where there is no such folder. */
-export const readAttributes = async (folder: string, subjects: Subjects): Promise<Attributes> => {
+/** Every `*.csv` and `*.sql` of the folder; none where there is no such folder, or where there is a problem. */
+export const readAttributes = async (folder: string, subjects: Subjects) => {
   const all = existsSync(folder) ? (await readdir(folder)).sort() : []
   const problems: Problem[] = all.filter(isMisnamed).map((name) => ({
     ...top(join(folder, name)),

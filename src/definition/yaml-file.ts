@@ -12,16 +12,7 @@ export interface Place {
 }
 
 /** A parsed file that knows where everything in it stands. */
-export interface YamlFile {
-  readonly file: string
-  readonly value: unknown
-  /** Where the value (or the key) at `path` stands; where it is missing, the nearest thing around it. */
-  place(path: Path, part?: 'key' | 'value'): Place
-  /** The value at `path` in a few words, for messages. */
-  found(path: Path): string
-  /** The scalar at `path` exactly as written, without quotes; null when there is none. */
-  written(path: Path): string | null
-}
+export type YamlFile = ReturnType<typeof asYamlFile>
 
 /** A problem at `path`, which need not exist: then it stands at what is nearest around it. */
 export const problemAt = (yaml: YamlFile, path: Path, message: string, part: 'key' | 'value' = 'value'): Problem => ({
@@ -81,14 +72,17 @@ const refusedParts = (document: Document, problemAt: ProblemAt): readonly Proble
   return problems
 }
 
-const asYamlFile = (file: string, document: Document, counter: LineCounter): YamlFile => {
+const asYamlFile = (file: string, document: Document, counter: LineCounter) => {
   const root = document.contents
   return {
     file,
-    value: document.toJS(),
-    place: (path, part = 'value') => placeOf(counter, offsetOf(root, path, part)),
-    found: (path) => described(nodeAt(root, path)),
-    written: (path) => {
+    value: document.toJS() as unknown,
+    /** Where the value (or the key) at `path` stands; where it is missing, the nearest thing around it. */
+    place: (path: Path, part: 'key' | 'value' = 'value') => placeOf(counter, offsetOf(root, path, part)),
+    /** The value at `path` in a few words, for messages. */
+    found: (path: Path): string => described(nodeAt(root, path)),
+    /** The scalar at `path` exactly as written, without quotes; null when there is none. */
+    written: (path: Path): string | null => {
       const node = nodeAt(root, path)
       return isScalar(node) ? (node.source ?? String(node.value)) : null
     },

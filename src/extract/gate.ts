@@ -36,14 +36,6 @@ export interface Finding {
   readonly isLasting: boolean
 }
 
-/** A request between its pass and its verdict. */
-export interface Pass {
-  /** To be called once: what is wrong; null: the service answered as it should. */
-  end(finding: Finding | null): void
-  /** Unknown: the request was stopped. */
-  drop(): void
-}
-
 /** A request that wants to pass. */
 export interface Waiter {
   readonly places: readonly string[]
@@ -59,6 +51,9 @@ export interface Waiter {
 
 /** Every request of an account passes it. */
 export type Gate = ReturnType<typeof createGate>
+
+/** A request between its pass and its verdict: `end` is to be called once, with what is wrong, or null where the service answered as it should; `drop` where the request was stopped. */
+export type Pass = Awaited<ReturnType<Gate['pass']>>
 
 /** Thrown because that place is in trouble, before anything was sent. */
 export const isAwayAt = (error: unknown, place: string): boolean =>
@@ -197,7 +192,7 @@ export const createGate = (options: GateOptions) => {
     /**
      * Resolves when the request may be tried. Throws the place's trouble again, with `notBefore`; what follows is final where the patience is spent.
      */
-    pass: async (waiter: Waiter): Promise<Pass> => {
+    pass: async (waiter: Waiter) => {
       const probed: Place[] = []
       const drop = (): void => {
         for (const place of probed) places.release(place, true)

@@ -78,7 +78,7 @@ const follow = async (buying: Buying, record: ReportRecord): Promise<FinishedRep
   const { dataPoints, dataPointsSaid, dataVersion } = status
   const usedQuota = billOf(buying, record, status)
   await context.report.ready({ statusWord: status.word, usedQuota, dataPoints })
-  const open = (place: number): Promise<HttpStream> => openDownload(buying, { record, reportId, status, place })
+  const open = (place: number): Promise<HttpStream> => openDownload(buying, record, reportId, status, place)
   const told = { dataPoints, dataPointsSaid, usedQuota, dataVersion }
   return { stream: await open(0), names: files.map(({ name }) => name), open, ...told }
 }
@@ -161,19 +161,11 @@ const unmade = {
   },
 } as const
 
-interface Finished {
-  readonly record: ReportRecord
-  readonly reportId: string
-  readonly status: ReportStatus
-  /** Of the file. */
-  readonly place: number
-}
-
 /**
  * Links expire, hosts refuse for a while: a download that is refused, in whichever way, is asked for with a fresh link, once at once and then as
- * often as an open report is. The report was paid for, so that nothing but the service's own word ends it.
+ * often as an open report is. The report was paid for, so that nothing but the service's own word ends it. @param place of the file
  */
-const openDownload = async (buying: Buying, { record, reportId, status: before, place }: Finished): Promise<HttpStream> => {
+const openDownload = async (buying: Buying, record: ReportRecord, reportId: string, before: ReportStatus, place: number) => {
   const { api, context } = buying
   const first = await context.http.download(filesOf(before)[place]?.url ?? '')
   if (first.status === 200) return first

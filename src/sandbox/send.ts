@@ -21,13 +21,8 @@ export const send = async (response: ServerResponse, reply: Reply, cut: Fault | 
   reply.onSent?.()
 }
 
-interface Start {
-  readonly bytes: Buffer
-  /** What follows; null where `bytes` is all. */
-  readonly rest: AsyncIterator<Buffer> | Iterator<Buffer> | null
-}
-
-const readStart = async (body: Reply['body']): Promise<Start> => {
+/** `rest`: what follows; null where `bytes` is all. */
+const readStart = async (body: Reply['body']) => {
   const iterator = Symbol.asyncIterator in body ? body[Symbol.asyncIterator]() : body[Symbol.iterator]()
   const chunks: Buffer[] = []
   let length = 0
@@ -40,7 +35,7 @@ const readStart = async (body: Reply['body']): Promise<Start> => {
   return { bytes: Buffer.concat(chunks), rest: iterator }
 }
 
-async function* bytesOf({ bytes, rest }: Start): AsyncGenerator<Buffer> {
+async function* bytesOf({ bytes, rest }: Awaited<ReturnType<typeof readStart>>): AsyncGenerator<Buffer> {
   yield bytes
   try {
     for (let next = await rest?.next(); next !== undefined && next.done !== true; next = await rest?.next()) yield next.value
