@@ -14,20 +14,14 @@ export interface AttributeRows {
   readonly rows: readonly AttributeRow[]
 }
 
-/** A line of cells with its number from 1. */
-export interface AttributeLine {
-  readonly line: number
-  readonly cells: readonly string[]
-}
-
 /** Attributes from a file, or from a query that is asked when they are applied. */
 export type AttributeSet =
   | AttributeRows
   | {
       readonly file: string
       readonly sql: string
-      /** What the query gave, checked like a file; `set` is null where there are problems. */
-      readonly rowsOf: (table: readonly AttributeLine[]) => {
+      /** What the query gave, checked like a file; `set` is null where there are problems. Lines are numbered from 1. */
+      readonly rowsOf: (table: readonly { readonly line: number; readonly cells: readonly string[] }[]) => {
         readonly set: AttributeRows | null
         readonly problems: readonly { readonly line: number; readonly message: string }[]
       }

@@ -117,13 +117,7 @@ export interface PipelinePrice {
 type Rounding = 'up' | 'nearest' | 'none'
 
 /** One kind of price that fits, with all rates that would have led to the same bills. */
-interface Fit {
-  readonly basis: PriceBasis
-  readonly rounding: Rounding
-  readonly low: number
-  readonly high: number
-  readonly minimum: number
-}
+type Fit = NonNullable<ReturnType<typeof fitOf>>
 
 /** Bills have six decimals at most; what differs by less is the same. */
 const tiny = 1e-6
@@ -147,7 +141,7 @@ const before = (credits: number, rounding: Rounding): readonly [low: number, hig
 }
 
 /** null: no rate of that kind explains all of the bills. */
-const fitOf = (bills: readonly Bill[], basis: PriceBasis, rounding: Rounding, minimum: number): Fit | null => {
+const fitOf = (bills: readonly Bill[], basis: PriceBasis, rounding: Rounding, minimum: number) => {
   let low = 0
   let high = Number.POSITIVE_INFINITY
   const billOf = new Map<number, number>()

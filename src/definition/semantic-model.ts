@@ -31,7 +31,7 @@ const repeated = (subjects: readonly Subject[]): Problem[] => {
 const subjectOf = (parts: readonly Part[], known: readonly string[], wrong: Wrong): Subject | null => {
   const [first] = parts
   if (first === undefined) return null
-  const said = Object.assign({}, ...parts.map(({ data }) => defined(data))) as Partial<SemanticFile>
+  const said = Object.assign({}, ...parts.map(({ data }) => data)) as Partial<SemanticFile>
   const { about, view, grain } = said
   if (about === undefined || view === undefined || grain === undefined) {
     const others = known.filter((name) => name !== first.data.subject)
@@ -84,9 +84,6 @@ const inherited = (metric: Metric, metrics: ReadonlyMap<string, Metric>): Metric
     grains: metric.grains.filter((grain) => sums.every(({ grains }) => grains.includes(grain))),
   }
 }
-
-const defined = (data: SemanticFile): Partial<SemanticFile> =>
-  Object.fromEntries(Object.entries(data).filter(([, value]) => value !== undefined))
 
 /** Columns that answers and their statements make. */
 const reserved = ['period', 'side', 'facts', 'answer', 'sides']

@@ -144,13 +144,8 @@ export const sendWhole = async (
 const largeBytes = 8 * 1024 * 1024
 const inTurn = createTurns()
 
-const readable = (
-  { url, maxBytes, addressSetting, options }: SendOptions,
-  answer: Dispatcher.ResponseData,
-  own: Agent | null,
-) => {
+const readable = (call: SendOptions, answer: Dispatcher.ResponseData, own: Agent | null) => {
   const headers = flatten(answer.headers)
-  const limits = { maxBytes, addressSetting, timeoutMs: options.timeoutMs, where: `${url.origin}${url.pathname}` }
   const release = async (): Promise<void> => {
     // Destroying a body that was not read to its end raises an error event.
     answer.body.once('error', () => undefined)
@@ -159,8 +154,8 @@ const readable = (
   }
   const body = async function* (): AsyncGenerator<Uint8Array> {
     try {
-      if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(limits)
-      yield* decodedBody(answer.body, headers['content-encoding'], limits)
+      if (Number(headers['content-length'] ?? 0) > call.maxBytes) throw tooLarge(call)
+      yield* decodedBody(answer.body, headers['content-encoding'], call)
     } finally {
       await release()
     }
@@ -193,16 +188,8 @@ const maxRatio = 250
 /** Small bodies may be as dense as they like. */
 const ratioFromBytes = 32 * 1024 * 1024
 
-/** How much of a body is read, and what its errors say. */
-interface BodyLimits {
-  readonly maxBytes: number
-  /** What may pass without a byte, milliseconds. */
-  readonly timeoutMs: number
-  /** For messages: address without query. */
-  readonly where: string
-  /** Name of the setting that holds the service's address. */
-  readonly addressSetting: string
-}
+/** For messages: address without query. */
+const whereOf = ({ url }: SendOptions): string => `${url.origin}${url.pathname}`
 
 const namesOf = (encoding: string | undefined): string[] =>
   (encoding ?? '')
@@ -212,15 +199,15 @@ const namesOf = (encoding: string | undefined): string[] =>
     .filter((name) => name !== '' && name !== 'identity')
 
 /** The body's bytes as meant, in order; errors of the network and of the decoder come out of the iteration. */
-export async function* decodedBody(body: Readable, encoding: string | undefined, limits: BodyLimits): AsyncGenerator<Uint8Array> {
-  const heard = watchAnswer(limits)
+async function* decodedBody(body: Readable, encoding: string | undefined, call: SendOptions): AsyncGenerator<Uint8Array> {
+  const heard = watchAnswer(call)
   const names = namesOf(encoding)
   let compressedBytes: () => number = () => Number.POSITIVE_INFINITY
   let stream: Readable = body
   // The encoding applied last is taken off first.
   for (const [index, name] of names.reverse().entries()) {
     const decoder = decoders[name]?.()
-    if (decoder === undefined || index > 1) throw unknownEncoding(encoding ?? '', limits)
+    if (decoder === undefined || index > 1) throw unknownEncoding(encoding ?? '', call)
     if (index === 0) compressedBytes = () => decoder.bytesWritten
     const before = stream
     before.once('error', (error) => decoder.destroy(error))
@@ -233,8 +220,8 @@ export async function* decodedBody(body: Readable, encoding: string | undefined,
     bytes += chunk.length
     const late = stream === body ? heard(chunk.length) : null
     if (late !== null) throw late
-    if (bytes > limits.maxBytes) throw tooLarge(limits)
-    if (bytes > ratioFromBytes && bytes > maxRatio * compressedBytes()) throw tooDense(limits)
+    if (bytes > call.maxBytes) throw tooLarge(call)
+    if (bytes > ratioFromBytes && bytes > maxRatio * compressedBytes()) throw tooDense(call)
     yield chunk
   }
 }
@@ -246,14 +233,14 @@ const leastMs = 2_000
 const slowestBytesPerSecond = 16 * 1024
 
 /** One that drips is as good as none. Called with the bytes of each piece as it comes; an error where all of them together came too slowly. */
-const watchAnswer = ({ timeoutMs, where }: Pick<BodyLimits, 'timeoutMs' | 'where'>): ((bytes: number) => EtlError | null) => {
+const watchAnswer = (call: SendOptions): ((bytes: number) => EtlError | null) => {
   const from = performance.now()
   let total = 0
   return (bytes) => {
     total += bytes
     const tookMs = performance.now() - from
-    if (tookMs <= Math.max(leastMs, timeouts * timeoutMs) + (total / slowestBytesPerSecond) * 1_000) return null
-    const message = `${where}: the answer drips: ${total} bytes in ${Math.round(tookMs / 1_000)} s. It was not read on. If the service is slow, raise limits.timeout.`
+    if (tookMs <= Math.max(leastMs, timeouts * call.options.timeoutMs) + (total / slowestBytesPerSecond) * 1_000) return null
+    const message = `${whereOf(call)}: the answer drips: ${total} bytes in ${Math.round(tookMs / 1_000)} s. It was not read on. If the service is slow, raise limits.timeout.`
     return new EtlError('SERVICE_TIMEOUT', message, { context: { sent: true, network: '' } })
   }
 }
@@ -263,20 +250,20 @@ const stopLate = (body: Readable, late: EtlError | null): void => {
 }
 
 /** TOO_LARGE with the limit and the setting that raises it. */
-const tooLarge = ({ where, maxBytes }: BodyLimits): EtlError =>
+const tooLarge = (call: SendOptions): EtlError =>
   new EtlError(
     'TOO_LARGE',
-    `${where}: the body has more than ${maxBytes} bytes (limits.max_body). Ask for less per report, or raise the limit.`,
+    `${whereOf(call)}: the body has more than ${call.maxBytes} bytes (limits.max_body). Ask for less per report, or raise the limit.`,
   )
 
-const tooDense = ({ where }: BodyLimits): EtlError =>
+const tooDense = (call: SendOptions): EtlError =>
   new EtlError(
     'TOO_LARGE',
-    `${where}: the body grows to more than ${maxRatio} times its compressed size, as no table does. It was not read on; ask the service what it sent.`,
+    `${whereOf(call)}: the body grows to more than ${maxRatio} times its compressed size, as no table does. It was not read on; ask the service what it sent.`,
   )
 
-const unknownEncoding = (encoding: string, { where, addressSetting }: BodyLimits): EtlError =>
+const unknownEncoding = (encoding: string, call: SendOptions): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
-    `${where}: the answer's content-encoding is '${encoding.slice(0, 80)}', asked was for ${acceptedEncodings}. A proxy may have changed it; check ${addressSetting}.`,
+    `${whereOf(call)}: the answer's content-encoding is '${encoding.slice(0, 80)}', asked was for ${acceptedEncodings}. A proxy may have changed it; check ${call.addressSetting}.`,
   )

@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import type { Completeness } from '../core/completeness.ts'
 import type { Payload } from '../core/types.ts'
 import { type LandingName, landingLocator, type Manifest, type ManifestPart } from './landing-files.ts'
 
@@ -22,9 +21,7 @@ export interface LandingSink {
   abort(): Promise<void>
 }
 
-interface Told {
-  readonly completeness: Completeness
-}
+type Told = Pick<Manifest, 'completeness'>
 
 const packed = promisify(gzip)
 

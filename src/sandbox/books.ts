@@ -1,26 +1,55 @@
 // What happened, for those who want to prove something about a client: requests, messages, and keys that went astray.
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Endpoint } from './fault-kinds.ts'
+import type { Settings } from './sandbox-options.ts'
 
 export type KeyFlag = 'right' | 'wrong' | 'none'
 
-export interface RequestRecord {
-  readonly method: string
-  readonly path: string
-  /** Names and values of the query; the key's value is left out. */
-  readonly query: Readonly<Record<string, string>>
-  readonly endpoint: Endpoint | null
+export interface Incoming {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly url: URL
   /** NAME where the address began with /as/NAME: tells several clients of one sandbox apart. */
   readonly caller: string | null
-  /** The key where the endpoint wants it. */
-  readonly key: KeyFlag
-  /** The key was somewhere it does not belong: a download, the query of a batch endpoint, the header of the keyword endpoint. */
-  readonly keyAstray: boolean
-  /** ISO time. */
-  readonly at: string
-  /** HTTP status sent, or null where the connection was dropped or never answered. */
-  status: number | null
-  /** Name of the fault that acted, if one did. */
-  fault: string | null
+}
+
+type RequestRecord = ReturnType<typeof recordOf>
+
+/** @param route null: none is meant @param isOurs whether the service itself listens here: a path that it does not have is still its own */
+export const recordOf = (
+  { apiKey, batchApiKey }: Settings,
+  { request, url, caller }: Incoming,
+  route: { readonly endpoint: Endpoint; readonly key: 'query' | 'header' | 'none' } | null,
+  isOurs: boolean,
+) => {
+  const keys = [apiKey, batchApiKey ?? apiKey]
+  const hide = (text: string): string => keys.reduce((shown, key) => shown.replaceAll(key, '[key]'), text)
+  const place = route?.key ?? 'none'
+  const header = request.headers['api-key']
+  const given = place === 'query' ? url.searchParams.get('api_key') : place === 'header' ? (header ?? null) : null
+  const wanted = place === 'query' ? apiKey : keys[1]
+  const key: KeyFlag = given === null ? 'none' : given === wanted ? 'right' : 'wrong'
+  const query = [...url.searchParams].map(([name, value]) => [name, name === 'api_key' ? '[key]' : hide(value)])
+  const otherHeaders = Object.entries(request.headers).filter(([name]) => name !== 'api-key' || place !== 'header')
+  const otherQuery = [...url.searchParams].filter(([name]) => name !== 'api_key' || place !== 'query')
+  const elsewhere = [url.pathname, ...otherHeaders.flat(2).map(String), ...otherQuery.flat()].join('\n')
+  return {
+    method: request.method ?? '',
+    path: hide(url.pathname),
+    /** Names and values; the key's value is left out. */
+    query: Object.fromEntries(query) as Readonly<Record<string, string>>,
+    endpoint: route?.endpoint ?? null,
+    /** The key where the endpoint wants it. */
+    key,
+    /** The key was somewhere it does not belong: a download, the query of a batch endpoint, the header of the keyword endpoint. */
+    keyAstray: (route !== null || !isOurs) && keys.some((text) => elsewhere.includes(text)),
+    at: new Date().toISOString(),
+    caller,
+    /** HTTP status sent, or null where the connection was dropped or never answered. */
+    status: null as number | null,
+    /** Name of the fault that acted, if one did. */
+    fault: null as string | null,
+  }
 }
 
 export interface SentMessage {

@@ -1,10 +1,10 @@
 // One request from socket to books: route, faults, rate limit, key, answer, in the order in which the service would look. The routes, each with the endpoint
 // that answers, and those about webhooks, which public facts describe beyond the interface.
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import { STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { domainsOf, download, status, submit } from './batch-endpoints.ts'
-import type { KeyFlag, RequestRecord } from './books.ts'
+import { type Incoming, recordOf } from './books.ts'
 import { capabilities, credits, describe, history, retry, userCapabilities, validate } from './extension-endpoints.ts'
 import type { Endpoint, Fault } from './fault-kinds.ts'
 import type { TakeFault } from './faults.ts'
@@ -22,20 +22,13 @@ export interface Listener {
   readonly api: boolean
 }
 
-interface Incoming {
-  readonly request: IncomingMessage
-  readonly response: ServerResponse
-  readonly url: URL
-  readonly caller: string | null
-}
-
 /** @param linkBase address before the path of a download link. */
 export const handle = async (service: Service, incoming: Incoming, listener: Listener, linkBase: string): Promise<void> => {
   const { request, response, url, caller } = incoming
   const found = findRoute(request.method ?? '', url.pathname, service.settings().extensions)
   const isHere = 'route' in found && (found.route.endpoint === 'download' ? listener.downloads : listener.api)
   const match = 'route' in found && isHere ? found : null
-  const record = recordOf(service, incoming, match, listener)
+  const record = recordOf(service.settings(), incoming, match?.route ?? null, listener.api)
   service.bookkeeper.request(record)
   const body = await readJson(request)
   const reply = (ready: Reply, cut: Fault | null): Promise<void> => {
@@ -110,39 +103,6 @@ const domainsIn = (value: unknown): string[] => {
   return Object.entries(value).flatMap(([name, inner]: [string, unknown]) =>
     name === 'domains' && Array.isArray(inner) ? inner.map(String) : domainsIn(inner),
   )
-}
-
-const recordOf = (
-  service: Service,
-  { request, url, caller }: Incoming,
-  match: Match | null,
-  listener: Listener,
-): RequestRecord => {
-  const { apiKey, batchApiKey } = service.settings()
-  const keys = [apiKey, batchApiKey ?? apiKey]
-  const hide = (text: string): string => keys.reduce((shown, key) => shown.replaceAll(key, '[key]'), text)
-  const place = match?.route.key ?? 'none'
-  const header = request.headers['api-key']
-  const given = place === 'query' ? url.searchParams.get('api_key') : place === 'header' ? (header ?? null) : null
-  const wanted = place === 'query' ? apiKey : keys[1]
-  const key: KeyFlag = given === null ? 'none' : given === wanted ? 'right' : 'wrong'
-  const query = [...url.searchParams].map(([name, value]) => [name, name === 'api_key' ? '[key]' : hide(value)])
-  const otherHeaders = Object.entries(request.headers).filter(([name]) => name !== 'api-key' || place !== 'header')
-  const otherQuery = [...url.searchParams].filter(([name]) => name !== 'api_key' || place !== 'query')
-  const elsewhere = [url.pathname, ...otherHeaders.flat(2).map(String), ...otherQuery.flat()].join('\n')
-  return {
-    method: request.method ?? '',
-    path: hide(url.pathname),
-    query: Object.fromEntries(query),
-    endpoint: match?.route.endpoint ?? null,
-    key,
-    // A path the service does not have is still the service's own.
-    keyAstray: (match !== null || !listener.api) && keys.some((text) => elsewhere.includes(text)),
-    at: new Date().toISOString(),
-    caller,
-    status: null,
-    fault: null,
-  }
 }
 
 const waitHeader = ({ retryAfter: form, retryAfterSeconds }: Fault): Record<string, string> =>

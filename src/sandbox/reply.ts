@@ -24,26 +24,26 @@ export interface Reply {
   readonly onSent?: () => void
 }
 
-export const jsonText = (status: number, text: string, headers: Readonly<Record<string, string>> = {}): Reply => ({
+const written = (status: number, type: string, text: string, headers: Readonly<Record<string, string>> = {}): Reply => ({
   status,
-  headers: { 'content-type': 'application/json; charset=utf-8', ...headers },
+  headers: { 'content-type': `${type}; charset=utf-8`, ...headers },
   body: [Buffer.from(text)],
 })
+
+export const jsonText = (status: number, text: string, headers: Readonly<Record<string, string>> = {}): Reply =>
+  written(status, 'application/json', text, headers)
 
 export const json = (status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): Reply =>
   jsonText(status, JSON.stringify(value), headers)
 
-export const plainText = (status: number, text: string): Reply => ({
-  status,
-  headers: { 'content-type': 'text/plain; charset=utf-8' },
-  body: [Buffer.from(text)],
-})
+export const plainText = (status: number, text: string): Reply => written(status, 'text/plain', text)
 
-export const html = (status: number, title: string): Reply => ({
-  status,
-  headers: { 'content-type': 'text/html; charset=utf-8' },
-  body: [Buffer.from(`<!doctype html>\n<html><head><title>${title}</title></head><body><h1>${title}</h1></body></html>\n`)],
-})
+export const html = (status: number, title: string): Reply =>
+  written(
+    status,
+    'text/html',
+    `<!doctype html>\n<html><head><title>${title}</title></head><body><h1>${title}</h1></body></html>\n`,
+  )
 
 /** Refusals come in two families: the keyword endpoint and its sisters (`rest`), and the batch endpoints. */
 export type Family = 'rest' | 'batch'
