@@ -2,10 +2,13 @@
 import { suggest } from './problem.ts'
 import type { MetricFile } from './semantic-schema.ts'
 import { type EntryPlace, type Formula, type Metric, partsOf, type Subject, windowOf, withFiscal } from './semantic.ts'
-import type { Path, problemAt, YamlFile } from './yaml-file.ts'
+import type { Path, YamlFile } from './yaml-file.ts'
 
-/** Collects problems at their places. */
-export type Wrong = (...at: Parameters<typeof problemAt>) => void
+/** A file, and what takes its problems. */
+export interface Checking {
+  readonly yaml: YamlFile
+  wrong(path: Path, message: string, part?: 'key' | 'value'): void
+}
 
 /** Of a key in its file. */
 export const placeOf = (yaml: YamlFile, path: Path): EntryPlace => ({ file: yaml.file, ...yaml.place(path, 'key') })
@@ -39,13 +42,13 @@ export const comparedOf = ([name, one]: [string, MetricFile]): [string, MetricFi
 const formulaKinds = ['sum', 'count_distinct', 'min', 'max', 'median', 'quantile', 'mean', 'ratio', 'derived', 'share', 'cumulative', 'rolling'] as const // biome-ignore format: one look
 
 /** null: it has no formula, which is told. */
-export const metricOf = (name: string, one: MetricFile, subject: Subject, yaml: YamlFile, wrong: Wrong): Metric | null => {
+export const metricOf = (name: string, one: MetricFile, subject: Subject, { yaml, wrong }: Checking): Metric | null => {
   const path = ['metrics', name]
   const kinds = formulaKinds.filter((kind) => one[kind] !== undefined)
   const [kind] = kinds
   if (kind === undefined || kinds.length > 1) {
     const found = kinds.length === 0 ? 'no formula' : `${kinds.length} formulas (${kinds.join(', ')})`
-    wrong(yaml, path, `${name} has ${found}; expected one of ${formulaKinds.join(', ')}.`, 'key')
+    wrong(path, `${name} has ${found}; expected one of ${formulaKinds.join(', ')}.`, 'key')
     return null
   }
   const places = [...subject.dimensions.keys(), ...(subject.time === null ? [] : [subject.time.column])]
@@ -55,7 +58,6 @@ export const metricOf = (name: string, one: MetricFile, subject: Subject, yaml: 
   ])
     if (!places.includes(dimension))
       wrong(
-        yaml,
         [...path, part, ...(part === 'never_over' ? [dimension] : [])],
         `'${dimension}' is neither a dimension nor the time of ${subject.name}.${suggest(dimension, places)}`,
         'key',
@@ -64,7 +66,6 @@ export const metricOf = (name: string, one: MetricFile, subject: Subject, yaml: 
   for (const [at, grain] of (one.grains ?? []).entries())
     if (!allowed.includes(grain))
       wrong(
-        yaml,
         [...path, 'grains', at],
         `'${grain}' is no length of period of ${subject.name}; there are ${allowed.join(', ') || 'none'}.`,
       )
@@ -124,8 +125,7 @@ export const checkParts = (
   said: Subject['metrics'],
   metrics: Subject['metrics'],
   { name: of, time, dimensions }: Subject,
-  yaml: YamlFile,
-  wrong: Wrong,
+  wrong: Checking['wrong'],
 ): void => {
   for (const metric of said.values()) {
     const { name, formula } = metric
@@ -135,13 +135,13 @@ export const checkParts = (
     const names = usable.map((one) => one.name)
     for (const part of partsOf(formula))
       if (!names.includes(part))
-        wrong(yaml, formula.kind === 'ratio' ? [...path, formula.of === part ? 'of' : 'to'] : path, `'${part}' is no ${isSingle ? 'sum, count, smallest or largest value' : 'sum'} of this subject.${suggest(part, names)}`) // biome-ignore format: one look
+        wrong(formula.kind === 'ratio' ? [...path, formula.of === part ? 'of' : 'to'] : path, `'${part}' is no ${isSingle ? 'sum, count, smallest or largest value' : 'sum'} of this subject.${suggest(part, names)}`) // biome-ignore format: one look
     const window = windowOf(metric)
     const over = window?.kind === 'share' ? window.over : (time?.column ?? '')
     if (window === null) continue
     if (window.kind === 'share' && dimensions.get(over)?.of !== null)
-      wrong(yaml, [...path, 'over'], `'${over}' is no dimension of the view of ${of}.${suggest(over, [...dimensions.keys()])}`)
+      wrong([...path, 'over'], `'${over}' is no dimension of the view of ${of}.${suggest(over, [...dimensions.keys()])}`)
     const reason = metrics.get(window.of)?.neverOver.get(over)
-    if (reason !== undefined) wrong(yaml, path, `${window.of} does not add up over ${over}: ${reason}.`)
+    if (reason !== undefined) wrong(path, `${window.of} does not add up over ${over}: ${reason}.`)
   }
 }

@@ -3,14 +3,13 @@ import { shipped } from '../core/shipped.ts'
 import { folderFiles } from './folder-files.ts'
 import { problemsOf } from './issues.ts'
 import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
-import { checkParts, comparedOf, metricOf, placeOf, type Wrong } from './semantic-metric.ts'
+import { type Checking, checkParts, comparedOf, metricOf, placeOf } from './semantic-metric.ts'
 import { type DimensionFile, type SemanticFile, semanticSchema } from './semantic-schema.ts'
 import { type Metric, type Overlap, partsOf, type SemanticDimension, type SemanticModel, type Subject } from './semantic.ts'
-import { problemAt, readYaml, type YamlFile } from './yaml-file.ts'
+import { problemAt, readYaml } from './yaml-file.ts'
 
 /** One file that is right in itself. */
-interface Part {
-  readonly yaml: YamlFile
+interface Part extends Checking {
   readonly data: SemanticFile
 }
 
@@ -28,7 +27,7 @@ const repeated = (subjects: readonly Subject[]): Problem[] => {
   )
 }
 
-const subjectOf = (parts: readonly Part[], known: readonly string[], wrong: Wrong): Subject | null => {
+const subjectOf = (parts: readonly Part[], known: readonly string[]): Subject | null => {
   const [first] = parts
   if (first === undefined) return null
   const said = Object.assign({}, ...parts.map(({ data }) => data)) as Partial<SemanticFile>
@@ -36,16 +35,15 @@ const subjectOf = (parts: readonly Part[], known: readonly string[], wrong: Wron
   if (about === undefined || view === undefined || grain === undefined) {
     const others = known.filter((name) => name !== first.data.subject)
     const missing = ['about', 'view', 'grain'].filter((key) => !(key in said))
-    wrong(
-      first.yaml,
+    first.wrong(
       ['subject'],
       `'${first.data.subject}' is a new subject and lacks ${missing.join(', ')}; to add to a known one, use its name.${suggest(first.data.subject, others)}`,
     )
     return null
   }
   const dimensions = new Map<string, SemanticDimension>()
-  for (const { yaml, data } of parts)
-    for (const [name, one] of Object.entries(data.dimensions)) dimensions.set(name, dimensionOf(name, one, yaml, wrong))
+  for (const part of parts)
+    for (const [name, one] of Object.entries(part.data.dimensions)) dimensions.set(name, dimensionOf(name, one, part))
   const subject: Subject = {
     at: placeOf(first.yaml, ['subject']),
     name: first.data.subject,
@@ -60,14 +58,14 @@ const subjectOf = (parts: readonly Part[], known: readonly string[], wrong: Wron
     metrics: new Map(),
   }
   const metrics = new Map<string, Metric>()
-  for (const { yaml, data } of parts)
-    for (const [name, one] of Object.entries(data.metrics).flatMap(comparedOf)) {
-      const metric = metricOf(name, one, subject, yaml, wrong)
+  for (const part of parts)
+    for (const [name, one] of Object.entries(part.data.metrics).flatMap(comparedOf)) {
+      const metric = metricOf(name, one, subject, part)
       if (metric !== null) metrics.set(name, metric)
     }
-  checkDimensions(parts, subject, wrong)
-  for (const { yaml, data } of parts)
-    checkParts(new Map([...metrics].filter(([name]) => name in data.metrics)), metrics, subject, yaml, wrong)
+  checkDimensions(parts, subject)
+  for (const { data, wrong } of parts)
+    checkParts(new Map([...metrics].filter(([name]) => name in data.metrics)), metrics, subject, wrong)
   return { ...subject, metrics: new Map([...metrics].map(([name, metric]) => [name, inherited(metric, metrics)])) }
 }
 
@@ -88,17 +86,16 @@ const inherited = (metric: Metric, metrics: ReadonlyMap<string, Metric>): Metric
 /** Columns that answers and their statements make. */
 const reserved = ['period', 'side', 'facts', 'answer', 'sides']
 
-const dimensionOf = (name: string, one: DimensionFile, yaml: YamlFile, wrong: Wrong): SemanticDimension => {
+const dimensionOf = (name: string, one: DimensionFile, { yaml, wrong }: Checking): SemanticDimension => {
   const path = ['dimensions', name]
   const column = one?.column ?? name
   if (reserved.includes(name))
-    wrong(yaml, path, `'${name}' is a name that answers use themselves; choose another, with 'column'.`, 'key')
-  if (one?.whole !== undefined && one.one !== undefined)
-    wrong(yaml, [...path, 'one'], "it has 'whole' and 'one'; keep one of the two.")
+    wrong(path, `'${name}' is a name that answers use themselves; choose another, with 'column'.`, 'key')
+  if (one?.whole !== undefined && one.one !== undefined) wrong([...path, 'one'], "it has 'whole' and 'one'; keep one of the two.")
   if (one?.default !== undefined && one.whole === undefined)
-    wrong(yaml, [...path, 'default'], "'default' needs 'whole', the member that holds all others.")
+    wrong([...path, 'default'], "'default' needs 'whole', the member that holds all others.")
   if (one?.key !== undefined && one.entity === undefined)
-    wrong(yaml, [...path, 'key'], "'key' needs 'entity', the table it is the key of.")
+    wrong([...path, 'key'], "'key' needs 'entity', the table it is the key of.")
   return {
     at: placeOf(yaml, path),
     name,
@@ -126,28 +123,21 @@ const overlapOf = (one: DimensionFile): Overlap => {
 }
 
 /** Nothing that makes rows many may be hidden: every column of the grain can be asked by or is the time. */
-const checkDimensions = (parts: readonly Part[], { grain, time, dimensions }: Subject, wrong: Wrong): void => {
+const checkDimensions = (parts: readonly Part[], { grain, time, dimensions }: Subject): void => {
+  const withEntity = [...dimensions.values()].filter(({ entity }) => entity !== null).map(({ name }) => name)
   const reachable = new Set([...dimensions.values()].filter(({ of }) => of === null).map(({ column }) => column))
-  for (const { yaml, data } of parts) {
+  for (const { data, wrong } of parts) {
     for (const [at, column] of grain.entries())
       if (data.grain !== undefined && column !== time?.column && !reachable.has(column))
         wrong(
-          yaml,
           ['grain', at],
           `'${column}' is neither the time nor a dimension; add it under dimensions, so that nobody sums over it unseen.`,
         )
     for (const [name, one] of Object.entries(data.dimensions))
       if (one?.of !== undefined && dimensions.get(one.of)?.entity == null)
-        wrong(
-          yaml,
-          ['dimensions', name, 'of'],
-          `'${one.of}' is no dimension with an entity.${suggest(one.of, entityNames(dimensions))}`,
-        )
+        wrong(['dimensions', name, 'of'], `'${one.of}' is no dimension with an entity.${suggest(one.of, withEntity)}`)
   }
 }
-
-const entityNames = (dimensions: Subject['dimensions']): string[] =>
-  [...dimensions.values()].filter(({ entity }) => entity !== null).map(({ name }) => name)
 
 export const shippedSemantics = shipped('semantic')
 
@@ -158,14 +148,13 @@ export const readSemantics = async (folders: readonly string[]) =>
 /** The same without a disk. */
 export const parseSemantics = (files: readonly { readonly file: string; readonly text: string }[]) => {
   const problems: Problem[] = []
-  const wrong: Wrong = (...at) => void problems.push(problemAt(...at))
   const parts: Part[] = []
   for (const { file, text } of files) {
     const { yaml, problems: found } = readYaml(file, text)
     problems.push(...found)
     if (yaml === null) continue
     const checked = semanticSchema.safeParse(yaml.value)
-    if (checked.success) parts.push({ yaml, data: checked.data })
+    if (checked.success) parts.push({ yaml, data: checked.data, wrong: (...at) => void problems.push(problemAt(yaml, ...at)) })
     else problems.push(...problemsOf(checked.error.issues, semanticSchema, yaml))
   }
   // A later part's entries replace earlier ones.
@@ -173,7 +162,7 @@ export const parseSemantics = (files: readonly { readonly file: string; readonly
   const known = [...bySubject.keys()]
   const subjects = new Map(
     [...bySubject].flatMap(([name, own]) => {
-      const subject = subjectOf(own, known, wrong)
+      const subject = subjectOf(own, known)
       return subject === null ? [] : [[name, subject] as const]
     }),
   )
