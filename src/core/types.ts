@@ -210,14 +210,11 @@ export interface Unit {
   readonly slice: Readonly<Record<string, string>>
 }
 
-/** What is asked for in one go: every combination of the values, over the span. A walk asks for one unit. */
-export interface Box {
-  /** For messages: the unit's key where it is one unit, else `pipeline/v1/2024-01..2026-12/country=3 values;domain=100 values`. */
-  readonly key: string
-  readonly pipeline: string
-  readonly version: number
-  /** One window or several consecutive ones. */
-  readonly window: Window
+/**
+ * What is asked for in one go: every combination of the values, over one window or several consecutive ones. A walk asks for one unit. The key is for
+ * messages: the unit's where it is one unit, else `pipeline/v1/2024-01..2026-12/country=3 values;domain=100 values`.
+ */
+export interface Box extends Omit<Unit, 'slice'> {
   /** One value, or the list of them, of each dimension. */
   readonly slice: Slice
 }

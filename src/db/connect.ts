@@ -18,18 +18,7 @@ export type DatabaseClient = pg.PoolClient
 export type DatabasePool = pg.Pool
 
 /** The warehouse, connected. */
-export interface Database {
-  readonly kysely: Db
-  readonly pool: pg.Pool
-  /** Host, port and database; never the password. */
-  readonly display: string
-  readonly embedded: boolean
-  /** What opens the embedded one in a shell; null: a server of its own. */
-  readonly psql: string | null
-  readonly url: Secret
-  /** Ends the pool, and the embedded server unless another command uses it. */
-  close(): Promise<void>
-}
+export type Database = Awaited<ReturnType<typeof connect>>
 
 /** Which warehouse, and how patient its connections are. */
 export interface DatabaseOptions {
@@ -105,7 +94,7 @@ const withOwnSession = (url: Secret): { readonly config: pg.ClientConfig; readon
   return { config: { connectionString: address.href, ...(rest === '' ? {} : { options: rest }) }, settings }
 }
 
-const connect = async (options: DatabaseOptions, url: Secret, embedded: EmbeddedServer | null): Promise<Database> => {
+const connect = async (options: DatabaseOptions, url: Secret, embedded: EmbeddedServer | null) => {
   const session = withOwnSession(url)
   const silenceMs = options.silenceMs ?? defaultSilenceMs
   const display = describeUrl(url)
@@ -142,15 +131,18 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
     await watch.end()
     throw error
   }
-  const kysely = new Kysely<Tables>({ dialect: postgresDialect(pool) })
+  const kysely: Db = new Kysely<Tables>({ dialect: postgresDialect(pool) })
   return {
     kysely,
     pool,
+    /** Host, port and database; never the password. */
     display: embedded === null ? display : `${display} (embedded)`,
     embedded: embedded !== null,
+    /** What opens the embedded one in a shell; null: a server of its own. */
     psql: embedded?.psql ?? null,
     url,
-    close: async () => {
+    /** Ends the pool, and the embedded server unless another command uses it. */
+    close: async (): Promise<void> => {
       await Promise.race([pool.end(), setTimeout(farewellMs, undefined, { ref: false })])
       await watch.end()
       await embedded?.release()

@@ -13,12 +13,8 @@ import type { ClientBase, Pool, PoolClient, QueryConfig } from 'pg'
 import { type Numbers, query } from './typed-row.ts'
 import type { Db, Tables } from './tables.ts'
 
-/** One connection for several statements that belong together: temporary tables, staging, a transaction. */
-export interface Session {
-  readonly client: PoolClient
-  /** Speaks over `client`; a transaction of it is the client's transaction. */
-  readonly kysely: Db
-}
+/** One connection for several statements that belong together: temporary tables, staging, a transaction. `kysely` speaks over `client`; a transaction of it is the client's. */
+export type Session = ReturnType<typeof sessionOf>
 
 /** Runs `work` on a connection of its own. A session that ended in an error is thrown away, not reused. */
 export const withSession = async <T>(pool: Pool, work: (session: Session) => Promise<T>): Promise<T> => {
@@ -39,7 +35,7 @@ export const withSession = async <T>(pool: Pool, work: (session: Session) => Pro
 
 const kyselyByClient = new WeakMap<PoolClient, Db>()
 
-const sessionOf = (client: PoolClient): Session => {
+const sessionOf = (client: PoolClient): { readonly client: PoolClient; readonly kysely: Db } => {
   const existing = kyselyByClient.get(client)
   if (existing !== undefined) return { client, kysely: existing }
   // Kysely releases after every statement; the client stays ours until withSession gives it back.

@@ -138,8 +138,3 @@ export interface UnitHttpOptions {
     send: (waits: Required<Pick<HttpRequest, 'letOthers' | 'onTurn'>>) => Promise<HttpAnswer>,
   ) => Promise<HttpAnswer>
 }
-
-/** One account of one API. */
-export interface Service {
-  forUnit(options: UnitHttpOptions): HttpClient
-}

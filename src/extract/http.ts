@@ -18,7 +18,6 @@ import type {
   HttpRequest,
   HttpStream,
   OpenService,
-  Service,
   ServiceOptions,
   UnitHttpOptions,
 } from './http-types.ts'
@@ -27,12 +26,14 @@ import { withPatience } from './in-time.ts'
 /** A JSON answer is one page or one status; a report's body is streamed. */
 const maxJsonBytes = 64 * 1024 * 1024
 
-/** The only way to the network: it authenticates, keeps the rate, retries what is safe and records. */
-export const createService = (options: ServiceOptions): Service => {
+export type Service = ReturnType<typeof createService>
+
+/** One account of one API, and the only way to the network: it authenticates, keeps the rate, retries what is safe and records. */
+export const createService = (options: ServiceOptions) => {
   const agents = createAgents()
   const { clock, tellTrouble: tell = () => undefined } = options
   const service = { ...options, gate: createGate({ clock, tell }), refusedSince: new Map<string, number>() }
-  return { forUnit: (options) => client({ service, agents, options }) }
+  return { forUnit: (options: UnitHttpOptions) => client({ service, agents, options }) }
 }
 
 /** A client at work for one job. */

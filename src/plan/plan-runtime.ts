@@ -6,7 +6,7 @@ import type { Log } from '../core/log.ts'
 import type { AccountOf } from '../core/source-spec.ts'
 import type { Database } from '../db/connect.ts'
 import type { Allowance } from '../extract/api.ts'
-import type { Service } from '../extract/http-types.ts'
+import type { Service } from '../extract/http.ts'
 import type { Source } from '../extract/source.ts'
 import type { OwnProcess } from '../ledger/processes.ts'
 

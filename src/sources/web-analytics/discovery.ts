@@ -16,17 +16,12 @@ import { refusalError } from './refusal-table.ts'
 import { readRefusal } from './refusal-text.ts'
 import { pathPrefix } from './settings.ts'
 
-/** null: the service has no such endpoint. */
-const ask = async (http: HttpClient, name: EndpointName): Promise<unknown> => {
+/** What the endpoint says, in the shape it is known by; null: the service has no such endpoint. Throws BAD_RESPONSE naming what differs. */
+const ask = async <T>(http: HttpClient, name: EndpointName, shape: z.ZodType<T>): Promise<T | null> => {
   const answer = await askOptional(http, name)
   if (answer === null) return null
   if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoints[name], name)
-  return jsonOf(answer, endpoints[name])
-}
-
-/** What the endpoint said, in the shape it is known by. Throws BAD_RESPONSE naming what differs. */
-const shaped = <T>(schema: z.ZodType<T>, body: unknown, name: EndpointName): T => {
-  const parsed = schema.safeParse(body)
+  const parsed = shape.nullable().safeParse(jsonOf(answer, endpoints[name]))
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   throw new EtlError(
@@ -94,10 +89,7 @@ const granularityNames = (value: unknown): string[] => {
 }
 
 /** null: the service does not offer the look. */
-export const describe = async (http: HttpClient): Promise<readonly Dataset[] | null> => {
-  const body = await ask(http, 'describe')
-  return body === null ? null : shaped(describeSchema, body, 'describe')
-}
+export const describe = (http: HttpClient): Promise<readonly Dataset[] | null> => ask(http, 'describe', describeSchema)
 
 const countrySchema = z.union([
   z.string(),
@@ -108,12 +100,11 @@ const familySchema = z.looseObject({
   snapshot_interval: z.looseObject({ start_date: z.string().nullish(), end_date: z.string().nullish() }).nullish(),
 })
 
-const objectOrNull = z.record(z.string(), z.unknown()).nullable()
+const object = z.record(z.string(), z.unknown())
 
 /** Countries and dates by family of data. null: the service has no such endpoint. */
 export const capabilities = async (http: HttpClient): Promise<Capabilities | null> => {
-  const body = await ask(http, 'capabilities')
-  const parsed = shaped(objectOrNull, body, 'capabilities')
+  const parsed = await ask(http, 'capabilities', object)
   if (parsed === null) return null
   const families = Object.entries(parsed).flatMap(([name, value]) => {
     const family = familySchema.safeParse(value)
@@ -133,11 +124,9 @@ export const capabilities = async (http: HttpClient): Promise<Capabilities | nul
 
 /** Left for reports. null: the service has no such endpoint. */
 export const credits = async (http: HttpClient): Promise<Pick<Credits, 'remaining'> | null> => {
-  const parsed = shaped(objectOrNull, await ask(http, 'credits'), 'credits')
+  const parsed = await ask(http, 'credits', object)
   return parsed && { remaining: numberOrNull(parsed['remaining_credits']) ?? numberOrNull(parsed['credits']) }
 }
-
-const userCredits = async (http: HttpClient) => shaped(objectOrNull, await ask(http, 'user_credits'), 'user_credits')
 
 /** What is left for requests and for reports; where both are one purse, both say the same (api-facts 17, 19). */
 export const meter: NonNullable<Source['meter']> = async ({ http }) => {
@@ -149,7 +138,7 @@ export const meter: NonNullable<Source['meter']> = async ({ http }) => {
 export const purses: NonNullable<Api['credits']> = async (http, failed) => {
   const batch = await credits(http).catch(failed)
   if (batch === null) return null
-  const user = (await userCredits(http).catch(failed)) ?? {}
+  const user = (await ask(http, 'user_credits', object).catch(failed)) ?? {}
   const rest = await capabilities(http).catch((error: unknown) =>
     isEtlError(error) && error.code === 'KEY_REFUSED' ? null : failed(error),
   )
