@@ -1,5 +1,6 @@
 // From a cell's text to PostgreSQL's spelling of it, or a reason why the cell does not fit: texts that PostgreSQL can store, numbers with every digit, dates
 // checked against the calendar, lists as array literals.
+import { z } from 'zod'
 
 /** What becomes of a fraction in a column of whole numbers; ties of `half_up` go away from zero, as in SQL's `round`. */
 export const roundingModes = ['half_up', 'half_even', 'down'] as const
@@ -142,16 +143,8 @@ export const castNumeric = (cell: string): string => {
   return text
 }
 
-const daysIn = (year: number, month: number): number =>
-  month === 2 ? (year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31
-
-/** Whether ISO text `YYYY-MM-DD` is a day of the calendar. */
-const isDay = (text: string): boolean => {
-  const year = Number(text.slice(0, 4))
-  const month = Number(text.slice(5, 7))
-  const day = Number(text.slice(8, 10))
-  return year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month)
-}
+/** Whether ISO text `YYYY-MM-DD` is a day of the calendar. PostgreSQL's begins with the year 1. */
+export const isDay = (text: string): boolean => z.core.regexes.date.test(text) && !text.startsWith('0000')
 
 const clock = String.raw`[T ]([01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?`
 const zone = String.raw`(?:Z|[+-](?:0\d|1[0-5])(?::?[0-5]\d)?)`

@@ -1,4 +1,5 @@
 // Calendar arithmetic on windows: half-open inside, inclusive for people.
+import { isDay } from './cast-cell.ts'
 import { EtlError } from './errors.ts'
 import { Temporal } from './temporal.ts'
 import type { IsoDate, PublicationCalendar, Window, WindowSize } from './types.ts'
@@ -34,12 +35,8 @@ export const windowsBetween = (from: IsoDate, to: IsoDate, size: WindowSize): Wi
 /** `YYYY-MM` or `YYYY-MM-DD` as a first day; throws USAGE naming `what`. */
 export const parsePeriod = (text: string, what: string): IsoDate => {
   const full = /^\d{4}-\d{2}$/.test(text) ? `${text}-01` : text
-  try {
-    if (!/^\d{4}-\d{2}-\d{2}$/.test(full)) throw new RangeError('not a date')
-    return Temporal.PlainDate.from(full, { overflow: 'reject' }).toString()
-  } catch (cause) {
-    throw new EtlError('USAGE', `${what} is '${text}'; write a month as YYYY-MM, for example 2026-01.`, { cause })
-  }
+  if (isDay(full)) return full
+  throw new EtlError('USAGE', `${what} is '${text}'; write a month as YYYY-MM, for example 2026-01.`)
 }
 
 /** The days that bi.dim_date has, half-open: rows of others could be joined to nothing. */

@@ -1,10 +1,10 @@
 // A file's checked form becomes a Definition: defaults filled in, every reference followed, indexes on columns that the table has.
 import { validateDetailed } from 'node-cron'
+import { isDay } from '../core/cast-cell.ts'
 import { columnTypes } from '../core/column-types.ts'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
-import { Temporal } from '../core/temporal.ts'
 import type { Column, Definition, RowPeriod, Schedule, TableIndex, WindowRule } from '../core/types.ts'
 import { addWindows, alignDown } from '../core/window.ts'
 import { pipelineNameProblem, resolveColumns } from './columns.ts'
@@ -158,9 +158,7 @@ const windowRule = (raw: RawDefinition['window'], scope: Scope): WindowRule => {
 
 const firstDay = (written: string, every: WindowRule['every'], scope: Scope): string => {
   const day = written.length === 7 ? `${written}-01` : written
-  try {
-    Temporal.PlainDate.from(day, { overflow: 'reject' })
-  } catch {
+  if (!isDay(day)) {
     scope.report(['window', 'from'], `window.from is '${written}', a day that does not exist; write a month such as 2024-01.`)
     return '1970-01-01'
   }

@@ -95,13 +95,10 @@ interface Shut {
   readonly met: Map<string | symbol, Met>
 }
 
+type Place = ReturnType<typeof newPlace>
+
 /** What is known of one place; `shut` null: it answers. */
-interface Place {
-  readonly name: string
-  failures: number
-  failedAtMs: number
-  shut: Shut | null
-}
+const newPlace = (name: string) => ({ name, failures: 0, failedAtMs: 0, shut: null as Shut | null })
 
 const pauseMs = (clock: Clock, tries: number, askedMs: number | null): number => {
   const own = Math.min(longestPauseMs, firstPauseMs * 3 ** tries) * (0.9 + clock.random() * 0.2)
@@ -170,7 +167,7 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
   }
   return {
     of: (name: string): Place => {
-      const place: Place = places.get(name) ?? { name, failures: 0, failedAtMs: 0, shut: null }
+      const place = places.get(name) ?? newPlace(name)
       places.set(name, place)
       return place
     },

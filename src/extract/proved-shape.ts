@@ -4,16 +4,18 @@ import { type Clock, orAborted } from '../core/clock.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import { faultOf, isSameFault } from './same-fault.ts'
 
-interface Shape {
-  isGood: boolean
+type Shape = ReturnType<typeof newShape>
+
+const newShape = () => ({
+  isGood: false,
   /** Units in a row whose answer cannot be read, all for the fault of the last one. */
-  unread: number
-  last: EtlError | null
-  badUntilMs: number
-  trying: Promise<void> | null
+  unread: 0,
+  last: null as EtlError | null,
+  badUntilMs: 0,
+  trying: null as Promise<void> | null,
   /** Runs in which a person asked for one all the same, and which one that was. */
-  readonly forcedBy: Map<number, ShapeWaiter>
-}
+  forcedBy: new Map<number, ShapeWaiter>(),
+})
 
 const shapes = new Map<string, Shape>()
 
@@ -42,7 +44,7 @@ export const inProvedShape = async <T>(
   waiter: ShapeWaiter,
   ask: (letOthers: () => Promise<void>) => Promise<T>,
 ): Promise<T> => {
-  const shape = shapes.get(key) ?? { isGood: false, unread: 0, last: null, badUntilMs: 0, trying: null, forcedBy: new Map() }
+  const shape = shapes.get(key) ?? newShape()
   shapes.set(key, shape)
   let leave = await takeTurn(shape, waiter)
   const letOthers = async (): Promise<void> => {

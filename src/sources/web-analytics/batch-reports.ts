@@ -32,9 +32,9 @@ const batchReport = (dataset: BatchDataset) =>
     openFields: true,
     tableIn: ['vtable', 'table'],
     spellings,
-    extract: (request, context) => extractReport(dataset, request, context),
+    extract: extractReport(dataset),
     listReports,
-    estimate: (request, context) => estimateReport(dataset, request, context),
+    estimate: estimateReport(dataset),
   }) satisfies Partial<Source>
 
 /** Countries in upper case, ids as the numbers they are (interface 4.2, 4.3). */

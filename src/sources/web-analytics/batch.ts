@@ -7,7 +7,7 @@ import { addWindows } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportFile, ReportStatus } from '../../extract/report-api.ts'
-import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
+import type { ExtractRequest, LookContext, Source } from '../../extract/source.ts'
 import { askOptional } from './absent.ts'
 import { validate } from './discovery.ts'
 import { endpoints, reportUrl } from './endpoints.ts'
@@ -60,16 +60,12 @@ export interface BatchDataset {
 }
 
 /** @param hook where the service tells of the report's state; null: nowhere */
-const reportApi = (
-  dataset: BatchDataset,
-  { definition, box }: ExtractRequest,
-  context: LookContext,
-  hook: Secret | null = null,
-): ReportApi => {
+const reportApi = (dataset: BatchDataset, asked: ExtractRequest, context: LookContext, hook: Secret | null = null): ReportApi => {
   const { http } = context
+  const { definition, box } = asked
   const request = dataset.body(definition, box)
   const endpoint = pathOf(http, dataset.endpoint)
-  const at: RefusedAt = { place: 'batch', endpoint, request: { definition, box }, context }
+  const at: RefusedAt = { place: 'batch', endpoint, request: asked, context }
   return {
     endpoint,
     request,
@@ -196,38 +192,29 @@ const freeRetry = async (http: HttpClient, reportId: string): Promise<boolean> =
 }
 
 /** From intent to the report's bytes; throws REPORT_PENDING while the service is at it. */
-export async function* extractReport(
-  dataset: BatchDataset,
-  request: ExtractRequest,
-  context: SourceContext,
-): ReturnType<Source['extract']> {
-  const { definition, box } = request
-  const finished = await runReport(reportApi(dataset, request, context, context.reportHook), context, {
-    unitKey: box.key,
-    limits: definition.limits,
-    policy: definition.report,
-    resubmitUncertain: context.resubmitUncertain,
-  })
-  const format = definition.params['response_format'] === 'json' ? 'json' : 'csv'
-  const { dataPoints, dataPointsSaid, usedQuota, dataVersion, names: of } = finished
-  for (const [index, name] of of.entries()) {
-    const { body } = index === 0 ? finished.stream : await finished.open(index)
-    yield { format, part: index + 1, body, mayBeEmpty: dataPoints === 0, ...(of.length > 1 ? { file: { name, of } } : {}) }
+export const extractReport = (dataset: BatchDataset): Source['extract'] =>
+  async function* (request, context) {
+    const { definition, box } = request
+    const finished = await runReport(reportApi(dataset, request, context, context.reportHook), context, {
+      unitKey: box.key,
+      limits: definition.limits,
+      policy: definition.report,
+      resubmitUncertain: context.resubmitUncertain,
+    })
+    const format = definition.params['response_format'] === 'json' ? 'json' : 'csv'
+    const { dataPoints, dataPointsSaid, usedQuota, dataVersion, names: of } = finished
+    for (const [index, name] of of.entries()) {
+      const { body } = index === 0 ? finished.stream : await finished.open(index)
+      yield { format, part: index + 1, body, mayBeEmpty: dataPoints === 0, ...(of.length > 1 ? { file: { name, of } } : {}) }
+    }
+    const told = { dataPoints, dataPointsSaid, usedQuota }
+    return { fingerprint: { lastUpdated: null, count: null, dataVersion }, expectedRows: null, ...told }
   }
-  const told = { dataPoints, dataPointsSaid, usedQuota }
-  return { fingerprint: { lastUpdated: null, count: null, dataVersion }, expectedRows: null, ...told }
-}
 
 /** Credits by the service's own validation, which costs nothing; null where it has none. */
-export const estimateReport = async (
-  dataset: BatchDataset,
-  request: ExtractRequest,
-  context: LookContext,
-): Promise<Estimate> => ({
-  requests: null,
-  rows: null,
-  quota: await reportApi(dataset, request, context).estimate(),
-})
+export const estimateReport =
+  (dataset: BatchDataset): Source['estimate'] =>
+  async (request, context) => ({ requests: null, rows: null, quota: await reportApi(dataset, request, context).estimate() })
 
 /** Best first. */
 const names = ['report_id', 'reportId', 'id', 'request_id', 'requestId', 'job_id', 'jobId']
