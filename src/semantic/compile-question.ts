@@ -34,7 +34,6 @@ import {
   spanConditions,
   type Sql,
   statementOf,
-  tiedBy,
   whereAll,
 } from './statement.ts'
 
@@ -54,7 +53,8 @@ export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery)
   const rowOf = [...(grain === null ? [] : ['period']), ...by.map(({ name }) => name)]
   const sides = sidesOf(plan, model)
   const rows = sides !== null ? comparedRows(plan, sides) : isFramed(plan) ? framedRows(plan) : plainRows(plan)
-  const { sql: text, parameters } = statementOf(plan, rowOf, rows).compile(db)
+  const { sql: statement, tied } = statementOf(plan, rowOf, rows)
+  const { sql: text, parameters } = statement.compile(db)
   return {
     sql: text,
     parameters,
@@ -70,7 +70,7 @@ export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery)
     compared: (sides === null ? comparedPairs(plan) : comparedCells(plan, sides))?.compile(db) ?? null,
     limit: query.limit,
     /** Rows that are alike in these columns are not told apart by the limit. */
-    tied: tiedBy(query, rowOf, [...rowOf, ...rows.figures]),
+    tied,
     /** Sentences: defaults that were taken, periods that are cut. */
     notes: notesOf(plan),
   }

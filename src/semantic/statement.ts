@@ -18,47 +18,35 @@ export interface AnswerRows {
   readonly figures: readonly string[]
 }
 
-/** @param rowOf names of the columns that say what a row is of, the period first where there is one */
-export const statementOf = ({ query }: Plan, rowOf: readonly string[], { sql: rows, figures }: AnswerRows): Sql => {
+/**
+ * `tied`: columns of the order in which rows at the limit may be alike: none is left out by chance. None where the order is by what a row is of.
+ * @param rowOf names of the columns that say what a row is of, the period first where there is one
+ */
+export const statementOf = ({ query }: Plan, rowOf: readonly string[], { sql: rows, figures }: AnswerRows) => {
   const columns = [...rowOf, ...figures]
-  const order = orderOf(query, rowOf, columns)
+  const chosen = chosenOrder(query, rowOf, columns)
+  const last = chosen.at(-1)?.by ?? ''
+  const tied = chosen.length === 0 || rowOf.includes(last) ? [] : chosen.map(({ by }) => by)
+  // Ties by what a row is of, so that answers repeat.
+  const ties = rowOf.filter((name) => !chosen.some(({ by }) => by === name)).map((by) => ({ by, descending: false }))
+  const order = [...chosen, ...ties].map(
+    ({ by, descending }) => sql`${sql.ref(by)} ${sql.raw(descending ? 'desc' : 'asc')} nulls last`,
+  )
   const sorted = order.length === 0 ? sql`` : sql` order by ${sql.join(order)}`
   const names = refs(columns)
   const most = sql.lit(query.limit + 1)
-  const tied = tiedBy(query, rowOf, columns)
-  if (tied.length === 0) return sql`select ${names} from (${rows}) as answer${sorted} limit ${most}`
+  if (tied.length === 0) return { sql: sql`select ${names} from (${rows}) as answer${sorted} limit ${most}`, tied }
   const first = sql`select ${names} from (${rows}) as answer order by ${sql.join(order.slice(0, tied.length))} fetch first ${most} rows with ties`
-  return sql`select ${names} from (${first}) as answer${sorted} limit ${sql.lit(mostRows + 1)}`
+  return { sql: sql`select ${names} from (${first}) as answer${sorted} limit ${sql.lit(mostRows + 1)}`, tied }
 }
 
-/** Columns of the order in which rows at the limit may be alike: none is left out by chance. None where the order is by what a row is of. */
-export const tiedBy = (query: SemanticQuery, rowOf: readonly string[], columns: readonly string[]): readonly string[] => {
-  const chosen = chosenOrder(query, rowOf, columns).map(({ by }) => by)
-  const last = chosen.at(-1)
-  return last === undefined || rowOf.includes(last) ? [] : chosen
-}
-
-/** Periods in their order, else the largest first; ties by what a row is of, so that answers repeat. */
-const orderOf = ({ order }: SemanticQuery, rowOf: readonly string[], columns: readonly string[]): Sql[] => {
-  for (const { by } of order)
-    if (!columns.includes(by))
-      refuse(
-        `The answer has no column '${by.slice(0, 60)}' to order by.`,
-        columns.map((name) => `order by ${name}`),
-      )
-  const chosen = chosenOrder({ order }, rowOf, columns)
-  const ties = rowOf.filter((name) => !chosen.some(({ by }) => by === name)).map((by) => ({ by, descending: false }))
-  return [...chosen, ...ties].map(({ by, descending }) => sql`${sql.ref(by)} ${sql.raw(descending ? 'desc' : 'asc')} nulls last`)
-}
-
-const chosenOrder = (
-  { order }: Pick<SemanticQuery, 'order'>,
-  rowOf: readonly string[],
-  columns: readonly string[],
-): SemanticQuery['order'] => {
-  const [figure = ''] = columns.slice(rowOf.length)
-  const usual = rowOf[0] === 'period' ? { by: 'period', descending: false } : { by: figure, descending: true }
-  return order.length > 0 ? order : rowOf.length > 0 ? [usual] : []
+/** As asked; else periods in their order, or the largest first. */
+const chosenOrder = ({ order }: SemanticQuery, rowOf: readonly string[], columns: readonly string[]): SemanticQuery['order'] => {
+  const unknown = order.find(({ by }) => !columns.includes(by))
+  const ways = columns.map((name) => `order by ${name}`)
+  if (unknown !== undefined) return refuse(`The answer has no column '${unknown.by.slice(0, 60)}' to order by.`, ways)
+  if (order.length > 0 || rowOf.length === 0) return order
+  return [rowOf[0] === 'period' ? { by: 'period', descending: false } : { by: columns[rowOf.length] ?? '', descending: true }]
 }
 
 /** One period, or all of them. */
