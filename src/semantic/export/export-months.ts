@@ -166,16 +166,14 @@ const monthsOf = async (trx: Db, found: ViewRows): Promise<{ month: string; dige
 }
 
 /** A folder that takes the files; made when it is not there. */
-export const folderTarget = (folder: string): ExportTarget => {
-  return {
-    place: folder,
-    text: (name) => readFile(join(folder, name), 'utf8').catch(unlessMissing),
-    putText: (name, text) => replaceFile(join(folder, name), (path) => writeFile(path, text)),
-    putFile: (name, file) => replaceFile(join(folder, name), (path) => copyFile(file, path)),
-    remove: async (name) => {
-      await rm(join(folder, name), { force: true })
-      // A month's own folder goes with its only file.
-      if (dirname(name) !== '.') await rmdir(join(folder, dirname(name))).catch(() => undefined)
-    },
-  }
-}
+export const folderTarget = (folder: string): ExportTarget => ({
+  place: folder,
+  text: (name) => readFile(join(folder, name), 'utf8').catch(unlessMissing),
+  putText: (name, text) => replaceFile(join(folder, name), (path) => writeFile(path, text)),
+  putFile: (name, file) => replaceFile(join(folder, name), (path) => copyFile(file, path)),
+  remove: async (name) => {
+    await rm(join(folder, name), { force: true })
+    // A month's own folder goes with its only file.
+    if (dirname(name) !== '.') await rmdir(join(folder, dirname(name))).catch(() => undefined)
+  },
+})

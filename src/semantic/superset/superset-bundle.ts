@@ -191,31 +191,25 @@ export const positionOf = (dashboard: Dashboard, charts: readonly PlacedChart[])
       children: [...(dashboard.about === '' ? [] : ['ROW-about']), ...rows.map((_, at) => `ROW-${at + 1}`)],
     },
     'ROW-about': rowNode('ROW-about', ['MARKDOWN-about']),
-    'MARKDOWN-about': {
-      type: 'MARKDOWN',
-      id: 'MARKDOWN-about',
-      children: [],
-      parents: ['ROOT_ID', 'GRID_ID', 'ROW-about'],
-      meta: { code: `${dashboard.about} NULL and gaps mean no data, never 0.`.trim(), width: columnsOfGrid, height: aboutHeight },
-    },
+    'MARKDOWN-about': leafNode('MARKDOWN', 'about', 'ROW-about', {
+      ...{ code: `${dashboard.about} NULL and gaps mean no data, never 0.`.trim(), width: columnsOfGrid, height: aboutHeight },
+    }),
   }
   rows.forEach((row, at) => {
     const rowId = `ROW-${at + 1}`
-    nodes[rowId] = rowNode(
-      rowId,
-      row.map(({ id }) => `CHART-${id}`),
+    const leaves = row.map(({ id, uuid, chart: { name, width, height } }) =>
+      leafNode('CHART', String(id), rowId, { chartId: id, uuid, sliceName: name, width, height }),
     )
-    for (const { id, uuid, chart } of row)
-      nodes[`CHART-${id}`] = {
-        type: 'CHART',
-        id: `CHART-${id}`,
-        children: [],
-        parents: ['ROOT_ID', 'GRID_ID', rowId],
-        meta: { chartId: id, uuid, sliceName: chart.name, width: chart.width, height: chart.height },
-      }
+    const ids = leaves.map(({ id }) => id)
+    nodes[rowId] = rowNode(rowId, ids)
+    for (const leaf of leaves) nodes[leaf.id] = leaf
   })
   return nodes
 }
+
+const leafNode = (type: string, name: string, rowId: string, meta: YamlMap) => ({
+  ...{ type, id: `${type}-${name}`, children: [], parents: ['ROOT_ID', 'GRID_ID', rowId], meta },
+})
 
 const rowNode = (id: string, children: readonly string[]): YamlMap => ({
   type: 'ROW',

@@ -97,12 +97,11 @@ const grain = 'P1M'
 /** Points of a chart at most. */
 const seriesRows = 10_000
 
-interface Metric extends YamlMap {
-  readonly expressionType: 'SQL'
-  readonly sqlExpression: string
-  readonly label: string
-  readonly optionName: string
-}
+type Metric = ReturnType<typeof metricOf>
+
+const metricOf = (label: string, sqlExpression: string, optionName: string) => ({
+  ...{ expressionType: 'SQL', sqlExpression, label, optionName },
+})
 
 /** Where rows of several values meet that do not add up, the measure is NULL instead of a wrong sum. */
 const guarded = (chart: Chart, columns: readonly string[], expression: string): string => {
@@ -113,12 +112,7 @@ const guarded = (chart: Chart, columns: readonly string[], expression: string): 
 
 /** Measures as SQL over the view. @param columns of the view */
 const chartMetrics = (chart: Chart, columns: readonly string[]): Metric[] =>
-  [...chart.measures].map(([label, expression], at) => ({
-    expressionType: 'SQL',
-    sqlExpression: guarded(chart, columns, expression),
-    label,
-    optionName: `metric_${at + 1}`,
-  }))
+  [...chart.measures].map(([label, expression], at) => metricOf(label, guarded(chart, columns, expression), `metric_${at + 1}`))
 
 /** What every kind has. @param held columns with the one value they have in this pipeline */
 const commonForm = (chart: Chart, held: readonly FixedColumn[]): YamlMap => ({
@@ -212,12 +206,7 @@ const tileForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => ({
 })
 
 /** Sorts a tile's periods, newest first where it is descending. */
-const newestOf = ({ period }: Chart): Metric => ({
-  expressionType: 'SQL',
-  sqlExpression: `max(${period})`,
-  label: 'Newest',
-  optionName: 'metric_newest',
-})
+const newestOf = ({ period }: Chart): Metric => metricOf('Newest', `max(${period})`, 'metric_newest')
 
 /** `clicks_before` as a heading: Clicks before. */
 const heading = (column: string): string => column.charAt(0).toUpperCase() + column.slice(1).replaceAll('_', ' ')
