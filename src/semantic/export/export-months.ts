@@ -157,13 +157,11 @@ const grown = (scales: Scales, known: FileList | null): Scales =>
   )
 
 /** Each month with a digest of its rows, whatever order they lie in. */
-const monthsOf = async (trx: Db, found: ViewRows): Promise<{ month: string; digest: string }[]> => {
-  const result = await sql<Texts<'month' | 'digest'>>`
+const monthsOf = (trx: Db, found: ViewRows) =>
+  query<Texts<'month' | 'digest'>>(trx)`
     select to_char(${sql.ref(found.period ?? '')}, 'YYYY-MM') as month,
       count(*) || ':' || sum(hashtextextended(rows::text, 0)::numeric) || ':' || sum(hashtextextended(rows::text, 1)::numeric) as digest
-    from (${selectRows(found)}) as rows where ${sql.ref(found.period ?? '')} is not null group by 1 order by 1`.execute(trx)
-  return result.rows
-}
+    from (${selectRows(found)}) as rows where ${sql.ref(found.period ?? '')} is not null group by 1 order by 1`
 
 /** A folder that takes the files; made when it is not there. */
 export const folderTarget = (folder: string): ExportTarget => ({

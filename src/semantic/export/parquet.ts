@@ -27,57 +27,47 @@ interface Shape {
   readonly value: (found: unknown) => unknown
 }
 
-const plain = (element: Omit<SchemaElement, 'name'>): Shape['elements'] => {
-  return (name) => [{ name, repetition_type: 'OPTIONAL', ...element }]
-}
+/** @param element its first and only one, but for its name */
+const shape = (
+  element: Omit<SchemaElement, 'name'>,
+  select: Shape['select'] = (name) => sql`${name}`,
+  value: Shape['value'] = (found) => found,
+): Shape => ({ select, elements: (name) => [{ name, repetition_type: 'OPTIONAL', ...element }], value })
 
-const asText: Shape = {
-  select: (name) => sql`${name}::text`,
-  elements: plain({ type: 'BYTE_ARRAY', converted_type: 'UTF8' }),
-  value: (text) => text,
-}
-const asBigint = (select: Shape['select'], converted?: 'TIMESTAMP_MICROS'): Shape => ({
-  select,
-  elements: plain({ type: 'INT64', ...(converted === undefined ? {} : { converted_type: converted }) }),
-  value: (text) => BigInt(String(text)),
-})
+const asText: Shape['select'] = (name) => sql`${name}::text`
+const toBigint: Shape['value'] = (text) => BigInt(String(text))
+const utf8 = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const
+
 /** The number without its point, exact. */
-const asDecimal = (scale: number): Shape => ({
-  select: (name) => sql`round(${name} * 10::numeric ^ ${sql.lit(scale)})::text`,
-  elements: plain({
-    type: 'FIXED_LEN_BYTE_ARRAY',
-    type_length: decimalBytes,
-    converted_type: 'DECIMAL',
-    precision: decimalDigits,
-    scale,
-  }),
-  value: (text) => BigInt(String(text)),
-})
-const asList: Shape = {
-  select: (name) => sql`${name}`,
-  elements: (name) => [
-    { name, repetition_type: 'OPTIONAL', converted_type: 'LIST', num_children: 1 },
-    { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
-    { name: 'element', repetition_type: 'OPTIONAL', type: 'BYTE_ARRAY', converted_type: 'UTF8' },
-  ],
-  value: (words) => words,
-}
+const asDecimal = (scale: number): Shape =>
+  shape(
+    { type: 'FIXED_LEN_BYTE_ARRAY', type_length: decimalBytes, converted_type: 'DECIMAL', precision: decimalDigits, scale },
+    (name) => sql`round(${name} * 10::numeric ^ ${sql.lit(scale)})::text`,
+    toBigint,
+  )
 
 /** How each kind of column is asked for and written; those of numerics depend on their digits. */
 const shapes: Readonly<Record<Exclude<ColumnTypeEntry['parquet'], 'decimal'> | 'double', Shape>> = {
-  text: asText,
-  long: asBigint((name) => sql`${name}::text`),
-  int: { select: (name) => sql`${name}`, elements: plain({ type: 'INT32' }), value: (number) => number },
-  boolean: { select: (name) => sql`${name}`, elements: plain({ type: 'BOOLEAN' }), value: (flag) => flag },
-  double: { select: (name) => sql`${name}`, elements: plain({ type: 'DOUBLE' }), value: (number) => number },
+  text: shape(utf8, asText),
+  long: shape({ type: 'INT64' }, asText, toBigint),
+  int: shape({ type: 'INT32' }),
+  boolean: shape({ type: 'BOOLEAN' }),
+  double: shape({ type: 'DOUBLE' }),
   // Days and microseconds since 1970, as Parquet keeps them.
-  days: {
-    select: (name) => sql`(${name} - date '1970-01-01')`,
-    elements: plain({ type: 'INT32', converted_type: 'DATE' }),
-    value: (days) => days,
+  days: shape({ type: 'INT32', converted_type: 'DATE' }, (name) => sql`(${name} - date '1970-01-01')`),
+  microseconds: shape(
+    { type: 'INT64', converted_type: 'TIMESTAMP_MICROS' },
+    (name) => sql`(extract(epoch from ${name}) * 1000000)::bigint::text`,
+    toBigint,
+  ),
+  list: {
+    ...shape({}),
+    elements: (name) => [
+      { name, repetition_type: 'OPTIONAL', converted_type: 'LIST', num_children: 1 },
+      { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
+      { name: 'element', repetition_type: 'OPTIONAL', ...utf8 },
+    ],
   },
-  microseconds: asBigint((name) => sql`(extract(epoch from ${name}) * 1000000)::bigint::text`, 'TIMESTAMP_MICROS'),
-  list: asList,
 }
 
 const byCatalog = new Map(Object.values(columnTypes).map(({ catalog, parquet }) => [catalog, parquet]))
@@ -87,7 +77,7 @@ const shapeOf = ({ name, type }: ViewColumn, scales: Scales): Shape => {
   const kind = byCatalog.get(type) ?? 'text'
   if (kind !== 'decimal') return shapes[kind]
   const scale = scales[name]
-  return scale === null || scale === undefined ? asText : asDecimal(scale)
+  return scale === null || scale === undefined ? shapes.text : asDecimal(scale)
 }
 
 /** What the numeric columns of `rows` need. Reads all of them. */
@@ -128,22 +118,21 @@ export const writeParquet = async (trx: Db, { columns, rows, scales, file }: Par
     ['hyparquet-writer'],
     () => import('hyparquet-writer'),
   )
-  const shaped = columns.map((column) => ({ name: column.name, shape: shapeOf(column, scales) }))
+  const shaped = columns.map((column) => ({ name: column.name, of: shapeOf(column, scales) }))
   const writer = new ParquetWriter({
     writer: fileWriter(file),
-    schema: [{ name: 'root', num_children: shaped.length }, ...shaped.flatMap(({ name, shape }) => shape.elements(name))],
+    schema: [{ name: 'root', num_children: shaped.length }, ...shaped.flatMap(({ name, of }) => of.elements(name))],
     createdBy: 'millrace',
   })
-  const list = sql.join(shaped.map(({ name, shape }) => sql`${shape.select(sql.ref(name))} as ${sql.ref(name)}`))
+  const list = sql.join(shaped.map(({ name, of }) => sql`${of.select(sql.ref(name))} as ${sql.ref(name)}`))
   await sql`declare export_rows no scroll cursor for select ${list} from (${rows}) as rows`.execute(trx)
   let written = 0
   for (;;) {
     const { rows: some } = await sql<Record<string, unknown>>`fetch ${sql.lit(rowsAtOnce)} from export_rows`.execute(trx)
     if (some.length === 0 && written > 0) break
     writer.write({
-      columnData: shaped.map(({ name, shape }) => ({
-        name,
-        data: some.map((row) => (row[name] === null ? null : shape.value(row[name]))),
+      columnData: shaped.map(({ name, of }) => ({
+        ...{ name, data: some.map((row) => (row[name] === null ? null : of.value(row[name]))) },
       })),
       rowGroupSize: rowsAtOnce,
     })
