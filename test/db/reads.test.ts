@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { causesInLedger } from '../../src/ledger/causes.ts'
-import { boxKey } from '../../src/web/reads/boxes.ts'
+import { boxKey } from '../../src/web/reads/shared-columns.ts'
 import { pipelineNights } from '../../src/web/pages/overview-page.ts'
 import { lastRuns, oneRun, runJobs, runUnits } from '../../src/web/reads/read-runs.ts'
 import { completeSpan, lastMonths, nextDue, wantedLines } from '../../src/web/reads/read-months.ts'

@@ -4,7 +4,7 @@ import { timeline } from '../charts.ts'
 import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
 import { actionButton, badge, type Html, nextStepOf, page, table, unitLink, fields } from '../layout.ts'
-import { boxKey } from '../reads/boxes.ts'
+import { boxKey } from '../reads/shared-columns.ts'
 import { repairCredits } from '../reads/repair-credits.ts'
 import { lastRuns, oneRun, type RunJobLine, type RunLine, runJobs, runUnits, shownState } from '../reads/read-runs.ts'
 

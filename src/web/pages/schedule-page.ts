@@ -5,8 +5,7 @@ import type { Db } from '../../db/tables.ts'
 import type { WebContext } from '../context.ts'
 import { count, coverageAddress, dayBefore, moment, unitsAddress } from '../format.ts'
 import { type Html, page, table, unitLink } from '../layout.ts'
-import { boxColumns, boxKey } from '../reads/boxes.ts'
-import { wholes, wholesOrNull } from '../reads/whole-columns.ts'
+import { boxColumns, boxKey, wholes, wholesOrNull } from '../reads/shared-columns.ts'
 
 const daysShown = 60
 

@@ -1,7 +1,7 @@
 // The tests of definitions and the units that fail them.
 import type { Db } from '../../db/tables.ts'
 import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
-import { wholes } from './whole-columns.ts'
+import { wholes } from './shared-columns.ts'
 
 /** Tests as they were last planned with, and how many units fail them now: by pipeline, in the order of the definition. */
 export const testLines = (db: Db) =>

@@ -1,7 +1,7 @@
 // Rejected rows, with the raw record.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
-import { wholes, wholesOrNull } from './whole-columns.ts'
+import { wholes, wholesOrNull } from './shared-columns.ts'
 
 const rawShown = 2_000
 

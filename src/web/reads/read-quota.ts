@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { groupedBy, sum } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
-import { wholes } from './whole-columns.ts'
+import { wholes } from './shared-columns.ts'
 
 /** @param fromDay the first one, `YYYY-MM-DD`; left out: a year ago */
 export const quotaDays = (db: Db, fromDay?: string) =>

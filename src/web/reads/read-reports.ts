@@ -4,8 +4,7 @@ import { givenUpBy } from '../../core/report-shape.ts'
 import type { ReportState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
-import { boxColumns } from './boxes.ts'
-import { wholesOrNull } from './whole-columns.ts'
+import { boxColumns, wholesOrNull } from './shared-columns.ts'
 
 /** Purchases as lines, to be narrowed; `b` is the job, whose age counts from its submission. */
 export const reportLines = (db: Db) =>

@@ -2,9 +2,8 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
 import { type Numbers, query, type Row } from '../../db/typed-row.ts'
-import { boxColumns } from './boxes.ts'
+import { boxColumns, wholes } from './shared-columns.ts'
 import { linesOf, type UnitLine } from './unit-lines.ts'
-import { wholes } from './whole-columns.ts'
 
 const runLines = (db: Db) =>
   db
@@ -54,14 +53,12 @@ export const runJobs = (db: Db, runId: number, limit: number) =>
 
 export type RunJobLine = Awaited<ReturnType<typeof runJobs>>[number]
 
-interface RunJobRow
-  extends Row<'etl.jobs', 'pipeline_id' | 'state' | 'report_state' | 'error_code'>,
-    Row<'etl.run_jobs', 'units' | 'outcome' | 'held_units'> {
-  readonly job_id: string
-  readonly place: number
-  readonly window_from: string
-  readonly window_to: string
-}
+type RunJobRow = Row<
+  'etl.jobs',
+  'job_id' | 'pipeline_id' | 'window_from' | 'window_to' | 'state' | 'report_state' | 'error_code'
+> &
+  Row<'etl.run_jobs', 'units' | 'outcome' | 'held_units'> &
+  Numbers<'place'>
 
 /** Units in the order of the jobs given; those of the first ones where they are more than `limit`. */
 export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[], limit: number): Promise<UnitLine[]> => {

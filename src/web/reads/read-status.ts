@@ -4,14 +4,13 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
 import { tooYoung } from '../../ledger/breaks.ts'
 import { cappedUnits } from '../../ledger/loads.ts'
-import { type BoxColumns, boxColumns, boxKey } from './boxes.ts'
+import { boxColumns, type BoxColumns, boxKey, wholes } from './shared-columns.ts'
 import { standingWords, waitingWords } from './read-approvals.ts'
 import { countQuarantined } from './read-quarantine.ts'
 import { quotaDays, quotaMonths } from './read-quota.ts'
 import { openReports, type ReportLine } from './read-reports.ts'
 import { coverageMonths, pipelineCounts, readWindows, type Windows } from './read-windows.ts'
 import { troubledLines, type UnitLine, unitLines } from './unit-lines.ts'
-import { wholes } from './whole-columns.ts'
 
 export type Status = Awaited<ReturnType<typeof readStatus>>
 

@@ -6,7 +6,7 @@ import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Flags, type Numbers, query, type Row } from '../../db/typed-row.ts'
 import { isSucceeded, slicesWanted } from '../../ledger/slices.ts'
-import { wholesOrNull } from './whole-columns.ts'
+import { wholesOrNull } from './shared-columns.ts'
 
 /** Units of one window in one state. `loaded`: they have an answer, whatever is asked for beside it; `open`: asked for or held; `shown`: of a version that readers see; `needed`: no later version that they see has loaded them. */
 export type WindowState = Awaited<ReturnType<typeof openStates>>[number]

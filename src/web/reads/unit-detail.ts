@@ -6,7 +6,7 @@ import type { Db } from '../../db/tables.ts'
 import { type Numbers, query } from '../../db/typed-row.ts'
 import { type ReportLine, reportLines } from './read-reports.ts'
 import { unitLine } from './unit-lines.ts'
-import { amongIds, wholes, wholesOrNull } from './whole-columns.ts'
+import { amongIds, wholes, wholesOrNull } from './shared-columns.ts'
 
 /** Of a unit's answers, jobs and loads. */
 const shortList = 50

@@ -5,7 +5,7 @@ import type { Db } from '../../db/tables.ts'
 import type { Maybe, Numbers, Row } from '../../db/typed-row.ts'
 import { isSucceeded } from '../../ledger/slices.ts'
 import { unitsIn, type WindowState } from './read-windows.ts'
-import { amongIds, wholes } from './whole-columns.ts'
+import { amongIds, wholes } from './shared-columns.ts'
 
 export interface UnitFilter {
   readonly pipeline?: string

@@ -1,7 +1,23 @@
-// What is asked for together, for people: the key of a box, from the values that the ledger gives for it.
-import { sql } from 'kysely'
+// Columns that several reads share. Numbers: bigint is text in JavaScript, and what a person or a chart is shown fits a double. And what is asked for together (a
+// box), whose key people read.
+import { type AliasedRawBuilder, type RawBuilder, sql } from 'kysely'
 import type { Slice } from '../../core/types.ts'
 import { boxOf } from '../../core/unit-key.ts'
+import { asNumber, type Row } from '../../db/typed-row.ts'
+
+/** Columns as numbers under their own names, the table's alias left out. */
+export const wholes = <Name extends string>(table: string, ...names: readonly Name[]): AliasedRawBuilder<number, Name>[] =>
+  names.map((name) => asNumber(`${table}.${name}`).as(name))
+
+/** The same where there may be none. */
+export const wholesOrNull = <Name extends string>(
+  table: string,
+  ...names: readonly Name[]
+): AliasedRawBuilder<number | null, Name>[] => wholes(table, ...names)
+
+/** Whether the column is one of the numbers; of none, nothing is. */
+export const amongIds = (column: string, ids: readonly number[]): RawBuilder<boolean> =>
+  sql<boolean>`${sql.ref(column)} = any(${sql.val([...ids])}::bigint[])`
 
 /** A box of more slices is named by their number: its values are not read. */
 const mostSlices = 1_000
@@ -18,15 +34,9 @@ export const boxColumns = [
   ),
 ] as const
 
-export interface BoxColumns {
-  readonly pipeline: string
-  readonly version: number
-  readonly window_from: string
-  readonly window_to: string
-  readonly slices: number
-  /** A value or a list of them by dimension; null: too many to list. */
-  readonly slice: Slice | null
-}
+/** `slice`: a value or a list of them by dimension; null: too many to list. */
+export type BoxColumns = Row<'etl.pipelines', 'pipeline' | 'version'> &
+  Row<'etl.jobs', 'window_from' | 'window_to'> & { readonly slices: number; readonly slice: Slice | null }
 
 /** The key that messages name it by; with very many slices, their number. */
 export const boxKey = ({ pipeline, version, window_from, window_to, slices, slice }: BoxColumns): string => {
