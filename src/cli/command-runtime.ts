@@ -1,20 +1,22 @@
-// How a command opens the runtime: settings from the environment, pipelines from --pipelines, progress on standard error. And in which time zone people read times:
-// that of the schedules.
+// How a command opens the runtime: settings from the environment, pipelines from --pipelines, progress on standard error. What it reads of its options: numbers, months
+// and slices. And in which time zone people read times: that of the schedules.
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join, resolve } from 'node:path'
+import type { Handler, Invocation } from './command-spec.ts'
+import type { Output } from './output.ts'
+import { type ProgressView, showProgress } from './progress-bar.ts'
 import { readSettings, type Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
 import { createLog } from '../core/log.ts'
-import { timeIn } from '../core/window.ts'
+import { parseOnly } from '../core/only.ts'
+import { inclusiveRange, timeIn } from '../core/window.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { assertMigrated } from '../db/migrate.ts'
 import type { Db } from '../db/tables.ts'
-import { openDefinitions, openRuntime, type OpenRuntime } from '../run/open-runtime.ts'
-import type { Invocation } from './command-spec.ts'
-import type { Output } from './output.ts'
-import { type ProgressView, showProgress } from './progress-bar.ts'
+import type { Scope } from '../plan/frames.ts'
+import { openDefinitions, type OpenRuntime, openRuntime } from '../run/open-runtime.ts'
 
 /** Throws CONFIGURATION. */
 export const settingsOf = ({ environment, folder }: Invocation): Settings => readSettings(environment, folder)
@@ -146,5 +148,46 @@ export const timesOf = (invocation: Invocation) => {
     at: (moment: string | null): string => (moment === null ? '-' : timeIn(Date.parse(moment), zone)),
     /** Below what has times in it. */
     sayZone: (output: Output): void => output.line(`Times: ${zone}.`),
+  }
+}
+
+/** Hands a command over to what its first argument names: one of the words of its usage, to which commander holds it. */
+export const byAction =
+  (actions: Readonly<Record<string, (invocation: Invocation, rest: readonly string[]) => Promise<number>>>): Handler =>
+  async (invocation) => {
+    const [action = '', ...rest] = invocation.args
+    return actions[action]?.(invocation, rest) ?? 2
+  }
+
+/** A whole number from 1; anything else is USAGE in `words`. */
+export const wholeNumber = (value: unknown, words: (text: string) => string): number => {
+  const text = String(value)
+  const number = Number(text)
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(number) || number < 1) throw new EtlError('USAGE', words(text))
+  return number
+}
+
+/** Both ends of --from and --to; either missing is a USAGE error. */
+export const rangeOf = ({ options }: Invocation): { from: string; to: string } => {
+  const { from, to } = options
+  if (typeof from !== 'string' || typeof to !== 'string') {
+    throw new EtlError(
+      'USAGE',
+      'Both --from YYYY-MM and --to YYYY-MM are needed (inclusive), for example --from 2026-01 --to 2026-03.',
+    )
+  }
+  return { from, to }
+}
+
+/** A range of months as --from and --to name it; either missing is a USAGE error. */
+export const rangeScope = (invocation: Invocation, more: Partial<Scope> = {}): Scope => {
+  const { from, to } = rangeOf(invocation)
+  const { options } = invocation
+  return {
+    mode: 'range',
+    rangeOf: ({ window }) => inclusiveRange(from, to, window.every),
+    force: options['force'] === true,
+    only: parseOnly(options['only']),
+    ...more,
   }
 }

@@ -20,8 +20,7 @@ import {
   recordedFileSchema,
 } from '../run/recorded-answers.ts'
 import { discover } from './check/discover.ts'
-import { wholeNumber } from './command-options.ts'
-import { pipelinesFolder, settingsOf, withRuntime } from './command-runtime.ts'
+import { pipelinesFolder, settingsOf, wholeNumber, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 
 export const newFiles: Handler = (invocation) => {
