@@ -4,8 +4,14 @@ import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
 import { badge, command, type Html, page, table, unitLink, fields } from '../layout.ts'
 import { boxKey } from '../reads/shared-columns.ts'
-import { type FailedTestLine, failedTests, testLines } from '../reads/read-data-tests.ts'
-import { countQuarantined, quarantined, type QuarantineLine } from '../reads/read-quarantine.ts'
+import {
+  countQuarantined,
+  type FailedTestLine,
+  failedTests,
+  quarantined,
+  type QuarantineLine,
+  testLines,
+} from '../reads/read-rejects.ts'
 import { openReports, type ReportLine } from '../reads/read-reports.ts'
 
 const reportsShown = 200
