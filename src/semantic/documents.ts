@@ -13,7 +13,7 @@ import {
   withFiscal,
 } from '../definition/semantic.ts'
 import { columnComment, grainOf } from '../publish/comments.ts'
-import { metricsChapter } from './assistants.ts'
+import { metricsChapter } from './explain.ts'
 import { dbtFiles } from './dbt.ts'
 import { guardedSql } from './formula.ts'
 import { yamlFile, type YamlMap } from './yaml-text.ts'
