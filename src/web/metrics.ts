@@ -38,29 +38,32 @@ export const metrics = {
   database_reachable: { help: '0 while the database is away or hangs; then this is the only metric.', labels: [] },
 } as const satisfies Readonly<Record<string, { readonly help: string; readonly labels: readonly string[] }>>
 
-const gauges =
-  (registry: Registry) =>
-  (name: keyof typeof metrics): Gauge =>
-    new Gauge({
-      name: `millrace_${name}`,
-      help: metrics[name].help,
-      labelNames: [...metrics[name].labels],
-      registers: [registry],
-    })
+type MetricName = keyof typeof metrics
 
-const written = async (registry: Registry, isReachable: boolean) => {
-  gauges(registry)('database_reachable').set(isReachable ? 1 : 0)
-  return { type: registry.contentType, text: await registry.metrics() }
-}
+const isMetric = (name: string): name is MetricName => name in metrics
+
+const gaugesIn = (registry: Registry, names: readonly MetricName[]) =>
+  Object.fromEntries(
+    names.map((name) => {
+      const { help, labels } = metrics[name]
+      return [name, new Gauge({ name: `millrace_${name}`, help, labelNames: [...labels], registers: [registry] })]
+    }),
+  ) as Readonly<Record<MetricName, Gauge>>
+
+const written = async (registry: Registry) => ({ type: registry.contentType, text: await registry.metrics() })
 
 /** While the ledger cannot be read. */
-export const metricsWithoutLedger = () => written(new Registry(), false)
+export const metricsWithoutLedger = () => {
+  const registry = new Registry()
+  gaugesIn(registry, ['database_reachable']).database_reachable.set(0)
+  return written(registry)
+}
 
 /** Text in Prometheus' exposition format. Rows and times are summed over a pipeline's units. */
 export const metricsText = async (context: WebContext) => {
   const registry = new Registry()
-  const gauge = gauges(registry)
-  const { kysely, clock } = context
+  const gauges = gaugesIn(registry, Object.keys(metrics).filter(isMetric))
+  const { kysely, clock, definitions } = context
   const month = `${new Date(clock.now()).toISOString().slice(0, 7)}-01`
   const [windows, runs, reports, quarantine, quota, accounts, alarms, overdue] = await Promise.all([
     readWindows(kysely, { remembered: true }),
@@ -72,51 +75,34 @@ export const metricsText = async (context: WebContext) => {
     openAlarms(kysely),
     context.overdue(),
   ])
-
-  const units = gauge('units')
-  const rows = gauge('rows')
-  const loadedAt = gauge('last_load_timestamp_seconds')
   const counts = new Map(pipelineCounts(windows).map((one) => [one.pipeline, one]))
-  for (const pipeline of new Set([...counts.keys(), ...context.definitions.map((definition) => definition.pipeline)])) {
+  for (const pipeline of new Set([...counts.keys(), ...definitions.map((definition) => definition.pipeline)])) {
     const own = counts.get(pipeline)
-    for (const state of unitStates) units.set({ pipeline, state }, own?.units[state] ?? 0)
-    rows.set({ pipeline }, own?.rows ?? 0)
-    if (typeof own?.last_loaded_at === 'string') loadedAt.set({ pipeline }, Date.parse(own.last_loaded_at) / 1000)
+    for (const state of unitStates) gauges.units.set({ pipeline, state }, own?.units[state] ?? 0)
+    gauges.rows.set({ pipeline }, own?.rows ?? 0)
+    if (typeof own?.last_loaded_at === 'string')
+      gauges.last_load_timestamp_seconds.set({ pipeline }, Date.parse(own.last_loaded_at) / 1000)
   }
-
-  const openReports = gauge('reports_open')
-  openReports.set({ state: 'known' }, reports.open - reports.uncertain)
-  openReports.set({ state: 'uncertain' }, reports.uncertain)
-  const rejected = gauge('quarantined_rows')
-  for (const row of quarantine) rejected.set({ pipeline: row.pipeline }, row.rows)
-
-  const used = gauge('quota_used_month')
-  const reserved = gauge('quota_reserved_month')
-  const budget = gauge('quota_budget_month')
-  for (const row of quota) {
-    used.inc({ account: row.account, pipeline: row.pipeline }, row.used)
-    reserved.inc({ account: row.account, pipeline: row.pipeline }, row.reserved)
+  gauges.reports_open.set({ state: 'known' }, reports.open - reports.uncertain)
+  gauges.reports_open.set({ state: 'uncertain' }, reports.uncertain)
+  for (const { pipeline, rows } of quarantine) gauges.quarantined_rows.set({ pipeline }, rows)
+  for (const { account, pipeline, used, reserved } of quota) {
+    gauges.quota_used_month.inc({ account, pipeline }, used)
+    gauges.quota_reserved_month.inc({ account, pipeline }, reserved)
   }
-  for (const { pipeline, limits } of context.definitions)
-    if (limits.quotaPerMonth !== null) budget.set({ pipeline }, limits.quotaPerMonth)
-
-  const trouble = gauge('service_trouble')
-  const since = gauge('service_trouble_since_timestamp_seconds')
-  const rate = gauge('requests_per_second_allowed')
-  for (const { account, requestsPerSecond, trouble: now } of accounts) {
-    if (requestsPerSecond !== null) rate.set({ account }, requestsPerSecond)
-    if (now === null) continue
-    trouble.set({ account, code: now.code }, 1)
-    since.set({ account }, Date.parse(now.since) / 1000)
+  for (const { pipeline, limits } of definitions)
+    if (limits.quotaPerMonth !== null) gauges.quota_budget_month.set({ pipeline }, limits.quotaPerMonth)
+  for (const { account, requestsPerSecond, trouble } of accounts) {
+    if (requestsPerSecond !== null) gauges.requests_per_second_allowed.set({ account }, requestsPerSecond)
+    if (trouble === null) continue
+    gauges.service_trouble.set({ account, code: trouble.code }, 1)
+    gauges.service_trouble_since_timestamp_seconds.set({ account }, Date.parse(trouble.since) / 1000)
   }
-
-  const open = gauge('alarms_open')
-  for (const { kind, severity } of alarms) open.inc({ kind, severity })
-  gauge('ticks_overdue').set(overdue.length)
-  const lastRun = gauge('last_run_state')
-  const started = gauge('last_run_started_timestamp_seconds')
+  for (const { kind, severity } of alarms) gauges.alarms_open.inc({ kind, severity })
+  gauges.ticks_overdue.set(overdue.length)
   const [run] = runs
-  for (const state of runStates) lastRun.set({ state }, run?.state === state ? 1 : 0)
-  if (run !== undefined) started.set(Date.parse(run.started_at) / 1000)
-  return written(registry, true)
+  for (const state of runStates) gauges.last_run_state.set({ state }, run?.state === state ? 1 : 0)
+  if (run !== undefined) gauges.last_run_started_timestamp_seconds.set(Date.parse(run.started_at) / 1000)
+  gauges.database_reachable.set(1)
+  return written(registry)
 }
