@@ -1,5 +1,7 @@
 // `millrace completion SHELL`: the script that has bash, zsh or fish ask this program for what may come next, and the answers to that: commands, their
 // options, the values of these, names of pipelines.
+import { readFileSync } from 'node:fs'
+import { shipped } from '../core/shipped.ts'
 import { definitionTexts, pipelinesFolder } from './command-runtime.ts'
 import { type CommandSpec, type Handler, type Invocation, type OptionSpec, sharedOptions } from './command-spec.ts'
 
@@ -7,15 +9,15 @@ import { type CommandSpec, type Handler, type Invocation, type OptionSpec, share
 export const completion: Handler = async (invocation) => {
   const { output, args, commands } = invocation
   const [name = '', ...words] = args
-  const shell = shells[name] ?? bash
   if (words.length === 0) {
-    output.line(shell.script)
-    output.summary('completion', { shell: name, script: shell.script })
+    const script = readFileSync(shipped('templates', 'completion', name), 'utf8').trimEnd()
+    output.line(script)
+    output.summary('completion', { shell: name, script })
     return 0
   }
   const found = completeWords(commands, words, () => pipelineNames(invocation, words))
   for (const candidate of found) {
-    output.line(shell.show(candidate))
+    output.line(shown[name]?.(candidate))
     output.event({ event: 'candidate', ...candidate })
   }
   output.summary('completion', { shell: name, candidates: found.length })
@@ -30,49 +32,15 @@ const pipelineNames = (invocation: Invocation, words: readonly string[]): readon
   return [...new Set(definitionTexts(folder).flatMap((text) => /^pipeline:\s*["']?(\w+)/m.exec(text)?.[1] ?? []))].sort()
 }
 
-interface Shell {
-  readonly script: string
-  show(candidate: Candidate): string
-}
-
 /** The first sentence: a line of a menu has no room for more. */
 const short = (about: string): string => about.split(/[;:.]/)[0] ?? ''
 
-const bash: Shell = {
-  script: `# Completion of millrace for bash: eval "$(millrace completion bash)"
-_millrace() {
-  local IFS=$'\\n'
-  COMPREPLY=($(millrace completion bash -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+/** How each shell takes a candidate; its script is in templates/completion. */
+const shown: Readonly<Record<string, (candidate: Candidate) => string>> = {
+  bash: ({ text }) => text,
+  zsh: ({ text, about }) => `${text.replaceAll(':', '\\:')}:${short(about)}`,
+  fish: ({ text, about }) => `${text}\t${short(about)}`,
 }
-complete -o default -F _millrace millrace`,
-  show: ({ text }) => text,
-}
-
-const zsh: Shell = {
-  script: `#compdef millrace
-# Completion of millrace for zsh: eval "$(millrace completion zsh)", after compinit
-_millrace() {
-  local -a found
-  found=("\${(@f)$(millrace completion zsh -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
-  if [[ -n "\${found[1]}" ]]; then _describe millrace found; else _files; fi
-}
-compdef _millrace millrace`,
-  show: ({ text, about }) => `${text.replaceAll(':', '\\:')}:${short(about)}`,
-}
-
-const fish: Shell = {
-  script: `# Completion of millrace for fish: millrace completion fish | source
-function __millrace
-  set -l words (commandline -opc) (commandline -ct)
-  set -e words[1]
-  millrace completion fish -- $words 2>/dev/null
-end
-complete -c millrace -f -a '(__millrace)'
-complete -c millrace -l pipelines -r -a '(__fish_complete_directories)'`,
-  show: ({ text, about }) => `${text}\t${short(about)}`,
-}
-
-const shells: Readonly<Record<string, Shell>> = { bash, zsh, fish }
 
 interface Candidate {
   readonly text: string
