@@ -1,5 +1,7 @@
 // dbt's project: what is published as sources with freshness and tests, thin models over it that make nothing in the warehouse, tests of the definitions.
+import { readFileSync } from 'node:fs'
 import type { Mart } from '../core/mart.ts'
+import { shipped } from '../core/shipped.ts'
 import type { Definition } from '../core/types.ts'
 import type { SemanticModel, Subject } from '../definition/semantic.ts'
 import { columnComment, grainOf } from '../publish/comments.ts'
@@ -18,10 +20,11 @@ export const dbtFiles = (
   const views = [...new Set([...subjects.map(({ view }) => view), ...attributeTables(subjects).keys()])].sort()
   return new Map([
     ['dbt_project.yml', yamlFile(project)],
-    ['macros/published.sql', publishedMacros],
+    // A view of dbt's over a mart would keep `millrace migrate` from changing the mart, and its login would have to write.
+    ['macros/published.sql', fixed('published.sql')],
     ...views.map((view): [string, string] => [`models/millrace/${modelOf(view)}.sql`, modelSql(view)]),
     ['models/millrace/millrace_days.sql', modelSql('dim_date')],
-    ['tests/generic/unique_rows.sql', uniqueRows],
+    ['tests/generic/unique_rows.sql', fixed('unique_rows.sql')],
     ['models/semantic.yml', yamlFile(semanticYaml(subjects, views))],
     ['models/sources.yml', yamlFile(sourcesYaml(published, marts))],
     ...published.flatMap(dataTests),
@@ -46,28 +49,8 @@ const refTo = (view: string): string => `ref('${modelOf(view)}')`
 const modelSql = (view: string): string =>
   `${sqlComment}\n{{ config(alias='${view}') }}\nselect * from {{ source('millrace', '${view}') }}\n`
 
-/** A view of dbt's over a mart would keep `millrace migrate` from changing the mart, and its login would have to write. */
-const publishedMacros = `{# Made by millrace docs from semantic/*.yaml; do not edit. Models of this materialization are views of bi that are there already: nothing is made. #}
-{% materialization published, default %}
-  {% call statement('main') %}select 1{% endcall %}
-  {{ return({'relations': [this]}) }}
-{% endmaterialization %}
-{# Of an incremental model with columns month and built_at: all rows at first, then those of months that changed since it was made, a day of overlap included. #}
-{% macro in_changed_months(pipeline, column='month') %}
-  {%- if is_incremental() %}{{ column }} = any(array(select month from bi.figure_changes where pipeline = '{{ pipeline }}'
-    and changed_at > (select coalesce(max(built_at), '-infinity') - interval '1 day' from {{ this }}))){% else %}true{% endif %}
-{%- endmacro %}
-{# As a post_hook: months that the source has no row of any more. #}
-{% macro delete_ended_months(source, column='month') %}delete from {{ this }} where month in (select made from (select distinct month as made from {{ this }}) m
-  where (select true from {{ source }} where {{ column }} = made limit 1) is null){% endmacro %}
-{% macro generate_schema_name(custom_schema_name, node) %}{{ custom_schema_name or target.schema }}{% endmacro %}
-`
-
-const uniqueRows = `{# Made by millrace docs from semantic/*.yaml; do not edit. #}
-{% test unique_rows(model, columns) %}
-select {{ columns | join(', ') }} from {{ model }} group by {{ columns | join(', ') }} having count(*) > 1
-{% endtest %}
-`
+/** SQL of dbt that no definition changes. */
+const fixed = (name: string): string => readFileSync(shipped('templates', 'dbt', name), 'utf8')
 
 const semanticYaml = (subjects: readonly Subject[], views: readonly string[]): YamlMap => ({
   version: 2,
