@@ -1,5 +1,5 @@
 // What a terminal of some width shows of the text that is written to it, and that as a picture: as much of ANSI as our commands and their progress bar use.
-import { textWidth } from '../src/cli/output.ts'
+import stringWidth from 'string-width'
 
 /** One character where it begins; a wide one leaves the next column empty. */
 interface Cell {
@@ -31,7 +31,7 @@ export const createScreen = (columns: number): Screen => {
     return lines[row] ?? []
   }
   const put = (text: string): void => {
-    const width = textWidth(text)
+    const width = stringWidth(text)
     if (column + width > columns) {
       if (!wraps) return
       wrapped += 1
@@ -125,7 +125,7 @@ const runsOf = (cells: readonly (Cell | null)[]): readonly Run[] => {
     const last = runs.at(-1)
     const goesWithLast = last !== undefined && last.style === cell.style && !(last.text.endsWith('  ') && cell.text !== ' ')
     const run = { from: at, columns: 0, text: '', style: cell.style, ...(goesWithLast ? runs.pop() : {}) }
-    runs.push({ ...run, columns: run.columns + textWidth(cell.text), text: run.text + cell.text })
+    runs.push({ ...run, columns: run.columns + stringWidth(cell.text), text: run.text + cell.text })
   }
   return runs.filter(({ text }) => text.trim() !== '')
 }

@@ -1,5 +1,5 @@
 // `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
-import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
+import { aboutCredits, counted, formatNumber, sum } from '../core/counted.ts'
 import type { Database } from '../db/connect.ts'
 import { approve, withdraw } from '../ledger/approvals.ts'
 import { stillBought } from '../ledger/approved-jobs.ts'
@@ -73,9 +73,8 @@ const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
   })
 
 const totals = (all: readonly { readonly units: number; readonly reports: number; readonly credits: number | null }[]) => ({
-  units: all.reduce((total, { units }) => total + units, 0),
-  reports: all.reduce((total, { reports }) => total + reports, 0),
-  credits: all.reduce<number | null>((total, { credits }) => (total === null || credits === null ? null : total + credits), 0),
+  ...{ units: sum(all, 'units'), reports: sum(all, 'reports') },
+  credits: all.some(({ credits }) => credits === null) ? null : sum(all, 'credits'),
 })
 
 const takeBack = async ({ args, output }: Invocation, database: Database): Promise<number> => {

@@ -126,31 +126,14 @@ export const superset: Handler = async (invocation) => {
   const password = passwordOf(settings)
   const client = await openSuperset({ url, user: settings.raw['MILLRACE_SUPERSET_USER'] || 'admin', password, signal })
   const connection = String(options['connection'] ?? defaultConnection)
-  const result = await provisionSuperset({
-    client,
-    connection,
-    warehouse,
-    views,
-    model,
-    definitions,
-    dashboards,
-    tell: output.note,
-  })
-  const shown = result.dashboards.map(({ title, slug, isNew }) => ({
-    title,
-    url: `${url}/superset/dashboard/${slug}/`,
-    is_new: isNew,
-  }))
-  output.summary('superset', {
-    connection,
-    datasets: result.datasets,
-    charts: result.charts,
-    dashboards: shown,
-    skipped: result.skipped,
-  })
-  for (const one of shown) output.line(`${one.title}: ${one.url}`)
-  for (const text of result.skipped) output.line(`left out ${text}.`)
-  return result.skipped.length > 0 && shown.length === 0 ? 1 : 0
+  const shown = { views, model, definitions, dashboards }
+  const made = await provisionSuperset({ client, connection, warehouse, ...shown, tell: output.note })
+  const { datasets, charts, skipped } = made
+  const pages = made.dashboards.map(({ slug, ...one }) => ({ ...one, url: `${url}/superset/dashboard/${slug}/` }))
+  output.summary('superset', { connection, datasets, charts, dashboards: pages, skipped })
+  for (const page of pages) output.line(`${page.title}: ${page.url}`)
+  for (const text of skipped) output.line(`left out ${text}.`)
+  return skipped.length > 0 && pages.length === 0 ? 1 : 0
 }
 
 /** Without a slash at the end. A password goes over it, so it is https but on this machine and in a network of containers. */

@@ -216,15 +216,10 @@ const endAtOnce = (): void => {
 /** One key press reaches a process twice where npm or our launcher hands on what the terminal sent to all; a person takes longer. */
 const sameSignalMs = 500
 
-interface Interruption {
-  readonly signal: AbortSignal
-  readonly isSignalled: () => boolean
-  /** Asks for an orderly end without a word: the output has no reader. */
-  readonly stop: () => void
-}
+type Interruption = ReturnType<typeof interruption>
 
 /** The first SIGINT or SIGTERM asks for an orderly end; the second ends the process at once. */
-const interruption = (): Interruption => {
+const interruption = () => {
   const controller = new AbortController()
   let firstAt = 0
   const onSignal = (): void => {
@@ -250,6 +245,7 @@ const interruption = (): Interruption => {
   return {
     signal: controller.signal,
     isSignalled: () => firstAt > 0,
+    /** Asks for an orderly end without a word. */
     stop: () => controller.abort(new Error('nobody reads the output')),
   }
 }
@@ -270,8 +266,7 @@ const startTracing = async (environment: Environment, version: string): Promise<
   registerHeaders(environment)
   const loaded = await withPackages('Traces', tracePackages, loadTracing).catch(leftOut)
   if (loaded === null) return async () => undefined
-  const [{ context, SpanStatusCode, trace }, { BatchSpanProcessor, NodeTracerProvider }, { OTLPTraceExporter }, resources] =
-    loaded
+  const [{ SpanStatusCode, trace }, { BatchSpanProcessor, NodeTracerProvider }, { OTLPTraceExporter }, resources] = loaded
   const fromEnvironment = resources.detectResources({ detectors: [resources.envDetector] })
   const ownName = resources.resourceFromAttributes({
     'service.name': environment['OTEL_SERVICE_NAME'] || 'millrace',
@@ -283,20 +278,18 @@ const startTracing = async (environment: Environment, version: string): Promise<
   })
   provider.register()
   const tracer = trace.getTracer('millrace', version)
-  traceWith((name, attributes, work) => {
-    const span = tracer.startSpan(name, { attributes })
-    return context.with(trace.setSpan(context.active(), span), async () => {
+  traceWith((name, attributes, work) =>
+    tracer.startActiveSpan(name, { attributes }, async (span) => {
       try {
         return await work()
       } catch (error) {
-        const message = redact(error instanceof Error ? error.message : String(error))
-        span.setStatus({ code: SpanStatusCode.ERROR, message })
+        span.setStatus({ code: SpanStatusCode.ERROR, message: redact(messageOf(error)) })
         throw error
       } finally {
         span.end()
       }
-    })
-  })
+    }),
+  )
   return async () => {
     traceWith(null)
     await provider.shutdown()

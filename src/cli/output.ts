@@ -124,7 +124,7 @@ export const layOut = (
   rows: readonly (readonly string[])[],
   columns: number | null = null,
 ): readonly string[] => {
-  const widths = head.map((title, column) => Math.max(textWidth(title), ...rows.map((row) => textWidth(row[column] ?? ''))))
+  const widths = head.map((title, column) => Math.max(stringWidth(title), ...rows.map((row) => stringWidth(row[column] ?? ''))))
   const right = head.map((_, column) => rows.length > 0 && rows.every((row) => isNumeric(row[column] ?? '-')))
   const show = (row: readonly string[], block: readonly number[]): string =>
     block
@@ -141,7 +141,7 @@ export const layOut = (
 
 const padded = (cell: string, width: number, isRight: boolean): string => {
   const text = clipText(cell, width)
-  const room = ' '.repeat(Math.max(0, width - textWidth(text)))
+  const room = ' '.repeat(Math.max(0, width - stringWidth(text)))
   return isRight ? `${room}${text}` : `${text}${room}`
 }
 
@@ -180,19 +180,16 @@ export const stateTone = (state: string): Tone => {
   return /^(?:done|loaded|proved)$/.test(state) ? 'green' : 'dim'
 }
 
-/** Columns a text fills: 2 for 東, none for a colour or an accent that combines. */
-export const textWidth = (text: string): number => stringWidth(text)
-
 /** By what a reader takes for one character, which is its default. */
 const graphemes = new Intl.Segmenter('en')
 
 /** `text` in at most `columns`, its end cut at a whole character. */
 export const clipText = (text: string, columns: number): string => {
-  if (textWidth(text) <= columns) return text
+  if (stringWidth(text) <= columns) return text
   let clipped = ''
   let width = 0
   for (const { segment } of graphemes.segment(text)) {
-    width += textWidth(segment)
+    width += stringWidth(segment)
     if (width > columns - 1) break
     clipped += segment
   }
@@ -212,7 +209,7 @@ export const nearPaths = (text: string, folder: string = process.cwd()): string 
 export const columnsOf = (stream: NodeJS.WriteStream): number | null => (stream.isTTY ? stream.columns || 80 : null)
 
 /** What the lines after the first begin with: the first one's indentation, or the column of the value in `name:   value`. */
-const hangingOf = (text: string): string => ' '.repeat(textWidth(/^ *(?:[\w ]+: {2,})?/.exec(text)?.[0] ?? ''))
+const hangingOf = (text: string): string => ' '.repeat(stringWidth(/^ *(?:[\w ]+: {2,})?/.exec(text)?.[0] ?? ''))
 
 /** `text` broken at words, line by line. A word that is wider than a line is left whole, so that it can be copied. @param columns null: as it is */
 export const wrapText = (text: string, columns: number | null): string =>
@@ -224,13 +221,13 @@ export const wrapText = (text: string, columns: number | null): string =>
         .join('\n')
 
 const wrapLine = (line: string, columns: number): string => {
-  if (textWidth(line) <= columns) return line
+  if (stringWidth(line) <= columns) return line
   const hanging = hangingOf(line)
   let [wrapped, width] = ['', 0]
   for (const word of line.match(/\s*\S+/g) ?? []) {
-    const isBroken = wrapped !== '' && width + textWidth(word) > columns
+    const isBroken = wrapped !== '' && width + stringWidth(word) > columns
     wrapped += isBroken ? `\n${hanging}${word.trimStart()}` : word
-    width = isBroken ? hanging.length + textWidth(word.trimStart()) : width + textWidth(word)
+    width = isBroken ? hanging.length + stringWidth(word.trimStart()) : width + stringWidth(word)
   }
   return wrapped
 }

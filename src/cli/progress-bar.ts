@@ -1,12 +1,13 @@
 // Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing of it on standard output.
 import cliProgress from 'cli-progress'
+import stringWidth from 'string-width'
 import { counted, formatNumber } from '../core/counted.ts'
 import { unansweredCodes } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { timeIn } from '../core/window.ts'
 import { showWaits } from '../core/waiting.ts'
 import { type Counters, createProgress, type Progress, type RunEvent } from '../run/progress.ts'
-import { barIsDrawn, clearBar, columnsOf, formatSeconds, type Output, paint, stateTone, textWidth, wrapText } from './output.ts'
+import { barIsDrawn, clearBar, columnsOf, formatSeconds, type Output, paint, stateTone, wrapText } from './output.ts'
 
 /** Between plain lines where nothing but the counters changed. */
 const plainEveryMs = 10_000
@@ -194,7 +195,7 @@ export const createProgressLine = ({ counters }: Progress, now: () => number = (
         `${formatNumber(rows)} rows (${formatNumber(rate)}/s)`,
         ...(since('pages') > 0 ? [counted(since('pages'), 'answer')] : []),
       ]
-      while (parts.length > 1 && textWidth(parts.join(', ')) > columns) parts.pop()
+      while (parts.length > 1 && stringWidth(parts.join(', ')) > columns) parts.pop()
       return parts.join(', ')
     },
   }

@@ -1,7 +1,7 @@
 // The times of the first hour as docs/internals/first-hour.md shows them.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { textWidth } from '../../src/cli/output.ts'
+import stringWidth from 'string-width'
 import type { Step } from './first-hour.ts'
 
 /** A step a line, a Node.js a column, as Markdown. */
@@ -14,7 +14,7 @@ export const tableOf = (names: readonly string[], all: readonly (readonly Step[]
     ...lines,
     ['all', ...sum],
   ]
-  const width = Math.max(...rows.map(([first = '']) => textWidth(first)))
+  const width = Math.max(...rows.map(([first = '']) => stringWidth(first)))
   return rows.map(([first = '', ...rest]) => `| ${first.padEnd(width)} | ${rest.join(' | ')} |`).join('\n')
 }
 

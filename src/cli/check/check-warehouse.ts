@@ -360,14 +360,12 @@ const compareColumns = (mart: Mart, names: readonly string[], { definitions, vie
   return [
     ...wrong,
     ...unnamed.map((name): MartFinding => {
-      const say = (why: string) =>
-        `${mart.file}:1:1: the query gives '${name}', which ${why} add '-- column ${name}: …' to the header.`
-      return known.has(name)
-        ? {
-            result: 'warning',
-            message: say('its header does not name: documents and BI tools lack it; name it in the grain, or'),
-          }
-        : { result: 'warning', unexplained: name, message: say('nothing explains;') }
+      const isKnown = known.has(name)
+      const why = isKnown
+        ? 'its header does not name: documents and BI tools lack it; name it in the grain, or'
+        : 'nothing explains;'
+      const message = `${mart.file}:1:1: the query gives '${name}', which ${why} add '-- column ${name}: …' to the header.`
+      return { result: 'warning', message, ...(isKnown ? {} : { unexplained: name }) }
     }),
   ]
 }

@@ -45,9 +45,9 @@ export const provisionSuperset = async (work: Provisioning) => {
   const old = views.filter(({ name }) => known.has(name)).length
   tell(`datasets: ${views.length - old} made, ${old} brought up to date`)
   const dashboards = bundle.dashboards.map(({ title, slug, charts }) => {
-    const isNew = !before.ids.has(slug)
-    tell(`dashboard ${title}: ${isNew ? 'made' : 'brought up to date'}, ${charts} charts`)
-    return { title, slug, isNew }
+    const is_new = !before.ids.has(slug)
+    tell(`dashboard ${title}: ${is_new ? 'made' : 'brought up to date'}, ${charts} charts`)
+    return { title, slug, is_new }
   })
   return {
     datasets: { created: views.length - old, updated: old, removed: 0 },
@@ -61,12 +61,7 @@ export const provisionSuperset = async (work: Provisioning) => {
 const provideConnection = async ({ client, connection, warehouse, tell }: Provisioning) => {
   const path = '/api/v1/database/'
   const [found] = await client.list(path, idEntry, ['database_name', 'eq', connection])
-  const body = {
-    database_name: connection,
-    sqlalchemy_uri: warehouse.reveal(),
-    expose_in_sqllab: true,
-    ...readsOnly,
-  }
+  const body = { database_name: connection, sqlalchemy_uri: warehouse.reveal(), expose_in_sqllab: true, ...readsOnly }
   if (found !== undefined) await client.ask('PUT', `${path}${found.id}`, anything, body)
   const { id } = found ?? (await client.ask('POST', path, idEntry, { ...body, uuid: idOf(connection, 'connection') }))
   const { result } = await client.ask('GET', `${path}${id}`, z.object({ result: z.object({ uuid: z.string() }) }))
@@ -160,11 +155,7 @@ export const withOwn = (dataset: ReturnType<typeof datasetOf>, known: DatasetDet
   }
 }
 
-const chartEntry = z.object({
-  id: z.int(),
-  is_managed_externally: flag,
-  dashboards: z.array(idEntry),
-})
+const chartEntry = z.object({ id: z.int(), is_managed_externally: flag, dashboards: z.array(idEntry) })
 
 type Charts = Awaited<ReturnType<typeof chartsOn>>
 

@@ -1,6 +1,7 @@
 // Tables of the terminal: aligned by what a reader sees, and never wider than the screen.
+import stringWidth from 'string-width'
 import { expect, test } from 'vitest'
-import { clipText, layOut, nearPaths, textWidth, wrapText } from '../../../src/cli/output.ts'
+import { clipText, layOut, nearPaths, wrapText } from '../../../src/cli/output.ts'
 
 const head = ['keyword', 'page', 'clicks']
 const rows = [
@@ -12,12 +13,12 @@ const rows = [
 
 /** Columns at which the cells of the second column begin. */
 const starts = (lines: readonly string[]): number[] =>
-  lines.map((line) => textWidth(line.slice(0, line.search(/page|─ {2}─|[a-d]\.com/))))
+  lines.map((line) => stringWidth(line.slice(0, line.search(/page|─ {2}─|[a-d]\.com/))))
 
 test('what stands in two columns of the screen each, and what combines with the letter before it, is aligned', () => {
   const [first, , ...cells] = layOut(head, rows)
-  expect(new Set(starts([first ?? '', ...cells]))).toEqual(new Set([textWidth('東京 ホテル') + 2]))
-  expect(new Set(cells.map(textWidth)).size).toBe(1)
+  expect(new Set(starts([first ?? '', ...cells]))).toEqual(new Set([stringWidth('東京 ホテル') + 2]))
+  expect(new Set(cells.map((line) => stringWidth(line))).size).toBe(1)
 })
 
 test('colours take no room and leave a column of numbers to the right', () => {
@@ -36,13 +37,13 @@ test('a table wider than the terminal comes in blocks that each begin with the f
     '────────  ───────  ─────',
     'keywords        0  7,200',
   ])
-  expect(Math.max(...layOut(head, rows, 20).map(textWidth))).toBeLessThanOrEqual(20)
+  expect(Math.max(...layOut(head, rows, 20).map((line) => stringWidth(line)))).toBeLessThanOrEqual(20)
 })
 
 test('a cell wider than the terminal ends in an ellipsis at a whole character', () => {
   expect(clipText('東京ホテル', 6)).toBe('東京…')
   expect(clipText('東京', 4)).toBe('東京')
-  expect(Math.max(...layOut(['message'], [['x'.repeat(200)]], 80).map(textWidth))).toBe(80)
+  expect(Math.max(...layOut(['message'], [['x'.repeat(200)]], 80).map((line) => stringWidth(line)))).toBe(80)
 })
 
 test('a line wider than the terminal is broken at words, below where its text begins', () => {
