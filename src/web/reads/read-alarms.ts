@@ -1,33 +1,18 @@
 // What is wrong now and who has heard of it.
 import type { Db } from '../../db/tables.ts'
+import { type Lists, type Maybe, query, type Row, type Texts } from '../../db/typed-row.ts'
+
+/** What became of a message for a receiver. */
+type Delivery = Texts<'receiver' | 'state'> & Maybe<Texts<'problem'>>
 
 /** Most severe and oldest first, each with what became of its message for each receiver. */
-export const openAlarms = async (db: Db) => {
-  const alarms = await db
-    .selectFrom('etl.notifications')
-    .select(['notification_id', 'kind', 'severity', 'pipeline', 'message', 'raised_at'])
-    .where('resolved_at', 'is', null)
-    .orderBy('notification_id')
-    .execute()
-  const deliveries = await db
-    .selectFrom('etl.deliveries as d')
-    .innerJoin('etl.notifications as n', 'n.notification_id', 'd.notification_id')
-    .select(['d.notification_id', 'd.target', 'd.outcome', 'd.attempts', 'd.last_error'])
-    .where('n.resolved_at', 'is', null)
-    .where('d.event', '=', 'raised')
-    .orderBy('d.target')
-    .execute()
-  const order = ['critical', 'error', 'warning', 'info']
-  return alarms
-    .toSorted((left, right) => order.indexOf(left.severity) - order.indexOf(right.severity))
-    .map(({ notification_id, ...alarm }) => ({
-      ...alarm,
-      told: deliveries
-        .filter((delivery) => delivery.notification_id === notification_id)
-        .map(({ target, outcome, attempts, last_error }) => ({
-          receiver: target,
-          state: outcome ?? (attempts === 0 ? 'waits' : `tried ${attempts} times`),
-          problem: last_error,
-        })),
-    }))
-}
+export const openAlarms = (db: Db) =>
+  query<Row<'etl.notifications', 'kind' | 'severity' | 'pipeline' | 'message' | 'raised_at'> & Lists<Record<'told', Delivery>>>(
+    db,
+  )`
+    select n.kind, n.severity, n.pipeline, n.message, n.raised_at, coalesce((
+      select json_agg(json_build_object('receiver', d.target, 'state', coalesce(d.outcome,
+        case d.attempts when 0 then 'waits' else 'tried ' || d.attempts || ' times' end), 'problem', d.last_error) order by d.target)
+      from etl.deliveries d where d.notification_id = n.notification_id and d.event = 'raised'), '[]') as told
+    from etl.notifications n where n.resolved_at is null
+    order by array_position(array['critical', 'error', 'warning', 'info'], n.severity), n.notification_id`
