@@ -5,17 +5,8 @@ import type { RunResult } from '../run/run-jobs.ts'
 import { formatSeconds, type Output, paint, showWindows, stateTone } from './output.ts'
 
 /** `{"event":"summary",…}` of contract.md. */
-export const summaryEvent = (
-  command: string,
-  runId: number | null,
-  summary: RunSummary,
-  seconds: number,
-): Record<string, unknown> => ({
-  event: 'summary',
-  command,
-  run_id: runId,
-  ...summary,
-  seconds,
+export const summaryEvent = (command: string, runId: number | null, summary: RunSummary, seconds: number) => ({
+  ...{ event: 'summary', command, run_id: runId, ...summary, seconds },
 })
 
 const runCommands: ReadonlySet<string> = new Set(['run', 'backfill', 'replay', 'quarantine retry', 'release'])
@@ -28,26 +19,13 @@ export const stoppedEvent = (command: string): Record<string, unknown> =>
 export const printSummary = (
   output: Output,
   command: string,
-  {
-    runId,
-    summary,
-    seconds,
-    requestsSpared,
-    passed,
-    unanswered,
-    notPublished,
-    listsNotObeyed,
-    state,
-    missing = 0,
-  }: RunResult & { missing?: number },
+  result: RunResult & { missing?: number },
   more: Readonly<Record<string, unknown>> = {},
 ): void => {
+  const { runId, summary, seconds, requestsSpared, passed, unanswered, notPublished, listsNotObeyed, state, missing = 0 } = result
   if (requestsSpared > 0) output.event({ event: 'spared', run_id: runId, requests: requestsSpared })
-  if (notPublished.units > 0)
-    output.event({
-      ...{ event: 'not_published', run_id: runId, units: notPublished.units, windows: notPublished.windows },
-      expected_on: notPublished.expectedOn,
-    })
+  const { units: later, windows, expectedOn } = notPublished
+  if (later > 0) output.event({ event: 'not_published', run_id: runId, units: later, windows, expected_on: expectedOn })
   output.event({ ...summaryEvent(command, runId, summary, seconds), ...more })
   const { units, rows } = summary
   output.line()
@@ -74,12 +52,12 @@ export const printSummary = (
   const skipped = skippedWords(command, units.unchanged - passed, requestsSpared, unanswered > 0 || state === 'interrupted')
   if (skipped !== null) output.line(skipped)
   if (passed > 0) output.line(`Skipped, a newer answer than the one that came is loaded: ${counted(passed, 'unit')}.`)
-  if (notPublished.units > 0)
+  if (later > 0)
     output.line(
-      `Not published yet by the service: ${showWindows(notPublished.windows)} (${counted(notPublished.units, 'unit')}). Nothing was asked for these; run it again once they are there${notPublished.expectedOn === null ? '' : `: the first is expected on ${notPublished.expectedOn}`}.`,
+      `Not published yet by the service: ${showWindows(windows)} (${counted(later, 'unit')}). Nothing was asked for these; run it again once they are there${expectedOn === null ? '' : `: the first is expected on ${expectedOn}`}.`,
     )
   const isOpen = summary.reports_submitted > 0 && summary.units.loaded < units.planned
-  const next = state === 'interrupted' ? resumeWords(isOpen) : nextWords(summary, notPublished.units)
+  const next = state === 'interrupted' ? resumeWords(isOpen) : nextWords(summary, later)
   if (next !== null) output.line(next)
 }
 

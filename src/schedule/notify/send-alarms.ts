@@ -118,24 +118,11 @@ export const testReceivers = async (runtime: Runtime, names: readonly string[]) 
 }
 
 const testTelling = (target: string, event: Telling['event'], nowMs: number): Telling => {
-  const at = new Date(nowMs).toISOString()
-  return {
-    target,
-    event,
-    told: [
-      {
-        notificationId: 0,
-        kind: 'test',
-        severity: 'info',
-        pipeline: null,
-        message: `A test by \`millrace notify test\`: alarms reach ${target}.`,
-        changed: 'Nothing is wrong.',
-        nextStep: 'Nothing.',
-        raisedAt: at,
-        resolvedAt: event === 'resolved' ? at : null,
-      },
-    ],
-  }
+  const raisedAt = new Date(nowMs).toISOString()
+  const resolvedAt = event === 'resolved' ? raisedAt : null
+  const cause = { notificationId: 0, kind: 'test', severity: 'info', pipeline: null, raisedAt, resolvedAt } as const
+  const message = `A test by \`millrace notify test\`: alarms reach ${target}.`
+  return { target, event, told: [{ ...cause, message, changed: 'Nothing is wrong.', nextStep: 'Nothing.' }] }
 }
 
 /** Tags of a pipeline's definition; none where it has none. */
