@@ -32,12 +32,12 @@ const tableLines = ({ jobs, pipelines }: Preview): string[] => {
     if (mine.length === 0) return []
     return isLong ? [tableRow(one.name, wholeOf(mine))] : [one.name, ...mine.map((row) => tableRow(`  ${reasonWords(row)}`, row))]
   })
-  const shown =
-    lines.length > mostRows
-      ? [...lines.slice(0, mostRows - 1), `and ${lines.length - mostRows + 1} more; --json has all.`]
-      : lines
-  return [head, ...shown]
+  return [head, ...atMost(mostRows, lines, (left) => `and ${left} more; --json has all.`)]
 }
+
+/** The last line says how many are left out. */
+const atMost = (most: number, lines: readonly string[], more: (left: number) => string): readonly string[] =>
+  lines.length > most ? [...lines.slice(0, most - 1), more(lines.length - most + 1)] : lines
 
 type Figures = Pick<PlannedReason, 'units' | 'reports' | 'requests' | 'credits' | 'held'>
 
@@ -64,7 +64,7 @@ const tableRow = (first: string, { units, reports, requests, credits, held }: Fi
 const count = (value: number): string => (value === 0 ? '-' : formatNumber(value))
 
 /** At most three lines: what came, what left, what is asked otherwise. */
-const changeLines = (pipelines: readonly PreviewPipeline[]): string[] => {
+const changeLines = (pipelines: readonly PreviewPipeline[]): readonly string[] => {
   const all = pipelines.flatMap(({ name: pipeline, changes }) => [
     ...changes.lists.map(({ dimension, came, left, cameValues, leftValues }) =>
       clipped(
@@ -76,7 +76,7 @@ const changeLines = (pipelines: readonly PreviewPipeline[]): string[] => {
     ),
     ...changes.definition.map(({ what, from, to }) => clipped(`Changed: ${pipeline} ${what}: ${from} -> ${to}`)),
   ])
-  return all.length > 3 ? [...all.slice(0, 2), `and ${all.length - 2} more changes; --json has all.`] : all
+  return atMost(3, all, (left) => `and ${left} more changes; --json has all.`)
 }
 
 /** A command is shown whole, however long it is. */
@@ -170,10 +170,7 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
   })
   if (lines.length === 0) return []
   const texts = lines.map(({ text }) => text)
-  const shown =
-    lines.length > mostHeld
-      ? [...texts.slice(0, mostHeld - 1), `* and ${lines.length - mostHeld + 1} more pipelines; --json has all.`]
-      : texts
+  const shown = atMost(mostHeld, texts, (left) => `* and ${left} more pipelines; --json has all.`)
   const names = [...new Set(lines.map(({ pipeline }) => pipeline))].join(' ')
   // Before a run has held it there is nothing that `approve` could allow.
   const isHere = pipelines.some(({ waiting }) => waiting.units > 0)
