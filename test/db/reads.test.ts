@@ -9,7 +9,7 @@ import { completeSpan, lastMonths, nextDue, wantedLines } from '../../src/web/re
 import { readStatus } from '../../src/web/reads/read-status.ts'
 import { unitAnswers, unitDetail, unitJobs, unitLoads, unitRows } from '../../src/web/reads/unit-detail.ts'
 import { countUnits, type UnitFilter, unitLines } from '../../src/web/reads/unit-lines.ts'
-import { coverageMonths, pipelineCounts, readWindows, windowStates } from '../../src/web/reads/read-windows.ts'
+import { coverageMonths, pipelineCounts, readWindows } from '../../src/web/reads/read-windows.ts'
 import { shippedDefinition } from '../support/definitions.ts'
 import {
   type PipelineKit,
@@ -292,7 +292,7 @@ describe('pages of units', () => {
     await sql`insert into etl.units (pipeline_id, window_from, slice_id) values (${pipeline.pipelineId}, '2026-03-01', ${slices[7]})`.execute(
       k(),
     )
-    const states = await windowStates(k())
+    const { states } = await readWindows(k())
     const all = async (filter: UnitFilter, limit: number) => {
       const total = await countUnits(k(), states, filter)
       const lines = []
@@ -323,7 +323,7 @@ describe('pages of units', () => {
     const [alone = 0, ...others] = await newSlices(db, pipeline, ['alone', 'b', 'c'])
     await loadedJob(pipeline, [alone], '2026-01')
     await loadedJob(pipeline, others, '2026-01')
-    const lines = await unitLines(k(), await windowStates(k()), { pipeline: pipeline.pipeline }, { limit: 10 })
+    const lines = await unitLines(k(), (await readWindows(k())).states, { pipeline: pipeline.pipeline }, { limit: 10 })
     expect(lines.map(({ rows }) => rows)).toEqual([1, null, null])
   })
 })

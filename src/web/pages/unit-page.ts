@@ -9,7 +9,7 @@ import { actionButton, badge, command, type Html, nextStepOf, page, table, unitL
 import { failedTests, quarantined } from '../reads/read-rejects.ts'
 import { repairCredits } from '../reads/repair-credits.ts'
 import type { ReportLine } from '../reads/read-reports.ts'
-import { windowStates } from '../reads/read-windows.ts'
+import { readWindows } from '../reads/read-windows.ts'
 import {
   type AnswerLine,
   type JobLine,
@@ -154,10 +154,8 @@ const loadWords = (load: LoadLine): Html => {
 
 /** @param limit rows of one page @param offset those before it */
 export const unitsPage = async (context: WebContext, filter: UnitFilter, limit: number, offset: number): Promise<Html> => {
-  const states = await windowStates(context.kysely, {
-    pipelines: filter.pipeline === undefined ? [] : [filter.pipeline],
-    remembered: true,
-  })
+  const pipelines = filter.pipeline === undefined ? [] : [filter.pipeline]
+  const { states } = await readWindows(context.kysely, { pipelines, remembered: true })
   const all = await countUnits(context.kysely, states, filter)
   const units = await unitLines(context.kysely, states, filter, { limit, offset })
   const address = (from: number): string => {

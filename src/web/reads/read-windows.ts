@@ -38,9 +38,6 @@ export const readWindows = async (db: Db, { pipelines = [], remembered = false }
   }
 }
 
-export const windowStates = async (db: Db, looking: Looking = {}): Promise<readonly WindowState[]> =>
-  (await readWindows(db, looking)).states
-
 /** Where no version is published yet, readers will see any. As bi.coverage has it. */
 const isShown = (table: 'w' | 'p') =>
   sql<boolean>`not exists (select from etl.published_now n

@@ -40,7 +40,7 @@ export const countUnits = async (db: Db, states: readonly WindowState[], filter:
   return Number((await counted.where(within(filter)).executeTakeFirstOrThrow()).units)
 }
 
-/** Where the units of a list stand, in its order: how many there are, and the numbers of some of them. */
+/** Where units of a list stand, in its order: how many there are, and the numbers of some of them. */
 interface Shelf {
   readonly units: number
   ids(limit: number, offset: number): Promise<number[]>
@@ -60,13 +60,17 @@ export const unitLines = async (
   if (filter.value !== undefined) return linesOf(db, await idsIn(db, 'etl.unit_list', filter, limit, offset))
   const own = states.filter(fits(filter))
   const isTrouble = ({ state }: WindowState): boolean => troubles.includes(state)
+  const among = (view: Listed, rows: readonly WindowState[]): Shelf => ({
+    ...{ units: unitsIn(rows), ids: (most, skip) => idsIn(db, view, filter, most, skip) },
+  })
+  const settled = own.filter(({ open }) => !open).sort(settledOrder)
   const shelves: Shelf[] = [
-    { units: unitsIn(own.filter(isTrouble)), ids: (most, skip) => idsIn(db, 'etl.troubled_units', filter, most, skip) },
-    {
-      units: unitsIn(own.filter((row) => row.open && !isTrouble(row))),
-      ids: (most, skip) => idsIn(db, 'etl.open_units', filter, most, skip),
-    },
-    ...[false, true].map((loaded) => settledShelf(db, own.filter((row) => !row.open && row.loaded === loaded), loaded)), // biome-ignore format: one look
+    among('etl.troubled_units', own.filter(isTrouble)),
+    among(
+      'etl.open_units',
+      own.filter((row) => row.open && !isTrouble(row)),
+    ),
+    ...settled.map((row): Shelf => ({ units: row.units, ids: (most, skip) => settledIds(db, row, most, skip) })),
   ]
   const found: number[] = []
   let skip = offset
@@ -76,6 +80,10 @@ export const unitLines = async (
   }
   return linesOf(db, found)
 }
+
+/** Units that no definition asks for, those without rows first; only windows of the page are read. */
+const settledOrder = (a: WindowState, b: WindowState): number =>
+  Number(a.loaded) - Number(b.loaded) || b.window_from.localeCompare(a.window_from) || a.pipeline_id - b.pipeline_id
 
 /** Held and failed units that somebody needs, found without reading the others. */
 export const troubledLines = async (db: Db, filter: UnitFilter, limit: number): Promise<UnitLine[]> =>
@@ -118,25 +126,8 @@ const idsIn = async (db: Db, view: Listed, filter: UnitFilter, limit: number, of
   return rows.map((row) => row.unit_id)
 }
 
-/** Units that no definition asks for, window by window from the newest; only windows of the page are read. */
-const settledShelf = (db: Db, rows: readonly WindowState[], loaded: boolean): Shelf => {
-  const windows = [...rows].sort((a, b) => b.window_from.localeCompare(a.window_from) || a.pipeline_id - b.pipeline_id)
-  return {
-    units: unitsIn(rows),
-    ids: async (limit, offset) => {
-      const found: number[] = []
-      let skip = offset
-      for (const window of windows) {
-        if (found.length >= limit) break
-        if (skip < window.units) found.push(...(await settledIds(db, window, loaded, limit - found.length, skip)))
-        skip = Math.max(0, skip - window.units)
-      }
-      return found
-    },
-  }
-}
-
-const settledIds = async (db: Db, window: WindowState, loaded: boolean, limit: number, offset: number): Promise<number[]> => {
+/** Units of one window that no definition asks for. */
+const settledIds = async (db: Db, window: WindowState, limit: number, offset: number): Promise<number[]> => {
   const rows = await db
     .selectFrom('etl.units as u')
     .select(wholes('u', 'unit_id'))
@@ -144,7 +135,7 @@ const settledIds = async (db: Db, window: WindowState, loaded: boolean, limit: n
     .where('u.window_from', '=', window.window_from)
     .where('u.job_id', 'is', null)
     .where('u.held_answer_id', 'is', null)
-    .where('u.answer_id', loaded ? 'is not' : 'is', null)
+    .where('u.answer_id', window.loaded ? 'is not' : 'is', null)
     // As windows are counted. Those that left are few, and are read once.
     .where(({ eb, selectFrom }) =>
       eb(
