@@ -1,5 +1,5 @@
 // The status page as one app: headers, access, pages, metrics and the three actions.
-import { readFileSync } from 'node:fs'
+import { serveStatic } from '@hono/node-server/serve-static'
 import { setTimeout } from 'node:timers/promises'
 import { type Context, Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
@@ -71,7 +71,7 @@ export const createStatusApp = (context: WebContext, token: Secret | null, onErr
   app.use(async (request, next) =>
     isReadable(request.req.url) ? next() : request.text('The address holds bytes that no text has.\n', 400),
   )
-  mountAssets(app)
+  app.use('/assets/*', serveStatic({ root: shipped('src', 'web') }))
   const probe = createProbe(context)
   app.get('/healthz', (request) => health(request, probe, 503))
   app.get('/livez', (request) => health(request, probe, 200))
@@ -154,17 +154,6 @@ const isReadable = (url: string): boolean => {
     return !decodeURIComponent(url.replaceAll('+', ' ')).includes('\0')
   } catch {
     return false
-  }
-}
-
-const mountAssets = (app: Hono): void => {
-  for (const [name, type] of [
-    ['style.css', 'text/css; charset=utf-8'],
-    ['live.js', 'text/javascript; charset=utf-8'],
-    ['icon.svg', 'image/svg+xml'],
-  ] as const) {
-    const body = readFileSync(shipped('src', 'web', 'assets', name), 'utf8')
-    app.get(`/assets/${name}`, (request) => request.body(body, 200, { 'content-type': type }))
   }
 }
 
