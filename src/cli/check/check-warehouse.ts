@@ -106,15 +106,12 @@ const checkQueries = async (database: Database, { marts, definitions, notes }: C
   const wrong = await wordsOfWrong(notes)
   const views = new Map(describedViews(definitions, marts).map((view) => [view.name, view]))
   let good = 0
-  for (const mart of marts)
-    for (const { result, message, unexplained } of await checkMart(
-      database,
-      mart,
-      { definitions, view: views.get(mart.name) },
-      await readFile(mart.file, 'utf8'),
-    ))
-      if (result === 'proved') good += 1
-      else if (unexplained === undefined || !wrong.has(unexplained)) notes.add('mart', result, message)
+  for (const mart of marts) {
+    const found = await checkMart(database, mart, { definitions, view: views.get(mart.name) })
+    if (found.length === 0) good += 1
+    for (const { result, message, unexplained } of found)
+      if (unexplained === undefined || !wrong.has(unexplained)) notes.add('mart', result, message)
+  }
   for (const definition of definitions)
     for (const mart of await differingSummaries(database.kysely, definition, marts))
       notes.error('mart', summaryDiffers(mart).message)
@@ -286,32 +283,25 @@ interface MartWords {
   readonly view: DescribedView | undefined
 }
 
-/** Runs the mart's query for no row. */
-const checkMart = async (
-  { kysely }: Database,
-  mart: Mart,
-  { definitions, view }: MartWords,
-  text: string,
-): Promise<MartFinding[]> => {
+/** Runs the mart's query for no row. Empty: it gives the columns that its header explains. */
+const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Promise<MartFinding[]> => {
+  const { definitions } = words
   if (mart.summaryOf !== null && sourceOf(mart, definitions) === undefined)
     return notAsked(mart, `there is no definition of ${mart.summaryOf} that is right and published.`)
   const missing = await notThere(kysely, mart, definitions)
   if (missing !== null) return notAsked(mart, `${missing} is not published yet (\`millrace migrate\` does it).`)
-  const opens = mart.sql.split('\n', 1)[0]?.trim()
-  const first = lineWhere(text, (line) => line.trim() === opens)
+  const text = await readFile(mart.file, 'utf8')
+  const query = queryOf(kysely, mart, definitions)
   try {
-    const names = await columnsOf(kysely, queryOf(kysely, mart, definitions))
-    const findings = compareColumns(mart, names, { definitions, view }, text)
-    return findings.length > 0
-      ? findings
-      : [{ result: 'proved', message: `${mart.file}: the query runs and gives the columns its header explains.` }]
+    return compareColumns(mart, await columnsOf(kysely, query), words, text)
   } catch (error) {
     if (!isDatabaseError(error)) throw error
+    const opens = mart.sql.split('\n', 1)[0]?.trim()
+    const first = lineWhere(text, (line) => line.trim() === opens)
     const at = isRecord(error) && typeof error['position'] === 'string' ? Number(error['position']) - opening.length - 1 : 0
-    const line = first + queryOf(kysely, mart, definitions).slice(0, Math.max(0, at)).split('\n').length - 1
-    return [
-      { result: 'error', message: `${mart.file}:${line}:1: PostgreSQL refuses the query: ${messageOf(error)}. Correct it.` },
-    ]
+    const line = first + query.slice(0, Math.max(0, at)).split('\n').length - 1
+    const message = `${mart.file}:${line}:1: PostgreSQL refuses the query: ${messageOf(error)}. Correct it.`
+    return [{ result: 'error', message }]
   }
 }
 
@@ -339,11 +329,8 @@ const columnsOf = (db: Db, query: string): Promise<string[]> =>
 
 const notThere = async (db: Db, mart: Mart, definitions: readonly Definition[]): Promise<string | null> => {
   const source = sourceOf(mart, definitions)
-  const wanted =
-    source === undefined
-      ? mart.reads.map((name) => (name.includes('.') ? name : `bi.${name}`))
-      : [`data.${source.pipeline}_v${source.version}`]
-  const [first] = await missingRelations(db, wanted)
+  const read = mart.reads.map((name) => (name.includes('.') ? name : `bi.${name}`))
+  const [first] = await missingRelations(db, source === undefined ? read : [`data.${tableName(source)}`])
   return first ?? null
 }
 
