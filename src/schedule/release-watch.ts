@@ -1,8 +1,8 @@
 // New data as the service tells of them: a message whose sender is checked, and its capabilities, fetched now and then. What wakes a run is a row. The state
 // of a report that comes so brings its next poll forward.
-import { EtlError, messageOf } from '../core/errors.ts'
+import { messageOf } from '../core/errors.ts'
 import type { HookReceiver } from '../core/hooks-setting.ts'
-import type { Environment } from '../core/read-setting.ts'
+import { type Environment, readNumber } from '../core/read-setting.ts'
 import { passingSecret } from '../core/redact.ts'
 import { dataOf, type Release, type ReleasedData } from '../core/release-month.ts'
 import { type AccountOf, accountName } from '../core/source-spec.ts'
@@ -185,13 +185,9 @@ export const pollSecondsOf = (
   known: ReadonlyMap<ReleasedData, IsoDate | null>,
   today: IsoDate,
 ): number | null => {
-  const text = environment[pollName]
-  if (text) {
-    const seconds = Number(text)
-    if (!(seconds >= 0 && seconds <= 86_400))
-      throw new EtlError('CONFIGURATION', `${pollName} is '${text}', expected seconds from 1 to 86400, or 0 for never.`)
-    return seconds === 0 ? null : seconds
-  }
+  const expected = 'seconds from 1 to 86400, or 0 for never'
+  const seconds = readNumber(environment, pollName, { otherwise: null, least: 0, most: 86_400, expected })
+  if (seconds !== null) return seconds === 0 ? null : seconds
   const lastMonth = addWindows(alignDown(today, 'month'), 'day', -1)
   const month = known.get('month')
   const isAwaited = month !== undefined && (month ?? '') < lastMonth && Number(today.slice(8)) >= awaitedFrom
