@@ -192,8 +192,7 @@ const sampleRows = async (kysely: Db, definition: Definition, limit: number) => 
 /** `millrace sandbox`: the service itself on this machine, until Ctrl-C. */
 export const sandboxCommand: Handler = async (invocation) => {
   const { options, output } = invocation
-  const line = (text: string): void => output.line(text)
-  const sandbox = options['like'] === 'vendor' ? await startVendor(options, line) : await startOwn(options, line)
+  const sandbox = await (options['like'] === 'vendor' ? startVendor : startOwn)(options, output)
   output.event(listeningEvent(sandbox))
   await untilInterrupted(invocation)
   await sandbox.close()
@@ -203,15 +202,15 @@ export const sandboxCommand: Handler = async (invocation) => {
 
 type Options = Readonly<Record<string, unknown>>
 
-const startOwn = async (options: Options, line: (text: string) => void): Promise<Sandbox> => {
+const startOwn = async (options: Options, output: Output) => {
   const sandbox = await startSandbox(sandboxOptionsFrom(options))
-  for (const text of usageOf(sandbox)) line(text)
+  for (const text of usageOf(sandbox)) output.line(text)
   return sandbox
 }
 
-const startVendor = async ({ port = 8080, options }: Options, line: (text: string) => void) => {
+const startVendor = async ({ port = 8080, options }: Options, output: Output) => {
   const sandbox = await startVendorSandbox({ ...jsonOptions(options), port: Number(port) })
-  line(`The service as its documentation has it, at ${sandbox.url} (this machine only). Key: ${sandbox.apiKey}`)
-  line(`Charges and reports: ${sandbox.url}/_vendor/books. Options: ${docPage('sandbox-reference.md')}. Ctrl-C ends it.`)
+  output.line(`The service as its documentation has it, at ${sandbox.url} (this machine only). Key: ${sandbox.apiKey}`)
+  output.line(`Charges and reports: ${sandbox.url}/_vendor/books. Options: ${docPage('sandbox-reference.md')}. Ctrl-C ends it.`)
   return sandbox
 }
