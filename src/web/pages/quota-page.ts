@@ -7,23 +7,8 @@ import { allOf, type WebContext } from '../context.ts'
 import { count, dayBefore, lastDays, moment } from '../format.ts'
 import { type Html, optionalTable, page, table, fields } from '../layout.ts'
 import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
-import {
-  dataPointReadings,
-  type QuotaDay,
-  type QuotaMonth,
-  quotaDays,
-  quotaMonths,
-  type ReadingLine,
-} from '../reads/read-quota.ts'
-import {
-  type MeterMonth,
-  meterMonths,
-  spendingByMonth,
-  spendingByTag,
-  type TagSpending,
-  type UnwantedSpending,
-  unwantedSpending,
-} from '../reads/spending.ts'
+import { dataPointReadings, type QuotaDay, type QuotaMonth, quotaDays, quotaMonths } from '../reads/read-quota.ts'
+import { meterMonths, spendingByMonth, spendingByTag, unwantedSpending } from '../reads/spending.ts'
 
 const nightsShown = 30
 /** Days of the large ones, and those of the first month before them. */
@@ -42,17 +27,16 @@ const ruleWords: Readonly<Record<Exclude<DataPointRule, 'learn'>, string>> = {
 /** The month so far and what it will come to, whom it is charged to, and the days of the last three months. */
 export const quotaPage = async (context: WebContext): Promise<Html> => {
   const read = await readQuota(context)
-  const { month, since } = read
-  const rows = quotaMonths(read.days).filter((one) => one.month === month)
+  const rows = quotaMonths(read.days).filter((one) => one.month === read.month)
   const body = html`
-${sumCards(rows, read.foretold, month)}
-${accountTable(read, rows, month)}
+${sumCards(read, rows)}
+${accountTable(read, rows)}
 ${pipelineTable(context, read, rows)}
-${dailyCharts(context, read, since)}
-${tagTable(spendingByTag(read.spending))}
-${unwantedTable(read.unwanted)}
-${booksTable(read.meters)}
-${readingsTable(context, read.readings)}`
+${dailyCharts(context, read)}
+${tagTable(read)}
+${unwantedTable(read)}
+${booksTable(read)}
+${readingsTable(context, read)}`
   return page({ title: 'Quota', place: '/quota', warehouse: context.warehouse, body })
 }
 
@@ -75,7 +59,7 @@ const readQuota = async ({ kysely, clock, priceOf }: WebContext) => {
 }
 
 /** One a pipeline that was charged for. */
-const dailyCharts = (context: WebContext, { days, nights }: Shown, since: string): Html[] => {
+const dailyCharts = (context: WebContext, { days, nights, since }: Shown): Html[] => {
   const charged = days.filter(({ used, reserved }) => used + reserved > 0)
   return [...Map.groupBy(charged, ({ pipeline }) => pipeline)]
     .sort(([a], [b]) => a.localeCompare(b))
@@ -85,7 +69,7 @@ const dailyCharts = (context: WebContext, { days, nights }: Shown, since: string
     })
 }
 
-const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): Html => {
+const readingsTable = (context: WebContext, { readings }: Shown): Html => {
   const known = [
     ...readings.map(({ dataset, account, readings: all, answer_id }) => ({
       ...{ of: dataset, account, from: `answer ${answer_id}` },
@@ -107,9 +91,8 @@ const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): H
 const endOf = (foretold: readonly Forecast[]): string => endWords(foretold, count) ?? '–'
 
 const sumCards = (
+  { foretold, month }: Shown,
   rows: readonly QuotaMonth[],
-  foretold: readonly Forecast[],
-  month: string,
 ): Html => html`<ul class="cards" aria-label="Credits of ${month}">
 <li><strong>${count(sum(rows, 'used'))}</strong> credits spent in ${month}</li>
 <li><strong>${count(sum(rows, 'reserved'))}</strong> reserved for reports under way</li>
@@ -119,8 +102,8 @@ const sumCards = (
 const spark = ({ days, nights }: Shown, own: (day: QuotaDay) => boolean): Html =>
   nightBars('credits', barsOf(nights, days.filter(own).map(({ day, used, reserved }) => ({ day, value: used + reserved }))), '--series-2') // biome-ignore format: one look
 
-const accountTable = (shown: Shown, rows: readonly QuotaMonth[], month: string): Html =>
-  table(`By account, ${month}`, [...Map.groupBy(rows, (row) => row.account)], 'Nothing was bought this month.', {
+const accountTable = (shown: Shown, rows: readonly QuotaMonth[]): Html =>
+  table(`By account, ${shown.month}`, [...Map.groupBy(rows, (row) => row.account)], 'Nothing was bought this month.', {
     Account: ([account]) => account,
     Reports: ([, own]) => count(sum(own, 'reports')),
     Requests: ([, own]) => count(sum(own, 'requests')),
@@ -150,21 +133,21 @@ const shareBadge = (spent: number, budget: number | null): Html | string => {
   return html`<span class="badge${share >= 1 ? ' failed' : share >= 0.8 ? ' held' : ''}">${Math.round(share * 100)} %</span>`
 }
 
-const tagTable = (tags: readonly TagSpending[]): Html =>
-  optionalTable('By tag', tags, {
+const tagTable = ({ spending }: Shown): Html =>
+  optionalTable('By tag', spendingByTag(spending), {
     Tag: ({ tag }) => tag,
     Value: ({ value }) => value ?? '(none)',
     ...fields('used', 'reserved'),
     Pipelines: ({ pipelines }) => pipelines.join(', '),
   })
 
-const unwantedTable = (unwanted: readonly UnwantedSpending[]): Html =>
+const unwantedTable = ({ unwanted }: Shown): Html =>
   optionalTable('Bought for values that no list holds any more', unwanted, {
     ...fields('pipeline', 'slices', 'credits'),
     'For example': ({ examples }) => examples.join('; '),
   })
 
-const booksTable = (meters: readonly MeterMonth[]): Html =>
+const booksTable = ({ meters }: Shown): Html =>
   optionalTable("Compared with the service's own figures", meters, {
     Account: ({ account }) => account,
     'Left at the service': ({ remaining }) => count(remaining),

@@ -41,5 +41,3 @@ export const dataPointReadings = (db: Db) =>
     .orderBy('r.dataset')
     .orderBy('r.account')
     .execute()
-
-export type ReadingLine = Awaited<ReturnType<typeof dataPointReadings>>[number]

@@ -25,8 +25,6 @@ export const spendingByMonth = (db: Db, fromDay: string): Promise<Spending[]> =>
     from etl.spending s join etl.tag_sets t using (tag_set_id) where s.day >= ${fromDay}::date
     group by 1, 2, 3, t.tag_set_id, t.tags order by 1 desc, 2, 3, t.tags::text`
 
-export type TagSpending = ReturnType<typeof spendingByTag>[number]
-
 /** For each tag that any of them has, all of the spending: its values, and what has no such tag (null). */
 export const spendingByTag = (spending: readonly Spending[]) => {
   const names = [...new Set(spending.flatMap(({ tags }) => Object.keys(tags)))].sort()
@@ -41,7 +39,7 @@ export const spendingByTag = (spending: readonly Spending[]) => {
 }
 
 /** `wanted`: a list still holds it. Both are null of what the pipeline spent for no known value. */
-export type ValueSpending = Texts<'pipeline' | 'dimension'> & Maybe<Texts<'value'> & Flags<'wanted'>> & Numbers<'credits'>
+type ValueSpending = Texts<'pipeline' | 'dimension'> & Maybe<Texts<'value'> & Flags<'wanted'>> & Numbers<'credits'>
 
 /**
  * What the credits of a month were spent on, by the values of each dimension's name: the price of a report is shared among its slices in equal parts, the
@@ -94,7 +92,7 @@ export const spendingByValue = async (
 }
 
 /** Slices that left the lists and for which something was bought in the month, the first few as examples. */
-export type UnwantedSpending = Texts<'pipeline'> & Numbers<'slices' | 'credits'> & Lists<Texts<'examples'>>
+type UnwantedSpending = Texts<'pipeline'> & Numbers<'slices' | 'credits'> & Lists<Texts<'examples'>>
 
 /** What was bought in a month for values that no list holds any more. @param month its first day */
 export const unwantedSpending = (db: Db, month: string): Promise<UnwantedSpending[]> =>
@@ -106,7 +104,7 @@ export const unwantedSpending = (db: Db, month: string): Promise<UnwantedSpendin
     where s.wanted_until is not null group by 1 having sum(h.credits) > 0 order by 4 desc, 1`
 
 /** `difference`: credits charged beyond what is on record (below 0: less); null: there are not two readings. `remaining`: as it said at the last one. */
-export type MeterMonth = Texts<'api' | 'account' | 'month' | 'last_read_at'> &
+type MeterMonth = Texts<'api' | 'account' | 'month' | 'last_read_at'> &
   Numbers<'readings'> &
   Maybe<Numbers<'difference' | 'remaining'>>
 
