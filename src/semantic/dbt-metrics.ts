@@ -161,13 +161,11 @@ const guardMeasures = (subject: Subject): Measure[] =>
 
 const helper = 'A part of other metrics; not for questions.'
 
-const simple = (name: string, description: string, measured: string): YamlMap => ({
-  name,
-  label: name.replaceAll('_', ' '),
-  description,
-  type: 'simple',
-  type_params: { measure: measured },
+const metricOf = (name: string, description: string, type: 'simple' | 'derived', type_params: YamlMap): YamlMap => ({
+  ...{ name, label: name.replaceAll('_', ' '), description, type, type_params },
 })
+
+const simple = (name: string, description: string, measure: string): YamlMap => metricOf(name, description, 'simple', { measure })
 
 const guardMetrics = (subject: Subject): YamlMap[] =>
   guardMeasures(subject).map(({ name }) => simple(`count_${name}`, helper, name))
@@ -190,21 +188,11 @@ const dbtMetrics = (metric: Metric, subject: Subject): YamlMap[] => {
     guardName(subject, dimension, 'values'),
     ...(whole === null ? [] : [guardName(subject, dimension, 'whole')]),
   ])
+  const expressions = guards.map((guard) => guardExpr(subject, guard))
+  const metrics = [...parts.map((part) => ({ name: `part_${part}` })), ...counted.map((one) => ({ name: `count_${one}` }))]
   return [
     ...parts.map((part) => simple(`part_${part}`, helper, part)),
-    {
-      name,
-      label: name.replaceAll('_', ' '),
-      description,
-      type: 'derived',
-      type_params: {
-        expr: when(
-          guards.map((guard) => guardExpr(subject, guard)),
-          value,
-        ),
-        metrics: [...parts.map((part) => ({ name: `part_${part}` })), ...counted.map((one) => ({ name: `count_${one}` }))],
-      },
-    },
+    metricOf(name, description, 'derived', { expr: when(expressions, value), metrics }),
   ]
 }
 
