@@ -118,12 +118,8 @@ const createView = (line: ProgressLine, bar: cliProgress.SingleBar | null) => {
     bar?.update(done, { text: planned === 0 ? 'planning' : line.text((columnsOf(process.stderr) ?? 80) - beside) })
     const state = `${done}/${planned}`
     // What stands still is said once a minute, at its end once: a scheduler is silent between its nights.
-    if (
-      bar !== null ||
-      planned === 0 ||
-      (state === printed && (done === planned || performance.now() - printedAt < stillEveryMs))
-    )
-      return
+    const isStill = state === printed && (done === planned || performance.now() - printedAt < stillEveryMs)
+    if (bar !== null || planned === 0 || isStill) return
     printed = state
     printedAt = performance.now()
     write(line.text())

@@ -124,15 +124,11 @@ const columnsOf = async (db: Db, view: string): Promise<readonly ViewColumn[]> =
     where n.nspname = 'bi' and c.relname = ${view} and c.relkind in ('r', 'v', 'p') and a.attnum > 0 and not a.attisdropped
     order by a.attnum`
   if (rows.length > 0) return rows
-  const all = await sql<Texts<'name'>>`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'bi' and c.relkind in ('r', 'v', 'p') order by 1`.execute(db)
-  throw new EtlError(
-    'USAGE',
-    all.rows.length === 0
-      ? 'There are no views yet: run `millrace migrate`.'
-      : `There is no bi.${view}.${suggest(
-          view,
-          all.rows.map(({ name }) => name),
-        )} The data dictionary lists them.`,
-  )
+  const all = await query<Texts<'name'>>(
+    db,
+  )`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'bi' and c.relkind in ('r', 'v', 'p') order by 1`
+  const names = all.map(({ name }) => name)
+  if (names.length === 0) throw new EtlError('USAGE', 'There are no views yet: run `millrace migrate`.')
+  throw new EtlError('USAGE', `There is no bi.${view}.${suggest(view, names)} The data dictionary lists them.`)
 }
