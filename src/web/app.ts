@@ -174,22 +174,14 @@ const mountPages = (app: Hono, web: WebContext): void => {
   app.get('/runs/:id{[0-9]+}', (context) => send(context, runPage(web, numberIn(context))))
   app.get('/units', (context) => {
     const { pipeline, state, month, value } = context.req.query()
-    const known = unitStates.find((one) => one === state)
-    const limit = Math.min(wholeNumber(context.req.query('limit')) ?? unitsADefaultPage, mostUnits)
-    return send(
-      context,
-      unitsPage(
-        web,
-        {
-          ...(pipeline ? { pipeline } : {}),
-          ...(known === undefined ? {} : { state: known }),
-          ...(month && /^\d{4}-(0[1-9]|1[0-2])$/.test(month) ? { month } : {}),
-          ...(value?.trim() ? { value: value.trim().slice(0, mostSearched) } : {}),
-        },
-        Math.max(1, limit),
-        wholeNumber(context.req.query('offset')) ?? 0,
-      ),
-    )
+    const filter = {
+      pipeline: pipeline || undefined,
+      state: unitStates.find((one) => one === state),
+      month: /^\d{4}-(0[1-9]|1[0-2])$/.test(month ?? '') ? month : undefined,
+      value: value?.trim().slice(0, mostSearched) || undefined,
+    }
+    const limit = Math.max(1, Math.min(wholeNumber(context.req.query('limit')) ?? unitsADefaultPage, mostUnits))
+    return send(context, unitsPage(web, filter, limit, wholeNumber(context.req.query('offset')) ?? 0))
   })
   app.get('/units/:id{[0-9]+}', (context) => send(context, unitPage(web, numberIn(context))))
   app.get('/search', (context) => send(context, searchPage(web, (context.req.query('q') ?? '').slice(0, mostSearched))))

@@ -61,10 +61,9 @@ const pipelineStatus = async (db: Db, windows: Windows) => {
 const troubled = async (db: Db, { states }: Windows, pipelines: readonly string[]) => {
   const found: UnitLine[] = []
   for (const pipeline of pipelines.length === 0 ? [undefined] : pipelines) {
-    const own = pipeline === undefined ? {} : { pipeline }
-    found.push(...(await troubledLines(db, own, mostTroubled)))
+    found.push(...(await troubledLines(db, { pipeline }, mostTroubled)))
     if (states.some(({ state }) => state === 'waiting'))
-      found.push(...(await unitLines(db, states, { ...own, state: 'waiting' }, { limit: mostTroubled })))
+      found.push(...(await unitLines(db, states, { pipeline, state: 'waiting' }, { limit: mostTroubled })))
   }
   return found.slice(0, mostTroubled).map(({ unit_id, unit_key, state, error_code, error_message, not_before }) => ({
     ...{ unit_id, unit: unit_key, state, code: error_code, message: error_message, not_before },

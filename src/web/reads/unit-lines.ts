@@ -8,12 +8,12 @@ import { unitsIn, type WindowState } from './read-windows.ts'
 import { amongIds, wholes } from './shared-columns.ts'
 
 export interface UnitFilter {
-  readonly pipeline?: string
-  readonly state?: UnitState
+  readonly pipeline?: string | undefined
+  readonly state?: UnitState | undefined
   /** `2026-01` */
-  readonly month?: string
+  readonly month?: string | undefined
   /** Of any of its dimensions, as a list has it. */
-  readonly value?: string
+  readonly value?: string | undefined
   /** Only those that no later version, which readers see, has loaded. */
   readonly needed?: boolean
 }
