@@ -29,17 +29,11 @@ export interface Rows {
   readonly rows: readonly (readonly unknown[])[]
 }
 
-/** One statement with its values. */
-export interface Statement {
-  readonly sql: string
-  readonly parameters: readonly unknown[]
-}
-
 /** What may be asked inside of one answer: everything sees the same moment. */
 export interface Reading {
   readonly db: Db
-  /** Throws QueryRefusedError where the answer takes too long. */
-  read(statement: Statement): Promise<Rows>
+  /** One statement with its values. Throws QueryRefusedError where the answer takes too long. */
+  read(statement: { readonly sql: string; readonly parameters: readonly unknown[] }): Promise<Rows>
 }
 
 /** Rows of a statement of ours, as far as they were foreseen. @param row what each must be */

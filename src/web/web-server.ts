@@ -10,8 +10,6 @@ import { EtlError } from '../core/errors.ts'
 import { secret } from '../core/redact.ts'
 import { type Access, createAccess } from './access.ts'
 
-export type WebServer = Awaited<ReturnType<typeof listen>>
-
 const hostName = 'MILLRACE_WEB_HOST'
 const portName = 'MILLRACE_WEB_PORT'
 const tokenName = 'MILLRACE_WEB_TOKEN'

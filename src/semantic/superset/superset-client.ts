@@ -6,12 +6,7 @@ import { EtlError, messageOf } from '../../core/errors.ts'
 import { redact, type Secret, secret } from '../../core/redact.ts'
 
 /** Superset's REST API as far as it is needed. Everything throws EtlError SUPERSET with the path and what it answered. */
-export interface SupersetClient {
-  /** A body that is a form is sent as one, everything else as JSON. */
-  ask<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, schema: z.ZodType<T>, body?: unknown): Promise<T>
-  /** Every entry of a list, page by page. @param filters that all hold: column, comparison in Superset's words, value */
-  list<T>(path: string, entry: z.ZodType<T>, ...filters: readonly ListFilter[]): Promise<T[]>
-}
+export type SupersetClient = Awaited<ReturnType<typeof openSuperset>>
 
 type ListFilter = readonly [column: string, comparison: 'eq' | 'rel_o_m' | 'rel_m_m', value: string | number]
 
@@ -30,14 +25,16 @@ const importMs = 600_000
 const pageSize = 100
 
 /** Throws SUPERSET where it does not answer, CONFIGURATION where it does not know the user. */
-export const openSuperset = async (login: SupersetLogin): Promise<SupersetClient> => {
+export const openSuperset = async (login: SupersetLogin) => {
   const headers = await logIn(login)
-  const ask: SupersetClient['ask'] = async (method, path, schema, body) =>
+  /** A body that is a form is sent as one, everything else as JSON. */
+  const ask = async <T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, schema: z.ZodType<T>, body?: unknown) =>
     understood(path, schema, (await exchange(login, headers, method, path, body)).body)
   return {
     ask,
-    list: async (path, entry, ...filters) => {
-      const found = []
+    /** Every entry of a list, page by page. @param filters that all hold: column, comparison in Superset's words, value */
+    list: async <T>(path: string, entry: z.ZodType<T>, ...filters: readonly ListFilter[]) => {
+      const found: T[] = []
       const page = z.object({ count: z.int(), result: z.array(entry) })
       const conditions = filters.map(([col, opr, value]) => `(col:${col},opr:${opr},value:${risonOf(value)})`).join(',')
       for (let at = 0; ; at += 1) {

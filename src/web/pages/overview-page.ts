@@ -101,10 +101,7 @@ const now = ({ runs, counts, reports, quarantine }: Overview, nowMs: number): Ht
   return html`<section><h2>Now</h2>
 ${working.length === 0 ? html`<p class="empty">No run in progress.</p>` : working.map((run) => runningRun(run, nowMs))}
 <ul class="cards">
-<li><strong>${count(unitsOf(counts, 'loaded'))}</strong> <a href="/units?state=loaded">units loaded</a></li>
-<li><strong>${count(unitsOf(counts, 'held'))}</strong> <a href="/units?state=held">held</a></li>
-<li><strong>${count(unitsOf(counts, 'failed'))}</strong> <a href="/units?state=failed">failed</a></li>
-<li><strong>${count(unitsOf(counts, 'waiting'))}</strong> <a href="/units?state=waiting">waiting</a></li>
+${(['loaded', 'held', 'failed', 'waiting'] as const).map((state) => html`<li><strong>${count(unitsOf(counts, state))}</strong> <a href="/units?state=${state}">${state === 'loaded' ? 'units loaded' : state}</a></li>`)}
 <li><strong>${count(reports.open)}</strong> <a href="/reports">reports open</a></li>
 <li><strong>${count(sum(quarantine, 'rows'))}</strong> <a href="/quarantine">rows in quarantine</a></li>
 </ul></section>`

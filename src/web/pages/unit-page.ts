@@ -8,15 +8,10 @@ import { bytes, count, coverageAddress, moment } from '../format.ts'
 import { actionButton, badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { failedTests, quarantined } from '../reads/read-rejects.ts'
 import { repairCredits } from '../reads/repair-credits.ts'
-import type { ReportLine } from '../reads/read-reports.ts'
 import { readWindows } from '../reads/read-windows.ts'
 import {
-  type AnswerLine,
-  type JobLine,
   jobReports,
   jobRequests,
-  type LoadLine,
-  type RequestLine,
   unitAnswers,
   unitDetail,
   type UnitDetail,
@@ -42,6 +37,7 @@ ${failedTestTable('Tests it fails', read.failed)}`
 }
 
 type Read = Awaited<ReturnType<typeof readUnit>>
+type Line<Of extends 'jobs' | 'reports' | 'answers' | 'loads' | 'requests'> = Read[Of][number]
 
 const readUnit = async (context: WebContext, unit: UnitDetail) => {
   const { kysely } = context
@@ -118,35 +114,35 @@ const chaptersOf = ({ unit, answers, jobs, reports, loads, requests }: Read) =>
     })),
   ].sort((one, other) => Date.parse(one.at) - Date.parse(other.at))
 
-const plannedWords = ({ job_id, kind, reason, cells, former_job_id, state }: JobLine): string =>
+const plannedWords = ({ job_id, kind, reason, cells, former_job_id, state }: Line<'jobs'>): string =>
   `job #${job_id} (${kind}, ${state}): ${reason}, ${counted(cells, 'unit')}${former_job_id === null ? '' : `, instead of job #${former_job_id}`}`
 
-const boughtWords = (report: ReportLine): Html =>
+const boughtWords = (report: Line<'reports'>): Html =>
   html`report <code>${report.report_id ?? 'id not known'}</code> (${report.state}) for ${counted(report.cells, 'unit')}, account ${report.account}${report.next_poll_at === null ? '' : html`, next poll ${moment(report.next_poll_at)}`}${report.error_message === null ? '' : `: ${report.error_message}`}`
 
-const stepOf = ({ method, endpoint }: RequestLine): string =>
+const stepOf = ({ method, endpoint }: Line<'requests'>): string =>
   endpoint.includes('status') ? 'polled' : endpoint.startsWith('http') ? 'downloaded' : method === 'POST' ? 'sent' : 'asked'
 
-const requestWords = ({ method, endpoint, part, attempt, status, error_code, milliseconds, ...request }: RequestLine): Html =>
-  html`<code>${method} ${endpoint}</code>${part === null ? '' : `, ${part}`}${attempt > 1 ? `, attempt ${attempt}` : ''}: ${status ?? error_code ?? 'no answer'}, ${bytes(request.bytes)}, ${Math.round(milliseconds)} ms`
+const requestWords = ({ method, endpoint, part, attempt, ...request }: Line<'requests'>): Html =>
+  html`<code>${method} ${endpoint}</code>${part === null ? '' : `, ${part}`}${attempt > 1 ? `, attempt ${attempt}` : ''}: ${request.status ?? request.error_code ?? 'no answer'}, ${bytes(request.bytes)}, ${Math.round(request.milliseconds)} ms`
 
 /** The request that ended its job's last attempt; of an old one, whose requests are no longer kept, the moment it was asked for. */
-const landedAt = ({ job_id, asked_at }: AnswerLine, requests: readonly RequestLine[]): string => {
+const landedAt = ({ job_id, asked_at }: Line<'answers'>, requests: readonly Line<'requests'>[]): string => {
   const last = requests.filter((request) => request.job_id === job_id).map((request) => request.started_at)
   return [...last, asked_at].reduce((one, other) => (Date.parse(other) > Date.parse(one) ? other : one))
 }
 
-const landedWords = (answer: AnswerLine, { answer_id, held_answer_id }: UnitDetail): Html => {
+const landedWords = (answer: Line<'answers'>, { answer_id, held_answer_id }: UnitDetail): Html => {
   const use = answer.answer_id === answer_id ? ', loaded' : answer.answer_id === held_answer_id ? ', held' : ''
   const whose = answer.slices === 1 ? 'this slice' : `${count(answer.slices)} slices`
   const said = answer.verdict_message ?? answer.verdict ?? 'not judged yet'
   return html`answer #${answer.answer_id}${use}, ${bytes(answer.bytes)} for ${whose}: ${said}; <code>${answer.landing}</code>`
 }
 
-const loadStep = ({ outcome, rows_updated, rows_ended }: LoadLine): string =>
+const loadStep = ({ outcome, rows_updated, rows_ended }: Line<'loads'>): string =>
   outcome === 'loaded' && rows_updated + rows_ended > 0 ? 'revised' : outcome
 
-const loadWords = (load: LoadLine): Html => {
+const loadWords = (load: Line<'loads'>): Html => {
   const parts = [[load.rows_inserted, 'inserted'], [load.rows_updated, 'updated'], [load.rows_ended, 'ended'], [load.rows_unchanged, 'unchanged'], [load.rows_quarantined, 'quarantined'], [load.rows_duplicates, 'duplicates']] as const // biome-ignore format: one look
   const said = parts.flatMap(([rows, word]) => (rows === 0 ? [] : [`${count(rows)} ${word}`]))
   return html`answer #${load.answer_id}, ${counted(load.units, 'unit')}: ${count(load.rows_read)} rows parsed${said.length === 0 ? '' : `; ${said.join(', ')}`}${load.drift === null ? '' : html`; drift <code>${JSON.stringify(load.drift)}</code>`}`

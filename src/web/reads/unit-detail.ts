@@ -48,7 +48,7 @@ export const unitAnswers = (db: Db, { pipeline_id, window_from, slice_id }: Plac
     .execute()
 }
 
-export type AnswerLine = Awaited<ReturnType<typeof unitAnswers>>[number]
+type AnswerLine = Awaited<ReturnType<typeof unitAnswers>>[number]
 
 /** The job that asks for the unit, those that brought its answers, and whatever these were asked again for. `holder`: the process that works on it. */
 export const unitJobs = (db: Db, jobId: number | null, answers: readonly AnswerLine[]) => {
@@ -77,7 +77,7 @@ export const unitJobs = (db: Db, jobId: number | null, answers: readonly AnswerL
     .execute()
 }
 
-export type JobLine = Awaited<ReturnType<typeof unitJobs>>[number]
+type JobLine = Awaited<ReturnType<typeof unitJobs>>[number]
 
 /** What the unit's answers did to its window, the newest first; an answer for many units counts the rows of all of them. */
 export const unitLoads = (db: Db, windowFrom: string, answers: readonly AnswerLine[]) =>
@@ -96,8 +96,6 @@ export const unitLoads = (db: Db, windowFrom: string, answers: readonly AnswerLi
     .orderBy('l.load_id', 'desc')
     .limit(shortList)
     .execute()
-
-export type LoadLine = Awaited<ReturnType<typeof unitLoads>>[number]
 
 export const jobReports = (db: Db, jobs: readonly JobLine[]): Promise<ReportLine[]> =>
   reportLines(db)
@@ -122,8 +120,6 @@ export const jobRequests = (db: Db, jobIds: readonly number[]) =>
     .orderBy('r.request_id', 'desc')
     .limit(mostRequests)
     .execute()
-
-export type RequestLine = Awaited<ReturnType<typeof jobRequests>>[number]
 
 /** Rows of the unit as they stand in the table; null where that is not there. */
 export const unitRows = async (db: Db, definition: Definition, unit: UnitDetail): Promise<number | null> => {
