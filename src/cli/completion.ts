@@ -54,11 +54,7 @@ const help: OptionSpec = { flags: '--help', description: 'what the command takes
  * @param words after `millrace`, the last one as far as it is typed
  * @param pipelines names of the definitions; asked for only where one may stand
  */
-export const completeWords = (
-  commands: readonly CommandSpec[],
-  words: readonly string[],
-  pipelines: () => readonly string[],
-): readonly Candidate[] => {
+export const completeWords = (commands: readonly CommandSpec[], words: readonly string[], pipelines: () => readonly string[]) => {
   const current = words.at(-1) ?? ''
   const [name] = words
   const fits = (all: readonly Candidate[]): readonly Candidate[] => all.filter(({ text }) => text.startsWith(current))

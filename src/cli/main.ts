@@ -175,12 +175,7 @@ const perform = async (
 }
 
 /** The last line of a command that was stopped before it could sum up what it did, or that lasts until then. @param isAsked a person did; else the output has no reader */
-const sumUpStopped = async (
-  { usage }: CommandSpec,
-  [action]: readonly string[],
-  output: Output,
-  isAsked: boolean,
-): Promise<void> => {
+const sumUpStopped = async ({ usage }: CommandSpec, [action]: readonly string[], output: Output, isAsked: boolean) => {
   if (output.isSummedUp()) return
   if (!output.json) return isAsked ? output.note('millrace: stopped.') : undefined
   const { stoppedEvent } = await import('./summary.ts')

@@ -119,11 +119,7 @@ const gap = 2
  * which begins with the first column.
  * @param columns of the terminal; null: there is none, and a line may have any length
  */
-export const layOut = (
-  head: readonly string[],
-  rows: readonly (readonly string[])[],
-  columns: number | null = null,
-): readonly string[] => {
+export const layOut = (head: readonly string[], rows: readonly (readonly string[])[], columns: number | null = null) => {
   const widths = head.map((title, column) => Math.max(stringWidth(title), ...rows.map((row) => stringWidth(row[column] ?? ''))))
   const right = head.map((_, column) => rows.length > 0 && rows.every((row) => isNumeric(row[column] ?? '-')))
   const show = (row: readonly string[], block: readonly number[]): string =>

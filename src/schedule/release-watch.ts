@@ -180,11 +180,7 @@ const otherwiseSeconds = 600
 const awaitedFrom = 3
 
 /** Seconds between two looks; null: never. Throws CONFIGURATION. @param known the last day of the newest data by kind; null: none is known */
-export const pollSecondsOf = (
-  environment: Environment,
-  known: ReadonlyMap<ReleasedData, IsoDate | null>,
-  today: IsoDate,
-): number | null => {
+export const pollSecondsOf = (environment: Environment, known: ReadonlyMap<ReleasedData, IsoDate | null>, today: IsoDate) => {
   const expected = 'seconds from 1 to 86400, or 0 for never'
   const seconds = readNumber(environment, pollName, { otherwise: null, least: 0, most: 86_400, expected })
   if (seconds !== null) return seconds === 0 ? null : seconds

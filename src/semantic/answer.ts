@@ -192,10 +192,7 @@ const mostNames = 5_000
 const nameRow = z.tuple([z.string().nullable()])
 
 /** Where the values of a dimension are; null: not all are known. */
-const valuesOf = (
-  { dimensions }: Subject,
-  { column, of, table, entity, values }: SemanticDimension,
-): SemanticDimension['values'] => {
+const valuesOf = ({ dimensions }: Subject, { column, of, table, entity, values }: SemanticDimension) => {
   if (values !== null) return values
   if (of !== null) return { table: table ?? dimensions.get(of)?.entity?.table ?? '', column }
   return entity === null ? null : { table: entity.table, column: entity.key }

@@ -262,11 +262,7 @@ const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
 }
 
 /** NULL where a period between is not known: a sum over it would be too small. @param rest what a whole is told by, the period aside */
-const figuresOf = (
-  metric: Metric,
-  plan: Plan,
-  rest: readonly string[],
-): readonly { readonly name: string; readonly made: Sql }[] => {
+const figuresOf = (metric: Metric, plan: Plan, rest: readonly string[]) => {
   const { name } = metric
   const window = windowOf(metric)
   const figure = sql.ref(name)

@@ -10,11 +10,7 @@ import { attributeModels, attributeTables, fiscalModel, metricsOfSubject, semant
 import { madeBy, yamlFile, type YamlMap } from './yaml-text.ts'
 
 /** Every file of the project by its path in it, the same for the same input. */
-export const dbtFiles = (
-  model: SemanticModel,
-  definitions: readonly Definition[],
-  marts: readonly Mart[],
-): ReadonlyMap<string, string> => {
+export const dbtFiles = (model: SemanticModel, definitions: readonly Definition[], marts: readonly Mart[]) => {
   const published = definitions.filter(({ publish }) => publish)
   const subjects = [...model.subjects.values()]
   const views = [...new Set([...subjects.map(({ view }) => view), ...attributeTables(subjects).keys()])].sort()

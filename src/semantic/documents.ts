@@ -19,11 +19,7 @@ import { guardedSql } from './formula.ts'
 import { yamlFile, type YamlMap } from './yaml-text.ts'
 
 /** Below the folder of documents. */
-export const semanticDocuments = (
-  model: SemanticModel,
-  definitions: readonly Definition[],
-  marts: readonly Mart[],
-): ReadonlyMap<string, string> => {
+export const semanticDocuments = (model: SemanticModel, definitions: readonly Definition[], marts: readonly Mart[]) => {
   const below = (folder: string, files: ReadonlyMap<string, string>): [string, string][] =>
     [...files].map(([path, text]) => [`${folder}/${path}`, text])
   return new Map([

@@ -83,12 +83,7 @@ const assertReader = async ({ pool, display }: Database): Promise<void> => {
   )
 }
 
-const inReading = <T>(
-  database: Database,
-  role: string | null,
-  timeoutMs: number,
-  work: (reading: Reading) => Promise<T>,
-): Promise<T> =>
+const inReading = <T>(database: Database, role: string | null, timeoutMs: number, work: (reading: Reading) => Promise<T>) =>
   withSession(database.pool, async (session) => {
     const { client } = session
     await client.query('begin transaction isolation level repeatable read read only')

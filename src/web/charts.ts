@@ -55,12 +55,7 @@ interface Drawing {
 }
 
 /** @param series what its colours stand for */
-const figure = (
-  label: string,
-  series: readonly string[],
-  { role, zone, lanes = [] }: Drawing,
-  options: Plot.PlotOptions,
-): Html => {
+const figure = (label: string, series: readonly string[], { role, zone, lanes = [] }: Drawing, options: Plot.PlotOptions) => {
   const svg = String(Plot.plot({ document, width: 760, color: { type: 'identity' }, ...options }).outerHTML)
     // Our content-security policy refuses Plot's style element; the same rules stand in our style sheet.
     .replace(/<style>.*?<\/style>/gs, '')

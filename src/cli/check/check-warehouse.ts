@@ -262,11 +262,7 @@ export const checkLists = async (
 }
 
 /** The tables as they would be with the pending migrations, which are applied and taken back; a string says why that could not be tried. */
-export const compareAfter = (
-  database: Database,
-  folders: readonly string[],
-  definitions: readonly Definition[],
-): Promise<readonly Difference[] | string> =>
+export const compareAfter = (database: Database, folders: readonly string[], definitions: readonly Definition[]) =>
   afterPending(database, { folders }, (db) => compareTables(db, definitions)).catch(
     (error: unknown) => `${messageOf(error)}. Apply the pending migrations first (\`millrace migrate\`)`,
   )

@@ -81,11 +81,7 @@ type Http = ReturnType<Service['forUnit']>
 type Failed = (error: unknown) => null
 
 /** Services for questions beside the loading: in the warehouse's rate, or in one of their own where there is none to share. */
-export const servicesFor = async (
-  settings: ApiSettings,
-  database: Database | null,
-  log: Log,
-): Promise<(of: AccountOf) => Service> => {
+export const servicesFor = async (settings: ApiSettings, database: Database | null, log: Log) => {
   const isShared = database !== null && (await hasAccountPace(database.kysely))
   return createServices(settings, { database: isShared ? database : null, log, clock: systemClock })
 }

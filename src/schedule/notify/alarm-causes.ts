@@ -145,10 +145,7 @@ export const dueCauses = async (runtime: Runtime): Promise<Cause[]> => {
 }
 
 /** Months whose day has come, newest first. */
-export const dueMonths = (
-  { expect, window: rule }: Pick<Definition, 'expect' | 'window'>,
-  nowMs: number,
-): { readonly window: Window; readonly dueOn: IsoDate }[] => {
+export const dueMonths = ({ expect, window: rule }: Pick<Definition, 'expect' | 'window'>, nowMs: number) => {
   if (expect === null) return []
   const today = dateIn(nowMs, rule.publication.timeZone)
   const months: { window: Window; dueOn: IsoDate }[] = []

@@ -234,11 +234,7 @@ const rowsOf = (charts: readonly PlacedChart[]): PlacedChart[][] => {
 }
 
 /** Filters and colours. @param datasetId uuid by view */
-export const dashboardMetadata = (
-  dashboard: Dashboard,
-  charts: readonly PlacedChart[],
-  datasetId: (view: string) => string,
-): YamlMap => ({
+export const dashboardMetadata = (dashboard: Dashboard, charts: readonly PlacedChart[], datasetId: (view: string) => string) => ({
   native_filter_configuration: dashboard.filters.map((filter, at) => nativeFilter(filter, at, charts, datasetId)),
   chart_configuration: {},
   global_chart_configuration: { scope: { rootPath: ['ROOT_ID'], excluded: [] } },

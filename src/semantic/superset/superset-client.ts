@@ -67,13 +67,7 @@ const logIn = async (login: SupersetLogin): Promise<Headers> => {
 
 const loginPath = '/api/v1/security/login'
 
-const exchange = async (
-  { url, signal }: SupersetLogin,
-  headers: Headers,
-  method: string,
-  path: string,
-  body?: unknown,
-): Promise<{ body: unknown; cookies: string }> => {
+const exchange = async ({ url, signal }: SupersetLogin, headers: Headers, method: string, path: string, body?: unknown) => {
   const where = `${method} ${path.split('?')[0]}`
   const isForm = body instanceof FormData
   const answer = await send(where, `${url}${path}`, {

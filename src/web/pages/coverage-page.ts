@@ -109,11 +109,7 @@ const emptyState = ({ clock }: WebContext, definition: Definition | undefined, m
 }
 
 /** From the oldest month wanted or known to the one the calendar shows now. */
-const monthsOf = (
-  { clock, definitions }: WebContext,
-  known: readonly { readonly month: string }[],
-  definition?: Definition,
-): string[] => {
+const monthsOf = ({ clock, definitions }: WebContext, known: readonly { readonly month: string }[], definition?: Definition) => {
   const today = dateIn(clock.now(), 'UTC')
   const wanted = (definition === undefined ? definitions : [definition]).map(({ window }) => window.from.slice(0, 7))
   const first = [...known.map(({ month }) => month), ...wanted].sort()[0] ?? today.slice(0, 7)

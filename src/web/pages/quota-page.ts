@@ -93,7 +93,7 @@ const endOf = (foretold: readonly Forecast[]): string => endWords(foretold, coun
 const sumCards = (
   { foretold, month }: Shown,
   rows: readonly QuotaMonth[],
-): Html => html`<ul class="cards" aria-label="Credits of ${month}">
+) => html`<ul class="cards" aria-label="Credits of ${month}">
 <li><strong>${count(sum(rows, 'used'))}</strong> credits spent in ${month}</li>
 <li><strong>${count(sum(rows, 'reserved'))}</strong> reserved for reports under way</li>
 <li><strong>${endOf(foretold)}</strong> forecast for the month end</li>

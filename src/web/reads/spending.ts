@@ -65,12 +65,7 @@ const perSlice = (month: string) => sql`
  * By value of one dimension, the dearest first; then what no value is known for: MILLRACE_LEDGER_DAYS lets go of requests, and a pipeline need not have the
  * dimension. The sum is that of `spending`. @param month its first day @param spending of this month
  */
-export const spendingByValue = async (
-  db: Db,
-  month: string,
-  dimension: string,
-  spending: readonly Spending[],
-): Promise<ValueSpending[]> => {
+export const spendingByValue = async (db: Db, month: string, dimension: string, spending: readonly Spending[]) => {
   const known = await query<ValueSpending>(db)`
     ${perSlice(month)}
     select p.pipeline, ${dimension} as dimension, s."values"[array_position(p.dimensions, ${dimension})] as value, bool_or(s.wanted_until is null) as wanted,
