@@ -81,13 +81,10 @@ const approve: Action = {
     const waiting = await waitingWords(kysely)
     const pipeline = waiting.find(({ approval_id }) => approval_id === id)?.pipeline
     if (pipeline === undefined) return null
-    const own = waiting.filter((one) => one.pipeline === pipeline)
+    const units = sum(waiting, (one) => (one.pipeline === pipeline ? one.units : 0))
     return {
       title: `Approve ${pipeline}?`,
-      text: `${counted(
-        sum(own, 'units'),
-        'unit',
-      )} of ${pipeline} cost more than usual and wait. Approved, the next run buys them.`,
+      text: `${counted(units, 'unit')} of ${pipeline} cost more than usual and wait. Approved, the next run buys them.`,
       button: `Buy them ${forCredits(creditsOfAll(waiting, pipeline))}`,
     }
   },

@@ -343,8 +343,10 @@ describe('one unit', () => {
     if (detail === null) throw new Error('no unit')
     const answers = await unitAnswers(k(), detail)
     expect(answers.map(({ job_id, slices: number }) => [job_id, number])).toEqual([[alone, 1], [packed, 2]]) // biome-ignore format: one look
-    expect((await unitJobs(k(), detail.job_id, answers)).map(({ job_id }) => job_id)).toEqual([alone, failed, packed])
-    expect((await unitLoads(k(), detail.window_from, answers)).map(({ answer_id, units }) => [answer_id, units])).toEqual([
+    const jobIds = answers.map(({ job_id }) => job_id)
+    const answerIds = answers.map(({ answer_id }) => answer_id)
+    expect((await unitJobs(k(), jobIds)).map(({ job_id }) => job_id)).toEqual([alone, failed, packed])
+    expect((await unitLoads(k(), detail.window_from, answerIds)).map(({ answer_id, units }) => [answer_id, units])).toEqual([
       [answers[0]?.answer_id, 1],
       [answers[1]?.answer_id, 2],
     ])

@@ -129,10 +129,8 @@ const addDashboard = (
 ) => {
   const fixedOf = (pipeline: string | null): FixedColumn[] =>
     pipeline === null ? [] : fixedColumns(definitions.find((one) => one.pipeline === pipeline))
-  const open = withoutFixed(
-    asWritten,
-    asWritten.charts.flatMap(({ pipeline }) => fixedOf(pipeline)),
-  )
+  const fixed = asWritten.charts.flatMap(({ pipeline }) => fixedOf(pipeline))
+  const open = withoutFixed(asWritten, fixed)
   const title = connection === defaultConnection ? open.title : `${open.title} (${connection})`
   const slug = slugOf(`${connection} ${open.name}`)
   const dashboard = { ...open, title }

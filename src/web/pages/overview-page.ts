@@ -80,11 +80,9 @@ const unitsOf = (counts: readonly PipelineCounts[], state: UnitState): number =>
 /** Is all well; and if not, what a person can do about it. */
 const needsPerson = (read: Overview, rows: readonly PipelineFacts[], credits: ReadonlyMap<number, number | null>): Html => {
   const { held, failed, waiting, approved, accounts } = read
+  const overdue = rows.filter(({ due, waitsForApproval }) => due?.overdue === true && !waitsForApproval(due.month))
   return html`
-${verdict(
-  read,
-  rows.filter(({ due, waitsForApproval }) => due?.overdue === true && !waitsForApproval(due.month)),
-)}
+${verdict(read, overdue)}
 ${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
 ${approvalTables(waiting, approved)}
 ${table('What to do', [...held, ...failed], waiting.length === 0 ? 'No unit needs action.' : 'No other unit needs action.', {

@@ -77,11 +77,7 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
       return tick === undefined ? 'no schedule' : moment(new Date(tick).toISOString())
     },
     'Not published yet': (definition) => notPublishedYet(own(definition)),
-    'Credits this month': ({ pipeline, limits }) =>
-      monthWords(
-        foretold.filter((one) => one.pipeline === pipeline),
-        limits.quotaPerMonth,
-      ),
+    'Credits this month': (definition) => monthWords(definition, foretold),
   })
 }
 
@@ -89,7 +85,8 @@ const notPublishedYet = (planned: PlannedPipeline | undefined): string =>
   planned === undefined ? '–' : count(Math.max(0, planned.notPublished))
 
 /** `246 so far, about 720 at month end, of 4,000` */
-const monthWords = (own: readonly Forecast[], budget: number | null): string => {
+const monthWords = ({ pipeline, limits: { quotaPerMonth: budget } }: Definition, foretold: readonly Forecast[]): string => {
+  const own = foretold.filter((one) => one.pipeline === pipeline)
   const end = endWords(own, count)
   return `${count(sum(own, 'spent'))} so far${end === null ? '' : `, about ${end} at month end`}${budget === null ? '' : `, of ${count(budget)}`}`
 }

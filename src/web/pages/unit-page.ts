@@ -42,12 +42,15 @@ type Line<Of extends 'jobs' | 'reports' | 'answers' | 'loads' | 'requests'> = Re
 const readUnit = async (context: WebContext, unit: UnitDetail) => {
   const { kysely } = context
   const answers = await unitAnswers(kysely, unit)
-  const jobs = await unitJobs(kysely, unit.job_id, answers)
-  const jobIds = [...new Set([...jobs, ...answers].map(({ job_id }) => job_id))]
+  const jobs = await unitJobs(kysely, [...new Set([unit, ...answers].flatMap(({ job_id }) => job_id ?? []))])
+  const jobIds = jobs.map(({ job_id }) => job_id)
+  const answerIds = answers.map(({ answer_id }) => answer_id)
+  // An answer may be older than the jobs that are shown.
+  const asking = [...new Set([...jobIds, ...answers.map(({ job_id }) => job_id)])]
   const read = await allOf({
-    reports: jobReports(kysely, jobs),
-    loads: unitLoads(kysely, unit.window_from, answers),
-    requests: jobRequests(kysely, jobIds),
+    reports: jobReports(kysely, jobIds),
+    loads: unitLoads(kysely, unit.window_from, answerIds),
+    requests: jobRequests(kysely, asking),
     rejected: quarantined(kysely, rejectedShown, unit.unit_id),
     failed: failedTests(kysely, rejectedShown, unit.unit_id),
     rows: rowsOf(context, unit),

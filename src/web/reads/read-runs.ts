@@ -78,10 +78,8 @@ export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[
       cross join lateral unnest(b.slice_ids) as s (slice_id)
       join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from = t.at::date and u.slice_id = s.slice_id
     order by f.place, u.window_from, u.slice_id limit ${limit}`
-  return linesOf(
-    db,
-    rows.map((row) => row.unit_id),
-  )
+  const unitIds = rows.map((row) => row.unit_id)
+  return linesOf(db, unitIds)
 }
 
 export const lastEvents = (db: Db, limit: number) =>

@@ -145,16 +145,9 @@ const openStates = (db: Db, pipelines: readonly string[]) =>
     .selectFrom('etl.open_units as u')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'u.pipeline_id')
     .innerJoinLateral(isNeeded.as('x'), (join) => join.onTrue())
-    .select([
-      'x.needed',
-      'u.pipeline_id',
-      'p.pipeline',
-      'u.window_from',
-      sql<UnitState>`u.state`.as('state'),
-      sql<boolean>`true`.as('open'),
-    ])
+    .select(['x.needed', 'u.pipeline_id', 'p.pipeline', 'u.window_from', sql<UnitState>`u.state`.as('state')])
     .select([sql<boolean>`u.answer_id is not null`.as('loaded'), sql<number>`count(*)::float8`.as('units')])
-    .select(isShown('p').as('shown'))
+    .select([isShown('p').as('shown'), sql<boolean>`true`.as('open')])
     .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', pipelines))
     .groupBy(['u.pipeline_id', 'p.pipeline', 'p.version', 'u.window_from', 'u.state', sql`u.answer_id is not null`, 'x.needed'])
     .execute()

@@ -76,10 +76,7 @@ export const spendingByValue = async (db: Db, month: string, dimension: string, 
     spending,
     ({ pipeline }) => pipeline,
     ({ pipeline }, own): ValueSpending => {
-      const told = sum(
-        known.filter((one) => one.pipeline === pipeline),
-        'credits',
-      )
+      const told = sum(known, (one) => (one.pipeline === pipeline ? one.credits : 0))
       return { pipeline, dimension, value: null, wanted: null, credits: exact(sum(own, 'used') + sum(own, 'reserved') - told) }
     },
   )

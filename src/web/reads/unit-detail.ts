@@ -48,17 +48,14 @@ export const unitAnswers = (db: Db, { pipeline_id, window_from, slice_id }: Plac
     .execute()
 }
 
-type AnswerLine = Awaited<ReturnType<typeof unitAnswers>>[number]
-
-/** The job that asks for the unit, those that brought its answers, and whatever these were asked again for. `holder`: the process that works on it. */
-export const unitJobs = (db: Db, jobId: number | null, answers: readonly AnswerLine[]) => {
-  const first = [...new Set([...(jobId === null ? [] : [jobId]), ...answers.map(({ job_id }) => job_id)])]
-  return db
+/** These jobs, and whatever they were asked again for. `holder`: the process that works on it. */
+export const unitJobs = (db: Db, jobIds: readonly number[]) =>
+  db
     .withRecursive('chain(job_id)', (chain) =>
       chain
         .selectFrom('etl.jobs as j')
         .select('j.job_id')
-        .where(amongIds('j.job_id', first))
+        .where(amongIds('j.job_id', jobIds))
         .union(
           chain
             .selectFrom('chain as c')
@@ -75,38 +72,22 @@ export const unitJobs = (db: Db, jobId: number | null, answers: readonly AnswerL
     .orderBy('j.job_id', 'desc')
     .limit(shortList)
     .execute()
-}
-
-type JobLine = Awaited<ReturnType<typeof unitJobs>>[number]
 
 /** What the unit's answers did to its window, the newest first; an answer for many units counts the rows of all of them. */
-export const unitLoads = (db: Db, windowFrom: string, answers: readonly AnswerLine[]) =>
+export const unitLoads = (db: Db, windowFrom: string, answerIds: readonly number[]) =>
   db
     .selectFrom('etl.loads as l')
     .select([...wholes('l', 'answer_id'), ...wholesOrNull('l', 'run_id'), 'l.outcome', 'l.units', 'l.loaded_at', 'l.drift'])
     .select(wholes('l', 'rows_read', 'rows_inserted', 'rows_updated', 'rows_ended'))
     .select(wholes('l', 'rows_unchanged', 'rows_quarantined', 'rows_duplicates'))
-    .where(
-      amongIds(
-        'l.answer_id',
-        answers.map(({ answer_id }) => answer_id),
-      ),
-    )
+    .where(amongIds('l.answer_id', answerIds))
     .where('l.window_from', '=', windowFrom)
     .orderBy('l.load_id', 'desc')
     .limit(shortList)
     .execute()
 
-export const jobReports = (db: Db, jobs: readonly JobLine[]): Promise<ReportLine[]> =>
-  reportLines(db)
-    .where(
-      amongIds(
-        'b.job_id',
-        jobs.map(({ job_id }) => job_id),
-      ),
-    )
-    .orderBy('b.job_id', 'desc')
-    .execute()
+export const jobReports = (db: Db, jobIds: readonly number[]): Promise<ReportLine[]> =>
+  reportLines(db).where(amongIds('b.job_id', jobIds)).orderBy('b.job_id', 'desc').execute()
 
 const mostRequests = 100
 

@@ -64,12 +64,10 @@ export const unitLines = async (
     ...{ units: unitsIn(rows), ids: (most, skip) => idsIn(db, view, filter, most, skip) },
   })
   const settled = own.filter(({ open }) => !open).sort(settledOrder)
+  const open = own.filter((row) => row.open && !isTrouble(row))
   const shelves: Shelf[] = [
     among('etl.troubled_units', own.filter(isTrouble)),
-    among(
-      'etl.open_units',
-      own.filter((row) => row.open && !isTrouble(row)),
-    ),
+    among('etl.open_units', open),
     ...settled.map((row): Shelf => ({ units: row.units, ids: (most, skip) => settledIds(db, row, most, skip) })),
   ]
   const found: number[] = []
@@ -91,23 +89,14 @@ export const troubledLines = async (db: Db, filter: UnitFilter, limit: number): 
 
 const within = ({ pipeline, month, state, value, needed = false }: UnitFilter) => {
   const first = `${month}-01`
-  return sql<boolean>`${sql.join(
-    [
-      sql`true`,
-      ...(pipeline === undefined
-        ? []
-        : [sql`u.pipeline_id in (select p.pipeline_id from etl.pipelines p where p.pipeline = ${pipeline})`]),
-      ...(month === undefined
-        ? []
-        : [sql`u.window_from >= ${first}::date and u.window_from < ${first}::date + interval '1 month'`]),
-      ...(state === undefined ? [] : [sql`u.state = ${state}`]),
-      ...(needed ? [sql`not ${isSucceeded}`] : []),
-      ...(value === undefined
-        ? []
-        : [sql`u.slice_id in (select s.slice_id from etl.slices s where ${value} = any (s."values"))`]),
-    ],
-    sql` and `,
-  )}`
+  const conditions = [
+    pipeline && sql`u.pipeline_id in (select p.pipeline_id from etl.pipelines p where p.pipeline = ${pipeline})`,
+    month && sql`u.window_from >= ${first}::date and u.window_from < ${first}::date + interval '1 month'`,
+    state && sql`u.state = ${state}`,
+    needed && sql`not ${isSucceeded}`,
+    value && sql`u.slice_id in (select s.slice_id from etl.slices s where ${value} = any (s."values"))`,
+  ].filter((one) => typeof one === 'object')
+  return sql<boolean>`${sql.join([sql`true`, ...conditions], sql` and `)}`
 }
 
 type Listed = keyof typeof listed
