@@ -86,6 +86,24 @@ export const queryOne =
     return row
   }
 
+/** Its value where it has one column besides. */
+export const queryValue =
+  <Row extends object>(db: Db) =>
+  async (...statement: Parameters<typeof sql>): Promise<Row[keyof Row]> =>
+    Object.values(await queryOne<Row>(db)(...statement))[0]
+
+/** The values of however many rows of one column. */
+export const queryColumn =
+  <Row extends object>(db: Db) =>
+  async (...statement: Parameters<typeof sql>): Promise<Row[keyof Row][]> =>
+    (await query<Row>(db)(...statement)).map((row) => Object.values(row)[0])
+
+/** How many rows it gives: what it found, or changed. */
+export const countRows =
+  (db: Db) =>
+  async (...statement: Parameters<typeof sql>): Promise<number> =>
+    (await query(db)(...statement)).length
+
 /**
  * The same for statements whose best plan does not depend on their values and whose columns are named one by one: a plan that is kept may be for any
  * values, and outlives a change of the tables only with the same columns.

@@ -2,7 +2,7 @@
 // the answers that landed of them and the units that wait for them.
 import { type RawBuilder, sql } from 'kysely'
 import type { JobKind, Slice, Window } from '../core/types.ts'
-import { type Counts, type Lists, type Maybe, query, queryOne, type Row } from '../db/typed-row.ts'
+import { countRows, type Counts, type Lists, type Maybe, query, queryColumn, queryValue, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { insertingAnswer, isLandingKnown, type NewAnswer } from './answers.ts'
 import { cutPlans } from './cut-plans.ts'
@@ -146,7 +146,7 @@ const idOfKnownJob = async (
 /** Values that have left the lists, or that these never held, are not wanted for it. */
 const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPipeline, slice: Slice): Promise<number[]> => {
   const wanted = productOf(dimensions.map((name) => ({ name, values: [slice[name] ?? ''].flat() })))
-  const rows = await query<Row<'etl.slices', 'slice_id'>>(trx)`
+  return queryColumn<Row<'etl.slices', 'slice_id'>>(trx)`
     with wanted as (${wanted}), made as (
       insert into etl.slices (pipeline_id, "values", wanted_since, wanted_until)
       select ${pipelineId}::integer, "values", ${generation}::integer, ${generation}::integer from wanted
@@ -154,26 +154,21 @@ const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPi
     )
     select slice_id from made union all
     select s.slice_id from etl.slices s join wanted on s."values" = wanted."values" where s.pipeline_id = ${pipelineId}::integer order by 1`
-  return rows.map((row) => row.slice_id)
 }
 
 /** Two clones count on from one number. One that is taken here gives way to a new one, which says nothing of its age. */
-const freeAskNumber = async (trx: Db, askNumber: string): Promise<string> => {
-  const { ask } = await queryOne<Counts<'ask'>>(trx)`
+const freeAskNumber = (trx: Db, askNumber: string): Promise<string> =>
+  queryValue<Counts<'ask'>>(trx)`
     select case when exists (select from etl.answers where ask_number = ${askNumber}::bigint)
       or exists (select from etl.jobs where ask_number = ${askNumber}::bigint and report_state is not null)
       then nextval('etl.ask_numbers') else ${askNumber}::bigint end as ask`
-  return ask
-}
 
 /** Units of its box have answers, and whether they are newer is unknown. */
-const holdsAnswers = async (trx: Db, jobId: string): Promise<boolean> => {
-  const rows = await query(trx)`
+const holdsAnswers = async (trx: Db, jobId: string): Promise<boolean> =>
+  (await countRows(trx)`
     select u.unit_id from etl.jobs j join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from >= j.window_from
       and u.window_from < j.window_to and u.slice_id = any(j.slice_ids) and u.ask_number is not null
-    where j.job_id = ${jobId}::bigint limit 1`
-  return rows.length > 0
-}
+    where j.job_id = ${jobId}::bigint limit 1`) > 0
 
 const insertFoundJob = async (
   trx: Db,
@@ -237,7 +232,7 @@ const pointUnits = async (
   jobId: string,
   { askNumber, isBilled }: { readonly askNumber: string; readonly isBilled: boolean },
 ): Promise<void> => {
-  const { left: found } = await queryOne<Maybe<Lists<Counts<'left'>>>>(trx)`
+  const found = await queryValue<Maybe<Lists<Counts<'left'>>>>(trx)`
     with cell as (
       select w.at::date as window_from, s.slice_id from etl.jobs j
         cross join lateral generate_series(j.window_from, j.window_to - 1, ${`1 ${windowEvery}`}::interval) as w (at)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type RawBuilder, sql } from 'kysely'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
-import { prepared, query, type Row } from '../db/typed-row.ts'
+import { countRows, prepared, query, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { fenced, type Claim, isClaimedBy } from './claim-fence.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
@@ -74,11 +74,9 @@ export const liesIn = sql<boolean>`a.landing = l.landing and a.answer_id in (
   select l.ask_number union all select r.answer_id from etl.answer_rows r where r.landing = l.landing and strpos(r.landing, '/') > 0)`
 
 /** Whether an answer on record has its bytes there. */
-export const isLandingKnown = async (db: Db, { locator, askNumber }: NamedLanding): Promise<boolean> => {
-  const rows = await query(db)`
-    select from (select ${locator}::text as landing, ${askNumber}::bigint as ask_number) l, etl.answers a where ${liesIn}`
-  return rows.length > 0
-}
+export const isLandingKnown = async (db: Db, { locator, askNumber }: NamedLanding): Promise<boolean> =>
+  (await countRows(db)`
+    select from (select ${locator}::text as landing, ${askNumber}::bigint as ask_number) l, etl.answers a where ${liesIn}`) > 0
 
 /** What the service said of it as a whole. @param answer name of its row */
 export const fingerprintOf = (answer: string): RawBuilder<Fingerprint> => {

@@ -3,7 +3,7 @@ import { counted } from '../core/counted.ts'
 import { type ExpressionBuilder, type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
-import { asNumber, query, type Row } from '../db/typed-row.ts'
+import { asNumber, countRows, query, queryColumn, type Row } from '../db/typed-row.ts'
 import type { Asked } from '../core/asks.ts'
 import { hasWord } from './approved-jobs.ts'
 import type { AskReason } from './candidates.ts'
@@ -11,7 +11,7 @@ import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { reapDead } from './processes.ts'
-import { dissolving, isNobodys, isPersons, isUnbought, leavingUnits } from './register-jobs.ts'
+import { dissolve, isNobodys, isPersons, isUnbought, leavingUnits } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** What is too dear without a person's word. */
@@ -141,19 +141,18 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
   const picked = sql`select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'held' and j.guard = 'needs approval'
     and j.ask_number is null and ${touched} order by j.job_id limit 1000 for update`
   if ('from' in which) await keepOutside(trx, picked, which)
-  const rows = await query(trx)`with ${dissolving(picked)}`
-  if (rows.length > 0) await countApproval(trx, pipelineId)
-  return rows.length
+  const dissolved = await dissolve(trx)`${picked}`
+  if (dissolved > 0) await countApproval(trx, pipelineId)
+  return dissolved
 }
 
 /** What a person allowed and nobody has asked for yet, to be planned anew where more is asked for by now, or something else; how many jobs. Under the pipeline's lock. */
-export const dissolveChanged = async (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<number> => {
+export const dissolveChanged = (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<number> => {
   const isSame = sql`case when split_part(a.digest, E'\\n', 1) = ${asks} then split_part(a.digest, E'\\n', 2)::jsonb @> ${JSON.stringify(metrics)}::jsonb else false end`
-  const rows = await query(trx)`with ${dissolving(sql`
+  return dissolve(trx)`
     select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${hasWord} and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.approvals a where a.approval_id = j.approval_id and a.digest is not null and not (${isSame}))
-    order by j.job_id for update of j`)}`
-  return rows.length
+    order by j.job_id for update of j`
 }
 
 /** Of slice `s` the first dimension whose value is not named; NULL: all are. */
@@ -267,10 +266,10 @@ export const withdraw = async (db: Db, pipelines: readonly string[], by: string)
 /** The same of what one run asked for and that failed: no night tries it again. */
 export const withdrawRun = async (db: Db, runId: number, by: string): Promise<number> => {
   const ofRun = sql`exists (select from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = j.job_id)`
-  const rows = await query<Row<'etl.jobs', 'pipeline_id'>>(db)`
+  const pipelineIds = await queryColumn<Row<'etl.jobs', 'pipeline_id'>>(db)`
     select distinct j.pipeline_id from etl.jobs j where ${ofRun} and j.state = 'failed' and ${isPersons} order by 1`
   let dissolved = 0
-  for (const { pipeline_id } of rows) dissolved += await takeBack(db, pipeline_id, sql`${ofRun} and j.state = 'failed'`, by)
+  for (const pipelineId of pipelineIds) dissolved += await takeBack(db, pipelineId, sql`${ofRun} and j.state = 'failed'`, by)
   return dissolved
 }
 
@@ -283,18 +282,14 @@ const takeBack = (db: Db, pipelineId: number, which: RawBuilder<unknown>, by: st
     await lockPipeline(trx, pipelineId)
     const ours = sql`j.pipeline_id = ${pipelineId} and ${which}`
     const unsent = sql`j.state in ('open', 'held', 'failed') and ${isUnbought} and j.answer_id is null and ${isNobodys} and (${isPersons} or j.approval_id is not null)`
-    const rows = await query(trx)`
-      with ${dissolving(sql`
-        select j.job_id from etl.jobs j where ${ours} and ${unsent}
-        order by j.job_id for update`)}`
-    const over = await sql`
+    const dissolved = await dissolve(trx)`
+      select j.job_id from etl.jobs j where ${ours} and ${unsent} order by j.job_id for update`
+    const over = await countRows(trx)`
       with gone as materialized (select j.job_id from etl.jobs j where ${ours} and ${isOver} and ${isPersons} order by j.job_id for update),
       ${leavingUnits()}
-      update etl.jobs set state = 'replaced', updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`.execute(
-      trx,
-    )
+      update etl.jobs set state = 'replaced', updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`
     await countApproval(trx, pipelineId)
-    const count = rows.length + over.rows.length
+    const count = dissolved + over
     const message = `${count} purchases were withdrawn by a person (${by}).`
     if (count > 0) await note(trx, { kind: 'withdrawn', pipelineId, message })
     return count

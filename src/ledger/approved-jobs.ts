@@ -3,11 +3,11 @@ import { type RawBuilder, sql } from 'kysely'
 import { askedBy, askedDigest } from '../core/asks.ts'
 import type { Definition, IsoDate, JobKind, Window, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type Lists, type Maybe, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
+import { countRows, type Lists, type Maybe, type Numbers, query, queryColumn, queryOne, type Row } from '../db/typed-row.ts'
 import { passing } from './candidates.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
 import {
-  dissolving,
+  dissolve,
   isNobodys,
   isOldestFirst,
   isPersons,
@@ -40,8 +40,8 @@ export const stillBought = (db: Db, pipelines: readonly string[]): Promise<reado
     group by 1, 2 order by 1, 2`
 
 /** The run waits for everything of the pipeline that a person approved, in that person's order, whatever its windows, also where credits were missing. Returns how many. In the planner's transaction. */
-export const joinApproved = async (trx: Db, runId: number, pipelineId: number): Promise<number> => {
-  const rows = await query(trx)`
+export const joinApproved = (trx: Db, runId: number, pipelineId: number): Promise<number> =>
+  countRows(trx)`
     with locked as (
       select j.job_id, j.cells, j.window_from, j.window_to from etl.jobs j
       where j.pipeline_id = ${pipelineId} and ${hasWord} and (j.state = 'open' or j.error_code in ${passing})
@@ -54,8 +54,6 @@ export const joinApproved = async (trx: Db, runId: number, pipelineId: number): 
     select ${runId}::bigint, job_id, case when exists (select from etl.run_jobs o where o.job_id = locked.job_id and ${isOldestFirst('o')})
       then ${priorityOf('oldest-first', sql`window_from`, sql`window_to`)} else ${priorityOf('newest-first', sql`window_from`, sql`window_to`)} end, cells from locked
     on conflict (run_id, job_id) do nothing returning job_id`
-  return rows.length
-}
 
 /** As they are defined here: nobody buys by a version, or by key parameters, that is no more. */
 const definedBy = (definitions: readonly Definition[]): RawBuilder<unknown> =>
@@ -64,12 +62,11 @@ const definedBy = (definitions: readonly Definition[]): RawBuilder<unknown> =>
 /** Pipelines of them with something approved that can be bought now and that no living run waits for. */
 export const approvedReady = async (db: Db, definitions: readonly Definition[]): Promise<string[]> => {
   if (definitions.length === 0) return []
-  const rows = await query<Row<'etl.pipelines', 'pipeline'>>(db)`
+  return queryColumn<Row<'etl.pipelines', 'pipeline'>>(db)`
     select distinct p.pipeline from etl.jobs j join etl.pipelines p using (pipeline_id)
     where ${isStanding} and j.pipeline_id in ${definedBy(definitions)} and coalesce(j.not_before <= clock_timestamp(), true)
       and not ${isWaitedFor(sql`j.job_id`)}
       and not exists (select from etl.jobs y where y.job_id = j.served_by and (y.state = 'open' or ${mayYetServe})) order by 1`
-  return rows.map((row) => row.pipeline)
 }
 
 /**
@@ -84,8 +81,7 @@ export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> =
       and exists (select from etl.slices s where s.slice_id = any(j.slice_ids) and s.wanted_until is not null)
     order by j.job_id for update of j`
   const empty = rows.filter(({ keeps }) => keeps === null).map(({ job_id }) => job_id)
-  if (empty.length > 0)
-    await query(trx)`with ${dissolving(sql`select job_id from etl.jobs where job_id = any(${empty}::bigint[])`)}`
+  if (empty.length > 0) await dissolve(trx)`select job_id from etl.jobs where job_id = any(${empty}::bigint[])`
   for (const { job_id, keeps } of rows) {
     if (keeps === null) continue
     await query(trx)`
@@ -110,19 +106,17 @@ const isPartlyServed = (
     or exists (select from (${onItsWay(reuse, sql`w.at`, mayBuyAgain)}) o where o.job_id is not null and (u.answer_id is null or o.asked_at is null))))`
 
 /** What waits for approval, and is served in part, is planned anew, where no unit has rows. Jobs of the windows; under the pipeline's lock. How many. */
-export const dissolveServed = async (
+export const dissolveServed = (
   trx: Db,
   { pipelineId, every }: Pick<JobFrame, 'pipelineId' | 'every'>,
   reuse: ReuseScope,
   { from, to }: Window,
-): Promise<number> => {
-  const rows = await query(trx)`with ${dissolving(sql`
+): Promise<number> =>
+  dissolve(trx)`
     select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.window_from >= ${from}::date and j.window_to <= ${to}::date
       and j.state = 'held' and j.guard = 'needs approval' and j.ask_number is null and ${isPartlyServed(every, reuse, false)}
       and not exists (select from etl.units u where u.job_id = j.job_id and u.answer_id is not null)
-    order by j.job_id for update of j`)}`
-  return rows.length
-}
+    order by j.job_id for update of j`
 
 /** A job with a person's word, taken out of the queue to be planned anew. */
 export interface ReopenedWord extends Lists<Numbers<'slice_ids'>>, Numbers<'job_id'>, Maybe<Numbers<'credits'>> {

@@ -1,10 +1,10 @@
 // A run that is cancelled: nothing is submitted for it from then on, its plans are dissolved, what was asked for stays for others.
 import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
-import { type Numbers, prepared, query, queryOne, type Row } from '../db/typed-row.ts'
+import { type Numbers, prepared, query, queryColumn, queryValue, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
-import { dissolving, isNobodys } from './register-jobs.ts'
+import { dissolve, isNobodys } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** From here on nothing is claimed or submitted for the run: an intent reads this mark in its own transaction. */
@@ -31,13 +31,11 @@ export const cancelledJobs = async (db: Db, claims: readonly ClaimedJob[]): Prom
 }
 
 /** Jobs in the run's list that some process holds and that no living run waits for: what a cancelled run still has at hand. */
-export const jobsInFlight = async (db: Db, runId: number): Promise<number> => {
-  const { count } = await queryOne<Numbers<'count'>>(db)`
+export const jobsInFlight = (db: Db, runId: number): Promise<number> =>
+  queryValue<Numbers<'count'>>(db)`
     select count(*)::integer as count from etl.jobs j
     where j.holder is not null and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.run_jobs l where l.run_id = ${runId}::bigint and l.job_id = j.job_id)`
-  return count
-}
 
 /** Jobs a transaction: each keeps its planner waiting no longer than a step of planning does. */
 const stepSize = 10_000
@@ -55,24 +53,20 @@ export const leaveRun = async (db: Db, runId: number): Promise<number> => {
   }
 }
 
-const leftBefore = async (db: Db, runId: number): Promise<string[]> => {
-  const rows = await query<Row<'etl.jobs', 'job_id'>>(db)`
+const leftBefore = (db: Db, runId: number): Promise<string[]> =>
+  queryColumn<Row<'etl.jobs', 'job_id'>>(db)`
     select j.job_id from etl.run_jobs w join etl.jobs j using (job_id)
     where w.run_id = ${runId}::bigint and w.outcome = 'let go' and j.state = 'open' and j.holder is null`
-  return rows.map((row) => row.job_id)
-}
 
 /** Rows that are locked are being settled at this moment, and need no letting go. */
-const leaveSome = async (db: Db, runId: number): Promise<string[]> => {
-  const rows = await query<Row<'etl.jobs', 'job_id'>>(db)`
+const leaveSome = (db: Db, runId: number): Promise<string[]> =>
+  queryColumn<Row<'etl.jobs', 'job_id'>>(db)`
     with open as (
       select run_id, job_id from etl.run_jobs where run_id = ${runId}::bigint and outcome is null
       order by job_id limit ${stepSize} for update skip locked
     )
     update etl.run_jobs w set outcome = 'let go', finished_at = clock_timestamp() from open o
     where w.run_id = o.run_id and w.job_id = o.job_id returning w.job_id`
-  return rows.map((row) => row.job_id)
-}
 
 const dissolveUnwanted = (db: Db, jobIds: readonly string[]): Promise<number> =>
   db.transaction().execute(async (trx) => {
@@ -88,15 +82,12 @@ const dissolveUnwanted = (db: Db, jobIds: readonly string[]): Promise<number> =>
  * The caller has the lock of their pipelines. A job that is being claimed at this moment is left alone.
  */
 export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<number> => {
-  const locked = await sql<Row<'etl.jobs', 'job_id'>>`
+  const locked = await queryColumn<Row<'etl.jobs', 'job_id'>>(trx)`
     select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and ${isPlan}
-    order by j.job_id for update skip locked`.execute(trx)
+    order by j.job_id for update skip locked`
   // Whether anybody waits is asked anew under the lock.
-  const rows = await query(trx)`
-    with ${dissolving(sql`
-      select j.job_id from etl.jobs j where j.job_id = any(${locked.rows.map((row) => row.job_id)}::bigint[]) and ${isPlan}
-        and not ${isWaitedFor(sql`j.job_id`)}`)}`
-  return rows.length
+  return dissolve(trx)`
+    select j.job_id from etl.jobs j where j.job_id = any(${locked}::bigint[]) and ${isPlan} and not ${isWaitedFor(sql`j.job_id`)}`
 }
 
 /**

@@ -4,7 +4,7 @@ import type { DataPointReading } from '../core/data-point-counts.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, Window } from '../core/types.ts'
 import type { Db, Tables } from '../db/tables.ts'
-import { query, type Row } from '../db/typed-row.ts'
+import { countRows, type Row } from '../db/typed-row.ts'
 import { lockPipeline } from './pipelines.ts'
 import { openAgain, reportTransitions } from './transitions.ts'
 
@@ -38,14 +38,14 @@ export const narrowReadings = async (
 ): Promise<boolean> => {
   const both = sql`array(select r from unnest(known.readings) r where r = any(excluded.readings))`
   const isSettled = sql`known.readings <@ excluded.readings`
-  const rows = await query(db)`
+  const written = await countRows(db)`
     insert into etl.data_point_readings as known (account, dataset, readings, answer_id)
     values (${account}, ${dataset}, ${[...readings]}::text[], ${answerId}::bigint)
     on conflict (account, dataset) do update set readings = ${both},
       updated_at = case when ${isSettled} then known.updated_at else clock_timestamp() end,
       answer_id = case when ${isSettled} then known.answer_id else excluded.answer_id end
     where cardinality(${both}) > 0 returning 1`
-  return rows.length > 0
+  return written > 0
 }
 
 /**

@@ -14,7 +14,8 @@ import {
   numberOf,
   prepared,
   query,
-  queryOne,
+  queryColumn,
+  queryValue,
   type Row,
   type Texts,
 } from '../db/typed-row.ts'
@@ -139,10 +140,9 @@ export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Prom
 }
 
 /** Whether a unit has, or had, the number. */
-export const isGiven = async (db: Db, number: number): Promise<boolean> => {
+export const isGiven = (db: Db, number: number): Promise<boolean> => {
   const last = sql`pg_sequence_last_value(pg_get_serial_sequence('etl.units', 'unit_id')::regclass)`
-  const { given } = await queryOne<Flags<'given'>>(db)`select ${String(number)}::bigint <= coalesce(${last}, 0) as given`
-  return given
+  return queryValue<Flags<'given'>>(db)`select ${String(number)}::bigint <= coalesce(${last}, 0) as given`
 }
 
 /** The job asks no more for units that were passed over. */
@@ -233,9 +233,9 @@ export const answerOfAll = async (db: Db, job: UnitsOfJob, cells: number): Promi
 
 /** The unit that the answer is for; null where it is for several. */
 export const unitOfAnswer = async (db: Db, answerId: number): Promise<number | null> => {
-  const rows = await query<Row<'etl.units', 'unit_id'>>(db)`
+  const [unitId = null] = await queryColumn<Row<'etl.units', 'unit_id'>>(db)`
     select u.unit_id from etl.answers a join etl.pipelines p using (pipeline_id) join etl.units u on u.pipeline_id = a.pipeline_id
       and u.window_from = a.window_from and a.slice_ids = array[u.slice_id] and a.window_to = etl.window_end(a.window_from, p.window_every)
     where a.answer_id = ${answerId}::bigint`
-  return numberOf(rows[0]?.unit_id ?? null)
+  return numberOf(unitId)
 }

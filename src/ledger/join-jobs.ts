@@ -1,7 +1,7 @@
 // Jobs there are already for units in scope: a run waits for them instead of asking for more.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
-import { type Counts, type Flags, type Maybe, query, queryOne } from '../db/typed-row.ts'
+import { countRows, type Counts, type Flags, type Maybe, query, queryOne } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { type CellScope, ended, isAskedAnew, isTakenBack, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
@@ -66,7 +66,7 @@ export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: st
   // The process that settles a job ends the waiting that stands by then: so it is locked first, and read anew.
   await query(trx)`select j.job_id from etl.jobs j where j.job_id in (select u.job_id from etl.units u where ${inStep})
       and j.state in ('open', 'failed', 'held') order by j.job_id for update`
-  const rows = await query(trx)`
+  return countRows(trx)`
     with ${joinable(join, inStep)}, reopened as (
       update etl.jobs j set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null,
         updated_at = clock_timestamp()
@@ -80,7 +80,6 @@ export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: st
       case when x.units < x.cells then etl.window_end(x.last, ${every}) end
     from joined x order by x.job_id
     on conflict (run_id, job_id) do nothing returning job_id`
-  return rows.length
 }
 
 /** A job there is, as a preview shows it. */

@@ -4,7 +4,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { agree, type Bill, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, type Numbers, prepared, query, queryOne, type Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, prepared, query, queryColumn, queryOne, queryValue, type Row } from '../db/typed-row.ts'
 import { countApproval } from './approvals.ts'
 import { lockPipeline } from './pipelines.ts'
 
@@ -134,19 +134,19 @@ const unpriced = sql<boolean>`j.kind = 'report' and j.approval_id is not null an
 
 /** As much by the unit as the pipeline's reports cost so far; nothing where none was bought yet. */
 export const priceWaiting = async (db: Db, pipeline: string): Promise<void> => {
-  const rows = await query<Row<'etl.pipelines', 'pipeline_id'>>(db)`
+  const pipelineIds = await queryColumn<Row<'etl.pipelines', 'pipeline_id'>>(db)`
     select p.pipeline_id from etl.pipelines p where p.pipeline = ${pipeline}
       and exists (select from etl.jobs j where j.pipeline_id = p.pipeline_id and ${unpriced}) order by 1`
-  if (rows.length === 0) return
+  if (pipelineIds.length === 0) return
   const quota = await creditsOfUnit(db, pipeline)
   if (quota === null) return
-  for (const { pipeline_id } of rows)
+  for (const pipelineId of pipelineIds)
     await db.transaction().execute(async (trx) => {
-      await lockPipeline(trx, pipeline_id)
+      await lockPipeline(trx, pipelineId)
       await query(trx)`
-        with locked as (select j.job_id from etl.jobs j where j.pipeline_id = ${pipeline_id} and ${unpriced} order by j.job_id for update)
+        with locked as (select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${unpriced} order by j.job_id for update)
         update etl.jobs set estimated_quota = round(${quota}::numeric * cells, 2) where job_id in (select job_id from locked)`
-      await countApproval(trx, pipeline_id)
+      await countApproval(trx, pipelineId)
     })
 }
 
@@ -162,7 +162,7 @@ export interface PastUnits {
 
 /** Over every version of the pipeline. */
 export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> => {
-  const { rows } = await queryOne<Omit<PastUnits, 'quota'>>(db)`
+  const rows = await queryValue<Pick<PastUnits, 'rows'>>(db)`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}
     ), announced as (

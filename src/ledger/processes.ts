@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
-import { prepared, query, type Row } from '../db/typed-row.ts'
+import { countRows, prepared, query, type Row } from '../db/typed-row.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
 import { isLeaseOver } from './lease-over.ts'
 import { countLost, type SetAside } from './request-credits.ts'
@@ -162,10 +162,10 @@ const take = async (
   forSeconds: number,
   mayTake: RawBuilder<boolean>,
 ): Promise<boolean> => {
-  const rows = await query(db)`
+  const taken = await countRows(db)`
     insert into etl.locks (name, held_by, held_until) values (${name}, ${processId}, ${inMs(forSeconds * 1_000)})
     on conflict (name) do update set held_by = excluded.held_by, held_until = excluded.held_until where ${mayTake} returning name`
-  return rows.length > 0
+  return taken > 0
 }
 
 /** Has the lease for so many seconds from now; false: another living process has it. Taking it again renews it. */

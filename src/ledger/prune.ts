@@ -1,7 +1,7 @@
 // What the ledger lets go of by age: finished jobs that bought nothing, wait lists of finished runs, HTTP requests, processes. Answers, loads,
 // purchases and runs stay for good.
 import { type RawBuilder, sql } from 'kysely'
-import { type Counts, type Flags, type Maybe, type Numbers, query, type Row } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Maybe, type Numbers, query, queryColumn, type Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { liesIn, type NamedLanding } from './answers.ts'
 import { addUpCredits } from './request-credits.ts'
@@ -92,7 +92,7 @@ export const landingsNeeded = async (db: Db, landings: readonly NamedLanding[]):
   if (landings.length === 0) return new Set()
   const locators = landings.map(({ locator }) => locator)
   const askNumbers = landings.map(({ askNumber }) => askNumber)
-  const rows = await query<Row<'etl.answers', 'landing'>>(db)`
+  const needed = await queryColumn<Row<'etl.answers', 'landing'>>(db)`
     select l.landing from unnest(${locators}::text[], ${askNumbers}::bigint[]) as l (landing, ask_number)
     where l.ask_number in (select ask_number from etl.jobs where state = 'open' and ask_number is not null)
       -- Paid pages of a walk that goes on later.
@@ -112,5 +112,5 @@ export const landingsNeeded = async (db: Db, landings: readonly NamedLanding[]):
             cross join unnest(d.windows) as w (window_from)
             join etl.units u on u.pipeline_id = d.pipeline_id and u.window_from = w.window_from and u.slice_id = s.slice_id
           where u.answer_id = a.answer_id)))`
-  return new Set(rows.map(({ landing }) => landing))
+  return new Set(needed)
 }

@@ -9,7 +9,7 @@ import type { Db, JobsTable } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
 import { jobRow } from './claim-fence.ts'
 import { databaseNow } from '../db/database-clock.ts'
-import { type Numbers, queryOne } from '../db/typed-row.ts'
+import { type Numbers, queryValue } from '../db/typed-row.ts'
 import { note } from './events.ts'
 import { isUnitOf } from './job-units.ts'
 import { mayBegin, nothingAsked, reportTransitions, setJob } from './transitions.ts'
@@ -139,8 +139,8 @@ const takeAnswer = async (trx: Db, { jobId }: ClaimedJob, answerId: string): Pro
 }
 
 /** Units whose answer is this one or was asked for later have been looked at: the service had nothing newer. Returns how many. */
-const noteStanding = async (trx: Db, claim: ClaimedJob, answerId: string): Promise<number> => {
-  const { units } = await queryOne<Numbers<'units'>>(trx)`
+const noteStanding = (trx: Db, claim: ClaimedJob, answerId: string): Promise<number> =>
+  queryValue<Numbers<'units'>>(trx)`
     with standing as materialized (
       select u.answer_id from etl.units u where ${isUnitOf(claim)} and u.answer_id >= ${answerId}::bigint
     ), locked as (
@@ -149,8 +149,6 @@ const noteStanding = async (trx: Db, claim: ClaimedJob, answerId: string): Promi
       update etl.answer_rows set stood_at = clock_timestamp() where answer_id in (select answer_id from locked)
     )
     select count(*)::float8 as units from standing`
-  return units
-}
 
 const moveReport = async (trx: Db, { jobId, pipelineId }: ClaimedJob, other: Other, reportId: string): Promise<void> => {
   const message = `Report ${reportId} of job ${other.job_id} was given again by the service, for job ${jobId}, which has it from here on.`

@@ -3,7 +3,7 @@ import { isLeaseOver } from './lease-over.ts'
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type Counts, type Lists, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
+import { countRows, type Counts, type Lists, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import { type CellScope, cellsToAsk, type NeededCells, type WindowAsk } from './candidates.ts'
 import type { WantedBy } from './guard-usual.ts'
 import { isLeftAlive, isWaitedFor } from './wait-list.ts'
@@ -64,10 +64,13 @@ export const isNobodys = sql<boolean>`(j.holder is null or exists (select from e
 
 /**
  * Deletes the jobs, with units that were nothing but planned. Walks that have paid for pages stay, as failed and in nobody's name: who asks for the unit goes on
- * from them. The rest of a statement that begins with `with`; its rows are the jobs, deleted or kept. @param picked job_id of jobs to lock and delete; they may not have been asked for yet
+ * from them. Returns how many, deleted or kept. @param picked job_id of jobs to lock and delete; they may not have been asked for yet
  */
-export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => sql`
-    picked as materialized (${picked}),
+export const dissolve =
+  (trx: Db) =>
+  (...picked: Parameters<typeof sql>): Promise<number> =>
+    countRows(trx)`
+    with picked as materialized (${sql(...picked)}),
     gone as materialized (select p.job_id from picked p join etl.jobs b using (job_id) where b.begun_landing is null),
     let_go as (${lettingGo(sql`picked`)}), ${leavingUnits()}, kept as (
       update etl.jobs set state = 'failed', error_code = 'CANCELLED', error_message = ${takenBack}, not_before = null, holder = null, ask_number = null, asked_at = null, approval_id = null, updated_at = clock_timestamp(),
@@ -105,19 +108,16 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
   const locked = sql`order by j.job_id limit ${most} for update skip locked`
   const failed = kind === 'report' ? await failForced(trx, sql`${picked} and ${isOwedByForce} ${locked}`) : 0
   const kept = kind === 'report' ? sql`and not ${isOwedByForce}` : sql``
-  const rows = await query(trx)`with ${dissolving(sql`${picked} ${kept} ${locked}`)}`
-  return failed + rows.length
+  return failed + (await dissolve(trx)`${picked} ${kept} ${locked}`)
 }
 
 /** Its run has said that it failed or waits, and that a later one tries again; what was not tried goes with the command that was stopped. */
 const isOwedByForce = sql<boolean>`(j.forced and j.error_code is not null)`
 
 /** Loaded units would look finished without it: as failed, the job is packed anew by the next run that wants them. */
-const failForced = async (trx: Db, picked: RawBuilder<unknown>): Promise<number> => {
-  const rows = await query(trx)`with gone as materialized (${picked}), let_go as (${lettingGo(sql`gone`)})
+const failForced = (trx: Db, picked: RawBuilder<unknown>): Promise<number> =>
+  countRows(trx)`with gone as materialized (${picked}), let_go as (${lettingGo(sql`gone`)})
     update etl.jobs set state = 'failed', not_before = null, updated_at = clock_timestamp() where job_id in (select job_id from gone) returning job_id`
-  return rows.length
-}
 
 /** A job to be made: every combination of its slices, over its windows. */
 export interface BoxToMake extends Omit<NeededCells, 'leftJobIds'> {

@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import type { IsoDate, Window, WindowSize } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Db, JobsTable, RunJobsTable } from '../db/tables.ts'
-import { type Lists, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
+import { countRows, type Lists, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type Claim, fenced, isClaimedBy, type ParkOptions, parkJob, type Reason } from './claim-fence.ts'
@@ -130,8 +130,8 @@ const shareOf = ({ estimated_quota, cells }: JobRow, part: number): number | nul
   estimated_quota === null ? null : Math.ceil((Number(estimated_quota) * part) / cells)
 
 /** False where none of them counts on the former job any more. */
-const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, jobId: number): Promise<boolean> => {
-  const rows = await query<Row<'etl.units', 'unit_id'>>(trx)`
+const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, jobId: number): Promise<boolean> =>
+  (await countRows(trx)`
     with locked as (
       select pipeline_id, window_from, slice_id from etl.units
       where pipeline_id = ${former.pipeline_id} and window_from >= ${window.from}::date and window_from < ${window.to}::date
@@ -139,9 +139,7 @@ const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart,
       order by pipeline_id, window_from, slice_id for update
     )
     update etl.units u set job_id = ${jobId}::bigint from locked l
-    where u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = l.slice_id returning u.unit_id`
-  return rows.length > 0
-}
+    where u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = l.slice_id returning u.unit_id`) > 0
 
 /** Of a job that was to be served: its slices, and what they are called where the serving one asks for them; 0: they are not there any more. */
 type ServedRow = Row<'etl.jobs', 'job_id' | 'fence' | 'slice_ids' | 'window_from' | 'window_to'> & Lists<Numbers<'names'>>

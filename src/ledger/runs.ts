@@ -1,7 +1,7 @@
 // Runs: started, summed up from what the ledger holds, finished.
 import type { RowCounts } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type Maybe, type Numbers, prepared, query, queryOne, type Row, type Texts } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, prepared, query, queryOne, queryValue, type Row, type Texts } from '../db/typed-row.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
 import type { RunOutcome } from './wait-list.ts'
@@ -103,8 +103,8 @@ export const foreignRuns = async (db: Db, command: string): Promise<number> => {
  * What the run asked for and what became of it; and what was done in its name: rows, requests, reports. A job that was cut is
  * counted by its parts.
  */
-export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => {
-  const { summary } = await queryOne<{ summary: RunSummary }>(db)`
+export const runSummary = (db: Db, runId: number): Promise<RunSummary> =>
+  queryValue<{ summary: RunSummary }>(db)`
     select json_build_object(
       'units', (select json_build_object(
           'planned', coalesce(sum(units), 0), 'loaded', coalesce(sum(units - held_units - passed_units) filter (where outcome = 'loaded'), 0),
@@ -129,8 +129,6 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
       cross join (select count(*) as records from etl.run_jobs w join etl.jobs x on x.job_id = w.job_id
         join etl.quarantine r on r.answer_id = x.answer_id and r.run_id = w.run_id
         join etl.units u on u.unit_id = r.unit_id and u.held_answer_id = r.answer_id where w.run_id = ${runId}::bigint) h`
-  return summary
-}
 
 /** What a run did to the rows of one pipeline. */
 export interface PipelineRows extends Pick<RowCounts, 'inserted' | 'updated' | 'ended' | 'quarantined'> {
@@ -151,31 +149,25 @@ export const rowsByPipeline = async (db: Db, runId: number): Promise<Readonly<Re
 }
 
 /** Requests that were not made because one free look showed the loaded answer still stands: what that answer once took, less the look. */
-export const requestsSpared = async (db: Db, runId: number): Promise<number> => {
-  const { spared } = await queryOne<Numbers<'spared'>>(db)`
+export const requestsSpared = (db: Db, runId: number): Promise<number> =>
+  queryValue<Numbers<'spared'>>(db)`
     select coalesce(sum(greatest(0, once.n - now.n)), 0)::int as spared
     from etl.loads l join etl.answers a on a.answer_id = l.answer_id
       cross join lateral (select count(*) as n from etl.requests q
         where q.job_id = a.job_id and q.ask_number = a.ask_number and q.attempt = 1) once
       cross join lateral (select count(*) as n from etl.requests q where q.job_id = l.job_id and q.attempt = 1) now
     where l.run_id = ${runId}::bigint and l.outcome = 'unchanged'`
-  return spared
-}
 
 /** Units that were passed over: what is loaded is newer than what came for them. */
-export const unitsPassed = async (db: Db, runId: number): Promise<number> => {
-  const { units } = await queryOne<Numbers<'units'>>(db)`
+export const unitsPassed = (db: Db, runId: number): Promise<number> =>
+  queryValue<Numbers<'units'>>(db)`
     select coalesce(sum(passed_units), 0)::float8 as units from etl.run_jobs where run_id = ${runId}::bigint and outcome = 'loaded'`
-  return units
-}
 
 /** Units of the run's jobs that ended so for it. @param codes of the jobs' errors; default: all */
-export const unitsOf = async (db: Db, runId: number, outcome: RunOutcome, codes?: readonly string[]): Promise<number> => {
-  const { units } = await queryOne<Numbers<'units'>>(db)`
+export const unitsOf = (db: Db, runId: number, outcome: RunOutcome, codes?: readonly string[]): Promise<number> =>
+  queryValue<Numbers<'units'>>(db)`
     select coalesce(sum(w.units), 0)::float8 as units from etl.run_jobs w left join etl.jobs j using (job_id)
     where w.run_id = ${runId}::bigint and w.outcome = ${outcome} and (${codes === undefined} or j.error_code = any(${[...(codes ?? [])]}::text[]))`
-  return units
-}
 
 /** Of a run that found nothing to do. */
 export const emptySummary: RunSummary = {

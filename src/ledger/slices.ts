@@ -1,7 +1,7 @@
 // The combinations of values that pipelines run for: since which change of the lists each is wanted, what it stands for, which go together.
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
-import { query, type Row, type Texts } from '../db/typed-row.ts'
+import { query, queryColumn, queryValue, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** The values of one dimension. */
@@ -91,20 +91,19 @@ export const sliceBlocks = async (
     return sql`(dense_rank() over (order by ${value}) - 1) / ${sql.lit(values)} as ${sql.ref(`b${place}`)}`
   })
   const order = sql.join(most.map((_, place) => sql.ref(`b${place}`)))
-  const rows = await query<Row<'etl.jobs', 'slice_ids'>>(db)`
+  return queryColumn<Row<'etl.jobs', 'slice_ids'>>(db)`
     select array_agg(slice_id order by slice_id) as slice_ids from (
       select slice_id, ${sql.join(ranks)} from etl.slices where slice_id = any(${[...sliceIds]}::integer[])) x
     group by ${order} order by ${order}`
-  return rows.map((row) => row.slice_ids)
 }
 
 /** One value of each dimension, in the order of the pipeline's dimensions, by the slice's number. */
 export const sliceValues = async (db: Db, sliceIds: readonly number[]): Promise<ReadonlyMap<number, readonly string[]>> => {
   if (sliceIds.length === 0) return new Map()
   // As one value: tens of thousands of rows cost both sides more than what is in them.
-  const [row] = await query<Readonly<Record<'slices', readonly (readonly [number, readonly string[]])[] | null>>>(db)`
+  const slices = await queryValue<Readonly<Record<'slices', readonly (readonly [number, readonly string[]])[] | null>>>(db)`
     select json_agg(json_build_array(slice_id, "values")) as slices from etl.slices where slice_id = any(${[...sliceIds]}::integer[])`
-  return new Map(row?.slices)
+  return new Map(slices)
 }
 
 /** Cut by the dimension with most values, so that each half is every combination of its values again. */
@@ -119,12 +118,10 @@ export const halvesOfSlices = (slices: ReadonlyMap<number, readonly string[]>): 
 }
 
 /** Values of one dimension that some wanted slice has. @param place of the dimension */
-export const wantedValues = async (db: Db, pipelineId: number, place: number): Promise<string[]> => {
-  const rows = await query<Texts<'value'>>(db)`
+export const wantedValues = (db: Db, pipelineId: number, place: number): Promise<string[]> =>
+  queryColumn<Texts<'value'>>(db)`
     select distinct s."values"[${sql.lit(place + 1)}] as value from etl.slices s
     where s.pipeline_id = ${pipelineId} and s.wanted_until is null`
-  return rows.map(({ value }) => value)
-}
 
 /** Slices that the lists hold, by the generation since which they do. */
 type WantedSince = ReadonlyMap<number, number>

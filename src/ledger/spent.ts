@@ -4,7 +4,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { exact } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
-import { type Flags, type Numbers, query, queryOne, type Texts } from '../db/typed-row.ts'
+import { type Flags, type Numbers, query, queryOne, queryValue, type Texts } from '../db/typed-row.ts'
 import { isSetAside } from './request-credits.ts'
 import { isWaitedFor } from './wait-list.ts'
 
@@ -145,17 +145,15 @@ export interface Counted {
 }
 
 /** Whether a process does nothing for the account but ask for pages of one source, which it does one by one over all its pipelines, and no other process does anything: then what a page cost shows in the balance. */
-export const isAlone = async (
+export const isAlone = (
   db: Db,
   { account, pipeline }: Pick<MeterOf, 'account' | 'pipeline'>,
   own: { readonly processId: number; readonly source: string; readonly hasOwnPurse: boolean },
-): Promise<boolean> => {
-  const { alone } = await queryOne<Flags<'alone'>>(db)`
+): Promise<boolean> =>
+  queryValue<Flags<'alone'>>(db)`
     select not exists (select from etl.jobs j join etl.pipelines o on o.pipeline_id = j.pipeline_id
       where j.state = 'open' and j.account = ${account} and ${isSameApi('o', pipeline)} and (not ${own.hasOwnPurse} or j.kind = 'walk') and (j.report_state in ('intent', 'submitted')
         or j.holder is not null and (j.holder <> ${own.processId} or o.source <> ${own.source}))) as alone`
-  return alone
-}
 
 /** What our own books say was charged. */
 export const countedOf = (db: Db, { account, pipeline }: MeterOf): Promise<Counted> =>

@@ -3,7 +3,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { asksOther } from '../core/asks.ts'
 import type { Db, RunJobsTable } from '../db/tables.ts'
-import { query, queryOne, type Row } from '../db/typed-row.ts'
+import { countRows, queryOne } from '../db/typed-row.ts'
 import type { OwnProcess } from './processes.ts'
 
 /** How a job ended for a run that waited for it. `let go`: by a cancel; `replaced`: other jobs ask for its units. */
@@ -99,8 +99,8 @@ export const joinOrphans = async (
 }
 
 /** @param jobs their job_id, state and cells, locked; those that failed are opened again @param isBeside their units are none of the run's */
-const joinJobs = async (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBeside = false): Promise<number> => {
-  const rows = await query<Row<'etl.jobs', 'job_id'>>(trx)`
+const joinJobs = (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBeside = false): Promise<number> =>
+  countRows(trx)`
     with locked as (${jobs}), reopened as (
       update etl.jobs set state = 'open', attempts = 0, not_before = null, updated_at = clock_timestamp()
       where job_id in (select job_id from locked where state = 'failed') returning job_id
@@ -108,8 +108,6 @@ const joinJobs = async (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBes
     insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids)
     select ${runId}::bigint, job_id, ${firstPriority}::integer, ${isBeside ? sql`0, '{}'::integer[]` : sql`cells, null::integer[]`} from locked
     on conflict (run_id, job_id) do nothing returning job_id`
-  return rows.length
-}
 
 const over = sql`('failed', 'rejected', 'expired')`
 
@@ -195,8 +193,8 @@ export const mayTake = ({ load, fetch, same }: Claimable, isOwn: RawBuilder<unkn
  * the deadline is waited for anew. What another living run waits for has its time from that one, where that one may have put it off: it had begun by
  * then, and before this one. Returns how many.
  */
-export const bringForward = async (db: Db, runId: number): Promise<number> => {
-  const rows = await query(db)`
+export const bringForward = (db: Db, runId: number): Promise<number> =>
+  countRows(db)`
     with late as (
       select j.job_id from etl.jobs j
       where j.state = 'open' and j.holder is null and (j.not_before is not null or j.deadline_at <= clock_timestamp())
@@ -210,8 +208,6 @@ export const bringForward = async (db: Db, runId: number): Promise<number> => {
     update etl.jobs set not_before = case when not_before is null then null else clock_timestamp() end, attempts = 0,
       deadline_at = case when deadline_at <= clock_timestamp() then null else deadline_at end, updated_at = clock_timestamp()
     where job_id in (select job_id from late) returning job_id`
-  return rows.length
-}
 
 /** What the open jobs of a run wait for. */
 export interface RunWaits {
@@ -247,8 +243,8 @@ export const leaveUntakeable = (db: Db, runId: number, claimable: Claimable): Pr
 }
 
 /** @param reason code and message of their errors @param beside what job `j` is joined with, and which of the run's are meant */
-const leaveJobs = async (db: Db, runId: number, reason: RawBuilder<unknown>, beside: RawBuilder<unknown>): Promise<number> => {
-  const rows = await query(db)`
+const leaveJobs = (db: Db, runId: number, reason: RawBuilder<unknown>, beside: RawBuilder<unknown>): Promise<number> =>
+  countRows(db)`
     with left_over (job_id, code, message) as materialized (
       select j.job_id, ${reason} from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id ${beside}
         and w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.holder is null
@@ -259,8 +255,6 @@ const leaveJobs = async (db: Db, runId: number, reason: RawBuilder<unknown>, bes
     )
     update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp() from named n
     where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`
-  return rows.length
-}
 
 /**
  * Jobs that are to be served by another one's answer, where none will come, or no living run waits for it any more: a later run goes on, and plans them anew. What they
@@ -278,8 +272,8 @@ export const leaveUnserved = (db: Db, runId: number): Promise<number> => {
  * Ends the run's waiting for jobs that are settled, or gone. The process that settles a job ends the waiting that stands when its statement begins; a run that
  * joins at that very moment is not seen by it and finds out here. Held are its units that the job left held. Returns how many.
  */
-export const endForgotten = async (db: Db, runId: number): Promise<number> => {
-  const rows = await query(db)`
+export const endForgotten = (db: Db, runId: number): Promise<number> =>
+  countRows(db)`
     with forgotten as (
       select w.job_id, j.state, j.pipeline_id, j.answer_id, j.slice_ids, j.window_from, j.window_to from etl.run_jobs w left join etl.jobs j on j.job_id = w.job_id
       where w.run_id = ${runId}::bigint and w.outcome is null and j.state is distinct from 'open'
@@ -293,5 +287,3 @@ export const endForgotten = async (db: Db, runId: number): Promise<number> => {
         and u.window_from >= coalesce(w.window_from, f.window_from) and u.window_from < coalesce(w.window_to, f.window_to)) else 0 end,
       passed_units = case f.state when 'done' then ${passedUnits('f')} else 0 end
     from forgotten f where w.run_id = ${runId}::bigint and w.job_id = f.job_id and w.outcome is null returning w.job_id`
-  return rows.length
-}

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
-import { type Flags, type Maybe, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
+import { countRows, type Flags, type Numbers, query, queryColumn, queryOne, queryValue, type Row } from '../db/typed-row.ts'
 import { fingerprintOf } from './answers.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 
@@ -71,7 +71,7 @@ export const closeWindows = async (
   generation: number,
 ): Promise<number> => {
   if (windows.length === 0) return 0
-  const rows = await query(trx)`
+  return countRows(trx)`
     with ${whole(pipelineId, windows)}, filled as (
       select l.window_from, sum(l.rows_inserted - l.rows_ended) as rows from etl.loads l
       where l.pipeline_id = ${pipelineId} and l.window_from in (select window_from from whole) group by 1
@@ -82,7 +82,6 @@ export const closeWindows = async (
     on conflict (pipeline_id, window_from) do update set closed_generation = excluded.closed_generation, closed_at = excluded.closed_at,
       closed_units = excluded.closed_units, closed_rows = excluded.closed_rows
     returning window_from`
-  return rows.length
 }
 
 /** Windows into which the run loaded something, that are not closed and lie before that day; the pipeline's lists are at the generation given. */
@@ -150,7 +149,7 @@ export const windowsOverdue = async (
   check: FullCheck,
 ): Promise<ReadonlySet<IsoDate>> => {
   const { before } = check
-  const rows = await query<Row<'etl.windows', 'window_from'>>(db)`
+  const overdue = await queryColumn<Row<'etl.windows', 'window_from'>>(db)`
     with turn as materialized (
       select slice_id from etl.slices s where pipeline_id = ${pipelineId} and wanted_until is null and ${hasTurn(check)}
       order by slice_id
@@ -162,15 +161,15 @@ export const windowsOverdue = async (
         select from turn join etl.units u on u.pipeline_id = ${pipelineId} and u.window_from = w.window_from and u.slice_id = turn.slice_id
           join etl.answers a on a.answer_id = u.answer_id
         where greatest(a.asked_at, a.stood_at) < ${before}::timestamptz limit 1) overdue`
-  return new Set(rows.map((row) => row.window_from))
+  return new Set(overdue)
 }
 
 /**
  * Loaded units of the window that nothing asks for, last known to stand before the service was seen, by another unit of the window, to have a newer
  * release than theirs: what an interrupted or partial refresh left behind.
  */
-export const unitsLeftBehind = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> => {
-  const { slice_ids } = await queryOne<Maybe<Row<'etl.answers', 'slice_ids'>>>(db)`
+export const unitsLeftBehind = (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> =>
+  queryColumn<Row<'etl.units', 'slice_id'>>(db)`
     with loaded as materialized (
       select u.slice_id, u.job_id is null and u.held_answer_id is null as is_free, a.source_last_updated as release,
         a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
@@ -180,11 +179,9 @@ export const unitsLeftBehind = async (db: Db, pipelineId: number, windowFrom: Is
       select release, min(min(asked_at)) over (order by release rows between 1 following and unbounded following) as followed_at
       from loaded group by release
     )
-    select array_agg(l.slice_id order by l.slice_id) as slice_ids from loaded l join releases r on r.release = l.release
+    select l.slice_id from loaded l join releases r on r.release = l.release
       join etl.slices s on s.slice_id = l.slice_id and s.wanted_until is null
-    where l.is_free and l.stood_at < r.followed_at`
-  return slice_ids ?? []
-}
+    where l.is_free and l.stood_at < r.followed_at order by 1`
 
 /** A loaded unit with what the service said of its answer. */
 export interface SampledUnit {
@@ -218,13 +215,11 @@ export const sampleUnits = async (
 }
 
 /** Of how many units `sampleUnits` takes some. */
-export const countSettled = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number> => {
-  const { units } = await queryOne<Numbers<'units'>>(db)`
+export const countSettled = (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number> =>
+  queryValue<Numbers<'units'>>(db)`
     select count(*)::float8 as units from etl.units u join etl.slices s on s.slice_id = u.slice_id
     where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.answer_id is not null
       and u.job_id is null and u.held_answer_id is null and s.wanted_until is null`
-  return units
-}
 
 const loadedFrom = (
   db: Db,
@@ -244,12 +239,12 @@ const loadedFrom = (
 
 /** Windows the service refused as not published, of which nothing came and nothing was heard since. @param released last day that is known to be published */
 export const windowsNotYet = async (db: Db, pipelineId: number, released: IsoDate | null): Promise<ReadonlySet<IsoDate>> => {
-  const rows = await query<Row<'etl.jobs', 'window_from'>>(db)`
+  const windows = await queryColumn<Row<'etl.jobs', 'window_from'>>(db)`
     select distinct j.window_from from etl.jobs j
     where j.pipeline_id = ${pipelineId} and j.state = 'open' and j.error_code = 'NOT_PUBLISHED'
       and j.window_to > coalesce(${released}::date + 1, j.window_from)
       and not exists (select from etl.units u where u.pipeline_id = j.pipeline_id and u.window_from = j.window_from and u.answer_id is not null)`
-  return new Set(rows.map(({ window_from }) => window_from))
+  return new Set(windows)
 }
 
 /** When the answer was asked for, and whether any unit of that window or a later one has had an answer. */
