@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type Counts, type Flags, type Maybe, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
+import { type Counts, type Flags, type Lists, type Maybe, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 
 /** Runs that are judged: what is loaded again from the landing, or by hand, says nothing of a night of the service. */
 const nightly = sql`('run', 'schedule', 'demo')`
@@ -49,8 +49,20 @@ const ageOf = (
 
 type RestatedRun = Row<'etl.pipelines', 'pipeline_id'> & Numbers<'run_id'> & Flags<'nightly'>
 
-type RestatedRow = Texts<'windowFrom' | 'column'> &
-  Numbers<'runId' | 'seenMs' | 'age' | 'rows' | 'units' | 'share' | 'size' | 'shift'>
+/** What a run found changed of one column in one window. */
+export interface Restated extends Texts<'windowFrom' | 'column'>, Numbers<'runId' | 'seenMs'> {
+  /** How many windows ended since it did, 3 at most: young windows still settle, and are compared with young ones. */
+  readonly age: number
+  /** Rows that the run had before and after, and units they are of: a service may restate units whole. */
+  readonly rows: number
+  readonly units: number
+  /** Rows with another value, as a part of the window: of units that the run did not ask for, none changed. */
+  readonly share: number
+  /** By how much rows changed that did, on average, without the sign; of the larger value, so from 0 to 1. */
+  readonly size: number
+  /** The same with the sign. */
+  readonly shift: number
+}
 
 /** So long a pipeline has no usual yet: none of its windows has settled. */
 const youth = sql`interval '45 days'`
@@ -62,17 +74,16 @@ export const tooYoung = (db: Db) =>
     where known_since > clock_timestamp() - ${youth}`
 
 /** All that is remembered of the pipeline; null: it is too young for any of its windows to have settled. */
-export const restatedBefore = async (db: Db, pipelineId: number): Promise<readonly RestatedRow[] | null> => {
+export const restatedBefore = async (db: Db, pipelineId: number): Promise<readonly Restated[] | null> => {
   if ((await tooYoung(db)).some((young) => young.pipeline_id === pipelineId)) return null
-  return query<RestatedRow>(db)`
+  return query<Restated>(db)`
     select window_from::text as "windowFrom", column_name as "column", run_id::float8 as "runId", extract(epoch from seen_at)::float8 * 1000 as "seenMs",
       age, rows_compared::float8 as rows, units::float8 as units, share, size, shift
     from etl.restated where pipeline_id = ${pipelineId} and seen_at > clock_timestamp() - ${remembered}::interval order by run_id`
 }
 
 /** A break on record. */
-export type KnownBreak = Texts<'startsOn'> &
-  Numbers<'breakId' | 'change' | 'runId' | 'noticedMs'> & { readonly columns: readonly string[] }
+export type KnownBreak = Texts<'startsOn'> & Numbers<'breakId' | 'change' | 'runId' | 'noticedMs'> & Lists<Texts<'columns'>>
 
 export const breaksOf = (db: Db, pipelineId: number): Promise<readonly KnownBreak[]> =>
   query<KnownBreak>(db)`
@@ -80,11 +91,11 @@ export const breaksOf = (db: Db, pipelineId: number): Promise<readonly KnownBrea
       extract(epoch from noticed_at)::float8 * 1000 as "noticedMs"
     from etl.breaks where pipeline_id = ${pipelineId} order by break_id`
 
-type NewBreak = Texts<'startsOn'> &
-  Numbers<'share' | 'change' | 'usualShare' | 'usualSize'> & { readonly columns: readonly string[] }
+/** From the window that begins on `startsOn` the columns, first the one that changed most, follow another method. `change`: of the former value, with its sign: 0.12 is 12 % more. */
+export type MethodBreak = Texts<'startsOn'> & Numbers<'share' | 'change' | 'usualShare' | 'usualSize'> & Lists<Texts<'columns'>>
 
 /** Nothing where the run's is on record. */
-export const recordBreak = async (db: Db, pipelineId: number, runId: number, found: NewBreak): Promise<void> => {
+export const recordBreak = async (db: Db, pipelineId: number, runId: number, found: MethodBreak): Promise<void> => {
   await query(db)`
     with came as (
       select min(a.ask_number) as first, min(a.dialect) as dialect from etl.loads l join etl.answers a on a.answer_id = l.answer_id

@@ -234,17 +234,11 @@ const detailOf = ({ test, units, found, expected }: TestRow) => ({
   ...(found === null ? {} : { found, expected }),
 })
 
-/** Of one window; units that wait for a person's approval, or for their turn since they have it, are no part of it. */
-export interface DueWindow {
-  readonly units: number
-  readonly missing: number
-  /** Of those: the service says that it has not published them; they failed or are held; they wait for a budget. */
-  readonly notPublished: number
-  readonly inTrouble: number
-  readonly overBudget: number
-  /** When a run last planned or loaded anything of the pipeline; null: never. */
-  readonly lastRunAt: string | null
-}
+/**
+ * Of one window; units that wait for a person's approval, or for their turn since they have it, are no part of it. Of those missing: the service says that it has not
+ * published them; they failed or are held; they wait for a budget. `lastRunAt`: when a run last planned or loaded anything of the pipeline.
+ */
+export type DueWindow = Numbers<'units' | 'missing' | 'notPublished' | 'inTrouble' | 'overBudget'> & Maybe<Texts<'lastRunAt'>>
 
 /** Windows in which a value that is new in a list is looked for: one that none of them has is not expected yet. */
 const windowsBefore = 3

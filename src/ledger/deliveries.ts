@@ -4,7 +4,7 @@ import { type AlarmKind, type Cause, kindsWithoutEnd, type Severity, severityOf 
 import { lockByName } from '../db/named-lock.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
 import type { Db } from '../db/tables.ts'
-import { query, type Row } from '../db/typed-row.ts'
+import { type Maybe, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 
 /** What delivering needs to know of a receiver. */
 export interface ReceiverTraits {
@@ -16,17 +16,9 @@ export interface ReceiverTraits {
 }
 
 /** One cause as it is sent. */
-export interface Told {
-  readonly notificationId: number
-  readonly kind: string
-  readonly severity: Severity
-  readonly pipeline: string | null
-  readonly message: string
-  readonly changed: string | null
-  readonly nextStep: string | null
-  readonly raisedAt: string
-  readonly resolvedAt: string | null
-}
+export type Told = Numbers<'notificationId'> &
+  Texts<'kind' | 'message' | 'raisedAt'> &
+  Maybe<Texts<'pipeline' | 'changed' | 'nextStep' | 'resolvedAt'>> & { readonly severity: Severity }
 
 /** One message: what began, or what is over. */
 export interface Telling {

@@ -1,7 +1,7 @@
 // Jobs there are already for units in scope: a run waits for them instead of asking for more.
 import { type RawBuilder, sql } from 'kysely'
-import type { IsoDate } from '../core/types.ts'
-import { countRows, type Counts, type Flags, type Maybe, query, queryOne } from '../db/typed-row.ts'
+import type { IsoDate, Window } from '../core/types.ts'
+import { type Counts, countRows, type Flags, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { type CellScope, ended, isAskedAnew, isTakenBack, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
@@ -82,19 +82,9 @@ export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: st
     on conflict (run_id, job_id) do nothing returning job_id`
 }
 
-/** A job there is, as a preview shows it. */
-export interface JoinableJob {
-  readonly jobId: number
-  readonly units: number
-  readonly from: IsoDate
-  readonly to: IsoDate
+/** `isOver`: the service could not make its report; a run says so again and buys nothing. `isApproved`: by a person, and it was not asked for yet. */
+export interface JoinableJob extends Window, Numbers<'jobId' | 'units'>, Flags<'isBought' | 'isHere' | 'isOver' | 'isApproved'> {
   readonly sliceIds: readonly number[]
-  readonly isBought: boolean
-  readonly isHere: boolean
-  /** The service could not make its report: a run says so again and buys nothing. */
-  readonly isOver: boolean
-  /** A person approved it, and it was not asked for yet. */
-  readonly isApproved: boolean
 }
 
 /** What a run would join. Reads only; of report jobs, which are few. */

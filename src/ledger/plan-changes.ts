@@ -1,16 +1,12 @@
 // What a definition has become since it was planned with last: values of its lists, and everything that is asked or bounded by it.
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
+import type { Texts } from '../db/typed-row.ts'
 import { fetchingNeeds, isSamePipeline } from './pipelines.ts'
 import { wantedValues } from './slices.ts'
 
-/** A line of the definition that means something else now. */
-export interface DefinitionChange {
-  /** `params.web_source`, `limits.attempts`, `metrics`, `version`. */
-  readonly what: string
-  readonly from: string
-  readonly to: string
-}
+/** A line of the definition that means something else now: `params.web_source`, `limits.attempts`, `metrics`, `version`. */
+type DefinitionChange = Texts<'what' | 'from' | 'to'>
 
 const mostNamed = 5
 

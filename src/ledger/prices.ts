@@ -95,11 +95,7 @@ export const creditsOfUnit = async (db: Db, pipeline: string): Promise<number | 
 
 const newestBills = 5
 
-interface Billed {
-  readonly account: string
-  readonly source: string
-  readonly pipeline: string
-}
+type Billed = Readonly<Record<'account' | 'source' | 'pipeline', string>>
 
 /**
  * How many times the price that the service names for a report it then charges: the most of the pipeline's newest bills, or of all of the source where it has none,
@@ -152,13 +148,11 @@ export const priceWaiting = async (db: Db, pipeline: string): Promise<void> => {
 
 const newest = 2_000
 
-/** What a unit of the pipeline was like so far. */
-export interface PastUnits {
-  /** Mean rows of one unit, as the service announces them where only the first were asked for; null where nothing was loaded yet. */
-  readonly rows: number | null
-  /** Credits of one unit of a report, as the newest reports cost; null where none was bought or priced. */
-  readonly quota: number | null
-}
+/**
+ * What a unit of the pipeline was like so far: mean rows, as the service announces them where only the first were asked for; credits of one unit of a report, as
+ * the newest reports cost. null: nothing was loaded yet; none was bought or priced.
+ */
+export type PastUnits = Maybe<Numbers<'rows' | 'quota'>>
 
 /** Over every version of the pipeline. */
 export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> => {
@@ -176,13 +170,8 @@ export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> =>
   return { rows, quota: await creditsOfUnit(db, pipeline) }
 }
 
-/** Milliseconds. */
-export interface PastTimes {
-  /** Mean time of one answered request; null where none was made. */
-  readonly requestMs: number | null
-  /** Mean time from a report's submission to its end; null where none ended. */
-  readonly reportMs: number | null
-}
+/** Mean times, of one answered request, and from a report's submission to its end; null where there was none. */
+export type PastTimes = Maybe<Numbers<'requestMs' | 'reportMs'>>
 
 /** Over the newest requests and reports of the pipeline. */
 export const pastTimes = (db: Db, pipeline: string): Promise<PastTimes> =>

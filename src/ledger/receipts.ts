@@ -1,6 +1,6 @@
 // What a receipt says of a purchase, read from the ledger; and which purchases and runs the ledger knows.
 import type { NotNull } from 'kysely'
-import { query, queryOne } from '../db/typed-row.ts'
+import { type Counts, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
 
@@ -31,14 +31,8 @@ export const receiptWritten = async (db: Db, jobId: number, reportId: string): P
     .execute()
 }
 
-/** The newest of what the ledger knows; 0: none. */
-export interface Newest {
-  readonly runId: number
-  /** Of purchases. */
-  readonly boughtAsk: string
-  /** Of answers and purchases. */
-  readonly ask: string
-}
+/** The newest of what the ledger knows; 0: none. Of purchases, and of answers and purchases. */
+export type Newest = Numbers<'runId'> & Counts<'boughtAsk' | 'ask'>
 
 /** The highest numbers on record: a restored ledger goes on above those its landings prove. */
 export const newestKnown = (db: Db): Promise<Newest> =>

@@ -1,7 +1,7 @@
 // Jobs that load answers again: made from what units hold, or from answers that are named. They ask the service for nothing.
 import { type RawBuilder, sql } from 'kysely'
 import type { Window } from '../core/types.ts'
-import { asNumber, type Lists, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
+import { asNumber, type Lists, type Maybe, type Numbers, query, queryOne, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 import { valuesIn } from './slices.ts'
@@ -18,16 +18,10 @@ export interface ReplayScope {
 }
 
 /** Where a page of units ended. */
-export interface PageEnd {
-  readonly windowFrom: string
-  readonly sliceId: number
-}
+export type PageEnd = Texts<'windowFrom'> & Numbers<'sliceId'>
 
 /** An answer to load again. */
-export interface KeptAnswer {
-  readonly answerId: number
-  readonly landing: string
-}
+export type KeptAnswer = Numbers<'answerId'> & Texts<'landing'>
 
 /** Jobs to make for answers of one page. */
 export interface ReplayPart {
@@ -152,9 +146,7 @@ export const registerReplay = async (
 }
 
 /** An answer with the pipeline whose units it is to be loaded into. */
-export interface OwnedAnswer extends KeptAnswer {
-  readonly pipelineId: number
-}
+type OwnedAnswer = KeptAnswer & Numbers<'pipelineId'>
 
 /** The answer of that number; null: there is none. */
 export const landedAnswer = async (db: Db, answerId: number): Promise<OwnedAnswer | null> =>

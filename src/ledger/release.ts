@@ -2,7 +2,7 @@
 // worked on again; the run that did it waits for it.
 import assert from 'node:assert/strict'
 import type { Db } from '../db/tables.ts'
-import { type Numbers, query, type Row } from '../db/typed-row.ts'
+import { type Flags, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 import { jobRow } from './claim-fence.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
@@ -93,13 +93,8 @@ export const releaseFor = (db: Db, runId: number, unitId: number, by: string): P
     return release
   })
 
-/** A unit that may be released. */
-export interface Releasable {
-  readonly unitId: number
-  readonly pipeline: string
-  /** No answer is at hand: the service is asked for it. */
-  readonly asksService: boolean
-}
+/** A unit that may be released. `asksService`: no answer is at hand, and the service is asked for it. */
+export type Releasable = Numbers<'unitId'> & Texts<'pipeline'> & Flags<'asksService'>
 
 /** Those of the units that are held, and those that were released before and are not settled yet. */
 export const releasable = (db: Db, unitIds: readonly number[]): Promise<Releasable[]> =>

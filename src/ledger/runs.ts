@@ -1,20 +1,20 @@
 // Runs: started, summed up from what the ledger holds, finished.
-import type { RowCounts } from '../core/types.ts'
+import { type RowCounts, zeroCounts } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, type Numbers, prepared, query, queryOne, queryValue, type Row, type Texts } from '../db/typed-row.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
 import type { RunOutcome } from './wait-list.ts'
 
-/** The summary of the contract, but for `seconds`. */
-export interface RunSummary {
-  readonly units: Readonly<Record<'planned' | 'loaded' | 'unchanged' | 'waiting' | 'held' | 'failed', number>>
-  readonly rows: Readonly<RowCounts>
-  readonly requests: number
-  readonly reports_submitted: number
-  readonly quota_used: number
-  readonly bytes: number
+/** Of a run that found nothing to do. */
+export const emptySummary = {
+  units: { planned: 0, loaded: 0, unchanged: 0, waiting: 0, held: 0, failed: 0 },
+  rows: zeroCounts(),
+  ...{ requests: 0, reports_submitted: 0, quota_used: 0, bytes: 0 },
 }
+
+/** The summary of the contract, but for `seconds`. */
+export type RunSummary = Readonly<typeof emptySummary>
 
 /** `interrupted`: its process ended without closing it; its jobs are free for others. */
 export type RunState = 'running' | 'done' | 'failed' | 'cancelled' | 'interrupted'
@@ -71,14 +71,8 @@ export const runState = async (db: Db, runId: number): Promise<RunState | null> 
 
 const runRow = (db: Db, runId: number) => db.selectFrom('etl.runs').where('run_id', '=', String(runId))
 
-/** `count` stops at 1,000. */
-export interface OpenJobs {
-  /** Jobs the run waits for; more than a thousand are not counted. */
-  readonly count: number
-  readonly cancelled: boolean
-  /** `interrupted`: somebody thought its process dead; it is `running` again with that one's next renewal of its lease. */
-  readonly state: RunState
-}
+/** `count`: jobs the run waits for, 1,000 at most. `interrupted`: somebody thought its process dead; it is `running` again with that one's next renewal of its lease. */
+type OpenJobs = Numbers<'count'> & Row<'etl.runs', 'state'> & { readonly cancelled: boolean }
 
 export const openJobs = async (db: Db, runId: number): Promise<OpenJobs> => {
   const [row] = await prepared<OpenJobs>(
@@ -130,9 +124,8 @@ export const runSummary = (db: Db, runId: number): Promise<RunSummary> =>
         join etl.quarantine r on r.answer_id = x.answer_id and r.run_id = w.run_id
         join etl.units u on u.unit_id = r.unit_id and u.held_answer_id = r.answer_id where w.run_id = ${runId}::bigint) h`
 
-/** What a run did to the rows of one pipeline. */
-export interface PipelineRows extends Pick<RowCounts, 'inserted' | 'updated' | 'ended' | 'quarantined'> {
-  /** Months, `2026-01`, in which rows of an earlier load changed or ended. */
+/** What a run did to the rows of one pipeline; months, `2026-01`, in which rows of an earlier load changed or ended. */
+interface PipelineRows extends Pick<RowCounts, 'inserted' | 'updated' | 'ended' | 'quarantined'> {
   readonly restated: readonly string[]
 }
 
@@ -168,13 +161,3 @@ export const unitsOf = (db: Db, runId: number, outcome: RunOutcome, codes?: read
   queryValue<Numbers<'units'>>(db)`
     select coalesce(sum(w.units), 0)::float8 as units from etl.run_jobs w left join etl.jobs j using (job_id)
     where w.run_id = ${runId}::bigint and w.outcome = ${outcome} and (${codes === undefined} or j.error_code = any(${[...(codes ?? [])]}::text[]))`
-
-/** Of a run that found nothing to do. */
-export const emptySummary: RunSummary = {
-  units: { planned: 0, loaded: 0, unchanged: 0, waiting: 0, held: 0, failed: 0 },
-  rows: { read: 0, inserted: 0, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
-  requests: 0,
-  reports_submitted: 0,
-  quota_used: 0,
-  bytes: 0,
-}

@@ -4,7 +4,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { exact } from '../core/learned-price.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
-import { type Flags, type Numbers, query, queryOne, queryValue, type Texts } from '../db/typed-row.ts'
+import { type Flags, type Maybe, type Numbers, query, queryOne, queryValue, type Texts } from '../db/typed-row.ts'
 import { isSetAside } from './request-credits.ts'
 import { isWaitedFor } from './wait-list.ts'
 
@@ -104,14 +104,8 @@ export const isSameApi = (alias: string, pipeline: string): RawBuilder<boolean> 
   split_part(${sql.ref(`${alias}.source`)}, '.', 1) =
     (select split_part(own.source, '.', 1) from etl.pipelines own where own.pipeline = ${pipeline} order by own.pipeline_id desc limit 1)`
 
-/** Credits of this month (UTC). */
-export interface QuotaSpent {
-  readonly account: string
-  readonly pipeline: string
-  /** What the pipeline reads, newest version. */
-  readonly source: string
-  readonly spent: number
-}
+/** `source`: what the pipeline reads, newest version. */
+export type QuotaSpent = Texts<'account' | 'pipeline' | 'source'> & Numbers<'spent'>
 
 /** Credits used and reserved this month (UTC) by account and pipeline. */
 export const quotaThisMonth = (db: Db): Promise<readonly QuotaSpent[]> =>
@@ -131,18 +125,10 @@ export const tagThisMonth = (db: Db, name: string, value: string): Promise<reado
       and s.tag_set_id in (select t.tag_set_id from etl.tag_sets t where t.tags @> ${JSON.stringify({ [name]: value })}::jsonb) group by 1`
 
 /** Whose counter at the service is read. */
-export interface MeterOf {
-  readonly api: string
-  readonly account: string
-  readonly pipeline: string
-}
+export type MeterOf = Texts<'api' | 'account' | 'pipeline'>
 
 /** What is on record of the account, over all time, and whether anything is under way that is not. */
-export interface Counted {
-  readonly requests: number
-  readonly reports: number
-  readonly isQuiet: boolean
-}
+export type Counted = Numbers<'requests' | 'reports'> & Flags<'isQuiet'>
 
 /** Whether a process does nothing for the account but ask for pages of one source, which it does one by one over all its pipelines, and no other process does anything: then what a page cost shows in the balance. */
 export const isAlone = (
@@ -185,10 +171,7 @@ const newestReading = (db: Db, api: string, account: string) =>
     .executeTakeFirst()
 
 /** What the service says is left; null: it does not say. */
-export interface Left {
-  readonly requests: number | null
-  readonly credits: number | null
-}
+export type Left = Maybe<Numbers<'requests' | 'credits'>>
 
 /** Keeps what was read and returns what the service charged beyond what is on record since the reading before; null: there is none to compare with. */
 export const keepReading = (db: Db, { api, account }: MeterOf, left: Left, counted: Counted): Promise<number | null> =>

@@ -105,12 +105,8 @@ export const windowsLoadedBy = (
     .orderBy('l.window_from')
     .execute()
 
-/** A window whose every wanted unit is loaded while none is asked for or held: found faster than cell by cell. */
-export interface WholeWindow {
-  readonly units: number
-  /** When the oldest of its answers was asked for or last said to stand. */
-  readonly stoodAtMs: number
-}
+/** A window whose every wanted unit is loaded while none is asked for or held: found faster than cell by cell. By its oldest answer: when it was asked for or last said to stand. */
+export type WholeWindow = Numbers<'units' | 'stoodAtMs'>
 
 /** null: it is not whole. @param withAge left out, the age of its answers is not read and the units are as old as can be */
 export const wholeWindow = async (
@@ -184,12 +180,7 @@ export const unitsLeftBehind = (db: Db, pipelineId: number, windowFrom: IsoDate)
     where l.is_free and l.stood_at < r.followed_at order by 1`
 
 /** A loaded unit with what the service said of its answer. */
-export interface SampledUnit {
-  readonly sliceId: number
-  readonly values: readonly string[]
-  readonly fingerprint: Fingerprint
-  readonly stoodAtMs: number
-}
+export type SampledUnit = Row<'etl.slices', 'values'> & Numbers<'sliceId' | 'stoodAtMs'> & { readonly fingerprint: Fingerprint }
 
 /**
  * Up to `most` loaded units of the window that nothing asks for, begun at so many places of the slices; all of them where there are no more.

@@ -1,34 +1,8 @@
 // Whether what a run found restated is a new method of the service: far beyond what is usual for the table, by median and spread. Figures in, verdict out.
-import type { IsoDate } from '../core/types.ts'
+import type { MethodBreak, Restated as RestatedOf } from '../ledger/breaks.ts'
 
-/** What a run found changed of one column in one window. */
-export interface Restated {
-  readonly windowFrom: IsoDate
-  readonly column: string
-  /** How many windows ended since it did, 3 at most: young windows still settle, and are compared with young ones. */
-  readonly age: number
-  /** Rows that the run had before and after, and units they are of: a service may restate units whole. */
-  readonly rows: number
-  readonly units: number
-  /** Rows with another value, as a part of the window: of units that the run did not ask for, none changed. */
-  readonly share: number
-  /** By how much rows changed that did, on average, without the sign; of the larger value, so from 0 to 1. */
-  readonly size: number
-  /** The same with the sign. */
-  readonly shift: number
-}
-
-/** From the window that begins on `startsOn` the columns follow another method. */
-export interface MethodBreak {
-  readonly startsOn: IsoDate
-  /** The one that changed most comes first. */
-  readonly columns: readonly string[]
-  readonly share: number
-  /** Of the former value, with its sign: 0.12 is 12 % more. */
-  readonly change: number
-  readonly usualShare: number
-  readonly usualSize: number
-}
+/** When it was found does not matter here. */
+export type Restated = Omit<RestatedOf, 'runId' | 'seenMs'>
 
 /** So much of a window changes by a new method, and by so much; anything less is no break, whatever is usual. */
 const leastShare = 0.75

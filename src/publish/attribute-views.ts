@@ -6,13 +6,10 @@ import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
-import { type Counts, query, type Texts } from '../db/typed-row.ts'
+import { type Counts, type Numbers, query, type Texts } from '../db/typed-row.ts'
 
 /** What applying changed, in values. */
-export interface AppliedAttributes {
-  readonly changed: number
-  readonly ended: number
-}
+export type AppliedAttributes = Numbers<'changed' | 'ended'>
 
 /** Values whose attributes changed get a new row, those that left the file end, the others stay as they are. A subject without a file has no attributes. */
 export const applyAttributes = async (

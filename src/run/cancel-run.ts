@@ -5,7 +5,7 @@ import { stopsWith } from '../db/stoppable.ts'
 import { withdrawRun } from '../ledger/approvals.ts'
 import { jobsInFlight, leaveRun, requestCancel } from '../ledger/cancel-request.ts'
 import { reapDead } from '../ledger/processes.ts'
-import { finishRun, type RunState, runState, unitsOf } from '../ledger/runs.ts'
+import { finishRun, runState, unitsOf } from '../ledger/runs.ts'
 import type { Runtime } from './runtime.ts'
 
 /** From the command's start; statements that wait for somebody's lock then are cancelled. */
@@ -14,29 +14,18 @@ const checkEveryMs = 100
 
 type CancelRuntime = Pick<Runtime, 'database' | 'clock'> & { readonly process: Pick<Runtime['process'], 'processId'> }
 
-export interface Cancelled {
-  readonly state: RunState
-  /** Units the run had asked for and let go of. */
-  readonly parked: number
-  /** Failed purchases of it that no night tries again. */
-  readonly withdrawn: number
-}
-
 /**
  * Resolves when no process holds a job on the run's behalf, at the latest after 5 seconds. Of a run that is over what failed is taken back, and what was
  * left where it was stopped or killed. Once the wish is on record nothing is submitted any more; what somebody's lock keeps from being tidied up is left to
- * the run's own process. Throws DATABASE where the wish itself cannot be recorded.
+ * the run's own process. Throws DATABASE where the wish itself cannot be recorded. `parked`: units the run had asked for and let go of; `withdrawn`: failed
+ * purchases of it that no night tries again.
  */
-export const cancelRun = async (runtime: CancelRuntime, runId: number): Promise<Cancelled> => {
+export const cancelRun = (runtime: CancelRuntime, runId: number) => {
   const late = AbortSignal.timeout(patienceMs)
   return stopsWith(late, () => cancelInTime(runtime, runId, late))
 }
 
-const cancelInTime = async (
-  { database: { kysely }, clock, process }: CancelRuntime,
-  runId: number,
-  late: AbortSignal,
-): Promise<Cancelled> => {
+const cancelInTime = async ({ database: { kysely }, clock, process }: CancelRuntime, runId: number, late: AbortSignal) => {
   const state = await runState(kysely, runId)
   if (state === null) throw new EtlError('USAGE', `There is no run ${runId}; \`millrace status\` lists the runs.`)
   // First of all: it needs the run's row alone, whatever else is locked.
@@ -64,11 +53,11 @@ const cancelInTime = async (
     await leaveRun(kysely, runId)
     await finishRun(kysely, runId, 'cancelled', null)
     const withdrawn = await withdrawRun(kysely, runId, 'cancel')
-    return { parked: await unitsOf(kysely, runId, 'let go'), withdrawn, state: 'cancelled' }
+    return { parked: await unitsOf(kysely, runId, 'let go'), withdrawn, state: 'cancelled' as const }
   } catch (error) {
     if (!late.aborted || sqlStateOf(error) !== '57014') throw error
     if (state !== 'running') throw notCancelled(runId, error)
-    return { parked: 0, withdrawn: 0, state: 'cancelled' }
+    return { parked: 0, withdrawn: 0, state: 'cancelled' as const }
   }
 }
 

@@ -13,7 +13,6 @@ import {
   type Identity,
   readIdentity,
   settleHere,
-  type Standing,
   type Warehouse,
 } from '../ledger/warehouse.ts'
 import { databaseNowText } from '../db/database-clock.ts'
@@ -36,16 +35,13 @@ export interface Place {
   readonly landing: LandingStore
 }
 
-export interface Judged {
-  readonly standing: Standing
-  /** What was found, for people; null: nothing is wrong. */
-  readonly reason: string | null
-}
+/** What was found, for people; null: nothing is wrong. */
+type Judged = Pick<Identity, 'standing' | 'reason'>
 
 /** What a ledger is by its own words, by where it is, and by what lies beside the landings. Changes nothing. @param evidence null: not asked for */
 export const standingOf = (identity: Identity, evidence: Evidence | null): Judged => {
   const name = `warehouse ${identity.id}, epoch ${identity.epoch}`
-  if (identity.standing !== 'own') return { standing: identity.standing, reason: identity.reason }
+  if (identity.standing !== 'own') return identity
   if (isAway(identity) && !(identity.isUnused && (evidence === null || !isNewerElsewhere(evidence, identity))))
     return {
       standing: 'copy',

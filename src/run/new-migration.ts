@@ -21,30 +21,27 @@ export interface NewMigration {
   readonly settings: () => Settings
 }
 
-export interface MadeMigration {
-  /** null: the table is as defined. */
-  readonly file: string | null
-  readonly kind: 'table' | 'change' | 'none'
-}
-
-/** Throws DEFINITION for a wrong YAML, USAGE where no migration of the same version can bring what is asked. */
-export const newMigration = async (request: NewMigration): Promise<MadeMigration> => {
+/** `none`: the table is as defined. Throws DEFINITION for a wrong YAML, USAGE where no migration of the same version can bring what is asked. */
+export const newMigration = async (request: NewMigration) => {
   const { definitions } = await openDefinitions(request.pipelinesFolder, [request.pipeline])
   const definition = definitions.reduce((newest, one) => (one.version > newest.version ? one : newest))
   const folders = migrationFolders(request.pipelinesFolder)
   const creating = await migrationsCreating('data', tableName(definition), { folders })
   const dimensions = await newDimensions(definition, folders)
   if (creating.length === 0)
-    return { kind: 'table', file: await writeMigration(folders, tableName(definition), datasetMigration(definition, dimensions)) }
+    return {
+      kind: 'table' as const,
+      file: await writeMigration(folders, tableName(definition), datasetMigration(definition, dimensions)),
+    }
   const { changes, pending } = await changesOf(request.settings(), folders, definition)
   refuse(
     definition,
     changes,
     creating.filter((name) => pending.includes(name)),
   )
-  if (changes.columns.length + changes.indexes.length + dimensions.length === 0) return { kind: 'none', file: null }
+  if (changes.columns.length + changes.indexes.length + dimensions.length === 0) return { kind: 'none' as const, file: null }
   const name = `${tableName(definition)}_${suffixOf(changes)}`
-  return { kind: 'change', file: await writeMigration(folders, name, changeMigration(definition, changes, dimensions)) }
+  return { kind: 'change' as const, file: await writeMigration(folders, name, changeMigration(definition, changes, dimensions)) }
 }
 
 /** Dimension tables that no migration makes yet; another dataset may have brought one. */

@@ -13,6 +13,7 @@ import {
   type KnownBreak,
   recordBreak,
   recordVersions,
+  type Restated,
   restatedBefore,
   sumRestated,
 } from '../ledger/breaks.ts'
@@ -36,7 +37,7 @@ import {
 import { closeWindows, windowsLoadedBy } from '../ledger/windows.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { lookBackStart } from '../plan/frames.ts'
-import { isOfBreak, judgeRestated, type Restated } from '../plan/method-break.ts'
+import { isOfBreak, judgeRestated } from '../plan/method-break.ts'
 import type { PlanCounts } from '../plan/plan-runtime.ts'
 import { pricesOf } from '../plan/price.ts'
 import { takeInLeft } from './left-behind.ts'
@@ -352,7 +353,7 @@ const noticeOne = async (trx: Db, pipelineId: number, runId: number, isNightly: 
 /** A break may take some nights to reach all of a table. Milliseconds. */
 const reachesWithin = 31 * 86_400_000
 
-const isPartOf = (one: Restated & { readonly runId: number; readonly seenMs: number }, found: KnownBreak): boolean =>
+const isPartOf = (one: Restated, found: KnownBreak): boolean =>
   one.runId >= found.runId && one.seenMs < found.noticedMs + reachesWithin && isOfBreak(one, found)
 
 /** Older windows that were asked for since show how far back the change goes, and are of the new method once they are asked for whole. */
