@@ -151,16 +151,31 @@ const assertScoped = (mart: Mart, source: Definition): void => {
   )
 }
 
-/** Drops marts whose files are gone. One that something else reads stays; the names of those that went are returned. */
-export const dropMarts = async (database: Database, names: readonly string[], patience: Patience = {}): Promise<string[]> => {
-  const dropped: string[] = []
+/** Which marts stand in bi because a file said so. Idempotent. */
+export const recordMarts = async (trx: Db, names: readonly string[]): Promise<void> => {
+  if (names.length === 0) return
+  const rows = names.map((name) => ({ name }))
+  await trx
+    .insertInto('etl.marts')
+    .values(rows)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+}
+
+/** A mart that was published goes with its file. One that something else reads is kept. */
+export const dropMarts = async (database: Database, files: readonly Mart[], patience: Patience) => {
+  const { kysely } = database
+  const recorded = await kysely.selectFrom('etl.marts').select('name').orderBy('name').execute()
+  const gone = recorded.map(({ name }) => name).filter((name) => files.every((file) => file.name !== name))
+  const removed: string[] = []
   // Marts read each other: those that are read go in a later round than those that read them.
-  for (let left = [...names], before = -1; left.length !== before; ) {
+  for (let left = gone, before = -1; left.length !== before; ) {
     before = left.length
-    for (const name of left) if (await dropMart(database, name, patience)) dropped.push(name)
-    left = left.filter((name) => !dropped.includes(name))
+    for (const name of left) if (await dropMart(database, name, patience)) removed.push(name)
+    left = left.filter((name) => !removed.includes(name))
   }
-  return dropped
+  if (removed.length > 0) await kysely.deleteFrom('etl.marts').where('name', 'in', removed).execute()
+  return { removed, kept: gone.filter((name) => !removed.includes(name)) }
 }
 
 const dropMart = async (database: Database, name: string, patience: Patience): Promise<boolean> => {

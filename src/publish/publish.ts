@@ -11,7 +11,7 @@ import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, grainOf } from './comments.ts'
 import { type MartReaders, openMartReaders } from './mart-readers.ts'
-import { prepareSummaries, publishMart } from './publish-marts.ts'
+import { prepareSummaries, publishMart, recordMarts } from './publish-marts.ts'
 import { replaceView } from './replace-view.ts'
 import { inSavepoint } from './savepoint.ts'
 import { describedColumns, type DescribedView, describedViews } from './view-columns.ts'
@@ -24,20 +24,15 @@ import { type Lists, query, type Texts } from '../db/typed-row.ts'
 
 /**
  * Idempotent, safe when twins run it at once. All in one transaction, so a reader sees the old views or the new ones. A view that changes its columns waits
- * for who reads it, with `patience`; then DATABASE names them. Returns the marts. @param after in the same transaction
+ * for who reads it, with `patience`; then DATABASE names them. Returns the marts.
  */
 export const publish = (
   database: Database,
   definitions: readonly Definition[],
   marts: readonly Mart[] = [],
   patience: Patience = {},
-  after?: (trx: Db, published: readonly string[]) => Promise<void>,
 ): Promise<string[]> =>
-  inPatientTransaction(database, 'publish the views of bi', patience, async (trx) => {
-    const published = await publishWithin(trx, definitions, marts, patience)
-    await after?.(trx, published)
-    return published
-  })
+  inPatientTransaction(database, 'publish the views of bi', patience, (trx) => publishWithin(trx, definitions, marts, patience))
 
 /** The same as part of a transaction: what was changed before it in there stands or goes with it. */
 export const publishWithin = async (
@@ -70,6 +65,8 @@ export const publishWithin = async (
     for (const mart of marts)
       if (await publishMart(trx, mart, definitions, { readers, summaries, views })) published.push(mart.name)
     await grantReader(trx)
+    // Here: a load that sees the one must see the other, or rows of it would lack in a new summary.
+    await recordMarts(trx, published)
     return published
   })
 }

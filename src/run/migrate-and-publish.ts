@@ -3,14 +3,12 @@ import type { Settings } from '../core/env.ts'
 import { readMonth } from '../core/read-setting.ts'
 import { isEtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import type { Mart } from '../core/mart.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { migrate, pendingSql } from '../db/migrate.ts'
 import type { Patience } from '../db/patience.ts'
 import { loadMarts } from '../definition/marts.ts'
 import { assertNoProblems } from '../definition/problem.ts'
 import { openLandingStore } from '../extract/landing.ts'
-import { forgetMarts, martsWithoutFile, recordMarts } from '../ledger/known-marts-record.ts'
 import { forgetOrigins } from '../ledger/warehouse.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { setFiscalYear } from '../publish/attribute-views.ts'
@@ -70,7 +68,6 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     let made: readonly string[] | null = null
     const { applied } = await migrate(database, { folders, dryRun: request.dryRun, patience }, async (trx) => {
       made = await publishWithin(trx, definitions, files, patience).catch(withNothingApplied)
-      await recordMarts(trx, made)
     })
     if (request.dryRun)
       return {
@@ -78,9 +75,8 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
         ...{ declared: null, attributes: { changed: 0, ended: 0 } },
       }
     if (fiscalYearFrom !== null) await setFiscalYear(database, fiscalYearFrom)
-    // Recorded where they are published: a load that sees the one must see the other, or rows of it would lack in a new summary.
-    const marts = made ?? (await publish(database, definitions, files, patience, recordMarts))
-    const { removed, kept } = await removeMarts(database, files, patience)
+    const marts = made ?? (await publish(database, definitions, files, patience))
+    const { removed, kept } = await dropMarts(database, files, patience)
     const ofValues = await publishAttributes(database, attributes, definitions)
     await analyzeChanged(database, definitions)
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
@@ -95,22 +91,6 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
 const withNothingApplied = (error: unknown): never => {
   if (!isEtlError(error)) throw error
   throw error.with(`${error.message} No migration was applied.`)
-}
-
-/** A mart goes with its file, unless something else reads it. */
-const removeMarts = async (
-  database: Database,
-  files: readonly Mart[],
-  patience: Patience,
-): Promise<{ removed: string[]; kept: string[] }> => {
-  const { kysely } = database
-  const gone = await martsWithoutFile(
-    kysely,
-    files.map(({ name }) => name),
-  )
-  const removed = await dropMarts(database, gone, patience)
-  await forgetMarts(kysely, removed)
-  return { removed, kept: gone.filter((name) => !removed.includes(name)) }
 }
 
 const declare = async ({ settings, as = null, dryRun }: MigrateRequest, database: Database): Promise<Settled | null> => {

@@ -22,7 +22,6 @@ import { loadNotifyFile } from '../definition/notify-file.ts'
 import { showProblem } from '../definition/problem.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import type { Source } from '../extract/source.ts'
-import { recordMarts } from '../ledger/known-marts-record.ts'
 import { claimableOf } from '../ledger/pipelines.ts'
 import { endProcess, type OwnProcess, reapDead, registerProcess, renewLease } from '../ledger/processes.ts'
 import { assertTablesMade, compareTables } from '../load/drift.ts'
@@ -199,7 +198,7 @@ const prepareSchema = async (
     await assertTablesMade(database, definitions, folders)
     await migrate(database, { folders }, async (trx) => {
       const all = options.pipelines.length === 0 ? definitions : await withTables(trx, options)
-      await recordMarts(trx, await publishWithin(trx, all, marts))
+      await publishWithin(trx, all, marts)
     })
   } else {
     await assertMigrated(database, { folders })
