@@ -147,9 +147,8 @@ export const reopenServed = (
 
 /** What of jobs that were planned anew is not here yet has their word: it is still to be bought, or waits for another's purchase. */
 export const keepWord = async (trx: Db, { pipelineId, runId }: JobFrame, formerJobIds: readonly number[]): Promise<void> => {
-  await query(
-    trx,
-  )`update etl.jobs j set approval_id = f.approval_id, reason = f.reason, former_job_id = coalesce(j.former_job_id, f.former_job_id)
+  await query(trx)`
+    update etl.jobs j set approval_id = f.approval_id, reason = f.reason, former_job_id = coalesce(j.former_job_id, f.former_job_id)
     from etl.jobs f where f.job_id = any(${[...formerJobIds]}::bigint[]) and j.pipeline_id = ${pipelineId} and j.run_id = ${runId}::bigint
       and j.window_from >= f.window_from and j.window_to <= f.window_to and j.slice_ids <@ f.slice_ids and j.job_id > f.job_id
       and j.created_at >= transaction_timestamp() and j.state = 'open' and j.approval_id is null and j.answer_id is null`

@@ -139,12 +139,12 @@ export const recordVersions = async (db: Db, runId: number): Promise<void> => {
     where c.former <> c.data_version group by c.pipeline_id, f.first, c.data_version
     on conflict do nothing returning break_id::float8 as "breakId"`
   for (const { breakId } of rows) await extendBack(db, breakId, null)
-  const older = await sql<Numbers<'breakId'> & Texts<'windowFrom'>>`
+  const older = await query<Numbers<'breakId'> & Texts<'windowFrom'>>(db)`
     select b.break_id::float8 as "breakId", min(l.window_from)::text as "windowFrom"
     from etl.loads l join etl.answers a on a.answer_id = l.answer_id
       join etl.breaks b on b.pipeline_id = l.pipeline_id and b.data_version = a.data_version and l.window_from < b.starts_on
-    where l.run_id = ${runId}::bigint and l.outcome = 'loaded' group by 1`.execute(db)
-  for (const { breakId, windowFrom } of older.rows) await extendBack(db, breakId, windowFrom)
+    where l.run_id = ${runId}::bigint and l.outcome = 'loaded' group by 1`
+  for (const { breakId, windowFrom } of older) await extendBack(db, breakId, windowFrom)
 }
 
 /**
@@ -152,9 +152,8 @@ export const recordVersions = async (db: Db, runId: number): Promise<void> => {
  * nothing before them was. @param windowFrom null: of none that is not known
  */
 export const extendBack = async (db: Db, breakId: number, windowFrom: IsoDate | null): Promise<void> => {
-  await query(
-    db,
-  )`update etl.breaks set seen_back_to = least(seen_back_to, ${windowFrom}::date) where break_id = ${breakId}::bigint`
+  await query(db)`
+    update etl.breaks set seen_back_to = least(seen_back_to, ${windowFrom}::date) where break_id = ${breakId}::bigint`
   await query(db)`
     with older as (
       select u.window_from, bool_and(u.ask_number >= b.ask_number) as is_new, b.seen_back_to

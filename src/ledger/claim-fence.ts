@@ -181,9 +181,8 @@ export const returnJob = (db: Db, claim: Claim): Promise<void> =>
  */
 export const isIdKnown = async (db: Db, claim: Claim): Promise<boolean> => {
   await lockJob(db, claim)
-  const rows = await prepared(
-    db,
-  )`select job_id from etl.jobs where ${isClaimedBy(claim)} and report_id is not null and report_state = 'submitted'`
+  const rows = await prepared(db)`
+    select job_id from etl.jobs where ${isClaimedBy(claim)} and report_id is not null and report_state = 'submitted'`
   return rows.length > 0
 }
 

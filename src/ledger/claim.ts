@@ -90,9 +90,8 @@ export const claimJobs = async (db: Db, options: ClaimOptions): Promise<ClaimedJ
 }
 
 const livingRuns = async (db: Db): Promise<number[]> => {
-  const rows = await prepared<Row<'etl.runs', 'run_id'>>(
-    db,
-  )`select run_id from etl.runs where state = 'running' and cancel_requested_at is null order by run_id`
+  const rows = await prepared<Row<'etl.runs', 'run_id'>>(db)`
+    select run_id from etl.runs where state = 'running' and cancel_requested_at is null order by run_id`
   return rows.map((row) => Number(row.run_id))
 }
 

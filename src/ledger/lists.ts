@@ -76,7 +76,7 @@ export const listsNotObeyed = async (db: Db, runId: number): Promise<number> => 
 export type HeldList = Texts<'pipeline' | 'dimension' | 'heldSince'> & Numbers<'values' | 'came' | 'gone'>
 
 /** Lists that wait for a person. @param pipelines only these; empty: all */
-export const heldLists = (db: Db, pipelines: readonly string[] = []): Promise<HeldList[]> =>
+export const heldLists = (db: Db, pipelines: readonly string[]): Promise<HeldList[]> =>
   query<HeldList>(db)`
     select p.pipeline, l.dimension, cardinality(l."values") as values, l.came, l.gone, l.read_at as "heldSince"
     from etl.lists l join etl.pipelines p using (pipeline_id)

@@ -233,9 +233,8 @@ export const insertWalks = async (
 
 /** Locks the jobs that cells about to be asked for have now, in order. */
 const lockLeft = async (trx: Db, cells: RawBuilder<unknown>): Promise<void> => {
-  await query(
-    trx,
-  )`select j.job_id from etl.jobs j where j.job_id in (select c.left_job_id from (${cells}) c where c.left_job_id is not null)
+  await query(trx)`
+    select j.job_id from etl.jobs j where j.job_id in (select c.left_job_id from (${cells}) c where c.left_job_id is not null)
     order by j.job_id for update`
 }
 

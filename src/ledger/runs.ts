@@ -75,9 +75,8 @@ const runRow = (db: Db, runId: number) => db.selectFrom('etl.runs').where('run_i
 type OpenJobs = Numbers<'count'> & Row<'etl.runs', 'state'> & { readonly cancelled: boolean }
 
 export const openJobs = async (db: Db, runId: number): Promise<OpenJobs> => {
-  const [row] = await prepared<OpenJobs>(
-    db,
-  )`select r.state, r.cancel_requested_at is not null as cancelled, (select count(*)::integer
+  const [row] = await prepared<OpenJobs>(db)`
+    select r.state, r.cancel_requested_at is not null as cancelled, (select count(*)::integer
         from (select from etl.run_jobs w where w.run_id = r.run_id and w.outcome is null limit 1000) waiting) as count
       from etl.runs r where r.run_id = ${runId}::bigint`
   return row ?? { count: 0, cancelled: false, state: 'interrupted' }

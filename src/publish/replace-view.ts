@@ -3,7 +3,6 @@ import { type RawBuilder, sql } from 'kysely'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, query, type Texts } from '../db/typed-row.ts'
-import { inSavepoint } from './savepoint.ts'
 
 /**
  * Leaves an equal view alone, because replacing it would wait for its readers. Replaces in place where columns were only added at the end; else
@@ -29,6 +28,20 @@ export const replaceView = async (
   await sql`drop view ${view}`.execute(trx)
   await sql`create view ${view} as ${wanted}`.execute(trx)
   await giveRights(trx, name, grants)
+}
+
+/** A part of a transaction that may fail in a way that is foreseen, and then never was: what the work gave. Where it throws what `isForeseen` knows, it is taken back and the answer is null. */
+export const inSavepoint = async <T>(trx: Db, isForeseen: (error: unknown) => boolean, work: () => Promise<T>) => {
+  await sql`savepoint publish_part`.execute(trx)
+  try {
+    const result = await work()
+    await sql`release savepoint publish_part`.execute(trx)
+    return { result }
+  } catch (error) {
+    await sql`rollback to savepoint publish_part`.execute(trx)
+    if (isForeseen(error)) return null
+    throw error
+  }
 }
 
 /** On a table or view in bi. */
@@ -70,10 +83,7 @@ export const shapesOf = async (db: Db): Promise<ReadonlyMap<string, string>> => 
 }
 
 /** Names that came, and names that are made in another way. */
-export const changedShapes = (
-  before: ReadonlyMap<string, string>,
-  after: ReadonlyMap<string, string>,
-): { readonly made: readonly string[]; readonly changed: readonly string[] } => ({
+export const changedShapes = (before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>) => ({
   made: [...after.keys()].filter((name) => !before.has(name)),
   changed: [...after].filter(([name, digest]) => before.has(name) && before.get(name) !== digest).map(([name]) => name),
 })

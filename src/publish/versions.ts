@@ -74,13 +74,9 @@ export const recordVersion = async (trx: Db, { pipeline, version, window }: Defi
     where p.pipeline = ${pipeline} and p.version = ${last.version} and p.window_every = ${window.every}
     on conflict (unit_id) do update set until = null`.execute(trx)
   // What the new version has an answer for is handed over at this moment.
-  await sql`update etl.kept_units k set until = v.published_at from etl.kept_cells c, etl.published_now v
-    where c.unit_id = k.unit_id and v.pipeline = k.pipeline and k.pipeline = ${pipeline} and k.until is null and c.until is not null`.execute(
-    trx,
-  )
-  await sql`delete from etl.kept_units where pipeline = ${pipeline} and version = ${last.version} and until is not null`.execute(
-    trx,
-  )
+  await query(trx)`update etl.kept_units k set until = v.published_at from etl.kept_cells c, etl.published_now v
+    where c.unit_id = k.unit_id and v.pipeline = k.pipeline and k.pipeline = ${pipeline} and k.until is null and c.until is not null`
+  await query(trx)`delete from etl.kept_units where pipeline = ${pipeline} and version = ${last.version} and until is not null`
 }
 
 /** Puts on record what readers see from now on in place of the pipeline's own rows. Idempotent. @param all definitions that are published */
@@ -92,8 +88,8 @@ export const recordHandOver = async (trx: Db, definition: Definition, all: reado
   const [last] = await query<Row<'etl.hand_overs', 'successor' | 'starts_on'>>(trx)`
     select successor, starts_on from etl.hand_overs where pipeline = ${pipeline} order by since desc limit 1`
   if (last !== undefined && last.successor === successor && last.starts_on === startsOn) return
-  await sql`insert into etl.hand_overs (pipeline, successor, starts_on, since)
-    values (${pipeline}, ${successor}, ${startsOn}, ${nextMoment('hand_overs', 'since', pipeline)})`.execute(trx)
+  await query(trx)`insert into etl.hand_overs (pipeline, successor, starts_on, since)
+    values (${pipeline}, ${successor}, ${startsOn}, ${nextMoment('hand_overs', 'since', pipeline)})`
 }
 
 /** From the first on for what comes first; else now, behind all that a clock that was ahead has written. */

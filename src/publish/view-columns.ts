@@ -1,6 +1,6 @@
 // Views of bi and their columns as the definitions and the marts' headers tell them: for the catalog, and for documents that are made without a database.
 import type { Mart } from '../core/mart.ts'
-import type { Column, Definition } from '../core/types.ts'
+import type { Definition } from '../core/types.ts'
 import { columnComment, dimensionWords, freshnessComments, grainOf, lineageComments } from './comments.ts'
 import { historyColumns, viewColumns } from './views.ts'
 
@@ -36,10 +36,7 @@ const lineageTypes: Readonly<Record<string, string>> = {
 }
 
 /** Columns by their names: the definition's own, and those that every table or view has. */
-export const describedColumns = (
-  { columns }: { readonly columns: readonly Column[] },
-  names: readonly string[],
-): DescribedColumn[] =>
+export const describedColumns = ({ columns }: Pick<Definition, 'columns'>, names: readonly string[]): DescribedColumn[] =>
   names.map((name) => {
     const own = columns.find((column) => column.name === name)
     return own === undefined
@@ -52,13 +49,8 @@ export const describedViews = (definitions: readonly Definition[], marts: readon
   const published = definitions.filter(({ publish }) => publish)
   const facts = published.map((definition): DescribedView => {
     const about = `${definition.description} ${grainOf(definition)}`
-    return {
-      name: definition.pipeline,
-      kind: 'view',
-      of: 'facts',
-      about,
-      columns: describedColumns(definition, viewColumns(definition)),
-    }
+    const columns = describedColumns(definition, viewColumns(definition))
+    return { name: definition.pipeline, kind: 'view', of: 'facts', about, columns }
   })
   const histories = published.map((definition): DescribedView => {
     const about = `Every revision of bi.${definition.pipeline}, ended ones included.`
