@@ -234,10 +234,7 @@ const aboutPipeline = (runtime: PlanRuntime, of: Planned, versions: readonly Pla
   const allowance = runtime.allowance(definition)
   const now = jobs.filter(({ held }) => !held)
   const credits = sum(now, ({ quota }) => quota)
-  const unpriced = sum(
-    now.filter(({ quota }) => quota === null),
-    'units',
-  )
+  const unpriced = sum(now, ({ quota, units }) => (quota === null ? units : 0))
   const perUnit = unitPrice(of)
   const today = new Date(nowMs).toISOString().slice(0, 10)
   const from = `${today.slice(0, 7)}-01`

@@ -30,11 +30,8 @@ export interface Run {
 export const pack = (run: Run, slices: readonly NeededSlice[], limits: PackLimits): PackedBox[] => {
   const tree = treeOf(slices)
   return productsOf(tree).flatMap((product) => {
-    const fitting = fittingLimits(
-      limits,
-      product.map((values) => values.length),
-      run.count,
-    )
+    const counts = product.map((values) => values.length)
+    const fitting = fittingLimits(limits, counts, run.count)
     const parts = cut(product, fitting.values).map((lists) => idsOf(tree, lists))
     return piecesOf(run, fitting.windows).flatMap((piece) => parts.map((sliceIds) => ({ sliceIds, ...piece })))
   })

@@ -131,11 +131,8 @@ export const askForReports = (context: PlanContext, tasks: readonly Task[], guar
     const { groups, leftJobIds } = await needsUnderLock(trx, context, tasks, left)
     const boxes = await packed(trx, context, groups)
     const ruling = await guard.rule(trx, unitsOf(boxes))
-    const count = await insertBoxes(
-      trx,
-      context.frame,
-      boxes.map((box) => ruled(box, ruling)),
-    )
+    const allowed = boxes.map((box) => ruled(box, ruling))
+    const count = await insertBoxes(trx, context.frame, allowed)
     await retireJobs(trx, leftJobIds)
     return count
   })
@@ -185,15 +182,10 @@ export const walksNeeded = async (
   return needed
 }
 
-const overdueOf = async (db: Db, { fullCheck, cells, windows }: PlanContext): Promise<ReadonlySet<IsoDate>> =>
-  fullCheck === null
-    ? new Set()
-    : windowsOverdue(
-        db,
-        cells.pipelineId,
-        windows.map(({ from }) => from),
-        fullCheck,
-      )
+const overdueOf = async (db: Db, { fullCheck, cells, windows }: PlanContext): Promise<ReadonlySet<IsoDate>> => {
+  const days = windows.map(({ from }) => from)
+  return fullCheck === null ? new Set() : windowsOverdue(db, cells.pipelineId, days, fullCheck)
+}
 
 /** Units that no run would ask about for longer than `window.full_check`, of those whose turn it is tonight, also in closed windows. */
 const inTurn = async (db: Db, { fullCheck, cells }: PlanContext, window: PlanWindow): Promise<NeededWalks | null> => {

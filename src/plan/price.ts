@@ -50,11 +50,8 @@ export const pricedUnits = async (
 /** Of one window, as full as the lists and the source allow. */
 export const unitsOfReport = (definition: Definition, source: Source): number => {
   const { dimensions } = definition
-  const limits = limitsOf(
-    definition,
-    source,
-    dimensions.map(({ name }) => name),
-  )
+  const names = dimensions.map(({ name }) => name)
+  const limits = limitsOf(definition, source, names)
   const full = dimensions.reduce((total, { values }, place) => total * Math.min(values.length, limits.values[place] ?? 1), 1)
   return Math.max(1, Math.min(full, limits.cells))
 }

@@ -118,11 +118,7 @@ const boundedBy = (payer: Payer, { pipeline, guard }: Definition): Payer => {
 }
 
 /** How many units of the window are asked about, and which: others each night. More where the service may have restated since they were last known to stand. */
-export const sampleOf = async (
-  db: Db,
-  { frame, states, nowMs, restatedAt }: PlanContext,
-  { from }: PlanWindow,
-): Promise<{ readonly units: readonly SampledUnit[]; readonly isWhole: boolean }> => {
+export const sampleOf = async (db: Db, { frame, states, nowMs, restatedAt }: PlanContext, { from }: PlanWindow) => {
   const turn = (Math.floor(nowMs / 86_400_000) * 0.618_034) % 1
   const few = await sampleUnits(db, frame.pipelineId, from, { most: usualSample, turn })
   const stoodAt = Math.min(...few.units.map(({ stoodAtMs }) => stoodAtMs))

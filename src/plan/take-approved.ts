@@ -33,26 +33,15 @@ export const takeApproved = async (context: PlanContext): Promise<void> => {
 const planAnew = async (trx: Db, context: PlanContext, words: readonly ReopenedWord[]): Promise<void> => {
   const { cells, frame, definition } = context
   const { every } = definition.window
-  const [from = '', to = ''] = [
-    words.map((one) => one.window_from).sort()[0],
-    words
-      .map((one) => one.window_to)
-      .sort()
-      .at(-1),
-  ]
-  const windows = windowsBetween(from, to, every).map((window, place) => ({
-    ...window,
-    place,
-    isPublished: true,
-    isInLookBack: false,
-  }))
-  const tasks = words.map(({ window_from, window_to, slice_ids }) => ({
-    run: {
-      first: windows.findIndex((one) => one.from === window_from),
-      count: windowsBetween(window_from, window_to, every).length,
-    },
-    sliceIds: slice_ids,
-  }))
+  const [from = ''] = words.map((one) => one.window_from).sort()
+  const to = words.reduce((latest, { window_to }) => (window_to > latest ? window_to : latest), '')
+  const windows = windowsBetween(from, to, every).map((window, place) => {
+    return { ...window, place, isPublished: true, isInLookBack: false }
+  })
+  const tasks = words.map(({ window_from, window_to, slice_ids: sliceIds }) => {
+    const first = windows.findIndex((one) => one.from === window_from)
+    return { run: { first, count: windowsBetween(window_from, window_to, every).length }, sliceIds }
+  })
   const policy = { ...cells.policy, kind: 'report' as const, force: false, taken: undefined }
   const limits =
     frame.kind === 'walk' ? { ...context.limits, windows: 1, values: context.limits.values.map(() => 1) } : context.limits

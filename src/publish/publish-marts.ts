@@ -42,12 +42,8 @@ export const publishMart = async (
   } catch (error) {
     return refused(mart, error)
   }
-  await describe(
-    trx,
-    mart,
-    definitions,
-    views.find(({ name }) => name === mart.name),
-  )
+  const view = views.find(({ name }) => name === mart.name)
+  await describe(trx, mart, definitions, view)
   return true
 }
 
