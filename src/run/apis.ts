@@ -32,10 +32,8 @@ export interface ApiSettings {
 }
 
 export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment): ApiSettings => {
-  const environment = withApiSecrets(
-    raw,
-    [...apis.values()].flatMap(({ secrets }) => secrets),
-  )
+  const secrets = [...apis.values()].flatMap((api) => api.secrets)
+  const environment = withApiSecrets(raw, secrets)
   const apiOf = (source: string): Api => {
     const api = apis.get(apiNameOf(source))
     if (api === undefined)
@@ -49,13 +47,16 @@ export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment
   }
 }
 
+/** Called when the service of an account is away or refuses everything, and with null when that is over. */
+type TellTrouble = (account: string, place: string, trouble: Trouble | null) => void
+
 export interface ServiceRoom {
   /** The warehouse in which every machine counts its requests; null: there is none, so that no other process asks. */
   readonly database: Pick<Database, 'kysely'> | null
   readonly log: Log
   readonly clock: Clock
-  /** Called when the service of an account is away or refuses everything, and with null when that is over. Default: people are told while it lasts. */
-  readonly tellTrouble?: (account: string, place: string, trouble: Trouble | null) => void
+  /** Default: people are told while it lasts. */
+  readonly tellTrouble?: TellTrouble
 }
 
 /** One service with one rate budget per API and account, made when first asked for. Throws CONFIGURATION where the key is missing. */
@@ -91,9 +92,7 @@ export const createServices = (
 }
 
 /** Each API and account that the definitions ask for, once, with those definitions. */
-export const accountsOf = (
-  definitions: readonly Definition[],
-): { readonly of: AccountOf; readonly definitions: readonly Definition[] }[] =>
+export const accountsOf = (definitions: readonly Definition[]) =>
   [...Map.groupBy(definitions, accountName).values()].flatMap((group) => {
     const [first] = group
     return first === undefined ? [] : [{ of: { source: apiNameOf(first.source), account: first.account }, definitions: group }]
@@ -102,7 +101,7 @@ export const accountsOf = (
 const waitWords = (account: string, place: string, { code, message, nextInMs }: Trouble): string =>
   `${account}: ${redact(message)} All requests to ${place} wait; one tries again in ${seconds(nextInMs)}. [${code}]`
 
-const tellOnly = (account: string, place: string, trouble: Trouble | null): void => {
+const tellOnly: TellTrouble = (account, place, trouble) => {
   if (trouble !== null) tellWait(`${account} ${place}`, waitWords(account, place, trouble))
 }
 
@@ -110,11 +109,7 @@ const tellOnly = (account: string, place: string, trouble: Trouble | null): void
 const sayAgainMs = 60_000
 
 /** Never throws: what cannot be written down is logged. */
-export const troubleTeller = ({
-  database,
-  log,
-  progress,
-}: Pick<Runtime, 'database' | 'log' | 'progress'>): ((account: string, place: string, trouble: Trouble | null) => void) => {
+export const troubleTeller = ({ database, log, progress }: Pick<Runtime, 'database' | 'log' | 'progress'>): TellTrouble => {
   const said = new Map<string, { readonly begunMs: number; readonly saidMs: number; readonly code: string }>()
   const say = (code: string, message: string): void => progress.emit({ event: 'notice', code, message })
   const keep = (writing: Promise<void>): void => {

@@ -139,11 +139,7 @@ export const refuse = async (
     // Those of an earlier try give way: an answer that fails every night is not in quarantine a hundred times.
     await supersede(trx, answerId, 'all')
     const unitId = await unitOfAnswer(trx, answerId)
-    await insertQuarantine(
-      trx,
-      answerId,
-      claim,
-      entries.slice(0, shownRejects).map((entry) => ({ ...entry, unitId })),
-    )
+    const shown = entries.slice(0, shownRejects).map((entry) => ({ ...entry, unitId }))
+    await insertQuarantine(trx, answerId, claim, shown)
   })
 }

@@ -217,7 +217,9 @@ const record = async (
     await refreshSummaries(session.kysely, definition, { ...scope, units: isUnitOf(claim) }, runtime.marts)
   await keepCut(session.kysely, loading, loaded, rowsOfAnswer(arrived, scope))
   await quarantine(session, arrived, shared)
-  return windows.map(({ counts }) => counts).reduce(addCounts, zeroCounts())
+  const total = zeroCounts()
+  for (const { counts } of windows) for (const name of countNames) total[name] += counts[name]
+  return total
 }
 
 const valuesOf = (
@@ -229,15 +231,7 @@ const valuesOf = (
   return new Map(dimensions.map((name, place) => [name, [...new Set(slices.map((one) => one[place] ?? ''))].sort()]))
 }
 
-const addCounts = (sum: RowCounts, more: RowCounts): RowCounts => ({
-  read: sum.read + more.read,
-  inserted: sum.inserted + more.inserted,
-  updated: sum.updated + more.updated,
-  ended: sum.ended + more.ended,
-  unchanged: sum.unchanged + more.unchanged,
-  quarantined: sum.quarantined + more.quarantined,
-  duplicates: sum.duplicates + more.duplicates,
-})
+const countNames = ['read', 'inserted', 'updated', 'ended', 'unchanged', 'quarantined', 'duplicates'] as const
 
 /** Windows of which something was loaded. Records of no unit, and rows that somebody put in by hand under a number of no unit, count with the first. */
 const countWindows = ({ loading, read }: Arrived, { loaded }: Shared, written: Written): readonly WindowLoad[] => {

@@ -34,11 +34,8 @@ export const newMigration = async (request: NewMigration) => {
       file: await writeMigration(folders, tableName(definition), datasetMigration(definition, dimensions)),
     }
   const { changes, pending } = await changesOf(request.settings(), folders, definition)
-  refuse(
-    definition,
-    changes,
-    creating.filter((name) => pending.includes(name)),
-  )
+  const unapplied = creating.filter((name) => pending.includes(name))
+  refuse(definition, changes, unapplied)
   if (changes.columns.length + changes.indexes.length + dimensions.length === 0) return { kind: 'none' as const, file: null }
   const name = `${tableName(definition)}_${suffixOf(changes)}`
   return { kind: 'change' as const, file: await writeMigration(folders, name, changeMigration(definition, changes, dimensions)) }
@@ -52,11 +49,7 @@ const newDimensions = async (definition: Definition, folders: readonly string[])
   return missing
 }
 
-const changesOf = async (
-  { databaseUrl, home }: Settings,
-  folders: readonly string[],
-  definition: Definition,
-): Promise<{ readonly changes: TableChanges; readonly pending: readonly string[] }> => {
+const changesOf = async ({ databaseUrl, home }: Settings, folders: readonly string[], definition: Definition) => {
   const database = await openDatabase({ databaseUrl, home, maxConnections: 2 })
   try {
     const { pending } = await migrationState(database, { folders })

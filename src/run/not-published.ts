@@ -28,15 +28,8 @@ export const refuseUnpublished = async (
   const isLate = ({ window }: Tally): boolean => window > reached
   const values = [...loaded, ...held].filter(({ rows, window }) => rows > 0 && window === reached).length
   const [first, last] = [units.windows[reached + 1], units.windows.at(-1)]
-  if (
-    claim.released ||
-    values < fewestValues ||
-    first === undefined ||
-    last === undefined ||
-    !loaded.some(isLate) ||
-    held.some(isLate)
-  )
-    return
+  if (claim.released || values < fewestValues || !loaded.some(isLate) || held.some(isLate)) return
+  if (first === undefined || last === undefined) return
   const { asked_ms: askedMs, is_answered: isAnswered } = await windowsAnswered(db, claim.pipelineId, first.from, answer.answerId)
   const next = windowAt(last.to, claim.windowEvery)
   if (isAnswered || isPublishedByDay(next, definition.window.publication, askedMs)) return

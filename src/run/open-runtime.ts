@@ -143,14 +143,12 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       definitions,
       hasAllPipelines: options.pipelines.length === 0,
       marts,
-      attributes: attributeFolder(options.pipelinesFolder, () => allDefinitions(options, opened)),
+      // Also those that the command was not given.
+      attributes: attributeFolder(options.pipelinesFolder, async () =>
+        options.pipelines.length === 0 ? opened : openDefinitions(options.pipelinesFolder, []),
+      ),
       routes,
-      service: createServices(apiSettings, {
-        database,
-        log,
-        clock,
-        tellTrouble: troubleTeller({ database, log, progress }),
-      }),
+      service: createServices(apiSettings, { database, log, clock, tellTrouble: troubleTeller({ database, log, progress }) }),
       allowance: apiSettings.allowance,
       releaseApi: ({ source }) => apis.get(apiNameOf(source))?.releases ?? null,
       hooks,
@@ -169,12 +167,6 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     throw error
   }
 }
-
-/** Also those that the command was not given. */
-const allDefinitions = async (
-  { pipelinesFolder, pipelines }: RuntimeOptions,
-  opened: OpenDefinitions,
-): Promise<OpenDefinitions> => (pipelines.length === 0 ? opened : openDefinitions(pipelinesFolder, []))
 
 const guardSetting = 'MILLRACE_GUARD'
 

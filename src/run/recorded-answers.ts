@@ -181,11 +181,7 @@ interface Cutting {
 }
 
 /** Throws USAGE where there is no such unit, or nothing is loaded of it. */
-export const recordAnswer = async (
-  runtime: Runtime,
-  unitId: number,
-  cutting: Cutting,
-): Promise<{ readonly definition: Definition; readonly recorded: Recorded }> => {
+export const recordAnswer = async (runtime: Runtime, unitId: number, cutting: Cutting) => {
   const { kysely } = runtime.database
   const [row] = await query<
     Row<'etl.answers', 'landing' | 'answer_id'> & Row<'etl.pipelines', 'pipeline' | 'version' | 'parameters'>

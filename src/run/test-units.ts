@@ -22,16 +22,9 @@ export interface TestedAnswer {
   readonly mayBeLoaded: boolean
 }
 
-/** What the tests found. */
-export interface Tested {
-  readonly failures: readonly FailedTest[]
-  /** Units that one of them holds, by number, with why. */
-  readonly held: ReadonlyMap<number, string>
-}
-
 /**
  * A statement a window where the definition has tests, nothing where it has none; from the oldest on, since each is the period before of the next. Call in the
- * load's transaction, before anything is written.
+ * load's transaction, before anything is written. What the tests found, and units that one of them holds, by number, with why.
  * @param keeping units that keep their rows whatever the tests say
  */
 export const testUnits = async (
@@ -39,7 +32,7 @@ export const testUnits = async (
   loading: Loading,
   { units, rows, mayBeLoaded }: TestedAnswer,
   keeping: readonly number[],
-): Promise<Tested> => {
+) => {
   const { work, units: all } = loading
   const { definition, claim } = work
   const failures: FailedTest[] = []
@@ -54,11 +47,8 @@ export const testUnits = async (
     const numbers = tested.map(({ number }) => number)
     const of = { definition, window, slice, units: numbers, rows, mayBeLoaded, former }
     const { rows: found } = await failedTests(of).execute(session.kysely)
-    const decided = await decide(
-      session,
-      loading,
-      found.flatMap((row) => failureOf(definition.tests, row, window.from)),
-    )
+    const failed = found.flatMap((row) => failureOf(definition.tests, row, window.from))
+    const decided = await decide(session, loading, failed)
     failures.push(...decided)
     for (const { unitId, words } of decided.filter(({ becomes }) => becomes === 'held')) {
       held.set(unitId, [...(held.has(unitId) ? [held.get(unitId)] : []), words].join(' '))
@@ -84,11 +74,8 @@ const formerOf = async (
   const { definition, claim } = work
   if (!definition.tests.some(({ kind }) => kind === 'ratio')) return []
   const windows = formerWindows(window, definition.window.every)
-  const found = await unitsOfWindows(
-    session.kysely,
-    claim,
-    windows.map(({ from }) => from),
-  )
+  const days = windows.map(({ from }) => from)
+  const found = await unitsOfWindows(session.kysely, claim, days)
   return windows.map((one) => ({
     window: one,
     units: tested.flatMap(({ number, slice }) => {
