@@ -111,9 +111,7 @@ const billAwaited = (unitKey: string, { leftAlone }: SpentNow): EtlError =>
     'REPORT_PENDING',
     `${unitKey}: the price of another purchase is not known before its bill, and a budget bounds both.` +
       (leftAlone === null ? '' : ` No run waits for that one: \`millrace run ${leftAlone}\` fetches it. Then run this again.`),
-    {
-      follows: { next: 'retry', inMs: billWaitMs, isFinal: leftAlone !== null },
-    },
+    { follows: { next: 'retry', inMs: billWaitMs, isFinal: leftAlone !== null } },
   )
 
 const billLost = (unitKey: string, { dayLeftMs }: SpentNow): EtlError =>
@@ -216,14 +214,10 @@ export const reservePages = (
   db: Db,
   claim: ClaimedJob,
   payer: Payer,
-  {
-    more,
-    takesAll,
-    held,
-    isBlind,
-  }: { readonly more: number | null; readonly takesAll: boolean; readonly held: Held; readonly isBlind: boolean },
+  page: { readonly more: number | null; readonly takesAll: boolean; readonly held: Held; readonly isBlind: boolean },
 ): Promise<Held> =>
   db.transaction().execute(async (trx) => {
+    const { more, takesAll, held, isBlind } = page
     await lockJob(trx, claim)
     const isExtra = await isBeyondUsual(trx, claim)
     await reserveBudget(trx, { ...payer, estimated: more, unitKey: claim.box.key, isExtra, isBlind })

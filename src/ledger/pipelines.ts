@@ -68,14 +68,7 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   const tagSet = await tagSetOf(trx, definition.tags)
   await trx
     .updateTable('etl.pipelines')
-    .set({
-      source: source.name,
-      account,
-      definition: needs,
-      tests,
-      tag_set_id: tagSet,
-      updated_at: databaseNow,
-    })
+    .set({ source: source.name, account, definition: needs, tests, tag_set_id: tagSet, updated_at: databaseNow })
     .where('pipeline_id', '=', row.pipeline_id)
     .where(
       sql<boolean>`(source, account, definition, tests, tag_set_id) is distinct from (${source.name}, ${account}, ${needs}::jsonb, ${tests}::jsonb, ${tagSet})`,
@@ -87,10 +80,8 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
     ({ query, unread }) => unread === undefined && (query === undefined || query.isRead === true),
   )
   if (!isKnown) return { pipelineId: row.pipeline_id, dimensions, generation: row.generation }
-  const lists = dimensions.map((name) => ({
-    name,
-    values: definition.dimensions.find((one) => one.name === name)?.values ?? [],
-  }))
+  const valuesOf = (name: string) => definition.dimensions.find((one) => one.name === name)?.values ?? []
+  const lists = dimensions.map((name) => ({ name, values: valuesOf(name) }))
   const known = { pipelineId: row.pipeline_id, generation: row.generation, sha256: isReshaped ? null : row.lists_sha256 }
   return { pipelineId: row.pipeline_id, dimensions, ...(await followLists(trx, known, lists)) }
 }
@@ -223,27 +214,17 @@ export const storedDefinition = async (db: Db, pipelineId: number): Promise<Defi
   const { file, params, limits, report, window, metrics } = row.needs
   return {
     ...{ file, pipeline, version, source, account, params, limits, report, window },
-    description: '',
+    ...{ description: '', schedule: null, guard: null, tags: {}, expect: null, publish: false },
+    ...{ key: [], indexes: [], tests: [], dimensionTables: [] },
     dimensions: row.dimensions.map((name) => ({ name, values: [], bucket: null, file: null })),
-    schedule: null,
     columns: metrics.map((name) => measure(name)),
-    key: [],
-    indexes: [],
-    guard: null,
-    tags: {},
-    expect: null,
-    tests: [],
-    publish: false,
     period: { every: window.every, isInKey: false },
-    dimensionTables: [],
   }
 }
 
 const measure = (name: string): Definition['columns'][number] => ({
   ...{ name, type: 'text', isKey: false, nullable: true, description: '', unit: null, origin: 'response', from: [name] },
-  ifAbsent: null,
-  normalize: null,
-  rounding: null,
+  ...{ ifAbsent: null, normalize: null, rounding: null },
 })
 
 /** What a pipeline on record asks; null: of its definition nothing is on record. */

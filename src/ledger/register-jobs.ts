@@ -210,13 +210,9 @@ export const insertWalks = async (
   frame: JobFrame,
   scope: CellScope,
   window: WindowAsk & { readonly to: IsoDate },
-  {
-    after,
-    most,
-    leaves,
-    ruling,
-  }: { readonly after: number; readonly most: number; readonly leaves: boolean; readonly ruling: Ruling },
+  how: { readonly after: number; readonly most: number; readonly leaves: boolean; readonly ruling: Ruling },
 ): Promise<number | null> => {
+  const { after, most, leaves, ruling } = how
   if (leaves) await lockLeft(trx, cellsToAsk(scope, window, after, most))
   const { jobs, last, left } = await queryOne<Counts<'jobs'> & Maybe<Numbers<'last'> & Lists<Counts<'left'>>>>(trx)`
     with needed as materialized (${cellsToAsk(scope, window, after, most)}),

@@ -28,27 +28,16 @@ export const countCredits = (paid: string): RawBuilder<unknown> => sql`
     group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
     ${addedUp}`
 
+/** `paid`: by the walk itself, and by those that it went on from. */
+type FoundPages = Texts<'askedAt' | 'account' | 'askNumber'> & Numbers<'pipelineId'> & { readonly paid: readonly PaidBefore[] }
+
 /**
  * Pages that a ledger now restored had paid for, but for those that it has on record already: its backup was made while they were asked for. @param askedAt when, as
  * ISO text
  */
-export const bookFound = async (
-  db: Db,
-  found: {
-    readonly askedAt: string
-    readonly account: string
-    readonly pipelineId: number
-    readonly askNumber: string
-    /** By the walk itself, and by those that it went on from. */
-    readonly paid: readonly PaidBefore[]
-  },
-): Promise<void> => {
-  const { askedAt, account, pipelineId, askNumber, paid } = found
-  const known = await onRecordAmid(db, {
-    pipelineId,
-    askNumber,
-    others: paid.map((one) => one.askNumber).filter((one) => one !== askNumber),
-  })
+export const bookFound = async (db: Db, { askedAt, account, pipelineId, askNumber, paid }: FoundPages): Promise<void> => {
+  const others = paid.map((one) => one.askNumber).filter((one) => one !== askNumber)
+  const known = await onRecordAmid(db, pipelineId, askNumber, others)
   const pages = Math.max(0, sum(paid, 'pages') - known.pages)
   const credits = Math.max(0, exact(sum(paid, 'credits') - known.credits))
   const page = { startedAt: askedAt, account, pipelineId, runId: null, jobId: null, isUncertain: false }
@@ -59,11 +48,9 @@ export const bookFound = async (
 /** Of the walk that landed them, as the backup has it: pages that were booked. What it had set aside for others is part of what they cost. */
 const onRecordAmid = (
   db: Db,
-  {
-    pipelineId,
-    askNumber,
-    others,
-  }: { readonly pipelineId: number; readonly askNumber: string; readonly others: readonly string[] },
+  pipelineId: number,
+  askNumber: string,
+  others: readonly string[],
 ): Promise<Numbers<'pages' | 'credits'>> => {
   // By another number the job is the walk of the same unit.
   const ofUnit = sql`(window_from, slice_ids) in (select f.window_from, f.slice_ids from etl.jobs f
