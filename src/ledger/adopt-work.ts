@@ -8,22 +8,15 @@ import { insertingAnswer, isLandingKnown, type NewAnswer } from './answers.ts'
 import { cutPlans } from './cut-plans.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
-import { insertPipeline } from './pipelines.ts'
+import { insertPipeline, type PipelineRow } from './pipelines.ts'
 import { openingWindows, retireJobs } from './register-jobs.ts'
 import { countLost, type SetAside } from './request-credits.ts'
 import { productOf } from './slices.ts'
 import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
 
 /** A pipeline as the receipt names it. */
-export interface PipelineWords {
-  readonly pipeline: string
+export interface PipelineWords extends Omit<PipelineRow, 'version'> {
   readonly pipeline_version: number
-  readonly parameters: unknown
-  readonly source: string
-  readonly account: string
-  readonly window_every: 'day' | 'week' | 'month'
-  readonly dimensions: readonly string[]
-  readonly definition: unknown
 }
 
 /** A landing that is whole. */
@@ -133,11 +126,10 @@ const idOfKnownJob = async (
       ...{ report_state: 'submitted', report_id: reportId, holder: null, next_poll_at: null, deadline_at: null },
       ...{ submitted_at: sql<string>`coalesce(submitted_at, asked_at)`, fence: sql<string>`fence + 1` },
     })
-    .where((eb) => eb.and({ pipeline_id: pipelineId, ask_number: askNumber }))
-    .where('report_id', 'is', null)
+    .where((eb) => eb.and({ pipeline_id: pipelineId, ask_number: askNumber, report_id: null }))
     .where((eb) => eb.and({ window_from: window.from, window_to: window.to }))
     .where(sql<boolean>`slice_ids @> ${[...sliceIds]}::integer[] and slice_ids <@ ${[...sliceIds]}::integer[]`)
-    .where(mayBegin('report_state', reportTransitions['id adopted']))
+    .where(mayBegin(reportTransitions['id adopted']))
     .returning('job_id')
     .execute()
   return rows.length > 0

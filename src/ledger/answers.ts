@@ -41,7 +41,7 @@ export const insertAnswer = async (db: Db, claim: Claim, landed: NewAnswer): Pro
       returning answer_id
     )
     update etl.jobs set answer_id = (select answer_id from answer), begun_landing = null, updated_at = clock_timestamp(),
-      report_state = case when ${mayBegin('report_state', reportTransitions['bytes landed'])} then 'downloaded' else report_state end
+      report_state = case when ${mayBegin(reportTransitions['bytes landed'])} then 'downloaded' else report_state end
     where ${isClaimedBy(claim)} returning answer_id`
   if (row === undefined) throw fenced(claim)
   return Number(row.answer_id)
@@ -94,7 +94,7 @@ export const shaOnRecord = async (db: Db, answerId: number): Promise<string> => 
 export const dropAnswer = async (db: Db, claim: Claim): Promise<void> => {
   await query(db)`
     update etl.jobs set answer_id = null, updated_at = clock_timestamp(),
-      report_state = case when ${mayBegin('report_state', reportTransitions['bytes unusable'])} then 'ready' else report_state end
+      report_state = case when ${mayBegin(reportTransitions['bytes unusable'])} then 'ready' else report_state end
     where ${isClaimedBy(claim)} and exists (select from etl.answers a where a.answer_id = jobs.answer_id and a.job_id = jobs.job_id)`
 }
 

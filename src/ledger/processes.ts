@@ -29,12 +29,8 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
   const row = await db
     .insertInto('etl.processes')
     .values({
-      name,
-      host,
-      boot: bootMark(),
-      system_process_id: process.pid,
-      begun: beginMark(process.pid) ?? '',
-      lease_until: leaseEnd,
+      ...{ name, host, boot: bootMark(), lease_until: leaseEnd },
+      ...{ system_process_id: process.pid, begun: beginMark(process.pid) ?? '' },
     })
     .returning('process_id')
     .executeTakeFirstOrThrow()
@@ -66,14 +62,15 @@ const revive = async (trx: Db, { processId }: OwnProcess): Promise<void> => {
 
 /** The process has done: what it still holds is free for others at once, and its runs are over. */
 export const endProcess = async (db: Db, { processId }: OwnProcess): Promise<void> => {
-  await db
-    .updateTable('etl.processes')
-    .set({ ended_at: databaseNow })
-    .where('process_id', '=', processId)
-    .where('ended_at', 'is', null)
-    .execute()
+  await ending(db, processId).execute()
   await bury(db, processId)
 }
+
+const ending = (db: Db, processId: number) =>
+  db
+    .updateTable('etl.processes')
+    .set({ ended_at: databaseNow })
+    .where((eb) => eb.and({ process_id: processId, ended_at: null }))
 
 /**
  * Frees the jobs and closes the runs of processes that died, and sets times right that a wrong clock noted. Two small questions where there is nothing.
@@ -97,8 +94,7 @@ type Known = Pick<Selectable<ProcessesTable>, 'process_id' | 'host' | 'boot' | '
 /** The living, and those that ended and still have jobs or runs in their name. */
 const othersWithSomething = (db: Db, processId: number): Promise<Known[]> =>
   prepared<Known>(db)`
-    select process_id, host, boot, system_process_id, begun, lease_until, ended_at is not null as has_ended,
-      ${isLeaseOver('h')} as is_over
+    select process_id, host, boot, system_process_id, begun, lease_until, ended_at is not null as has_ended, ${isLeaseOver} as is_over
     from etl.processes h where process_id <> ${processId} and process_id in (
       select process_id from etl.processes where ended_at is null
       union select process_id from etl.runs where state = 'running'
@@ -115,14 +111,7 @@ const isDeadHere = (known: Known, here: { readonly host: string; readonly boot: 
 
 /** False where it renewed its lease meanwhile. */
 const declareDead = async (db: Db, { process_id, lease_until }: Known): Promise<boolean> => {
-  const rows = await db
-    .updateTable('etl.processes')
-    .set({ ended_at: databaseNow })
-    .where('process_id', '=', process_id)
-    .where('ended_at', 'is', null)
-    .where('lease_until', '=', lease_until)
-    .returning('process_id')
-    .execute()
+  const rows = await ending(db, process_id).where('lease_until', '=', lease_until).returning('process_id').execute()
   return rows.length > 0
 }
 

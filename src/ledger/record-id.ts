@@ -58,7 +58,7 @@ const keepId = async (db: Db, claim: ClaimedJob, { reportId, statusWord }: Given
       updated_at: databaseNow,
     })
     .where('job_id', '=', String(claim.jobId))
-    .where(mayBegin('report_state', reportTransitions['id known']))
+    .where(mayBegin(reportTransitions['id known']))
     .where(sql<boolean>`coalesce(report_id, ${reportId}) = ${reportId}`)
     // One that failed under its id is over; one that failed without any was given up before its id was known.
     .where((eb) => eb.or([eb('report_state', '<>', 'failed'), eb('report_id', 'is', null)]))

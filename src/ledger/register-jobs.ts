@@ -60,7 +60,7 @@ export const isPersons: RawBuilder<boolean> = sql<boolean>`j.wanted_by in ('rang
 
 /** Of job `j`: no process has it, or one that has died. */
 export const isNobodys = sql<boolean>`(j.holder is null or exists (select from etl.processes h
-  where h.process_id = j.holder and (h.ended_at is not null or ${isLeaseOver('h')})))`
+  where h.process_id = j.holder and (h.ended_at is not null or ${isLeaseOver})))`
 
 /**
  * Deletes the jobs, with units that were nothing but planned. Walks that have paid for pages stay, as failed and in nobody's name: who asks for the unit goes on

@@ -47,10 +47,9 @@ const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean
   await trx
     .updateTable('etl.jobs')
     .set({ report_state: 'submitted', completed_at: null })
-    .where('job_id', '=', jobId)
+    .where((eb) => eb.and({ job_id: jobId, answer_id: null }))
     .where('report_id', 'is not', null)
-    .where('answer_id', 'is', null)
-    .where(mayBegin('report_state', reportTransitions['asked about again']))
+    .where(mayBegin(reportTransitions['asked about again']))
     .execute()
   return Number(jobId)
 }

@@ -133,7 +133,7 @@ const change = async (db: Db, claim: ClaimedJob, transition: Transition<ReportSt
 }
 
 const changed = (db: Db, claim: ClaimedJob, transition: Transition<ReportState>, values: Values): Promise<boolean> =>
-  setClaimed(db, claim, { ...values, updated_at: databaseNow }, mayBegin('report_state', transition))
+  setClaimed(db, claim, { ...values, updated_at: databaseNow }, mayBegin(transition))
 
 /**
  * Idempotent. One statement first: once it was sent the server carries it out, behind whatever lock and whatever becomes of this process. Where it finds
@@ -198,18 +198,13 @@ const intend = async (
 
 /** The rows are locked so that a cancel that comes now waits for this intent, and one that came before is seen. */
 const waitingRun = async (trx: Db, { jobId, box }: ClaimedJob, preferred: number): Promise<number> => {
+  const entries = trx.selectFrom('etl.run_jobs').select('etl.run_jobs.run_id')
+  const waiting = entries.where((eb) => eb.and({ job_id: String(jobId), outcome: null }))
   const rows = await trx
     .selectFrom('etl.runs')
     .select('run_id')
-    .where('run_id', 'in', (eb) =>
-      eb
-        .selectFrom('etl.run_jobs')
-        .select('etl.run_jobs.run_id')
-        .where('job_id', '=', String(jobId))
-        .where('outcome', 'is', null),
-    )
-    .where('state', '=', 'running')
-    .where('cancel_requested_at', 'is', null)
+    .where('run_id', 'in', waiting)
+    .where((eb) => eb.and({ state: 'running', cancel_requested_at: null }))
     .orderBy('run_id')
     .forShare()
     .execute()

@@ -54,7 +54,7 @@ const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
  * budget in no run or another, keeps nobody else waiting.
  */
 const isAtIt = (runId: number): RawBuilder<boolean> =>
-  sql<boolean>`(${isBegun('y')} or ${isListed(runId, 'y')} or y.error_code is distinct from 'QUOTA_EXHAUSTED' and ${isWaitedFor(sql`y.job_id`)})`
+  sql<boolean>`(${isBegun} or ${isListed(runId, 'y')} or y.error_code is distinct from 'QUOTA_EXHAUSTED' and ${isWaitedFor(sql`y.job_id`)})`
 
 /**
  * The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced and asked_at.

@@ -55,9 +55,9 @@ export const reportTransitions = {
   'bytes unusable': { from: ['downloaded'], to: ['ready'] },
 } as const satisfies Record<string, Transition<ReportState>>
 
-/** Condition that `column` holds a state in which the transition may begin. */
-export const mayBegin = (column: string, { from }: Transition<string>): RawBuilder<boolean> =>
-  sql<boolean>`${sql.ref(column)} = any(${[...from]}::text[])`
+/** Condition that the report of a job is in a state in which the transition may begin. */
+export const mayBegin = ({ from }: Transition<ReportState>): RawBuilder<boolean> =>
+  sql<boolean>`report_state = any(${[...from]}::text[])`
 
 /** Of one job, whoever has it. The caller has its lock. */
 export const setJob = async (trx: Db, jobId: number | string, values: UpdateObject<Tables, 'etl.jobs'>): Promise<void> => {

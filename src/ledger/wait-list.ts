@@ -26,12 +26,6 @@ export const isLeftAlive = (jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
 export const isListed = (runId: number, job: string): RawBuilder<boolean> =>
   sql<boolean>`exists (select from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = ${sql.ref(`${job}.job_id`)} and w.outcome is null)`
 
-/** An open job that was asked for and that no living run waits for. @param job name of its row */
-const isOrphan = (job: string): RawBuilder<boolean> => {
-  const column = (name: string): RawBuilder<unknown> => sql.ref(`${job}.${name}`)
-  return sql<boolean>`${column('state')} = 'open' and ${column('ask_number')} is not null and not ${isWaitedFor(column('job_id'))}`
-}
-
 /** What the runs that wait for a job are told of it. */
 export interface Settled {
   readonly jobId: number | string
@@ -93,7 +87,7 @@ export const joinOrphans = async (
     select j.job_id, j.state, j.cells from etl.jobs j
     where j.pipeline_id in (select pipeline_id from ours) and (j.pipeline_id = ${pipelineId} or j.answer_id is null
         and (j.kind = 'report' or j.pipeline_id in (select pipeline_id from ours where asks_the_same)))
-      and (${isOrphan('j')} or ${failed} and not ${isWaitedFor(sql`j.job_id`)})
+      and (j.state = 'open' and j.ask_number is not null or ${failed}) and not ${isWaitedFor(sql`j.job_id`)}
     order by j.job_id for update skip locked`
   return joinJobs(trx, runId, jobs, isPart)
 }
@@ -131,9 +125,8 @@ export const servingAnswer = sql`(select a.answer_id from etl.answers a join etl
 export const isUnserved = sql<boolean>`(j.served_by is not null and j.answer_id is null
   and not exists (select from etl.jobs y where y.job_id = j.served_by and not ${mayYetServe} and ${servingAnswer} is not null))`
 
-/** Asked for, or some of its pages are paid for. */
-export const isBegun = (job: string): RawBuilder<boolean> =>
-  sql<boolean>`(${sql.ref(job)}.ask_number is not null or ${sql.ref(job)}.begun_landing is not null)`
+/** Job `y` was asked for, or some of its pages are paid for. */
+export const isBegun = sql<boolean>`(y.ask_number is not null or y.begun_landing is not null)`
 
 /**
  * The run waits for the jobs whose answers serve its own, once they are begun: a former version may have left them where nobody works on them. What is
@@ -150,7 +143,7 @@ export const joinServing = (trx: Db, runId: number): Promise<number> =>
     )
     select y.job_id, y.state, y.cells from serving cross join lateral (
       select y.job_id, y.state, y.cells from etl.jobs y where y.job_id = serving.served_by
-        and y.answer_id is null and (y.state = 'open' and ${isBegun('y')} or ${hasFailedLive('y')}) for update skip locked) y
+        and y.answer_id is null and (y.state = 'open' and ${isBegun} or ${hasFailedLive('y')}) for update skip locked) y
     order by y.job_id`,
   )
 

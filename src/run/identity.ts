@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import type { LandingStore } from '../extract/landing-store.ts'
-import { type EpochKind, epochPath, runPath, parseReceipt, type Receipt, type ReceiptName } from '../extract/receipt-files.ts'
+import { epochPath, runPath, parseReceipt, type Receipt, type ReceiptName } from '../extract/receipt-files.ts'
 import {
   becomeClone,
   becomeCopy,
@@ -24,6 +24,7 @@ import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import { askNumberOfAny, boxFolder, type Manifest, pipelineFolder } from '../extract/landing-files.ts'
 import { boxOf } from '../core/unit-key.ts'
+import type { WindowSize } from '../core/types.ts'
 import { walkPipelines } from '../ledger/pipelines.ts'
 import { bookFound } from '../ledger/request-credits.ts'
 import { drawAbove, walksUnderWay } from '../ledger/receipts.ts'
@@ -122,7 +123,7 @@ export const settleIdentity = async (place: Place): Promise<Settled> => {
   }
   // A copy that was copied once more gets an epoch of its own again.
   if (before.standing === 'own' ? judged.standing === 'copy' : isAway(before)) {
-    const epoch = await takeEpoch(place, before, evidence.highestEpoch, 'copy')
+    const epoch = await takeEpoch(place, before, evidence.highestEpoch)
     await becomeCopy(kysely, before, epoch, judged.reason ?? '')
   } else if (before.standing === 'own') await becomeReplaced(kysely, before, judged.reason ?? '')
   const adopted = await adoptUnknown(found)
@@ -140,12 +141,12 @@ export const settledHere = async ({ database }: Pick<Place, 'database'>): Promis
 const mostTries = 1_000
 
 /** An epoch that no other database has; where two databases ask for the same, one of them gets the next. */
-const takeEpoch = async (place: Place, { id, epoch, here }: Identity, highest: number, kind: EpochKind): Promise<number> => {
+const takeEpoch = async (place: Place, { id, epoch, here }: Identity, highest: number): Promise<number> => {
   const first = Math.max(highest, epoch) + 1
   for (let next = first; next < first + mostTries; next += 1) {
     const own = { id, epoch: next }
     const text = await claimOf(place, own, here)
-    const path = epochPath(own, kind)
+    const path = epochPath(own, 'copy')
     // A store without conditional writes has the last one's text.
     if ((await place.landing.notes.write(path, text)) && (await place.landing.notes.read(path)) === text) return next
   }
@@ -211,7 +212,7 @@ export const declareIdentity = async (place: Place, as: Declaration): Promise<Se
   const evidence = await readEvidence(kysely, place.landing, identity)
   const { purchases, answers, ...others } = await adoptUnknown({ db: kysely, landing: place.landing, id: identity.id, evidence })
   const adopted = { purchases: before.purchases + purchases, answers: before.answers + answers, ...others }
-  const epoch = await takeEpoch(place, identity, evidence.highestEpoch, 'copy')
+  const epoch = await takeEpoch(place, identity, evidence.highestEpoch)
   const own = { id: identity.id, epoch }
   await place.landing.notes.write(epochPath(own, 'goes-on'), await claimOf(place, own, identity.here))
   await goOn(kysely, identity, epoch)
@@ -320,11 +321,8 @@ const foundAnswer = (
   { asks, metrics }: { readonly asks: string; readonly metrics: readonly string[] },
 ): FoundAnswer => ({ ...answerIn(locator, manifest), asks, metrics, usedQuota: manifest.completeness.usedQuota ?? null })
 
-interface FoundWalk {
-  readonly locator: string
-  readonly askNumber: string
-  readonly account: string
-  readonly windowEvery: 'day' | 'week' | 'month'
+interface FoundWalk extends Readonly<Record<'locator' | 'askNumber' | 'account', string>> {
+  readonly windowEvery: WindowSize
 }
 
 /** Answers of walks that are newer than all the ledger knows, or of walks that are under way by it: the landings of its walking pipelines are listed, which an ordinary start does not do. */
