@@ -14,13 +14,10 @@ import { reapDead } from './processes.ts'
 import { dissolve, isNobodys, isPersons, isUnbought, leavingUnits } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
-/** What is too dear without a person's word. */
-export type ApprovalKind = ApprovalsTable['kind']
-
 /** What is about to be held. */
 export interface ToApprove {
   readonly pipelineId: number
-  readonly kind: ApprovalKind
+  readonly kind: ApprovalsTable['kind']
   readonly runId: number
   /** Of all it was planned with, after what it asks for: see plan/guard-night.ts. */
   readonly digest: string
@@ -37,11 +34,10 @@ export const unpricedOf = (eb: ExpressionBuilder<Tables, 'etl.approvals'>) =>
     .selectFrom('etl.jobs')
     .select('etl.jobs.job_id')
     .whereRef('etl.jobs.approval_id', '=', 'etl.approvals.approval_id')
-    .where('etl.jobs.ask_number', 'is', null)
-    .where('etl.jobs.estimated_quota', 'is', null)
+    .where((jobs) => jobs.and({ 'etl.jobs.ask_number': null, 'etl.jobs.estimated_quota': null }))
 
 /** What waits together for one word, at 1 credit a unit where the price is unknown; null: nothing waits. */
-export const waitingApproval = async (db: Db, pipelineId: number, kind: ApprovalKind) =>
+export const waitingApproval = async (db: Db, pipelineId: number, kind: ToApprove['kind']) =>
   (await db
     .selectFrom('etl.approvals')
     .select(['approval_id as approvalId', 'digest', 'reports', asNumber('units').as('units'), asNumber('credits').as('credits')])
@@ -80,14 +76,8 @@ export const noteApproval = async (trx: Db, ask: ToApprove, by: string): Promise
 }
 
 const rowOf = ({ pipelineId, kind, runId, digest, allowed, reasons, units, credits }: ToApprove) => ({
-  pipeline_id: pipelineId,
-  kind,
-  digest,
-  units,
-  run_id: runId,
+  ...{ pipeline_id: pipelineId, kind, digest, units, run_id: runId, window_from: null, window_to: null },
   reasons: JSON.stringify(reasons),
-  window_from: null,
-  window_to: null,
   credits: Math.round(credits),
   allowed: allowed === null || !Number.isFinite(allowed) ? null : Math.round(allowed),
 })
@@ -120,7 +110,7 @@ export const countApproval = async (trx: Db, pipelineId: number): Promise<void> 
 }
 
 /** Which held plans are dissolved: of one kind, or what a range names, with the values it names by the place of their dimension (none: all). */
-export type Dissolved = { readonly kind: ApprovalKind } | NamedCells
+type Dissolved = Pick<ToApprove, 'kind'> | NamedCells
 
 interface NamedCells {
   readonly from: IsoDate

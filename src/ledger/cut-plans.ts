@@ -5,20 +5,20 @@ import type { WindowSize } from '../core/types.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import { type Lists, type Numbers, query, type Row } from '../db/typed-row.ts'
 import { countApproval } from './approvals.ts'
+import type { ClaimedJob } from './claim.ts'
 import { type JobPart, replaceJob } from './replace-job.ts'
 import { halvesOfSlices, sliceValues } from './slices.ts'
 import { setJob } from './transitions.ts'
-
-interface Planned {
-  readonly pipelineId: number
-  readonly windowEvery: WindowSize
-}
 
 /**
  * Of the jobs those that were only planned, approved or not, would buy the units they lost once more. Parts take their place, with their approval, their priority
  * and who waits for them: units of a range that a person named, no night would plan anew.
  */
-export const cutPlans = async (trx: Db, { pipelineId, windowEvery }: Planned, jobIds: readonly string[]): Promise<void> => {
+export const cutPlans = async (
+  trx: Db,
+  { pipelineId, windowEvery }: Pick<ClaimedJob, 'pipelineId' | 'windowEvery'>,
+  jobIds: readonly string[],
+): Promise<void> => {
   const plans = await trx
     .selectFrom('etl.jobs')
     .selectAll()

@@ -4,15 +4,12 @@ import type { DataPointReading } from '../core/data-point-counts.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, Window } from '../core/types.ts'
 import type { Db, Tables } from '../db/tables.ts'
-import { countRows, type Row } from '../db/typed-row.ts'
+import { countRows, type Row, type Texts } from '../db/typed-row.ts'
 import { lockPipeline } from './pipelines.ts'
 import { openAgain, reportTransitions } from './transitions.ts'
 
 /** Whose count is read. */
-export interface CountedDataset {
-  readonly account: string
-  readonly dataset: string
-}
+export type CountedDataset = Texts<'account' | 'dataset'>
 
 /** Those that are not ruled out; null: no answer of the dataset has agreed with its count yet. */
 export const knownReadings = async (

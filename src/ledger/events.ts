@@ -1,15 +1,9 @@
 // What a person did from outside a run: one line in etl.events, in the transaction that did it.
 import type { Db } from '../db/tables.ts'
+import type { Numbers, Texts } from '../db/typed-row.ts'
 
 /** An event to write down. */
-export interface Note {
-  readonly kind: string
-  readonly pipelineId?: number | undefined
-  readonly unitId?: number
-  readonly jobId?: number
-  readonly runId?: number
-  readonly message: string
-}
+type Note = Texts<'kind' | 'message'> & Partial<Numbers<'pipelineId' | 'unitId' | 'jobId' | 'runId'>>
 
 /** For people; nothing is decided by it. */
 export const note = async (db: Db, { kind, pipelineId, unitId, jobId, runId, message }: Note): Promise<void> => {

@@ -6,10 +6,7 @@ import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 
-export interface ListOf {
-  readonly pipelineId: number
-  readonly dimension: string
-}
+export type ListOf = Numbers<'pipelineId'> & Texts<'dimension'>
 
 /** The newest one of that state; null: there is none. */
 export const newestList = async (db: Db, { pipelineId, dimension }: ListOf, state: 'taken' | 'held') =>
@@ -23,12 +20,7 @@ export const newestList = async (db: Db, { pipelineId, dimension }: ListOf, stat
 
 export type KnownList = NonNullable<Awaited<ReturnType<typeof newestList>>>
 
-export interface NewList extends ListOf {
-  readonly query: string
-  readonly values: readonly string[]
-  readonly came: number
-  readonly gone: number
-}
+type NewList = ListOf & Texts<'query'> & Numbers<'came' | 'gone'> & Pick<KnownList, 'values'>
 
 /** What was held before, and is not what the query gives now, is not waited for any more. Under the pipeline's lock. */
 export const keepList = async (trx: Db, list: NewList, state: 'taken' | 'held'): Promise<string> => {

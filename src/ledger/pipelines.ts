@@ -101,7 +101,7 @@ export const insertPipeline = async (
     .execute()
 }
 
-type PipelineRow = Pick<Insertable<PipelinesTable>, 'pipeline' | 'version' | 'source' | 'account' | 'window_every'> &
+export type PipelineRow = Pick<Insertable<PipelinesTable>, 'pipeline' | 'version' | 'source' | 'account' | 'window_every'> &
   Readonly<Record<'parameters' | 'definition', unknown>> & { readonly dimensions: readonly string[] }
 
 /** Another number of first rows is wanted of units that are loaded: their windows are looked at again. */

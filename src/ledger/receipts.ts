@@ -78,8 +78,7 @@ export const walksUnderWay = async (db: Db): Promise<string[]> => {
   const rows = await db
     .selectFrom('etl.jobs')
     .select('ask_number')
-    .where((eb) => eb.and({ state: 'open', kind: 'walk' }))
-    .where('answer_id', 'is', null)
+    .where((eb) => eb.and({ state: 'open', kind: 'walk', answer_id: null }))
     .execute()
   return rows.flatMap((row) => row.ask_number ?? [])
 }

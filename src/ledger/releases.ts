@@ -4,6 +4,7 @@ import type { Release, ReleasedData } from '../core/release-month.ts'
 import { lockByName } from '../db/named-lock.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Db, Tables } from '../db/tables.ts'
+import type { Numbers, Texts } from '../db/typed-row.ts'
 
 export interface HeardRelease extends Release {
   /** The API and the account in it. */
@@ -105,8 +106,7 @@ export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'h
   const rows = await db
     .updateTable('etl.jobs')
     .set({ not_before: sql<string>`least(not_before, ${soon})`, next_poll_at: sql<string>`least(next_poll_at, ${soon})` })
-    .where((eb) => eb.and({ job_id: String(jobId), state: 'open', report_state: 'submitted' }))
-    .where('holder', 'is', null)
+    .where((eb) => eb.and({ job_id: String(jobId), state: 'open', report_state: 'submitted', holder: null }))
     .returning('job_id')
     .execute()
   if (rows.length > 0) return 'hastened'
@@ -121,10 +121,7 @@ export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'h
 }
 
 /** A tick that a process takes. */
-export interface TickClaim {
-  readonly pipeline: string
-  readonly dueMs: number
-  readonly owner: string
+export interface TickClaim extends Texts<'pipeline' | 'owner'>, Numbers<'dueMs'> {
   readonly kind: 'on time' | 'caught up' | 'skipped' | 'released'
 }
 

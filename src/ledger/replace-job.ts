@@ -111,14 +111,9 @@ const makeJob = async (trx: Db, former: JobRow, { sliceIds, window, servedBy }: 
     .insertInto('etl.jobs')
     .values({
       ...{ pipeline_id, kind, reason, guard, wanted_by, forced, run_id, approval_id, account, former_job_id: former.job_id },
-      ...{
-        served_by: servedBy === undefined ? null : String(servedBy),
-        window_from: window.from,
-        window_to: window.to,
-        slice_ids: [...sliceIds],
-        cells,
-        estimated_quota: shareOf(former, cells),
-      },
+      ...{ window_from: window.from, window_to: window.to, slice_ids: [...sliceIds], cells },
+      served_by: servedBy === undefined ? null : String(servedBy),
+      estimated_quota: shareOf(former, cells),
     })
     .returning('job_id')
     .executeTakeFirstOrThrow()
@@ -173,8 +168,7 @@ const moveWaiting = async (trx: Db, former: JobRow, every: WindowSize, made: rea
   const waiting = await trx
     .updateTable('etl.run_jobs')
     .set({ outcome: 'replaced', finished_at: databaseNow })
-    .where('job_id', '=', former.job_id)
-    .where('outcome', 'is', null)
+    .where((eb) => eb.and({ job_id: former.job_id, outcome: null }))
     .returningAll()
     .execute()
   if (waiting.length === 0 || made.length === 0) return

@@ -156,8 +156,7 @@ const countWanted = async (db: Db, pipelineId: number): Promise<WantedSince> => 
   const rows = await db
     .selectFrom('etl.slices as s')
     .select(['s.wanted_since', sql<number>`count(*)::float8`.as('slices')])
-    .where('s.pipeline_id', '=', pipelineId)
-    .where('s.wanted_until', 'is', null)
+    .where((eb) => eb.and({ 's.pipeline_id': pipelineId, 's.wanted_until': null }))
     .groupBy('s.wanted_since')
     .execute()
   return new Map(rows.map(({ wanted_since, slices }) => [wanted_since, slices]))

@@ -198,14 +198,8 @@ export const forgottenSpan = async (db: Db, { jobId, forced }: ClaimedJob): Prom
   return rows[0] ?? null
 }
 
-/** Where an account buys. */
-export interface Origin {
-  readonly api: string
-  readonly account: string
-  readonly address: string
-  /** Beginning of the digest of its key. */
-  readonly keySha256: string
-}
+/** Where an account buys; `keySha256`: the beginning of the digest of its key. */
+export type Origin = Texts<'api' | 'account' | 'address' | 'keySha256'>
 
 /** What is on record; null: nothing was bought for the account, or it was not written down. */
 export const knownOrigin = async (db: Db, { api, account }: Pick<Origin, 'api' | 'account'>): Promise<Origin | null> => {

@@ -7,23 +7,15 @@ import { countRows, type Flags, type Numbers, query, queryColumn, queryOne, quer
 import { fingerprintOf } from './answers.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 
-/** What is stored of a window. */
-export interface WindowState {
-  readonly closedGeneration: number | null
-  /** Loaded units, as counted when it was closed. */
-  readonly closedUnits: number
-  readonly lookedAtMs: number | null
-}
+/** What is stored of a window; `closedUnits`: loaded units, as counted when it was closed. */
+export type WindowState = Numbers<'closedUnits'> & Record<'closedGeneration' | 'lookedAtMs', number | null>
 
 /** By first day; windows nothing is known of are not in it. */
 export const windowStates = async (db: Db, pipelineId: number): Promise<ReadonlyMap<IsoDate, WindowState>> => {
   const rows = await db
     .selectFrom('etl.windows')
-    .select([
-      'window_from',
-      'closed_generation as closedGeneration',
-      sql<number>`coalesce(closed_units, 0)::float8`.as('closedUnits'),
-    ])
+    .select(['window_from', 'closed_generation as closedGeneration'])
+    .select(sql<number>`coalesce(closed_units, 0)::float8`.as('closedUnits'))
     .select(sql<number | null>`floor(extract(epoch from looked_at) * 1000)::float8`.as('lookedAtMs'))
     .where('pipeline_id', '=', pipelineId)
     .execute()
@@ -197,8 +189,7 @@ export const sampleUnits = async (
   const { low, high } = await db
     .selectFrom('etl.slices')
     .select(({ fn }) => [fn.min('slice_id').as('low'), fn.max('slice_id').as('high')])
-    .where('pipeline_id', '=', pipelineId)
-    .where('wanted_until', 'is', null)
+    .where((eb) => eb.and({ pipeline_id: pipelineId, wanted_until: null }))
     .executeTakeFirstOrThrow()
   const places = Array.from({ length: most }, (_, index) => low + Math.floor((((index + turn) % most) / most) * (high - low + 1)))
   const units = await loadedFrom(db, pipelineId, windowFrom, places, 1)

@@ -13,17 +13,12 @@ export interface PackLimits {
   readonly cells: number
 }
 
-/** Every combination of some values, over consecutive windows. */
-export interface PackedBox {
-  readonly sliceIds: readonly number[]
-  /** Place of the first window. */
-  readonly first: number
-  readonly count: number
-}
+/** Consecutive windows, by the place of the first. */
+export type Run = Readonly<Record<'first' | 'count', number>>
 
-export interface Run {
-  readonly first: number
-  readonly count: number
+/** Every combination of some values, over consecutive windows. */
+export interface PackedBox extends Run {
+  readonly sliceIds: readonly number[]
 }
 
 /** Slices that need the same consecutive windows: every cell stands in exactly one box, and nothing else does. */

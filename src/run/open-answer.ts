@@ -3,6 +3,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Manifest } from '../extract/landing-files.ts'
 import type { Landing } from '../extract/landing-reader.ts'
 import { shaOnRecord } from '../ledger/answers.ts'
+import type { KeptAnswer } from '../ledger/register-replay.ts'
 import { ownNames } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -15,16 +16,10 @@ export const answerIn = (
   ...{ order: completeness.order ?? null, dialect: completeness.dialect ?? null },
 })
 
-interface OnRecord {
-  readonly answerId: number
-  /** Its locator. */
-  readonly landing: string
-}
-
 /** Throws LANDING_MISSING, LANDING_CORRUPT, and LANDING_FOREIGN where other bytes lie there than the ledger has on record. */
 export const openAnswer = async (
   { landing, database }: Pick<Runtime, 'landing' | 'database'>,
-  { answerId, landing: locator }: OnRecord,
+  { answerId, landing: locator }: KeptAnswer,
   signal?: AbortSignal,
 ): Promise<Landing> => {
   const opened = await landing.open(locator, signal)
