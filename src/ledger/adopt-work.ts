@@ -25,20 +25,15 @@ export interface FoundAnswer extends NewAnswer {
   readonly usedQuota: number | null
 }
 
-/** What a receipt or a landing proves of a job that the ledger lost, named as in a receipt. */
-export interface LostWork {
+/** What a receipt or a landing proves of a job that the ledger lost, named as in a receipt. `report_id` null: a walk, or a submission whose answer was not noted. */
+export interface LostWork extends Readonly<Record<'report_id' | 'endpoint' | 'request_hash' | 'estimated_quota', string | null>> {
   readonly kind: JobKind
   readonly ask_number: string
   readonly asked_at: string
   readonly account: string
   readonly window: Window
   readonly slice: Slice
-  /** null: a walk, or a submission whose answer was not noted. */
-  readonly report_id: string | null
-  readonly endpoint: string | null
   readonly request: unknown
-  readonly request_hash: string | null
-  readonly estimated_quota: string | null
   /** null: nothing has landed yet. */
   readonly answer: FoundAnswer | null
 }

@@ -4,7 +4,7 @@ import { sum } from '../core/counted.ts'
 import { unitsStillToCome } from '../core/forecast.ts'
 import { add, type CreditRange, type PipelinePrice, times } from '../core/learned-price.ts'
 import type { WindowRule } from '../core/types.ts'
-import { query } from '../db/typed-row.ts'
+import { type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { slicesWanted } from './slices.ts'
 
@@ -35,11 +35,8 @@ export const endWords = (foretold: readonly Forecast[], show: (credits: number) 
   return end.low === end.high ? show(end.low) : `${show(end.low)} to ${show(end.high)}, price not known`
 }
 
-interface Facts {
-  readonly account: string
-  readonly pipeline: string
-  readonly pipeline_id: number
-  readonly generation: number
+/** A pipeline that no run has planned yet is on no record. */
+interface Known extends Texts<'account' | 'pipeline'>, Numbers<'spent' | 'spent_today'> {
   /** null: the definition on record says nothing of it. */
   readonly window: WindowRule | null
   /** When reports were last bought by a night; null: never. */
@@ -47,17 +44,14 @@ interface Facts {
   /** Planned, allowed and not bought yet: credits of reports whose price is known, and units of those whose price is not. */
   readonly planned: number
   readonly planned_cells: number
-  readonly spent: number
   /** Credits a month that the definition allows; null: no limit of its own. */
   readonly budget: number | null
-  readonly spent_today: number
   /** What requests cost last month on days that are still to come in this one, and on the day of the month that is today; null: nothing last month, or at another price. */
   readonly profile: number | null
   readonly profile_today: number
 }
 
-/** A pipeline that no run has planned yet is on no record. */
-type Known = Omit<Facts, 'pipeline_id' | 'generation'>
+type Facts = Known & Row<'etl.pipelines', 'pipeline_id' | 'generation'>
 
 /** By account and pipeline, over every version. @param priceOf by its name */
 export const forecasts = async (

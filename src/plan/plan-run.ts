@@ -68,9 +68,7 @@ export const planRun = async (
     const { counted, requests } = await planPipeline(runtime, context)
     for (const window of context.windows)
       if (!window.isPublished) unpublished.set(showWindow(window), publicationDate(window, definition.window.publication))
-    idle.done += counted.tally.done
-    idle.held += counted.tally.held
-    idle.notPublished += counted.tally.notPublished
+    for (const name of ['done', 'held', 'notPublished'] as const) idle[name] += counted.tally[name]
     idle.requests += requests
   }
   const unpublishedWindows = [...unpublished.keys()].sort()

@@ -235,12 +235,8 @@ const openWriter = (
 ): Promise<LandingWriter> =>
   runtime.landing.create(
     {
-      box: claim.box,
-      warehouse: runtime.warehouse,
-      askNumber,
-      fence: claim.fence,
+      ...{ box: claim.box, warehouse: runtime.warehouse, askNumber, fence: claim.fence, now: runtime.clock.now },
       nonce: randomBytes(3).toString('hex'),
-      now: runtime.clock.now,
       // Of a stored definition the table's key is not known.
       ...(definition.key.length === 0 ? {} : { question }),
     },

@@ -2,18 +2,13 @@
 import { createHash } from 'node:crypto'
 import { EtlError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { Environment } from '../core/read-setting.ts'
 import { redact, secret } from '../core/redact.ts'
 import type { Definition, RowCounts } from '../core/types.ts'
 import { version } from '../core/shipped.ts'
 
-/** What a run wrote of one pipeline. */
-type WrittenRows = Pick<RowCounts, 'inserted' | 'updated' | 'ended'>
-
-interface Lineage {
-  started(run: LineageRun): Promise<void>
-  /** @param read what was written, by pipeline; asked where somebody listens */
-  ended(run: LineageRun, state: RunEnd, read: () => Promise<Readonly<Record<string, WrittenRows>>>): Promise<void>
-}
+/** What a run wrote, by pipeline. */
+type WrittenRows = Readonly<Record<string, Pick<RowCounts, 'inserted' | 'updated' | 'ended'>>>
 
 interface LineageRun {
   readonly warehouseId: string
@@ -32,14 +27,10 @@ const sendMs = 5_000
 
 const endTypes: Readonly<Record<RunEnd, string>> = { done: 'COMPLETE', failed: 'FAIL', cancelled: 'ABORT', interrupted: 'ABORT' }
 
-const noRows: Readonly<Record<string, WrittenRows>> = {}
-
-const none: Lineage = { started: async () => undefined, ended: async () => undefined }
-
-/** By the standard variables OPENLINEAGE_URL, _ENDPOINT, _API_KEY, _NAMESPACE and _DISABLED. Throws CONFIGURATION. */
-export const createLineage = (environment: Readonly<Record<string, string | undefined>>, log: Log): Lineage => {
+/** By the standard variables OPENLINEAGE_URL, _ENDPOINT, _API_KEY, _NAMESPACE and _DISABLED; null: nobody listens. Throws CONFIGURATION. */
+export const createLineage = (environment: Environment, log: Log) => {
   const text = environment[addressName] ?? ''
-  if (text === '' || environment['OPENLINEAGE_DISABLED'] === 'true') return none
+  if (text === '' || environment['OPENLINEAGE_DISABLED'] === 'true') return null
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
     throw new EtlError('CONFIGURATION', `${addressName} is no address such as http://marquez.example.com:5000.`)
   const address = new URL(environment['OPENLINEAGE_ENDPOINT'] || 'api/v1/lineage', text.replace(/\/?$/, '/'))
@@ -62,17 +53,16 @@ export const createLineage = (environment: Readonly<Record<string, string | unde
     }
   }
   return {
-    started: (run) => send(run.definitions.map((definition) => eventOf(namespace, run, definition, 'START', null))),
-    ended: async (run, state, read) => {
-      const rows = await read().catch((error: unknown) => {
+    started: (run: LineageRun): Promise<void> =>
+      send(run.definitions.map((definition) => eventOf(namespace, run, definition, 'START', null))),
+    /** @param read what was written */
+    ended: async (run: LineageRun, state: RunEnd, read: () => Promise<WrittenRows>): Promise<void> => {
+      const rows = await read().catch((error: unknown): WrittenRows => {
         log.warn({ error: redact(messageOf(error)) }, 'lineage without rows')
-        return noRows
+        return {}
       })
-      await send(
-        run.definitions.map((definition) =>
-          eventOf(namespace, run, definition, endTypes[state], rows[definition.pipeline] ?? null),
-        ),
-      )
+      const end = (one: Definition): object => eventOf(namespace, run, one, endTypes[state], rows[one.pipeline] ?? null)
+      await send(run.definitions.map(end))
     },
   }
 }
@@ -86,7 +76,7 @@ const eventOf = (
   { warehouseId, runId }: LineageRun,
   { pipeline, source, description, columns }: Definition,
   eventType: string,
-  rows: WrittenRows | null,
+  rows: WrittenRows[string] | null,
 ): object => ({
   eventType,
   eventTime: new Date().toISOString(),

@@ -212,12 +212,8 @@ const withTables = async (trx: Db, { pipelinesFolder }: RuntimeOptions): Promise
 }
 
 export const databaseSilenceMs = ({ raw }: Settings): number => {
-  const rule = {
-    otherwise: defaultSilenceMs / 1_000,
-    least: 1,
-    most: 3_600,
-    expected: 'seconds from 1 to 3600; the default is 30',
-  }
+  const expected = 'seconds from 1 to 3600; the default is 30'
+  const rule = { otherwise: defaultSilenceMs / 1_000, least: 1, most: 3_600, expected }
   return readNumber(raw, 'MILLRACE_DATABASE_SILENCE', rule) * 1_000
 }
 

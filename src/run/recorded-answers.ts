@@ -210,12 +210,8 @@ export const recordAnswer = async (runtime: Runtime, unitId: number, cutting: Cu
     texts.push(cut(Buffer.concat(await Array.fromAsync(part.body)).toString('utf8'), cutting.records, plan))
   }
   const plain = {
-    name: box.key,
-    window: box.window,
-    slice: box.slice,
-    format,
+    ...{ name: box.key, window: box.window, slice: box.slice, format, parts: texts },
     dialect: manifest.completeness.dialect ?? null,
-    parts: texts,
     ...(files.length > 0 ? { files } : {}),
   }
   const recorded = cutting.isAnonymous ? anonymous(plain) : plain

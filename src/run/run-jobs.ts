@@ -85,15 +85,15 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
   const lineage = createLineage(runtime.settings.raw, runtime.log)
   const runId = await startRun(kysely, runtime.process, { command: request.command, arguments: request.arguments })
   const told = { warehouseId: runtime.warehouse.id, runId, definitions: request.definitions }
-  await lineage.started(told)
+  await lineage?.started(told)
   try {
     const result = await perform(runtime, runId, request)
     // Who ended it early must not wait for what others lock.
     const isEarly = result.state === 'cancelled' || result.state === 'interrupted'
-    await lineage.ended(told, result.state, async () => (isEarly ? {} : rowsByPipeline(kysely, runId)))
+    await lineage?.ended(told, result.state, async () => (isEarly ? {} : rowsByPipeline(kysely, runId)))
     return result
   } catch (error) {
-    await lineage.ended(told, 'failed', async () => ({}))
+    await lineage?.ended(told, 'failed', async () => ({}))
     throw error
   }
 }

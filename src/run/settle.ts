@@ -233,14 +233,8 @@ const tell = (runtime: SettlingRuntime, claim: ClaimedJob, decision: Settlement,
   const state = kind === 'park' || kind === 'load up to' ? 'waiting' : kind === 'hold' ? 'held' : 'failed'
   if (kind !== 'park' || decision.final) runtime.progress.counters.unitsDone += units
   runtime.progress.emit({
-    event: 'unit',
-    run_id: claim.runId,
-    job_id: claim.jobId,
-    unit: box.key,
-    units,
-    state,
-    code: error.code,
-    message: error.message,
+    ...{ event: 'unit', run_id: claim.runId, job_id: claim.jobId, unit: box.key, units, state },
+    ...{ code: error.code, message: error.message },
     ...(kind === 'park' && decision.final && isUnanswered(error) ? { left: true } : {}),
     ...(kind === 'park' ? { not_before: new Date(runtime.clock.now() + decision.notBeforeMs).toISOString() } : {}),
   })

@@ -67,26 +67,18 @@ const httpOf = (
   subject: PriceSubject,
   paying: PaidPages['paying'],
 ): HttpClient => {
-  const { account, limits } = definition
+  const { timeoutMs, attempts, deadlineMs, maxBodyBytes } = definition.limits
   let sent = 0
   return runtime.service(definition).forUnit({
-    account,
-    signal,
-    lane: String(claim.runId),
-    timeoutMs: limits.timeoutMs,
-    attempts: limits.attempts,
-    patience: { attempts: limits.attempts, deadlineMs: limits.deadlineMs },
-    maxBodyBytes: limits.maxBodyBytes,
-    paying,
+    ...{ account: definition.account, signal, lane: String(claim.runId), timeoutMs, attempts, maxBodyBytes, paying },
+    patience: { attempts, deadlineMs },
     record: (request) => {
       runtime.progress.counters.requests += 1
       runtime.progress.counters.bytes += request.bytes
       sent += 1
       const { method, endpoint, attempt, status, milliseconds } = request
-      log.debug(
-        { request_id: `${claim.jobId}-${claim.fence}-${sent}`, method, endpoint, attempt, status, milliseconds },
-        'request',
-      )
+      const request_id = `${claim.jobId}-${claim.fence}-${sent}`
+      log.debug({ request_id, method, endpoint, attempt, status, milliseconds }, 'request')
       const { jobId, runId, pipelineId, askNumber } = claim
       // The same object: what it cost is known once its answer was read.
       requests.push(Object.assign(request, { jobId, runId, pipelineId, askNumber, subject }))

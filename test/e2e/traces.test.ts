@@ -183,7 +183,7 @@ const python = process.env['MILLRACE_CLIENTS_CONTRACT']
 test.skipIf(python === undefined)(
   'each event is valid by the types of the official client, whatever the end of its run',
   async () => {
-    const { started, ended } = createLineage({ OPENLINEAGE_URL: collectorUrl() }, silentLog)
+    const { started, ended } = createLineage({ OPENLINEAGE_URL: collectorUrl() }, silentLog)!
     const run = { warehouseId: 'warehouse', runId: 1, definitions: await shippedDefinitions() }
     await started(run)
     const written = async () => ({ keywords: { inserted: 3, updated: 2, ended: 1 } })
