@@ -189,9 +189,7 @@ export const keepPaced = async (db: Db, runId: number, by: string, planned: read
   return [...new Set(rows.map((row) => row.pipeline))]
 }
 
-const pacedJobs = (
-  runId: number,
-): RawBuilder<unknown> => sql`etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.run_id = ${runId}::bigint
+const pacedJobs = (runId: number) => sql`etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.run_id = ${runId}::bigint
     and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null and (j.state = 'held' and j.error_code in ${passing}
       or w.outcome = 'waiting' and j.state = 'open' and j.error_code is distinct from 'NOT_PUBLISHED')`
 

@@ -88,11 +88,7 @@ export const judgeHeldAgain = async (
   await openJobs(trx, await short.execute(), { ...openAgain, report_state: 'ready', next_poll_at: null })
 }
 
-const openJobs = async (
-  trx: Db,
-  jobs: readonly Row<'etl.jobs', 'job_id'>[],
-  set: UpdateObject<Tables, 'etl.jobs'>,
-): Promise<void> => {
+const openJobs = async (trx: Db, jobs: readonly Row<'etl.jobs', 'job_id'>[], set: UpdateObject<Tables, 'etl.jobs'>) => {
   const ids = jobs.map((job) => job.job_id)
   if (ids.length > 0) await trx.updateTable('etl.jobs').set(set).where('job_id', 'in', ids).execute()
 }

@@ -73,11 +73,7 @@ export const isUnitOf = ({ pipelineId, box: { window }, sliceIds, cells }: Units
         and u.slice_id = any(${[...sliceIds]}::integer[])`
 
 /** In the order of the answer, as slices of the job's pipeline where it has them: another version may have asked, which names its dimensions in its own order. */
-const slicesOfAnswer = async (
-  db: Db,
-  answerId: number,
-  { pipelineId }: Pick<UnitsOfJob, 'pipelineId'>,
-): Promise<AnswerUnits['values']> => {
+const slicesOfAnswer = async (db: Db, answerId: number, { pipelineId }: Pick<UnitsOfJob, 'pipelineId'>) => {
   const rows = await query<Row<'etl.slices', 'slice_id' | 'values'>>(db)`
     select coalesce(m.slice_id, s.slice_id) as slice_id, v."values"
     from etl.answers a join etl.pipelines p on p.pipeline_id = a.pipeline_id cross join unnest(a.slice_ids) with ordinality as x (slice_id, place)

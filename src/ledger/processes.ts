@@ -144,13 +144,7 @@ const freeJobs = async (trx: Db, processId: number): Promise<void> => {
 
 const isOver = sql<boolean>`coalesce(etl.locks.held_until, '-infinity') <= clock_timestamp()`
 
-const take = async (
-  db: Db,
-  name: string,
-  processId: number,
-  forSeconds: number,
-  mayTake: RawBuilder<boolean>,
-): Promise<boolean> => {
+const take = async (db: Db, name: string, processId: number, forSeconds: number, mayTake: RawBuilder<boolean>) => {
   const taken = await countRows(db)`
     insert into etl.locks (name, held_by, held_until) values (${name}, ${processId}, ${inMs(forSeconds * 1_000)})
     on conflict (name) do update set held_by = excluded.held_by, held_until = excluded.held_until where ${mayTake} returning name`

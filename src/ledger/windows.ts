@@ -203,13 +203,7 @@ export const countSettled = (db: Db, pipelineId: number, windowFrom: IsoDate): P
     where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.answer_id is not null
       and u.job_id is null and u.held_answer_id is null and s.wanted_until is null`
 
-const loadedFrom = (
-  db: Db,
-  pipelineId: number,
-  windowFrom: IsoDate,
-  places: readonly number[],
-  most: number,
-): Promise<SampledUnit[]> =>
+const loadedFrom = (db: Db, pipelineId: number, windowFrom: IsoDate, places: readonly number[], most: number) =>
   query<SampledUnit>(db)`
     select distinct on (x."sliceId") x.* from unnest(${[...places]}::integer[]) as p (place) cross join lateral (
       select u.slice_id as "sliceId", s."values", ${fingerprintOf('a')} as fingerprint,

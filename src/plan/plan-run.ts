@@ -99,13 +99,7 @@ export const planApproved = async (
   return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }
 }
 
-const openPlan = async (
-  runtime: PlanRuntime,
-  runId: number,
-  definition: Definition,
-  scope: Scope,
-  signal: AbortSignal,
-): Promise<PlanContext> => {
+const openPlan = async (runtime: PlanRuntime, runId: number, definition: Definition, scope: Scope, signal: AbortSignal) => {
   const { kysely } = runtime.database
   const source = sourceOf(runtime, definition)
   const maySendAgain = await findLost(runtime, runId, definition, signal)

@@ -193,12 +193,7 @@ const dropMart = async (database: Database, name: string, patience: Patience): P
 
 const aboutOf = (mart: Mart): string => `${mart.purpose} Grain: ${mart.grain} For example: ${mart.question}`
 
-const describe = async (
-  trx: Db,
-  mart: Mart,
-  definitions: readonly Definition[],
-  view: DescribedView | undefined,
-): Promise<void> => {
+const describe = async (trx: Db, mart: Mart, definitions: readonly Definition[], view: DescribedView | undefined) => {
   const names = await columnNames(trx, `bi.${mart.name}`)
   const [wrong] = wrongNames(mart, view, names)
   if (wrong !== undefined) throw new EtlError('DEFINITION', `${mart.file}: ${wrong.words}; nothing of it was published.`)

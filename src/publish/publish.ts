@@ -152,11 +152,7 @@ const commentTables = async (trx: Db, definition: Definition): Promise<void> => 
 }
 
 /** The catalog says what the documents say. */
-const commentViews = async (
-  trx: Db,
-  definitions: readonly Definition[],
-  which: readonly DescribedView['of'][],
-): Promise<void> => {
+const commentViews = async (trx: Db, definitions: readonly Definition[], which: readonly DescribedView['of'][]) => {
   for (const { kind, of, name, about, columns } of describedViews(definitions, []))
     if (which.includes(of)) await commentAll(trx, kind, `bi.${name}`, about, columns)
 }

@@ -113,11 +113,7 @@ const sharesOf = (standings: readonly Standing[]): Share[] => {
 }
 
 /** @param own revisions of the pipeline itself */
-const seenRevisions = (
-  definition: Definition,
-  { next, first, before, since, to }: Share,
-  own: RawBuilder<unknown>,
-): RawBuilder<unknown> => {
+const seenRevisions = (definition: Definition, { next, first, before, since, to }: Share, own: RawBuilder<unknown>) => {
   const period = sql.ref(`f.${periodOf(definition)}`)
   const conditions = [
     ...(first === null ? [] : [sql`${period} >= ${sql.lit(first)}::date`]),

@@ -222,11 +222,7 @@ const record = async (
   return total
 }
 
-const valuesOf = (
-  dimensions: readonly string[],
-  { sliceIds, values }: AnswerUnits,
-  loaded: readonly Tally[],
-): ReadonlyMap<string, readonly string[]> => {
+const valuesOf = (dimensions: readonly string[], { sliceIds, values }: AnswerUnits, loaded: readonly Tally[]) => {
   const slices = [...new Set(loaded.map(({ slice }) => slice))].map((slice) => values.get(sliceIds[slice] ?? 0) ?? [])
   return new Map(dimensions.map((name, place) => [name, [...new Set(slices.map((one) => one[place] ?? ''))].sort()]))
 }

@@ -5,7 +5,7 @@ import type { Window } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { unitsOfWindows } from '../ledger/job-units.ts'
 import { type FailedTest, releasedBefore } from '../ledger/loads.ts'
-import { type FailedRow, failedTests, type FormerWindow, formerWindows } from '../load/run-data-tests.ts'
+import { type FailedRow, failedTests, formerWindows } from '../load/run-data-tests.ts'
 import type { Loading } from './job-work.ts'
 
 /** A unit of the job by its number and its places in the answer. */
@@ -66,11 +66,7 @@ interface Testing {
 }
 
 /** Asked only where a test compares with the window before. */
-const formerOf = async (
-  session: Session,
-  { work, units }: Loading,
-  { window, tested, comes }: Testing,
-): Promise<readonly FormerWindow[]> => {
+const formerOf = async (session: Session, { work, units }: Loading, { window, tested, comes }: Testing) => {
   const { definition, claim } = work
   if (!definition.tests.some(({ kind }) => kind === 'ratio')) return []
   const windows = formerWindows(window, definition.window.every)
