@@ -5,7 +5,7 @@ import type { Db } from '../db/tables.ts'
 import { type Maybe, query } from '../db/typed-row.ts'
 import { isHeldSlice, type UsualRule, type WantedBy } from './guard-usual.ts'
 import { onItsWay, type ReuseScope, reusable } from './reuse-answers.ts'
-import { isWaitedFor } from './wait-list.ts'
+import { ended, isWaitedFor, live } from './wait-list.ts'
 
 /** What a planner may do by itself. */
 export interface Policy {
@@ -103,9 +103,6 @@ const beyondReasons = sql`('new value', 'older month', 'changed definition')`
 
 /** Holds that end by themselves: the service may have credits again, the answer may hold still by now. */
 export const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE', 'WAREHOUSE_COPY')`
-const live = sql`('submitted', 'ready', 'downloaded')`
-/** States of a report that is never bought by the same job again. */
-export const ended = sql`('failed', 'rejected', 'expired')`
 
 /** What the job `j` that a unit has means for it; null: it is over. A walk is begun anew under the same job; what was bought is used. */
 export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFailed }: Policy): RawBuilder<Decision | null> => {

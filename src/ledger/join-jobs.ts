@@ -3,9 +3,9 @@ import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, Window } from '../core/types.ts'
 import { type Counts, countRows, type Flags, type Maybe, type Numbers, query, queryOne } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { type CellScope, ended, isAskedAnew, isTakenBack, jobDecision } from './candidates.ts'
+import { type CellScope, isAskedAnew, isTakenBack, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
-import { isListed } from './wait-list.ts'
+import { ended, isListed, live } from './wait-list.ts'
 
 /** Which jobs a run may join instead of asking again. */
 export interface JoinScope {
@@ -92,7 +92,7 @@ export const joinableJobs = (db: Db, join: JoinScope): Promise<JoinableJob[]> =>
   query<JoinableJob>(db)`
     with ${joinable(join, sql`${isOf(join.frame.pipelineId)} and u.job_id is not null`)}
     select job_id::float8 as "jobId", units::float8 as units, window_from as "from", window_to as "to", slice_ids as "sliceIds",
-      coalesce(answer_id, served_by) is not null or coalesce(report_state in ('submitted', 'ready', 'downloaded'), false) as "isBought",
+      coalesce(answer_id, served_by) is not null or coalesce(report_state in ${live}, false) as "isBought",
       coalesce(answer_id, served_by) is not null or report_state is not distinct from 'downloaded' as "isHere",
       coalesce(answer_id, served_by) is null and coalesce(report_state in ${ended}, false) as "isOver", approved as "isApproved"
     from joined order by job_id`

@@ -63,10 +63,12 @@ interface NamedPipeline {
 /** Before all that is planned: what was paid for comes first. */
 export const firstPriority = -1_000_000
 
-/** Bought and not ended: it can still be polled, or downloaded for free. */
-const liveStates = ['submitted', 'ready', 'downloaded']
+/** States of a report that was bought and has not ended: it can still be polled, or downloaded for free. */
+export const live = sql`('submitted', 'ready', 'downloaded')`
+/** States of a report that is never bought by the same job again. */
+export const ended = sql`('failed', 'rejected', 'expired')`
 const hasFailedLive = (job: string): RawBuilder<boolean> =>
-  sql<boolean>`(${sql.ref(job)}.state = 'failed' and ${sql.ref(job)}.report_state = any(${liveStates}::text[]))`
+  sql<boolean>`(${sql.ref(job)}.state = 'failed' and ${sql.ref(job)}.report_state in ${live})`
 
 /**
  * The run waits for every orphan of the pipeline, also for reports of other versions or key parameters while there is something to download for them: to load
@@ -103,13 +105,11 @@ const joinJobs = (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBeside = 
     select ${runId}::bigint, job_id, ${firstPriority}::integer, ${isBeside ? sql`0, '{}'::integer[]` : sql`cells, null::integer[]`} from locked
     on conflict (run_id, job_id) do nothing returning job_id`
 
-const over = sql`('failed', 'rejected', 'expired')`
-
 /**
  * Of job `y`, whose answer is to serve others: it has none, and may get one. What was bought is polled again; a purchase whose answer was lost may have been
  * taken. Nobody buys either again without a word; what failed at the service brings nothing.
  */
-export const mayYetServe = sql<boolean>`(y.answer_id is null and coalesce(y.report_state, '') not in ${over}
+export const mayYetServe = sql<boolean>`(y.answer_id is null and coalesce(y.report_state, '') not in ${ended}
   and (y.state = 'open' or y.state in ('held', 'failed') and y.report_state is not null))`
 
 /** Of job `j` that is to be served by `y`: the answer of that one, or the loaded one where it found nothing changed; null: there is none that holds what `j` asks for, as that of a walk does, which holds all fields. */
