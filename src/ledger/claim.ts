@@ -55,7 +55,6 @@ export interface ClaimedJob extends Claim {
   /** What its one unit has its rows from now; of several units it is left to who needs it. */
   readonly loaded: LoadedAnswer | null
   readonly account: string
-  readonly endpoint: string | null
 }
 
 /** Who takes jobs, and of which list. */
@@ -171,11 +170,11 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
         updated_at = clock_timestamp()
       from picked p left join lateral (${servedAnswer}) h on true where j.job_id = p.job_id
       returning j.job_id, j.fence, j.holder, j.kind, j.reason, j.pipeline_id, j.window_from, j.window_to, j.slice_ids, j.cells, j.attempts,
-        j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, j.report_state, j.error_message, j.begun_landing, p.run_id, p.orphan, p.priority
+        j.forced, j.released, j.ask_number, j.answer_id, j.account, j.report_state, j.error_message, j.begun_landing, p.run_id, p.orphan, p.priority
     )
     select c.job_id::float8 as "jobId", c.fence, c.holder, c.kind, c.reason, c.pipeline_id as "pipelineId", p.pipeline, p.version, p.parameters, p.window_every as "windowEvery",
       json_build_object('from', c.window_from, 'to', c.window_to) as window, p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, c.slice_ids as "sliceIds", c.cells,
-      c.run_id::float8 as "runId", c.orphan, c.attempts, c.forced, c.released, c.ask_number as "askNumber", c.account, c.endpoint,
+      c.run_id::float8 as "runId", c.orphan, c.attempts, c.forced, c.released, c.ask_number as "askNumber", c.account,
       case when c.report_state = 'ready' then c.error_message end as "formerError",
       c.answer_id is not null and not c.released and c.report_state is not distinct from 'ready' as "fetchesAgain", coalesce(string_to_array(c.begun_landing, ' '), '{}') as begun,
       case when a.landing is not null then json_build_object('answerId', a.answer_id, 'landing', a.landing) end as answer,

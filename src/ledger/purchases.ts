@@ -4,18 +4,13 @@ import { EtlError } from '../core/errors.ts'
 import { givenUpBy, notFound } from '../core/report-shape.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
+import type { Flags, Numbers, Texts } from '../db/typed-row.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { jobTransitions, openAgain, reportTransitions, setJob } from './transitions.ts'
 
-/** A purchase whose id a person knows. */
-export interface Adoption {
-  readonly jobId: number
-  /** The program found it in the service's own list; default: a person knows it. */
-  readonly isFound?: boolean
-  readonly reportId: string
-  readonly by: string
-}
+/** A purchase whose id a person knows. `isFound`: the program found it in the service's own list. */
+type Adoption = Numbers<'jobId'> & Texts<'reportId' | 'by'> & Partial<Flags<'isFound'>>
 
 /**
  * Records the id for a purchase that has none, or whose own leads nowhere, and opens its job again, which polls it. Throws USAGE where that cannot

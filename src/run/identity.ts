@@ -160,11 +160,6 @@ const claimOf = async ({ database }: Place, { id, epoch }: Warehouse, home: stri
   return JSON.stringify({ version: 1, warehouse: id, epoch, home, ...by, at })
 }
 
-/** Beside the landings, once the run is on record: a ledger that does not know it is older. */
-const noteRun = async (place: Place, identity: Identity, runId: number): Promise<void> => {
-  await place.landing.notes.write(runPath(identity, runId), await claimOf(place, identity, identity.here))
-}
-
 /** @param usesLanding false: the command lands and buys nothing, and nothing is looked for beside the landings */
 export const openIdentity = async (place: Place, usesLanding: boolean, progress: Progress) => {
   let own: Identity = await readIdentity(place.database.kysely)
@@ -181,7 +176,8 @@ export const openIdentity = async (place: Place, usesLanding: boolean, progress:
     begin: async (runId: number): Promise<void> => {
       if (!usesLanding) return
       await settle()
-      await noteRun(place, own, runId)
+      // Beside the landings, once the run is on record: a ledger that does not know it is older.
+      await place.landing.notes.write(runPath(own, runId), await claimOf(place, own, own.here))
     },
   }
 }

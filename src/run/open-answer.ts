@@ -27,8 +27,8 @@ export const openAnswer = async (
   const names = await ownNames(database.kysely)
   // Of any epoch: another copy of this warehouse may have bought what this one has taken up. That it is this answer the checksum tells.
   const isOurs = names.some(({ id }) => id === manifest.warehouse)
-  if (!isOurs)
-    throw foreign(landing.place, locator, `it was landed by ${nameOf(manifest)}, this is ${names.map(shown).join(', formerly ')}`)
+  const by = shown({ id: manifest.warehouse, epoch: manifest.epoch })
+  if (!isOurs) throw foreign(landing.place, locator, `it was landed by ${by}, this is ${names.map(shown).join(', formerly ')}`)
   const sha256 = await shaOnRecord(database.kysely, answerId)
   if (sha256 !== manifest.sha256)
     throw foreign(landing.place, locator, `its SHA-256 is ${manifest.sha256}, answer ${answerId} has ${sha256} on record`)
@@ -36,8 +36,6 @@ export const openAnswer = async (
 }
 
 const shown = ({ id, epoch }: { readonly id: string; readonly epoch: number }): string => `warehouse ${id}, epoch ${epoch}`
-
-const nameOf = ({ warehouse, epoch }: Manifest): string => shown({ id: warehouse, epoch })
 
 const foreign = (place: string, locator: string, found: string): EtlError =>
   new EtlError(

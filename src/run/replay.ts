@@ -1,7 +1,7 @@
 // Loads again what was landed, with no call to the service: a range of months, one answer, or answers with rows in quarantine.
 import { counted } from '../core/counted.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
-import type { Definition, Window } from '../core/types.ts'
+import type { Window } from '../core/types.ts'
 import { inclusiveRange } from '../core/window.ts'
 import { claimableOf } from '../ledger/pipelines.ts'
 import {
@@ -34,8 +34,9 @@ interface RangeScope extends ReplayScope {
 /** Every answer that units of the range hold, or hold back, is parsed and loaded again. Where there is none it says so, and `answers` is 0. */
 export const replayRange = async (runtime: Runtime, { from, to, only, signal }: ReplayRange): Promise<ReplayResult> => {
   const scopes: RangeScope[] = []
+  // None where the ledger does not know the pipeline yet.
   for (const definition of runtime.definitions)
-    for (const pipelineId of await pipelinesOf(runtime, definition))
+    for (const pipelineId of (await claimableOf(runtime.database.kysely, [definition], runtime.sources)).load)
       scopes.push({ pipelineId, range: inclusiveRange(from, to, definition.window.every), only, reason: 'replay' })
   const result = await runAnswers(runtime, {
     command: 'replay',
@@ -65,10 +66,6 @@ export const replayAnswer = async (runtime: Runtime, answerId: number, signal: A
     signal,
   })
 }
-
-/** Empty where the ledger does not know the pipeline yet. */
-const pipelinesOf = async (runtime: Runtime, definition: Definition): Promise<readonly number[]> =>
-  (await claimableOf(runtime.database.kysely, [definition], runtime.sources)).load
 
 async function* pagesOf(runtime: Runtime, scopes: readonly RangeScope[]): AsyncGenerator<AnswersInScope> {
   for (const scope of scopes)

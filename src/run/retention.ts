@@ -4,7 +4,7 @@ import { type Environment, readNumber } from '../core/read-setting.ts'
 import { askNumberIn } from '../extract/landing-files.ts'
 import { folderOf, receiptName, runName } from '../extract/receipt-files.ts'
 import type { NamedLanding } from '../ledger/answers.ts'
-import { type Pruned, landingsNeeded, pruneLedger } from '../ledger/prune.ts'
+import { landingsNeeded, pruneLedger } from '../ledger/prune.ts'
 import { ownNames, type Warehouse } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -26,15 +26,11 @@ export const ledgerDays = (raw: Environment): number => daysOf(raw, 'MILLRACE_LE
 /** What sweeping needs of a runtime. */
 export type SweepingRuntime = Pick<Runtime, 'settings' | 'landing' | 'clock' | 'database' | 'progress'>
 
-/** Both, after a night's work. */
+/** Both, after a night's work. Answers, loads, purchases and runs stay. */
 export const sweep = async (runtime: SweepingRuntime): Promise<void> => {
   await sweepLandings(runtime)
-  await sweepLedger(runtime)
+  await pruneLedger(runtime.database.kysely, ledgerDays(runtime.settings.raw))
 }
-
-/** Answers, loads, purchases and runs stay. */
-export const sweepLedger = ({ database, settings }: Pick<SweepingRuntime, 'database' | 'settings'>): Promise<Pruned> =>
-  pruneLedger(database.kysely, ledgerDays(settings.raw))
 
 /**
  * Removes landings of this warehouse and returns how many. What is loaded, held back, or still to be loaded stays, whatever its age. A store

@@ -30,6 +30,5 @@ export const claimedJob = (given: Partial<ClaimedJob> = {}): ClaimedJob => ({
   answer: null,
   loaded: null,
   account: 'default',
-  endpoint: null,
   ...given,
 })
