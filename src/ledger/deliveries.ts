@@ -90,23 +90,23 @@ type DueRow = Told & Row<'etl.deliveries', 'target' | 'event'> & Row<'etl.notifi
 
 /** Due deliveries, oldest first; the end of something waits until its beginning is out. */
 const dueRows = (db: Db, targets: readonly string[], condition: RawBuilder<unknown>, most: number) =>
-  sql<DueRow>`
+  query<DueRow>(db)`
     select x.notification_id::float8 as "notificationId", x.target, x.event, n.kind, n.severity, n.grouping, n.pipeline, n.message, n.changed,
       n.next_step as "nextStep", n.raised_at as "raisedAt", n.resolved_at as "resolvedAt"
     from etl.deliveries x join etl.notifications n on n.notification_id = x.notification_id
     where x.outcome is null and x.sending_at is null and x.next_at <= clock_timestamp() and x.target = any(${[...targets]}::text[]) and ${condition}
       and (x.event = 'raised' or exists (select from etl.deliveries r where r.notification_id = x.notification_id
         and r.target = x.target and r.event = 'raised' and r.outcome is not null))
-    order by x.next_at, x.notification_id, x.event limit ${most} for update of x skip locked`.execute(db)
+    order by x.next_at, x.notification_id, x.event limit ${most} for update of x skip locked`
 
 const takeNext = (db: Db, receivers: readonly ReceiverTraits[], { waitMs }: Sending): Promise<Telling | 'put off' | null> =>
   db.transaction().execute(async (trx) => {
     const names = receivers.map(({ name }) => name)
-    const [first] = (await dueRows(trx, names, sql`true`, 1)).rows
+    const [first] = await dueRows(trx, names, sql`true`, 1)
     if (first === undefined) return null
     const isGrouped = first.grouping !== null && receivers.some(({ name, grouped }) => grouped && name === first.target)
     const alike = sql`x.event = ${first.event} and n.kind = ${first.kind} and n.severity = ${first.severity} and n.grouping = ${first.grouping}`
-    const rows = isGrouped ? (await dueRows(trx, [first.target], alike, mostInOne)).rows : [first]
+    const rows = isGrouped ? await dueRows(trx, [first.target], alike, mostInOne) : [first]
     const { target, event, severity } = first
     const telling = { target, event, told: rows.map(({ target: _target, event: _event, grouping: _grouping, ...told }) => told) }
     const wait = waitMs(target, severity)

@@ -98,8 +98,7 @@ const rowsOf = (db: Db) =>
 export type QuarantineRow = Awaited<ReturnType<ReturnType<typeof rowsOf>['executeTakeFirstOrThrow']>>
 
 /** Newest first. */
-export const listQuarantine = async (db: Db, filter: QuarantineFilter): Promise<{ rows: QuarantineRow[]; total: number }> => {
-  const { pipelines, limit, all } = filter
+export const listQuarantine = async (db: Db, { pipelines, limit, all }: QuarantineFilter) => {
   const rows = await rowsOf(db)
     .$if(!all, (query) => query.where('q.state', '=', 'open'))
     .$if(pipelines.length > 0, (query) => query.where('q.pipeline', 'in', [...pipelines]))

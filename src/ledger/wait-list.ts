@@ -75,11 +75,7 @@ const hasFailedLive = (job: string): RawBuilder<boolean> =>
  * them is for who has their definition. Walks are bought page by page: only those that ask what this pipeline asks go on. A job that failed with a live purchase is
  * opened again. One whose row is locked is being worked on, and need not be taken up. Returns how many. In the planner's transaction.
  */
-export const joinOrphans = async (
-  trx: Db,
-  runId: number,
-  { pipelineId, pipeline, isPart = false }: NamedPipeline,
-): Promise<number> => {
+export const joinOrphans = (trx: Db, runId: number, { pipelineId, pipeline, isPart = false }: NamedPipeline): Promise<number> => {
   const failed = isPart ? sql`${hasFailedLive('j')} and j.answer_id is null` : hasFailedLive('j')
   const jobs = sql`
     with ours as materialized (
