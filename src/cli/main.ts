@@ -211,10 +211,15 @@ const endAtOnce = (): void => {
 /** One key press reaches a process twice where npm or our launcher hands on what the terminal sent to all; a person takes longer. */
 const sameSignalMs = 500
 
-type Interruption = ReturnType<typeof interruption>
+interface Interruption {
+  readonly signal: AbortSignal
+  readonly isSignalled: () => boolean
+  /** Asks for an orderly end without a word: the output has no reader. */
+  readonly stop: () => void
+}
 
 /** The first SIGINT or SIGTERM asks for an orderly end; the second ends the process at once. */
-const interruption = () => {
+const interruption = (): Interruption => {
   const controller = new AbortController()
   let firstAt = 0
   const onSignal = (): void => {
@@ -240,7 +245,6 @@ const interruption = () => {
   return {
     signal: controller.signal,
     isSignalled: () => firstAt > 0,
-    /** Asks for an orderly end without a word. */
     stop: () => controller.abort(new Error('nobody reads the output')),
   }
 }

@@ -5,7 +5,12 @@ import { type Clock, orAborted } from '../core/clock.ts'
  * A signal that aborts like `stop`, but later while an answer is on its way; `end` is to be called when it is here. @param isOnItsWay before that nothing was
  * sent, so that nothing needs to be heard
  */
-export const withPatience = (stop: AbortSignal, clock: Clock, ms: number, isOnItsWay = (): boolean => true) => {
+export const withPatience = (
+  stop: AbortSignal,
+  clock: Clock,
+  ms: number,
+  isOnItsWay = (): boolean => true,
+): { readonly signal: AbortSignal; readonly end: () => void } => {
   const [late, over] = [new AbortController(), new AbortController()]
   const abort = (): void => late.abort(stop.reason)
   const onStop = (): void => {
