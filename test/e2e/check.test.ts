@@ -309,9 +309,14 @@ test('sees units of another size of window, and answers of the ledger that are g
   // As if the units had been made by a definition that loads weeks.
   const made = (every: string) => db.database.pool.query(`update etl.pipelines set window_every = $1`, [every])
   await made('week')
-  expect(said(await check()).join('\n')).toMatch(
-    /error \(definition\): .*keywords\.yaml: keywords loads a month at a time, but its units/,
-  )
+  const ofWeeks = /error \(definition\): .*keywords\.yaml: keywords loads a month at a time, but its units/
+  expect(said(await check()).join('\n')).toMatch(ofWeeks)
+  // Beside a migration that is to be applied, too: both are found in one go.
+  mkdirSync(join(folder, 'migrations'), { recursive: true })
+  const pending = join(folder, 'migrations', '0900_nothing.ts')
+  writeFileSync(pending, 'export const up = async () => undefined\n')
+  expect(said(await check()).join('\n')).toMatch(ofWeeks)
+  rmSync(pending)
   await made('month')
   const landing = join(folder, 'home', 'landing')
   const files = readdirSync(join(landing, 'keywords_v1'), { recursive: true, encoding: 'utf8' })

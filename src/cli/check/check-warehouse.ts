@@ -63,6 +63,11 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
   for (const name of database.embedded ? [] : state.pending)
     notes.error('migration', `Migration ${name} is not applied; run \`millrace migrate\`.`)
   if (state.unknown.length > 0) return notes.notAsked('table', 'tables: the warehouse is newer than this program.')
+  // A warehouse that was never migrated has no units.
+  for (const definition of state.applied.length === 0 ? [] : checking.definitions) {
+    const conflict = await shapeConflict(database.kysely, definition)
+    if (conflict !== null) notes.error('definition', `${definition.file}: ${conflict}`)
+  }
   if (state.pending.length === 0) {
     notes.proved('migration', `${counted(state.applied.length, 'migration')} are applied, none is pending.`)
     tell(
@@ -70,10 +75,6 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
       await compareTables(database.kysely, checking.definitions),
       'its table has the columns, types and key of the definition.',
     )
-    for (const definition of checking.definitions) {
-      const conflict = await shapeConflict(database.kysely, definition)
-      if (conflict !== null) notes.error('definition', `${definition.file}: ${conflict}`)
-    }
     await checkQueries(database, checking)
     await checkRefused(database, checking)
     return checkReadings(database, checking)
