@@ -74,7 +74,8 @@ export const paidPages = (
         await begin()
         const answer = await send({ letOthers: again, onTurn: async () => reserved?.again() })
         if (isPaid(answer)) return { ...answer, billed: once((rows, credits) => told(answer, rows, credits).finally(keep)) }
-        await end()
+        // What was refused costs nothing and tells no price: under a budget the next page is asked for alone in its place.
+        await end(purse === null ? turn.end : turn.leave)
         return answer
       } catch (error) {
         // Why there is no answer is what is told.
@@ -110,7 +111,7 @@ const turnsOf = (take: (size: PurchaseSize) => ReturnType<typeof beginAlone>) =>
       /** What the page cost by the balance; null: it does not tell, or was not read. */
       bill: async (): Promise<number | null> => (await alone?.bill()) ?? null,
       end,
-      /** Before the page is tried again. */
+      /** Before the page is tried again, or after it was refused. */
       leave: (): void => {
         if (ends.delete(end)) alone?.leave()
       },

@@ -186,7 +186,7 @@ export const beginAlone = async (
       },
       /** Others may go on; to be called once, also where nothing came of it. */
       end,
-      /** The same before it is tried again: no page came yet. */
+      /** The same before it is tried again, or after it was refused: no page came. */
       leave: (): void => {
         if (isLooking) learning.alone -= 1
         end()

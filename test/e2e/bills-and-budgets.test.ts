@@ -104,6 +104,18 @@ test('a last page of one record is kept like any other when a budget interrupts 
   expect(await rows()).toEqual({ rows: 4 * 201 })
 })
 
+test('pages that are refused do not use up the looks at the balance: the price is still learned, and the budget kept', async () => {
+  const body = JSON.stringify({ meta: { status: 'Error', error_code: 101, error_message: 'Data is available until 2026-07' } })
+  const replies = [{ endpoint: 'keywords' as const, match: ['start_date=2026-08'], status: 400, body }]
+  await start({ keywords: 250, bill: 'balance', replies })
+  pipeline('keywords', ['a.com', 'b.com', 'c.com', 'd.com', 'e.com', 'f.com'], { pageSize: 100, concurrency: 4 })
+  const budget = 5 * price
+  const summer = ['backfill', 'keywords', '--from', '2026-07', '--to', '2026-08', '--yes']
+  const run = await millrace(summer, { WEB_ANALYTICS_QUOTA_PER_DAY: String(budget) })
+  expect(run.code, run.stderr).toBe(1)
+  expect(charged()).toBeLessThanOrEqual(budget + price)
+})
+
 /** Makes the tables of pipelines that are not shipped. */
 const migrate = async (...names: readonly string[]): Promise<void> => {
   for (const name of names) {
