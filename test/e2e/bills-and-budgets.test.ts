@@ -116,6 +116,21 @@ test('pages that are refused do not use up the looks at the balance: the price i
   expect(charged()).toBeLessThanOrEqual(budget + price)
 })
 
+test('a report that is past its deadline and has no bill does not keep the run that it leaves waiting', async () => {
+  await start({ replies: [{ endpoint: 'status', match: [], body: '{"status":"processing"}' }] })
+  const yaml = readFileSync(join(pipelinesOfRepository, 'traffic_and_engagement.yaml'), 'utf8')
+  const own = yaml
+    .replace('{ file: domains.txt }', '{ values: [a.com, b.com, c.com], bucket: 1 }')
+    .replace('poll_every: 5s, poll_max: 60s, deadline: 6h', 'poll_every: 1s, poll_max: 1s, deadline: 5s, quota_per_day: 5000')
+  expect(own).toContain('quota_per_day')
+  writeFileSync(join(folder, 'pipelines', 'traffic_and_engagement.yaml'), own)
+  const running = startCommand(['backfill', 'traffic_and_engagement', ...august, '--json'], environment(), folder)
+  const ended = await Promise.race([running.result, setTimeout(40_000, 'it hangs')])
+  running.child.kill('SIGKILL')
+  expect(ended).toMatchObject({ code: 1 })
+  expect(await one(`select count(*)::int as reports from etl.reports`)).toEqual({ reports: 1 })
+})
+
 /** Makes the tables of pipelines that are not shipped. */
 const migrate = async (...names: readonly string[]): Promise<void> => {
   for (const name of names) {
