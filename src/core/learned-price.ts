@@ -1,17 +1,5 @@
 // What a service charges, as its bills tell it: which kinds of price fit all of them, and what the next purchase would cost by each of those. Pure.
 
-/** What a price counts. The kinds that were met at services; several may fit the bills seen so far. The first that fits is taken for the likely one. */
-export const priceBases = [
-  'row asked',
-  'row',
-  'row and metric',
-  'row and its metrics',
-  'value and metric',
-  'value',
-  'request',
-] as const
-export type PriceBasis = (typeof priceBases)[number]
-
 /** How much was asked for and came. null: unknown. */
 export interface PurchaseSize {
   /** The most rows that were asked for. */
@@ -123,7 +111,8 @@ type Fit = NonNullable<ReturnType<typeof fitOf>>
 const tiny = 1e-6
 export const exact = (credits: number): number => Number(credits.toFixed(6))
 
-const counted: Readonly<Record<PriceBasis, (size: PurchaseSize) => number | null>> = {
+/** What a price counts. The kinds that were met at services; several may fit the bills seen so far. The first that fits is taken for the likely one. */
+const counted = {
   'row asked': ({ rowsAsked }) => rowsAsked,
   row: ({ rows }) => rows,
   'row and metric': ({ rows, metrics }) => (rows === null ? null : rows * metrics),
@@ -131,7 +120,10 @@ const counted: Readonly<Record<PriceBasis, (size: PurchaseSize) => number | null
   'value and metric': ({ values, metrics }) => values * metrics,
   value: ({ values }) => values,
   request: () => 1,
-}
+} satisfies Readonly<Record<string, (size: PurchaseSize) => number | null>>
+
+export type PriceBasis = keyof typeof counted
+export const priceBases = Object.keys(counted) as readonly PriceBasis[]
 
 /** Credits before rounding that would have become the bill. */
 const before = (credits: number, rounding: Rounding): readonly [low: number, high: number] | null => {

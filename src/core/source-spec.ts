@@ -30,14 +30,6 @@ export interface DimensionSpec {
   readonly expected?: string
 }
 
-/** How much of the calendar one request may ask for. */
-export interface PackingSpec {
-  /** Consecutive windows. */
-  readonly windows: number
-  /** Windows times combinations of values. Default: as many as planning takes in one step. */
-  readonly cells?: number
-}
-
 /** How much one request for a dataset may name, where that differs from the rest of its source. */
 export interface DatasetLimits {
   /** By dimension: its values. */
@@ -131,8 +123,8 @@ export interface SourceSpec extends AnswerForm {
   readonly openFields: boolean
   /** Window sizes the source can be asked for; absent: every size. */
   readonly windowSizes?: readonly WindowSize[]
-  /** Default: one window a request. */
-  readonly packing?: PackingSpec
+  /** Consecutive windows that one request may ask for, and windows times combinations of values. Default: one window, and as many cells as planning takes in one step. */
+  readonly packing?: { readonly windows: number; readonly cells?: number }
   /** Of the dataset that the parameters name. Default: those of the dimensions, and of `packing`. */
   readonly limitsOf?: (params: Readonly<Record<string, unknown>>) => DatasetLimits
   /** Default: a row is for the whole window. */

@@ -43,19 +43,17 @@ export const inPatientTransaction = async <T>(
       return await tryOnce(database, Math.min(tryMs, Math.max(waitMs, 1)), noteBlockers, work)
     } catch (error) {
       if (sqlStateOf(error) !== '55P03') throw error
-      if (performance.now() + pauseMs >= until) throw gaveUp(what, waitMs, blockers, error)
+      if (performance.now() + pauseMs >= until)
+        throw new EtlError(
+          'DATABASE',
+          `Could not ${what} within ${Math.round(waitMs / 1000)} seconds: ${blockers || 'another session'} is in the way. Nothing of it was changed. ` +
+            'Let that session end its transaction, or end it with `select pg_terminate_backend(pid)`, and run the same command again.',
+          { cause: error },
+        )
       await setTimeout(pauseMs)
     }
   }
 }
-
-const gaveUp = (what: string, waitMs: number, blockers: string, cause: unknown): EtlError =>
-  new EtlError(
-    'DATABASE',
-    `Could not ${what} within ${Math.round(waitMs / 1000)} seconds: ${blockers === '' ? 'another session' : blockers} is in the way. Nothing of it was changed. ` +
-      'Let that session end its transaction, or end it with `select pg_terminate_backend(pid)`, and run the same command again.',
-    { cause },
-  )
 
 const tryOnce = async <T>(
   { kysely }: Database,

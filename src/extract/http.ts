@@ -12,7 +12,6 @@ import { type Outcome, recorder } from './http-record.ts'
 import { type Answered, withRetries } from './http-retry.ts'
 import { type Agents, createAgents, type Seen, send, sendWhole } from './http-send.ts'
 import type {
-  Connection,
   HttpAnswer,
   HttpClient,
   HttpRequest,
@@ -286,7 +285,7 @@ const isRedirect = ({ status, headers }: Answered): boolean =>
 
 /** The same question at the address the service names on its own origin. Throws BAD_RESPONSE for every other redirect. */
 const redirected = (
-  { authenticate, addressSetting }: Connection,
+  { authenticate, addressSetting }: ServiceOptions,
   request: HttpRequest,
   answer: Answered,
   redirects: number,

@@ -65,7 +65,11 @@ export const createCsvReader = (sink: RowSink): Reader => {
       const used = readLines(sink, state, carryOf(state), true)
       if (used < state.filled)
         throw cutOff(sink.part, state.line, 'a quote is not closed when the body ends: it was cut off, or the quote is misplaced')
-      if (state.header === null && !state.saidEmpty) throw noHeader(sink.part)
+      if (state.header === null && !state.saidEmpty)
+        throw new EtlError(
+          'TRUNCATED',
+          `Part ${sink.part} is empty: not even a header came, nor the word that there is no data. Nothing was loaded.`,
+        )
       if (state.header !== null && !isWhole(state, state.header)) sink.report.unended ??= { part: sink.part, line: state.line }
     },
   }
@@ -112,7 +116,11 @@ const takeRecord = (sink: RowSink, state: State, found: Found): void => {
     openTable(sink, state, found)
     return
   }
-  if (state.saidEmpty) throw rowsAfterNone(sink.part, found.line)
+  if (state.saidEmpty)
+    throw new EtlError(
+      'BAD_RESPONSE',
+      `Part ${sink.part} says "No data returned" and yet has a record on line ${found.line}. Nothing was loaded; check the landed file.`,
+    )
   if (state.take === null) {
     openTable(sink, state, found)
     return
@@ -214,20 +222,8 @@ const damaged = (part: number, line: number, found: string): EtlError =>
 const cutOff = (part: number, line: number, found: string): EtlError =>
   new EtlError('TRUNCATED', `Part ${part}, line ${line}: ${found}. Nothing was loaded.`)
 
-const noHeader = (part: number): EtlError =>
-  new EtlError(
-    'TRUNCATED',
-    `Part ${part} is empty: not even a header came, nor the word that there is no data. Nothing was loaded.`,
-  )
-
 const badHeader = (part: number): EtlError =>
   new EtlError('BAD_RESPONSE', `The CSV header of part ${part} has a misplaced quote. Nothing was loaded; check the landed file.`)
-
-const rowsAfterNone = (part: number, line: number): EtlError =>
-  new EtlError(
-    'BAD_RESPONSE',
-    `Part ${part} says "No data returned" and yet has a record on line ${line}. Nothing was loaded; check the landed file.`,
-  )
 
 /** A record among whole lines, and its first line. */
 interface Found {

@@ -1,16 +1,28 @@
 // What an answer costs: the price shapes that were met at the service (facts 42 to 47), each by what is counted.
 import { z } from 'zod'
 
+export interface Priced {
+  /** Rows that were asked for at most. */
+  readonly rowsAsked: number
+  readonly rows: number
+  readonly metrics: number
+  /** Windows times domains times countries (or whatever else the table is filtered by). */
+  readonly periods: number
+}
+
 /** What a price counts. `request`: flat. `revealed`: a credit for each metric value and one for each row (fact 47). */
-export const priceBases = [
-  'request',
-  'rows-asked',
-  'rows-returned',
-  'rows-by-metrics',
-  'metric-periods',
-  'periods',
-  'revealed',
-] as const
+const counted = {
+  request: () => 1,
+  'rows-asked': ({ rowsAsked }) => rowsAsked,
+  'rows-returned': ({ rows }) => rows,
+  'rows-by-metrics': ({ rows, metrics }) => rows * (metrics + 1),
+  'metric-periods': ({ metrics, periods }) => metrics * periods,
+  periods: ({ periods }) => periods,
+  revealed: ({ rows, metrics }) => rows * metrics + rows,
+} satisfies Readonly<Record<string, (size: Priced) => number>>
+
+type Base = keyof typeof counted
+export const priceBases = Object.keys(counted) as [Base, ...Base[]]
 
 export const priceSchema = z.strictObject({
   by: z.enum(priceBases),
@@ -22,25 +34,6 @@ export const priceSchema = z.strictObject({
   rounding: z.enum(['up', 'nearest', 'none']).optional(),
 })
 export type Price = z.infer<typeof priceSchema>
-
-export interface Priced {
-  /** Rows that were asked for at most. */
-  readonly rowsAsked: number
-  readonly rows: number
-  readonly metrics: number
-  /** Windows times domains times countries (or whatever else the table is filtered by). */
-  readonly periods: number
-}
-
-const counted: Readonly<Record<Price['by'], (size: Priced) => number>> = {
-  request: () => 1,
-  'rows-asked': ({ rowsAsked }) => rowsAsked,
-  'rows-returned': ({ rows }) => rows,
-  'rows-by-metrics': ({ rows, metrics }) => rows * (metrics + 1),
-  'metric-periods': ({ metrics, periods }) => metrics * periods,
-  periods: ({ periods }) => periods,
-  revealed: ({ rows, metrics }) => rows * metrics + rows,
-}
 
 const rounded = { up: Math.ceil, nearest: Math.round, none: (value: number): number => value }
 
