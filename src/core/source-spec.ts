@@ -123,7 +123,7 @@ export interface SourceSpec extends AnswerForm {
   readonly openFields: boolean
   /** Window sizes the source can be asked for; absent: every size. */
   readonly windowSizes?: readonly WindowSize[]
-  /** Consecutive windows that one request may ask for, and windows times combinations of values. Default: one window, and as many cells as planning takes in one step. */
+  /** Consecutive windows of one request, and windows times combinations of values. Default: one window; as many cells as planning takes in one step. */
   readonly packing?: { readonly windows: number; readonly cells?: number }
   /** Of the dataset that the parameters name. Default: those of the dimensions, and of `packing`. */
   readonly limitsOf?: (params: Readonly<Record<string, unknown>>) => DatasetLimits

@@ -52,7 +52,7 @@ export interface Waiter {
 /** Every request of an account passes it. */
 export type Gate = ReturnType<typeof createGate>
 
-/** A request between its pass and its verdict: `end` is to be called once, with what is wrong, or null where the service answered as it should; `drop` where the request was stopped. */
+/** A request between its pass and its verdict: `end` takes what is wrong (null: nothing) and is called once, `drop` where the request was stopped. */
 export type Pass = Awaited<ReturnType<Gate['pass']>>
 
 /** Thrown because that place is in trouble, before anything was sent. */

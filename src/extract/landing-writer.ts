@@ -85,7 +85,7 @@ const packInto = (sink: LandingSink) => {
 
 export type LandingWriter = ReturnType<typeof createLandingWriter>
 
-/** An answer as it comes: compresses, hashes and counts as the bytes pass; memory does not grow with the answer. Where it is saved or finished every part must have been read to its end. */
+/** An answer as it comes, in memory that does not grow with it. Where it is saved or finished every part must have been read to its end. */
 export const createLandingWriter = (sink: LandingSink, name: LandingName) => {
   const total = createHash('sha256')
   const parts: ManifestPart[] = []
@@ -129,7 +129,7 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName) => {
     part: (payload: Payload): Payload => ({ ...payload, body: landPart(payload) }),
     /** Over all parts so far, as the manifest will say it. */
     sha256: () => total.copy().digest('hex'),
-    /** Makes the parts so far readable under the locator, should the process be killed; the landing goes on. False where the store shows nothing before it is whole. */
+    /** Makes the parts so far readable, should the process be killed; the landing goes on. False where the store shows nothing before it is whole. */
     save: async (result: Told): Promise<boolean> => {
       await sink.save?.(JSON.stringify(manifestNow(result), null, 1))
       return sink.save !== undefined

@@ -15,7 +15,7 @@ export type ParsePlan = Readonly<ReturnType<typeof compileParsePlan>> & { readon
 /** A field's name without what spelling varies: case, spaces for underscores, blanks around it. */
 export const fieldName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, '_')
 
-/** Everything that parsing needs of a definition, compiled once for an answer. @param form how the answers of the definition's source look @param dialect in which this one was asked for */
+/** All that parsing needs of a definition, once for an answer. @param form how the source's answers look @param dialect in which this one was asked for */
 export const compileParsePlan = (definition: Definition, box: Box, form: AnswerForm, dialect?: string | null) => {
   const other = form.dialects?.[dialect ?? '']
   const asked = { ...box, span: form.spanOf?.(definition, box.window) ?? box.window }

@@ -82,8 +82,8 @@ interface Unnamed {
 }
 
 /**
- * What the JSON record at hand tells of its table. Records that say the name of their table are told apart by it. Without a name, those of one table share a field that no column has, or have one of the
- * definition's measures: fields that some of them lack make no other table of them.
+ * What the JSON record at hand tells of its table. Records that say the name of their table are told apart by it. Without a name, those of one table share
+ * a field that no column has, or have one of the definition's measures: fields that some of them lack make no other table of them.
  * @param has whether the record at hand has a field of that column
  */
 export const createTold = (sink: RowSink, has: (place: number) => boolean, textAt: (from: number, to: number) => string) => {

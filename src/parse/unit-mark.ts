@@ -81,8 +81,7 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
       const window = places.keyPeriod === null ? 0 : knownPlace(date === null ? -1 : windowOf(date))
       return { unit: slice === null || window === null ? null : window * sliceCount + slice, window, slice }
     },
-    // A slice that it does not have is beyond the array's end, where nothing is kept.
-    /** A row of a period that was not asked for. @param key as in `whoseOf` */
+    /** A row of a period that was not asked for. One of a slice that it does not have is beyond the array's end, where nothing is kept. @param key as in `whoseOf` */
     addOther: (key: readonly (string | null)[]): void => {
       mark.others[sliceOfKey(key)] = 1
     },
