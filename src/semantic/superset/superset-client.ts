@@ -149,26 +149,25 @@ export const zipOf = (files: ReadonlyMap<string, string>, root: string): Uint8Ar
   let offset = 0
   for (const [path, text] of files) {
     const [name, content] = [Buffer.from(`${root}/${path}`), Buffer.from(text)]
-    const common = Buffer.alloc(26)
-    common.writeUInt16LE(20, 0)
-    common.writeUInt16LE(utf8Flag, 2)
-    common.writeUInt16LE(dosDate, 8)
-    common.writeUInt32LE(crc32(content), 10)
-    common.writeUInt32LE(content.length, 14)
-    common.writeUInt32LE(content.length, 18)
-    common.writeUInt16LE(name.length, 22)
-    const place = Buffer.alloc(14)
-    place.writeUInt32LE(offset, 10)
-    directory.push(Buffer.from('PK\x01\x02\x14\x00', 'latin1'), common, place, name)
+    const { length } = content
+    const sizes = numbers([crc32(content), 4], [length, 4], [length, 4], [name.length, 2], [0, 2])
+    const common = Buffer.concat([numbers([20, 2], [utf8Flag, 2], [0, 4], [dosDate, 2]), sizes])
+    directory.push(Buffer.from('PK\x01\x02\x14\x00', 'latin1'), common, numbers([0, 4], [0, 6], [offset, 4]), name)
     const entry = Buffer.concat([Buffer.from('PK\x03\x04', 'latin1'), common, name, content])
     entries.push(entry)
     offset += entry.length
   }
-  const end = Buffer.alloc(22)
-  end.write('PK\x05\x06', 'latin1')
-  end.writeUInt16LE(files.size, 8)
-  end.writeUInt16LE(files.size, 10)
-  end.writeUInt32LE(Buffer.concat(directory).length, 12)
-  end.writeUInt32LE(offset, 16)
-  return new Uint8Array(Buffer.concat([...entries, ...directory, end]))
+  const { length } = Buffer.concat(directory)
+  const end = numbers([0, 4], [files.size, 2], [files.size, 2], [length, 4], [offset, 4], [0, 2])
+  return new Uint8Array(Buffer.concat([...entries, ...directory, Buffer.from('PK\x05\x06', 'latin1'), end]))
+}
+
+/** Little-endian, as the format has every number. */
+const numbers = (...all: readonly (readonly [value: number, bytes: number])[]): Buffer => {
+  const written = all.map(([value, bytes]) => {
+    const one = Buffer.alloc(bytes)
+    one.writeUIntLE(value, 0, bytes)
+    return one
+  })
+  return Buffer.concat(written)
 }
