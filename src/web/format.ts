@@ -10,23 +10,13 @@ export const count = (value: number | null): string => (value === null ? '–' :
 export const moment = (iso: string | null): Html | string =>
   iso === null ? '–' : html`<time datetime="${iso}">${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC</time>`
 
-const steps = [
-  ['d', 86_400],
-  ['h', 3_600],
-  ['min', 60],
-] as const
-
 /** A span as `3 d 4 h`, `12 min` or `8 s`. */
 export const span = (seconds: number): string => {
-  let left = Math.max(0, Math.round(seconds))
-  const parts: string[] = []
-  for (const [name, size] of steps) {
-    const whole = Math.floor(left / size)
-    if (whole > 0) parts.push(`${whole} ${name}`)
-    left -= whole * size
-  }
-  if (parts.length === 0) return `${left} s`
-  return parts.slice(0, 2).join(' ')
+  const whole = Math.max(0, Math.round(seconds))
+  const of = (size: number): number => Math.floor(whole / size)
+  const parts = Object.entries({ d: of(86_400), h: of(3_600) % 24, min: of(60) % 60 }).filter(([, count]) => count > 0)
+  const words = parts.slice(0, 2).map(([name, count]) => `${count} ${name}`)
+  return words.join(' ') || `${whole} s`
 }
 
 /** How long ago: `3 h`, `2 d`. */
