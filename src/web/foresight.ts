@@ -11,10 +11,7 @@ import type { PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
  */
 export type PlannedReason = ReturnType<typeof reasonsOf>[number]
 
-interface Version {
-  readonly pipeline: string
-  readonly version: number
-}
+type Version = Pick<PreviewPipeline, 'pipeline' | 'version'>
 
 export const isVersion =
   ({ pipeline, version }: Version) =>

@@ -1,7 +1,7 @@
 // The units of slices month by month, each found by its key: coverage of one pipeline, and what a search finds.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
-import { query, type Row } from '../../db/typed-row.ts'
+import { type Flags, query, type Row } from '../../db/typed-row.ts'
 
 /** From best to worst, as a cell of several units shows its worst. */
 export const coverageStates = ['loaded', 'restated', 'running', 'waiting', 'missing', 'failed', 'held'] as const
@@ -63,10 +63,8 @@ export const pipelineCoverage = async (
   return { slices, more: rows.length > most }
 }
 
-interface FoundSlice extends Row<'etl.pipelines', 'pipeline'>, CoverageSlice {
-  /** Whether the lists still hold it. */
-  readonly wanted: boolean
-}
+/** `wanted`: the lists still hold it. */
+type FoundSlice = Row<'etl.pipelines', 'pipeline'> & CoverageSlice & Flags<'wanted'>
 
 /** Slices that are passed over at most where the server's order of texts puts others between those that begin alike. */
 const mostPassed = 500

@@ -12,7 +12,7 @@ import {
   windowsBetween,
 } from '../../core/window.ts'
 import type { Db } from '../../db/tables.ts'
-import { query, type Row } from '../../db/typed-row.ts'
+import { type Lists, query, type Row, type Texts } from '../../db/typed-row.ts'
 import { slicesWanted } from '../../ledger/slices.ts'
 import type { CoverageState } from './read-coverage.ts'
 import { unitsIn, type WindowState } from './read-windows.ts'
@@ -23,17 +23,16 @@ export type MonthState = CoverageState | 'partly' | 'later'
 /** One month (`2026-01`). `complete`: every wanted unit of every window in it has rows, or was answered without any; `wanted`: units, over its windows. */
 export type MonthLine = ReturnType<typeof monthLine>
 
-/** What the version of a pipeline wants that readers see; where none is published yet, the newest. */
-export interface WantedLine extends Row<'etl.pipelines', 'pipeline_id' | 'pipeline' | 'version'> {
-  /** Slices that the lists hold. */
-  readonly wanted: number
-  /** First days of closed windows in which a slice that came to the lists later is still missing. */
-  readonly unfinished: readonly string[]
-}
+type WantedLine = Awaited<ReturnType<typeof wantedLines>>[number]
 
-/** One row a pipeline. Reads the windows and, once a generation, the wanted slices; no unit. */
-export const wantedLines = async (db: Db): Promise<WantedLine[]> => {
-  const rows = await query<Omit<WantedLine, 'wanted'> & Row<'etl.pipelines', 'generation'>>(db)`
+/**
+ * What the version of a pipeline wants that readers see; where none is published yet, the newest: `wanted` slices, and first days of closed windows in
+ * which one that came to the lists later is still missing (`unfinished`). Reads the windows and, once a generation, the wanted slices; no unit.
+ */
+export const wantedLines = async (db: Db) => {
+  const rows = await query<
+    Row<'etl.pipelines', 'pipeline_id' | 'pipeline' | 'version' | 'generation'> & Lists<Texts<'unfinished'>>
+  >(db)`
     select p.pipeline_id, p.pipeline, p.version, p.generation,
       array(select w.window_from::text from etl.windows w where w.pipeline_id = p.pipeline_id and w.closed_generation < p.generation and exists
         (select from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null and s.wanted_since > w.closed_generation)) as unfinished
