@@ -13,13 +13,9 @@ import { withPackages } from '../core/optional-package.ts'
 import { secret, type Secret } from '../core/redact.ts'
 import { alignDown, parsePeriod } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
-import { loadDashboards } from '../definition/dashboards.ts'
-import { loadMarts } from '../definition/marts.ts'
 import { loadSemantics } from '../definition/semantic-model.ts'
 import { bucketClient } from '../extract/landing.ts'
-import { describedViews } from '../publish/view-columns.ts'
-import { martFolders } from '../run/known-marts.ts'
-import { dashboardFolders, openDefinitions, semanticFolders } from '../run/open-runtime.ts'
+import { semanticFolders } from '../run/open-runtime.ts'
 import { exportMonths, type ExportTarget, folderTarget } from '../semantic/export/export-months.ts'
 import { exportView, type RowFilter } from '../semantic/export/export-view.ts'
 import type { McpContext } from '../semantic/mcp-server.ts'
@@ -30,6 +26,7 @@ import { openSuperset } from '../semantic/superset/superset-client.ts'
 import { createEndpoint, listen, webSettings } from '../web/web-server.ts'
 import { interruptedCode, pipelinesFolder, settingsOf, untilInterrupted, withDatabase } from './command-runtime.ts'
 import { type Handler, type Invocation, mcpPort } from './command-spec.ts'
+import { readDocumented } from './docs.ts'
 
 /** The file is whole or not there. */
 export const exportFiles: Handler = async (invocation) => {
@@ -117,17 +114,12 @@ export const superset: Handler = async (invocation) => {
   const { options, output, signal } = invocation
   const settings = settingsOf(invocation)
   const url = addressOf(invocation.args[0] ?? settings.raw['MILLRACE_SUPERSET_URL'])
-  const folder = pipelinesFolder(invocation)
-  const { definitions } = await openDefinitions(folder, [])
-  const views = describedViews(definitions, await loadMarts(martFolders(folder)))
-  const dashboards = await loadDashboards(dashboardFolders(folder))
-  const model = await loadSemantics(semanticFolders(folder))
+  const documented = await readDocumented(pipelinesFolder(invocation))
   const warehouse = warehouseOf(settings)
   const password = passwordOf(settings)
   const client = await openSuperset({ url, user: settings.raw['MILLRACE_SUPERSET_USER'] || 'admin', password, signal })
   const connection = String(options['connection'] ?? defaultConnection)
-  const shown = { views, model, definitions, dashboards }
-  const made = await provisionSuperset({ client, connection, warehouse, ...shown, tell: output.note })
+  const made = await provisionSuperset({ client, connection, warehouse, ...documented, tell: output.note })
   const { datasets, charts, skipped } = made
   const pages = made.dashboards.map(({ slug, ...one }) => ({ ...one, url: `${url}/superset/dashboard/${slug}/` }))
   output.summary('superset', { connection, datasets, charts, dashboards: pages, skipped })

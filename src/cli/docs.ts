@@ -2,8 +2,6 @@
 import { existsSync } from 'node:fs'
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
-import type { Mart } from '../core/mart.ts'
-import type { Definition } from '../core/types.ts'
 import { makeFolders } from '../core/make-folders.ts'
 import { loadDashboards } from '../definition/dashboards.ts'
 import { loadMarts } from '../definition/marts.ts'
@@ -24,11 +22,8 @@ export const docs: Handler = async (invocation) => {
   const check = options['check'] === true
   const pipelines = pipelinesFolder(invocation)
   const out = resolve(folder, String(options['out']))
-  const { definitions } = await openDefinitions(pipelines, [])
-  const marts = await loadMarts(martFolders(pipelines))
-  const more = await moreDocuments(pipelines, { definitions, marts }, invocation.commands, output.note)
-  const all = new Map([['data-dictionary.md', dataDictionary(definitions, marts)], ...more])
-  const documents = new Map([...all].map(([path, text]) => [join(out, path), text]))
+  const made = madeDocuments(pipelines, await readDocumented(pipelines), invocation.commands, output.note)
+  const documents = new Map([...made].map(([path, text]) => [join(out, path), text]))
   const { files, stale, removed, kept } = await write(documents, out, check)
   const shown = (list: readonly string[]): string[] => list.map((file) => relative(folder, file))
   output.summary('docs', { check, files: shown(files), stale: shown(stale), kept: shown(kept) })
@@ -80,16 +75,22 @@ const leftOver = async (out: string, documents: ReadonlyMap<string, string>): Pr
   return left.sort()
 }
 
+/** What documents and dashboards are made of. */
+export const readDocumented = async (pipelines: string) => {
+  const { definitions } = await openDefinitions(pipelines, [])
+  const marts = await loadMarts(martFolders(pipelines))
+  const model = await loadSemantics(semanticFolders(pipelines))
+  const dashboards = await loadDashboards(dashboardFolders(pipelines))
+  return { definitions, marts, model, dashboards, views: describedViews(definitions, marts) }
+}
+
 /** By path from the folder of documents. @param tell called with what was left out, and why */
-export const moreDocuments = async (
+export const madeDocuments = (
   pipelines: string,
-  { definitions, marts }: { readonly definitions: readonly Definition[]; readonly marts: readonly Mart[] },
+  { definitions, marts, model, dashboards, views }: Awaited<ReturnType<typeof readDocumented>>,
   commands: readonly CommandSpec[],
   tell: (text: string) => void,
-): Promise<ReadonlyMap<string, string>> => {
-  const model = await loadSemantics(semanticFolders(pipelines))
-  const views = describedViews(definitions, marts)
-  const dashboards = await loadDashboards(dashboardFolders(pipelines))
+) => {
   const bundle = supersetBundle({ connection: defaultConnection, views, model, definitions, dashboards })
   for (const text of bundle.skipped) tell(`superset-bundle without the dashboard ${text}`)
   const words = definitions.map(({ pipeline, description, file }) => ({
@@ -98,6 +99,7 @@ export const moreDocuments = async (
     file: `${basename(pipelines)}/${basename(file)}`,
   }))
   return new Map([
+    ['data-dictionary.md', dataDictionary(definitions, marts)],
     ...semanticDocuments(model, definitions, marts),
     ...[...bundle.files, connectionFile(defaultConnection)].map(([path, text]) => [`superset-bundle/${path}`, text] as const),
     [join('..', 'llms.txt'), llmsText({ model, commands, pipelines: words })],
