@@ -12,14 +12,7 @@ import { pricesOf } from '../plan/price.ts'
 import { readApiSettings } from '../run/apis.ts'
 import { sourceFolders } from '../run/open-runtime.ts'
 import { quotaDays, quotaMonths } from '../web/reads/read-quota.ts'
-import {
-  meterMonths,
-  type Spending,
-  spendingByMonth,
-  spendingByTag,
-  spendingByValue,
-  unwantedSpending,
-} from '../web/reads/spending.ts'
+import { meterMonths, spendingByMonth, spendingByTag, spendingByValue, unwantedSpending } from '../web/reads/spending.ts'
 import { type Answer, discover } from './check/discover.ts'
 import { pipelinesFolder, settingsOf, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -111,6 +104,7 @@ export const quota: Handler = async (invocation) => {
 }
 
 type QuotaOf = Awaited<ReturnType<typeof quotaOf>>
+type Spending = QuotaOf['spending'][number]
 
 const quotaOf = async (database: Database, invocation: Invocation) => {
   const { options } = invocation

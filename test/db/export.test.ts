@@ -18,6 +18,7 @@ import { parse } from 'csv-parse/sync'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { exportView } from '../../src/semantic/export/export-view.ts'
+import { everyRow } from '../support/every-row.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -39,7 +40,7 @@ afterAll(async () => {
 
 test('CSV holds every value, and no cell that a spreadsheet would run', async () => {
   const file = join(folder, 'edges.csv')
-  expect(await exportView(db.database, { view: 'edges', format: 'csv', file })).toBe(4)
+  expect(await exportView(db.database, { view: 'edges', format: 'csv', file, filter: everyRow })).toBe(4)
   const rows = parse(readFileSync(file), { columns: true }) as Record<string, string>[]
   expect(rows.map((row) => row['word'])).toEqual(['plain', "'=cmd()|x", `'-2+3\nline "q"`, "'@x"])
   expect(rows.map((row) => row['big'])).toEqual(['9007199254740993', '', '-1', '0'])
@@ -48,7 +49,7 @@ test('CSV holds every value, and no cell that a spreadsheet would run', async ()
 
 test('Parquet holds every value with its type', async () => {
   const file = join(folder, 'edges.parquet')
-  expect(await exportView(db.database, { view: 'edges', format: 'parquet', file })).toBe(4)
+  expect(await exportView(db.database, { view: 'edges', format: 'parquet', file, filter: everyRow })).toBe(4)
   const rows = await parquetReadObjects({ file: await asyncBufferFromFile(file) })
   expect(rows.map((row) => row['word'])).toEqual(['plain', '=cmd()|x', '-2+3\nline "q"', '@x'])
   expect(rows.map((row) => row['big'])).toEqual([9007199254740993n, null, -1n, 0n])
@@ -65,7 +66,7 @@ test('a link stays one, and what it names gets the rows, also where that is not 
     const link = join(folder, `link-to-${target}`)
     if (target === 'target.csv') writeFileSync(join(folder, target), 'old')
     symlinkSync(target, link)
-    await exportView(db.database, { view: 'edges', format: 'csv', file: link })
+    await exportView(db.database, { view: 'edges', format: 'csv', file: link, filter: everyRow })
     expect(readlinkSync(link)).toBe(target)
     expect(readFileSync(join(folder, target), 'utf8')).toContain('plain')
   }
@@ -80,7 +81,7 @@ test.each(['csv', 'parquet'] as const)(
       const owner = process.getuid?.() === 0 ? 1_234 : statSync(file).uid
       chownSync(file, owner, owner === 1_234 ? 1_234 : statSync(file).gid)
       chmodSync(file, mode)
-      await exportView(db.database, { view: 'edges', format, file })
+      await exportView(db.database, { view: 'edges', format, file, filter: everyRow })
       expect([statSync(file).mode & 0o777, statSync(file).uid, readFileSync(file, 'utf8') === 'old']).toEqual([
         mode,
         owner,
@@ -94,11 +95,11 @@ test('a view that fails halfway leaves no file', async () => {
   await db.database.pool.query(`create view bi.broken as select 1 / (n - 30000) as x from generate_series(1, 60000) n`)
   for (const format of ['csv', 'parquet'] as const) {
     const file = join(folder, `broken.${format}`)
-    await expect(exportView(db.database, { view: 'broken', format, file })).rejects.toThrow(/division by zero/)
+    await expect(exportView(db.database, { view: 'broken', format, file, filter: everyRow })).rejects.toThrow(/division by zero/)
     expect(existsSync(file)).toBe(false)
   }
   expect(readdirSync(folder).filter((name) => name.includes('partial'))).toEqual([])
-  await expect(exportView(db.database, { view: 'nothing', format: 'csv', file: join(folder, 'x') })).rejects.toThrow(
-    /There is no bi.nothing\. (?:Known: .*edges|Did you mean)/,
-  )
+  await expect(
+    exportView(db.database, { view: 'nothing', format: 'csv', file: join(folder, 'x'), filter: everyRow }),
+  ).rejects.toThrow(/There is no bi.nothing\. (?:Known: .*edges|Did you mean)/)
 })

@@ -8,14 +8,7 @@ import { EtlError, messageOf } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
 import { redact, secret } from '../../core/redact.ts'
 import { Temporal } from '../../core/temporal.ts'
-import {
-  deliverDue,
-  type Sending,
-  settleLeftBehind,
-  syncNotifications,
-  type TargetsOf,
-  type Telling,
-} from '../../ledger/deliveries.ts'
+import { deliverDue, type Sending, settleLeftBehind, syncNotifications, type Telling } from '../../ledger/deliveries.ts'
 import { endLease, takeLease } from '../../ledger/processes.ts'
 import type { Runtime } from '../../run/runtime.ts'
 import { causes } from './alarm-causes.ts'
@@ -46,8 +39,8 @@ const raise = async (runtime: Runtime, { receivers, routes }: Alarming): Promise
   const known = receivers.map(({ name }) => name)
   // A run of some pipelines can judge no other's time and budget.
   const judged = runtime.hasAllPipelines ? null : definitions.map(({ pipeline }) => pipeline)
-  const targetsOf: TargetsOf = (cause) => receiversOf(routes, cause, tagsOf)
-  await syncNotifications(runtime.database.kysely, await causes(runtime), targetsOf, known, judged)
+  const wrong = await causes(runtime)
+  await syncNotifications(runtime.database.kysely, wrong, (cause) => receiversOf(routes, cause, tagsOf), known, judged)
 }
 
 type Ledger = Runtime['database']['kysely']

@@ -19,14 +19,11 @@ interface ExportRequest {
   readonly format: 'csv' | 'parquet'
   /** Absolute path of a file, or of none yet. */
   readonly file: string
-  readonly filter?: RowFilter
+  readonly filter: RowFilter
 }
 
 /** Rows written. Throws USAGE when there is no such view, or no such column to filter by. */
-export const exportView = async (
-  database: Database,
-  { view, format, file, filter = everyRow }: ExportRequest,
-): Promise<number> => {
+export const exportView = async (database: Database, { view, format, file, filter }: ExportRequest): Promise<number> => {
   const found = await viewRows(database.kysely, view, filter)
   const write = format === 'csv' ? exportCsv : exportParquet
   return replaceFile(file, (partial) => write(database, found, partial))
@@ -71,9 +68,6 @@ export interface RowFilter {
   readonly from: string | null
   readonly to: string | null
 }
-
-/** Nothing is left out. */
-export const everyRow: RowFilter = { only: null, from: null, to: null }
 
 /** Which rows of a view are meant. */
 export interface ViewRows {

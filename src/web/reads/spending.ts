@@ -10,7 +10,7 @@ import { type Flags, type Lists, type Maybe, type Numbers, query, type Texts } f
  * Credits of a month, by account, pipeline and the tags it was charged to when it was bought. `requests`: those that are paid for one by one; `used`: credits of
  * reports, as the service named them, and of requests, as their bills said; `reserved`: of reports under way, as estimated; `unpriced`: reports and requests.
  */
-export type Spending = Texts<'month' | 'account' | 'pipeline'> &
+type Spending = Texts<'month' | 'account' | 'pipeline'> &
   Numbers<'reports' | 'requests' | 'report_credits' | 'request_credits' | 'used' | 'reserved' | 'unpriced'> & {
     readonly tags: Readonly<Record<string, string>>
   }
