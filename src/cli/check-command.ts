@@ -12,7 +12,6 @@ import { hooksSetting } from '../core/hooks-setting.ts'
 import { createLog } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
 import { checkSettings, readMonth } from '../core/read-setting.ts'
-import type { AccountOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { migrationState } from '../db/migrate.ts'
@@ -201,10 +200,7 @@ const ownReadings = (settings: Settings): readonly (() => unknown)[] => {
   ]
 }
 
-interface Asking {
-  readonly of: AccountOf
-  readonly definitions: readonly Definition[]
-}
+type Asking = ReturnType<typeof accountsOf>[number]
 
 /** The accounts that definitions ask for and whose settings are whole. Where there is no definition yet, every API's own. */
 const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], notes: Notes): Asking[] => {

@@ -32,12 +32,9 @@ export const answerQuery = async (reader: Reader, model: SemanticModel, input: u
 
 const answerOf = async (reading: Reading, model: SemanticModel, compiled: CompiledQuery, asOf: string | null) => {
   const { sql, parameters, subject, metrics, rowOf } = compiled
-  const [{ columns, rows }, compared, state, now] = [
-    await reading.read({ sql, parameters }),
-    await comparedOf(reading, compiled),
-    await stateOf(reading, model, subject, compiled),
-    await momentOf(reading),
-  ]
+  const { columns, rows } = await reading.read({ sql, parameters })
+  const compared = await comparedOf(reading, compiled)
+  const state = await stateOf(reading, model, subject, compiled)
   const limit = lastShown(compiled, columns, rows)
   return {
     subject: subject.name,
@@ -46,7 +43,7 @@ const answerOf = async (reading: Reading, model: SemanticModel, compiled: Compil
     sql,
     parameters,
     /** ISO 8601: as_of, or the moment of the answer. */
-    believed_at: asOf ?? now,
+    believed_at: asOf ?? (await momentOf(reading)),
     compared,
     ...state,
     notes: [

@@ -45,6 +45,7 @@ export const discover = async <Question extends keyof Questions>(
   onFailure: (error: EtlError) => void = thrown,
 ): Promise<Answer<Questions[Question]>[]> => {
   const { raw } = settingsOf(invocation)
+  const { signal } = invocation
   const account = String(invocation.options['account'])
   const log = createLog(raw['MILLRACE_LOG_LEVEL'])
   const { apis } = await sourceFolders(pipelinesFolder(invocation))
@@ -54,7 +55,7 @@ export const discover = async <Question extends keyof Questions>(
   const asked = (ready.length > 0 ? ready : [...apis].slice(0, 1)).filter(([, api]) => question in api)
   const database = opened ?? (await besideLoading(invocation, log))
   const failed = (error: unknown): null => {
-    if (!isEtlError(error) || invocation.signal.aborted) throw error
+    if (!isEtlError(error) || signal.aborted) throw error
     onFailure(error)
     return null
   }
@@ -63,12 +64,7 @@ export const discover = async <Question extends keyof Questions>(
     const answers: Answer<Questions[Question]>[] = []
     for (const [source, api] of asked) {
       const ask: { readonly [Of in keyof Questions]?: (http: Http, failed: Failed) => Promise<Questions[Of] | null> } = api
-      const http = service({ source, account }).forUnit({
-        account,
-        signal: invocation.signal,
-        ...limits,
-        record: () => undefined,
-      })
+      const http = service({ source, account }).forUnit({ ...limits, account, signal, record: () => undefined })
       answers.push({ api: source, said: (await ask[question]?.(http, failed).catch(failed)) ?? null })
     }
     return answers
