@@ -179,16 +179,11 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
 }
 
 /** Two at most. */
-const lookLines = (pipelines: readonly PreviewPipeline[]): string[] =>
-  pipelines
-    .flatMap(({ name: pipeline, ifChanged }) =>
-      ifChanged === null
-        ? []
-        : [
-            `${pipeline}: if the look-back finds changes, up to ${counted(ifChanged.units, 'unit')} more, ${aboutCredits(ifChanged.credits)}.`,
-          ],
-    )
-    .slice(0, 2)
+const lookLines = (pipelines: readonly PreviewPipeline[]): string[] => {
+  const words = ({ units, credits }: Pick<Offer, 'units' | 'credits'>): string =>
+    `if the look-back finds changes, up to ${counted(units, 'unit')} more, ${aboutCredits(credits)}.`
+  return pipelines.flatMap(({ name, ifChanged }) => (ifChanged === null ? [] : [`${name}: ${words(ifChanged)}`])).slice(0, 2)
+}
 
 const paceLines = (pipelines: readonly PreviewPipeline[]): string[] =>
   pipelines.flatMap(({ name: pipeline, doneOn, backlog }) => {

@@ -20,15 +20,9 @@ export const numberIn = (context: Context): number => {
   throw new HTTPException(404, { message: 'There is nothing at this address.' })
 }
 
-interface Question {
-  readonly title: string
-  readonly text: string
-  readonly button: string
-}
-
 interface Action {
   /** What is asked before; null: there is no such unit or run. */
-  question(web: WebContext, id: number): Promise<Question | null>
+  question(web: WebContext, id: number): Promise<Readonly<Record<'title' | 'text' | 'button', string>> | null>
   /** Under which number the same is asked for now; null: under none. */
   successor?(web: WebContext, id: number): Promise<number | null>
   /** What became of it, and whether anything did. */
@@ -38,16 +32,12 @@ interface Action {
 const forCredits = (credits: number | null): string =>
   credits === null ? 'at a price that is not known' : `for ${aboutCredits(credits)}`
 
-/** A unit is asked about with why it stands as it does, and what trying again costs. */
-const unitAction = (words: {
-  readonly title: string
-  readonly state: string
-  readonly meaning: string
-  readonly button: string
-  readonly done: string
-  readonly undone: string
+type UnitWords = Readonly<Record<'title' | 'state' | 'meaning' | 'button' | 'done' | 'undone', string>> & {
   act(db: WebContext['kysely'], id: number, by: string): Promise<boolean>
-}): Action => ({
+}
+
+/** A unit is asked about with why it stands as it does, and what trying again costs. */
+const unitAction = (words: UnitWords): Action => ({
   question: async (web, id) => {
     const unit = await unitLine(web.kysely, id)
     if (unit === null) return null

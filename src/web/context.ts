@@ -9,14 +9,6 @@ import type { NightPlan } from './foresight.ts'
 /** By whom the ledger says that something was done from the page. */
 export const actor = 'status page'
 
-/** What a person may do from the page beside what the ledger does alone. */
-interface Actions {
-  /** The run stops within 5 s; the state it has afterwards. */
-  cancel(runId: number): Promise<string>
-  /** Begins a run of this process that parses and loads the month again; false: one is at work. null: this process reads no landings. */
-  readonly replay: ((pipeline: string, month: string) => boolean) | null
-}
-
 /** Every value by its name, all of them waited for at once. */
 export const allOf = async <Of extends Readonly<Record<string, Promise<unknown>>>>(of: Of) => {
   const entries = Object.entries(of).map(async ([name, value]) => [name, await value] as const)
@@ -30,7 +22,13 @@ export interface WebContext {
   readonly clock: Clock
   /** The warehouse's address without its password. */
   readonly warehouse: string
-  readonly actions: Actions
+  /** What a person may do from the page beside what the ledger does alone. */
+  readonly actions: {
+    /** The run stops within 5 s; the state it has afterwards. */
+    cancel(runId: number): Promise<string>
+    /** Begins a run of this process that parses and loads the month again; false: one is at work. null: this process reads no landings. */
+    readonly replay: ((pipeline: string, month: string) => boolean) | null
+  }
   /** Receives what services send; null: nothing is received here. */
   readonly hooks: HookReceiver | null
   /** What purchases of the pipeline of that name cost, by the bills on record. */
