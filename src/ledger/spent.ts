@@ -48,6 +48,10 @@ const isBorneOut = sql<boolean>`(j.said_quota is null or exists (select from etl
 
 const isUnpriced = sql<boolean>`(j.used_quota is null and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isBorneOut}))`
 
+/** Nobody is at the report `j` any more: no run waits for it, and it is past its deadline, or no worker has looked at it for a while. */
+const isLeft = sql<boolean>`(j.holder is null and not ${isWaitedFor(sql`j.job_id`)}
+  and (coalesce(j.deadline_at <= t.now, false) or coalesce(j.next_poll_at, j.asked_at) < t.now - interval '15 seconds'))`
+
 /** @param ours the pipeline that asks, whose extra purchases are told apart and whose API is meant */
 export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: string): Promise<SpentNow> => {
   const tags = tag === undefined ? null : JSON.stringify({ [tag.name]: tag.value })
@@ -67,7 +71,7 @@ export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: strin
         j.wanted_by = 'night' as is_night,
         case when j.used_quota is not null then j.used_quota
           when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 0) else 0 end as credits,
-        ${isUnpriced} as is_unpriced, ${isUnpriced} and j.holder is null and not ${isWaitedFor(sql`j.job_id`)} as is_left, 0::bigint as lost
+        ${isUnpriced} as is_unpriced, ${isUnpriced} and ${isLeft} as is_left, 0::bigint as lost
       from turn t join etl.jobs j on j.asked_at >= t.last_month join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where ${isOfPurse('j', sql`coalesce(j.tag_set_id, p.tag_set_id)`)} and j.report_state is not null
       union all

@@ -686,6 +686,11 @@ describe('a budget', () => {
     await sql`update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp() where job_id = ${first.jobId}`.execute(
       k(),
     )
+    // A worker may be at it.
+    await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject(waits(false))
+    await setJob(db, first.jobId, { next_poll_at: null, deadline_at: '2026-01-01T00:00:00Z' })
+    await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject(waits(true))
+    await setJob(db, first.jobId, { next_poll_at: '2026-01-01T00:00:00Z', deadline_at: null })
     await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject(waits(true))
     await expect(buyIn(await claimed(pipeline))).rejects.toThrow(`\`millrace run ${fresh.pipeline}\``)
   })
