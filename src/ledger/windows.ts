@@ -157,7 +157,7 @@ export const windowsOverdue = async (
  * release than theirs: what an interrupted or partial refresh left behind.
  */
 export const unitsLeftBehind = (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> =>
-  queryColumn<Row<'etl.units', 'slice_id'>>(db)`
+  queryValue<Row<'etl.jobs', 'slice_ids'>>(db)`
     with loaded as materialized (
       select u.slice_id, u.job_id is null and u.held_answer_id is null as is_free, a.source_last_updated as release,
         a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
@@ -167,9 +167,9 @@ export const unitsLeftBehind = (db: Db, pipelineId: number, windowFrom: IsoDate)
       select release, min(min(asked_at)) over (order by release rows between 1 following and unbounded following) as followed_at
       from loaded group by release
     )
-    select l.slice_id from loaded l join releases r on r.release = l.release
+    select coalesce(array_agg(l.slice_id order by l.slice_id), '{}') as slice_ids from loaded l join releases r on r.release = l.release
       join etl.slices s on s.slice_id = l.slice_id and s.wanted_until is null
-    where l.is_free and l.stood_at < r.followed_at order by 1`
+    where l.is_free and l.stood_at < r.followed_at`
 
 /** A loaded unit with what the service said of its answer. */
 export type SampledUnit = Row<'etl.slices', 'values'> & Numbers<'sliceId' | 'stoodAtMs'> & { readonly fingerprint: Fingerprint }
