@@ -114,11 +114,13 @@ interface Shown {
   readonly isNothing: boolean
 }
 
-const shownOf = async (trx: Db, { pipeline, version }: Definition, units: RawBuilder<unknown>): Promise<Shown | null> => {
+// A former version whose rows have another key is not among what the view reads.
+const shownOf = async (trx: Db, { pipeline, version }: Definition, units: RawBuilder<unknown>): Promise<Shown> => {
   const rows = await query<Row<'etl.published_now', 'version'> & Row<'etl.units', 'unit_id'> & Flags<'counts'>>(trx)`
     select n.version, u.unit_id, n.version = ${version} or (k.unit_id is not null and k.until is null) as counts
     from etl.published_now n cross join etl.units u left join etl.kept_cells k on k.unit_id = u.unit_id and k.version = ${version}
-    where n.pipeline = ${pipeline} and ${units}`
+    where n.pipeline = ${pipeline} and ${units} and exists (select from pg_depend d join pg_rewrite r on r.oid = d.objid
+      where r.ev_class = to_regclass(${`bi.${pipeline}`}) and d.refobjid = to_regclass(${`data.${pipeline}_v${version}`}))`
   const superseded = rows.filter(({ counts }) => !counts).map(({ unit_id }) => Number(unit_id))
   return { version: rows[0]?.version ?? version, superseded, isNothing: superseded.length === rows.length }
 }

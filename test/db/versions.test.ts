@@ -6,7 +6,7 @@ import type { Mart } from '../../src/core/mart.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { loadMarts, readMart } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { boxOf, shippedDefinitions } from '../support/definitions.ts'
+import { boxOf, knownMarts, shippedDefinitions } from '../support/definitions.ts'
 import { type LoadKit, loadBody, openLoading, trafficCsv, trafficLine, workOn } from '../support/loading.ts'
 import { testDatabase } from '../support/postgres.ts'
 
@@ -233,5 +233,27 @@ describe('after another version was published', () => {
     expect(await rows('bi.traffic_and_engagement')).toContain('2026-01 gone.com 33')
     expect(await rows('bi.traffic_and_engagement')).not.toContain('2026-01 a.com 500')
     expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
+  })
+
+  test('a former version that tells its rows apart by another key loads as before: no summary has its columns', async () => {
+    const renamed = <Of extends { readonly name: string }>(one: Of): Of =>
+      one.name === 'country' ? { ...one, name: 'land' } : one
+    const third = {
+      ...second,
+      version: 3,
+      columns: second.columns.map(renamed),
+      key: second.key.map((name) => renamed({ name }).name),
+    }
+    for (const suffix of ['', '_history'])
+      await query(`create table data.traffic_and_engagement_v3${suffix} (like data.traffic_and_engagement_v2${suffix} including all)
+        ${suffix === '' ? 'partition by range (date)' : ''}; alter table data.traffic_and_engagement_v3${suffix} rename column country to land`)
+    const visits = marts.filter(({ name }) => name === 'visits')
+    const [grain, key] = ['One row a date and domain.', third.key]
+    const lands = visits.map((mart) => ({ ...mart, grain, key, sql: mart.sql.replaceAll('country', 'land') }))
+    await query('drop view bi.traffic_and_engagement, bi.traffic_and_engagement_history cascade')
+    await publish(db.database, [...others, { ...first, publish: false }, third], lands)
+    const former = { ...hidden(old), runtime: { ...old.runtime, marts: knownMarts(lands) } }
+    await load(former, '2026-01', { 'a.com': '501', 'b.com': '20', 'gone.com': '34' })
+    expect(await rows('data.traffic_and_engagement_v1')).toContain('2026-01 gone.com 34')
   })
 })
