@@ -20,17 +20,20 @@ export const applyAttributes = async (
   await lockByName(trx, 'attributes')
   const all = sets.flatMap(({ file, subject, rows }) => rows.map((row) => ({ file, subject, ...row })))
   const wanted = sql`jsonb_to_recordset(${JSON.stringify(all)}::jsonb) as w (subject text, value text, attributes jsonb, file text)`
+  // One for all, so that no moment lies between a value's former attributes and its new ones; behind the lock, so behind whoever held it.
+  const [clock] = await query<Texts<'moment'>>(trx)`select clock_timestamp()::text as moment`
+  const moment = sql`${clock?.moment}::timestamptz`
   const [ended] = await query<Counts<'gone'>>(trx)`
     with ended as (
-      update bi.attribute_versions v set valid_to = clock_timestamp() where valid_to is null
+      update bi.attribute_versions v set valid_to = ${moment} where valid_to is null
         and not exists (select from ${wanted} where w.subject = v.subject and w.value = v.value and w.attributes = v.attributes)
       returning v.subject, v.value
     )
     select count(*) filter (where w.value is null) as gone
     from ended e left join ${wanted} on w.subject = e.subject and w.value = e.value`
   const made = await query<Texts<'value'>>(trx)`
-    insert into bi.attribute_versions (subject, value, attributes, file)
-    select w.subject, w.value, w.attributes, w.file from ${wanted}
+    insert into bi.attribute_versions (subject, value, attributes, valid_from, file)
+    select w.subject, w.value, w.attributes, ${moment}, w.file from ${wanted}
     where not exists (select from bi.attribute_versions v where v.subject = w.subject and v.value = w.value and v.valid_to is null)
     order by 1, 2 returning value`
   await fillDimensions(trx, definitions)

@@ -80,6 +80,11 @@ describe('attributes', () => {
       { value: 'shop.com', g: 'Shoes', now: false },
       { value: 'shop.com', g: 'Boots', now: true },
     ])
+    // No moment at which the shop has no group.
+    expect(
+      await query(`select a.value from bi.attribute_versions a join bi.attribute_versions b using (subject, value)
+        where b.valid_from = a.valid_to`),
+    ).toEqual([{ value: 'shop.com' }])
     rmSync(join(folder, 'attributes', 'domains.csv'))
     await query(`insert into bi.dim_category (category_id, name) values (14, 'written by hand')`)
     expect(await apply()).toEqual({ changed: 0, ended: 1 })
