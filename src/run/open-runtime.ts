@@ -1,11 +1,10 @@
-// Opens what a command needs, cheapest first: definitions and settings before the database, the database before any call. Keeps the process's lease.
+// Opens what a command needs, cheapest first: definitions and settings before the database, the database before any call.
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
 import type { Settings } from '../core/env.ts'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError } from '../core/errors.ts'
 import { hooksSetting } from '../core/hooks-setting.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
@@ -15,7 +14,7 @@ import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { openDatabaseClock, skewWarning } from '../db/database-clock.ts'
 import { assertMigrated, migrate } from '../db/migrate.ts'
-import { defaultSilenceMs, stopsWith } from '../db/stoppable.ts'
+import { defaultSilenceMs } from '../db/stoppable.ts'
 import type { Db } from '../db/tables.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
 import { loadNotifyFile } from '../definition/notify-file.ts'
@@ -23,7 +22,7 @@ import { showProblem } from '../definition/problem.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import type { Source } from '../extract/source.ts'
 import { claimableOf } from '../ledger/pipelines.ts'
-import { endProcess, type OwnProcess, reapDead, registerProcess, renewLease } from '../ledger/processes.ts'
+import { registerProcess } from '../ledger/processes.ts'
 import { assertTablesMade, compareTables } from '../load/drift.ts'
 import { tableName } from '../load/table-columns.ts'
 import type { RunConsent } from '../plan/plan-runtime.ts'
@@ -32,11 +31,11 @@ import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
 import { accountsOf, createServices, readApiSettings, settleOrigins, troubleTeller } from './apis.ts'
 import { openIdentity } from './identity.ts'
 import { assertSummariesMade, openMarts } from './known-marts.ts'
+import { keepLease } from './lease.ts'
 import type { Progress } from './progress.ts'
 import { attributeFolder } from './refresh-attributes.ts'
 import { concurrencyOf } from './run-jobs.ts'
 import type { Runtime } from './runtime.ts'
-import { freeStrays } from './work-loop.ts'
 
 export interface RuntimeOptions {
   readonly settings: Settings
@@ -216,85 +215,3 @@ export const databaseSilenceMs = ({ raw }: Settings): number => {
   const rule = { otherwise: defaultSilenceMs / 1_000, least: 1, most: 3_600, expected }
   return readNumber(raw, 'MILLRACE_DATABASE_SILENCE', rule) * 1_000
 }
-
-const tickMs = 2_000
-const renewEveryMs = 4_000
-const tryAgainMs = 1_000
-/** Who could not renew for so long has been away, and others may have been for the same reason: they get time to come back. */
-const awayMs = 10_000
-const graceMs = 8_000
-/** How long what is not urgent waits for somebody's lock. */
-const patienceMs = 800
-
-/** @param onRenewed called over the same connection after each renewal. Resolves at once: the process was registered with a whole lease, and a command that ends before the first tick needs no other connection. */
-export const keepLease = async (
-  database: Database,
-  own: OwnProcess,
-  log: Log,
-  onRenewed: (db: Db) => Promise<void> = async () => undefined,
-) => {
-  const stopping = new AbortController()
-  const watched: Watched = { database, own, log, onRenewed, line: null }
-  const watching = stopsWith(stopping.signal, () => watch(watched, stopping.signal))
-  return {
-    /** The connection of the lease, once there is one: it is free to ask also while all others wait for somebody's lock. */
-    line: (): Db => watched.line?.kysely ?? database.kysely,
-    /** The process has done: what it still holds is free for others at once. Never throws. */
-    end: async (): Promise<void> => {
-      stopping.abort()
-      await watching
-      // Where that fails its lease runs out.
-      await stopsWith(AbortSignal.timeout(patienceMs), () => endProcess(database.kysely, own)).catch((error) =>
-        log.warn({ error: messageOf(error) }, 'the process could not be signed off'),
-      )
-    },
-  }
-}
-
-interface Watched {
-  readonly database: Database
-  readonly own: OwnProcess
-  readonly log: Log
-  readonly onRenewed: (db: Db) => Promise<void>
-  /** null: not needed yet. */
-  line: Database | null
-}
-
-const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
-  const { database, own, log, onRenewed } = watched
-  let renewedAt = performance.now()
-  let trustedFrom = renewedAt
-  let pause = tickMs
-  while (await slept(pause, signal)) {
-    pause = tryAgainMs
-    try {
-      watched.line ??= await openLine(database)
-      const { kysely } = watched.line
-      const silent = performance.now() - renewedAt
-      if (silent >= renewEveryMs - tryAgainMs) {
-        await renewLease(kysely, own)
-        await onRenewed(kysely)
-      }
-      const now = performance.now()
-      if (silent >= awayMs) trustedFrom = now + graceMs
-      if (silent >= renewEveryMs - tryAgainMs) renewedAt = now
-      // Somebody's lock on a dead one's jobs must not keep this one from renewing.
-      const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
-      await stopsWith(soon, () => reapDead(kysely, own, now >= trustedFrom))
-      const strays = await stopsWith(soon, () => freeStrays(kysely, own))
-      if (strays > 0) log.info({ jobs: strays }, 'jobs whose claim got no answer are given back')
-      pause = tickMs
-    } catch (error) {
-      log.warn({ error: messageOf(error) }, 'the lease was not renewed; trying again')
-    }
-  }
-  const { line } = watched
-  watched.line = null
-  await line?.close().catch(() => undefined)
-}
-
-const openLine = ({ url }: Database): Promise<Database> =>
-  openDatabase({ databaseUrl: url, home: '', maxConnections: 1, applicationName: 'millrace lease' })
-
-/** False once it is to stop. */
-const slept = (ms: number, signal: AbortSignal): Promise<boolean> => sleep(ms, true, { signal, ref: false }).catch(() => false)

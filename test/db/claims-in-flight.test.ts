@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
 import { forgetClaims, freeStrays, trackClaim } from '../../src/run/work-loop.ts'
-import { keepLease } from '../../src/run/open-runtime.ts'
+import { keepLease } from '../../src/run/lease.ts'
 import { newJob, newPipeline, newProcess, newRun, type PipelineKit, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
 import { testDatabase } from '../support/postgres.ts'
