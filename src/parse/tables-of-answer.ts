@@ -2,7 +2,7 @@
 import { excerpt } from '../core/cast-cell.ts'
 import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
-import { eachElement, eachField } from './json-scan.ts'
+import { eachElement, eachField, skipValue } from './json-scan.ts'
 import { measurePlaces } from './parse-plan.ts'
 import { addUnknown } from './parse-report.ts'
 import type { RowSink } from './row-sink.ts'
@@ -36,11 +36,14 @@ export const leaveTable = ({ report }: RowSink, cells: number): void => {
   report.cellsLeftOut.most += cells
 }
 
-/** The records of a list that the definition does not read. */
+const openBrace = 123
+
+/** The records of a list that the definition does not read; what is none is as good as not there. */
 export const leaveList = (sink: RowSink, bytes: Buffer, listAt: number): void => {
-  eachElement(bytes, listAt, 1, (_, recordAt) => {
+  eachElement(bytes, listAt, 1, (_, recordAt, depth) => {
+    if (bytes[recordAt] !== openBrace) return skipValue(bytes, recordAt, depth)
     let fields = 0
-    const end = eachField(bytes, recordAt, 1, () => {
+    const end = eachField(bytes, recordAt, depth, () => {
       fields += 1
     })
     leaveTable(sink, fields)

@@ -93,6 +93,13 @@ describe('a JSON page of several lists', () => {
     expect((await parse('none', 'json', page)).report.empty).toBe(true)
   })
 
+  test('reads its own list whatever stands among the records of another', async () => {
+    const torn = page.replace('"rank":7}', '"rank":7},null,[1,{"a":2}],"words",5')
+    const { rows: found, report } = await parse('traffic', 'json', torn)
+    expect(found).toEqual(rows)
+    expect(report).toMatchObject({ read: 2, cellsLeftOut: { least: 0, most: 3 } })
+  })
+
   test('is refused where none is named, and where it has no such list', async () => {
     expect(await failure(undefined, 'json', page)).toMatch(
       /more than one list of records: website, traffic; .*report: \{ section/,
