@@ -119,8 +119,8 @@ const shownOf = async (trx: Db, { pipeline, version }: Definition, units: RawBui
   const rows = await query<Row<'etl.published_now', 'version'> & Row<'etl.units', 'unit_id'> & Flags<'counts'>>(trx)`
     select n.version, u.unit_id, n.version = ${version} or (k.unit_id is not null and k.until is null) as counts
     from etl.published_now n cross join etl.units u left join etl.kept_cells k on k.unit_id = u.unit_id and k.version = ${version}
-    where n.pipeline = ${pipeline} and ${units} and exists (select from pg_depend d join pg_rewrite r on r.oid = d.objid
-      where r.ev_class = to_regclass(${`bi.${pipeline}`}) and d.refobjid = to_regclass(${`data.${pipeline}_v${version}`}))`
+    where n.pipeline = ${pipeline} and ${units} and exists (select from pg_depend d join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
+      where r.ev_class = to_regclass(${`bi.${pipeline}`}) and d.refclassid = 'pg_class'::regclass and d.refobjid = to_regclass(${`data.${pipeline}_v${version}`}))`
   const superseded = rows.filter(({ counts }) => !counts).map(({ unit_id }) => Number(unit_id))
   return { version: rows[0]?.version ?? version, superseded, isNothing: superseded.length === rows.length }
 }
