@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto'
 
 export interface Mart {
   readonly file: string
+  /** Comes with Millrace: it is left out where a definition lacks a column that it reads. */
+  readonly isShipped: boolean
   /** Its name in `bi`: the file's name. */
   readonly name: string
   /** Pipeline whose facts it sums up as a table, refreshed with each load; null: a view. */

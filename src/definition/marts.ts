@@ -1,4 +1,5 @@
 // Reads mart files: a header of comments that says purpose, grain, question and columns, and one query.
+import { dirname } from 'node:path'
 import type { Mart } from '../core/mart.ts'
 import { shipped } from '../core/shipped.ts'
 import { folderFiles } from './folder-files.ts'
@@ -58,6 +59,7 @@ export const readMart = (file: string, name: string, text: string) => {
   if (problems.length > 0) return { mart: null, problems }
   const mart: Mart = {
     file,
+    isShipped: dirname(file) === shippedMarts,
     name,
     summaryOf,
     purpose: said.get('purpose') ?? '',

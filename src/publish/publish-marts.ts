@@ -12,7 +12,7 @@ import { type Maybe, query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, joinsOf } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
-import { giveRights, grantsOn, replaceView } from './replace-view.ts'
+import { giveRights, grantsOn, inSavepoint, replaceView } from './replace-view.ts'
 import { goingOn, keptUnits, recordVersion, seriesOf } from './versions.ts'
 import { describedColumns, type DescribedView, wrongNames } from './view-columns.ts'
 import { currentRows } from './views.ts'
@@ -32,20 +32,27 @@ export const publishMart = async (
   { readers, summaries, views }: Publishing,
 ): Promise<boolean> => {
   if (!(await readable(trx, mart.reads))) return false
-  try {
+  const made = await orLeftOut(trx, mart, async () => {
     if (mart.summaryOf === null) await replaceView(trx, mart.name, sql.raw(mart.sql), () => readers.dropOf(trx, mart.name))
     else {
       const name = summaries.get(mart.name)
       if (name !== undefined) await putSummary(trx, mart, name, readers)
+      if (name === null) return false
     }
     await readers.restoreRights(trx, mart.name)
-  } catch (error) {
-    return refused(mart, error)
-  }
+    return true
+  })
+  if (made?.result !== true) return false
   const view = views.find(({ name }) => name === mart.name)
   await describe(trx, mart, definitions, view)
   return true
 }
+
+/** null: it comes with Millrace and reads a column that the definition has left out. */
+const orLeftOut = <T>(trx: Db, mart: Mart, work: () => Promise<T>): Promise<{ result: T } | null> =>
+  inSavepoint(trx, (error) => mart.isShipped && sqlStateOf(error) === '42703', work).catch((error: unknown) =>
+    refused(mart, error),
+  )
 
 const refused = ({ file }: Mart, error: unknown): never => {
   // 55P03: a lock in the way, not the query.
@@ -68,21 +75,29 @@ export const prepareSummaries = async (
   marts: readonly Mart[],
   definitions: readonly Definition[],
 ): Promise<PreparedSummaries> => {
-  const prepared = new Map<string, string>()
+  const prepared = new Map<string, string | null>()
   for (const mart of marts) {
     const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
     if (mart.summaryOf === null || source === undefined) continue
     assertScoped(mart, source)
     const there = await query<Maybe<Texts<'about'>>>(trx)`
       select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about`
-    if (there[0]?.about?.endsWith(`[${summarySignature(mart, source.version)}]`) === true) continue
-    prepared.set(mart.name, await fillSummary(trx, mart, source, prepared.size).catch((error: unknown) => refused(mart, error)))
+    const isMade = there[0]?.about?.endsWith(`[${summarySignature(mart, source.version)}]`) === true
+    const isRight = isMade && (!mart.isShipped || (await orLeftOut(trx, mart, () => tryQuery(trx, mart, source))) !== null)
+    if (isRight) continue
+    const filled = await orLeftOut(trx, mart, () => fillSummary(trx, mart, source, prepared.size))
+    prepared.set(mart.name, filled?.result ?? null)
   }
   return prepared
 }
 
-/** By name of a mart the table it was filled into; those whose table is right are left out. */
-type PreparedSummaries = ReadonlyMap<string, string>
+/** By name of a mart the table it was filled into; null: it is left out. Those whose table is right are not among them. */
+type PreparedSummaries = ReadonlyMap<string, string | null>
+
+const tryQuery = async (trx: Db, mart: Mart, source: Definition): Promise<void> => {
+  const facts = sql`(${currentRows(source, await seriesOf(trx, source))})`
+  await sql`select from (${summaryQuery(mart, source, { facts, units: sql`false` })}) as q limit 0`.execute(trx)
+}
 
 /** Filled when it is new, when its query changed, and when the pipeline's version did; else left to the loads. Returns the table's name in `data`. */
 const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: number): Promise<string> => {
@@ -117,11 +132,12 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: numbe
 }
 
 /** Readers of the former table are waited for, and wait from here until the transaction ends. */
-const putSummary = async (trx: Db, mart: Mart, name: string, readers: MartReaders): Promise<void> => {
+const putSummary = async (trx: Db, mart: Mart, name: string | null, readers: MartReaders): Promise<void> => {
   const table = sql.table(`bi.${mart.name}`)
   const rights = await grantsOn(trx, mart.name)
   await readers.dropOf(trx, mart.name)
   await sql`drop table if exists ${table}`.execute(trx)
+  if (name === null) return
   await sql`alter table ${sql.table(`data.${name}`)} set schema bi`.execute(trx)
   await sql`alter table ${sql.table(`bi.${name}`)} rename to ${sql.id(mart.name)}`.execute(trx)
   await giveRights(trx, mart.name, rights)

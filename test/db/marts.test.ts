@@ -490,3 +490,19 @@ describe('what stands in bi', () => {
     ])
   })
 })
+
+test('marts of Millrace are left out where a definition lacks a column that they read; one of your own is an error', async () => {
+  const all = await publish(db.database, definitions, marts)
+  const lacking = definitions.map((one) => ({
+    ...one,
+    columns: one.columns.filter(({ name }) => name !== 'mobile_visits' && name !== 'clicks'),
+  }))
+  const left = await publish(db.database, lacking, marts)
+  expect(all.filter((name) => !left.includes(name))).toEqual(expect.arrayContaining(['device_mix', 'keyword_months']))
+  expect(left).toEqual(expect.arrayContaining(['shopper_funnel', 'coverage']))
+  const there = await query(`select to_regclass('bi.keyword_months') as summary, to_regclass('bi.device_mix') as view`)
+  expect(there).toEqual([{ summary: null, view: null }])
+  const own = marts.map((one) => ({ ...one, isShipped: one.isShipped && one.name !== 'device_mix' }))
+  await expect(publish(db.database, lacking, own)).rejects.toThrow('device_mix.sql: PostgreSQL refuses the query')
+  expect(await publish(db.database, definitions, marts)).toEqual(all)
+})

@@ -33,7 +33,7 @@ import type { SourceFolders } from '../../sources/registry.ts'
 import { dataPointReadings } from '../../web/reads/read-quota.ts'
 import type { Note, Notes } from './notes.ts'
 import { columnNames, missingRelations } from '../../db/catalog.ts'
-import { isDatabaseError } from '../../db/database-error.ts'
+import { isDatabaseError, sqlStateOf } from '../../db/database-error.ts'
 import type { Db } from '../../db/tables.ts'
 
 /** Whether other machines may be asked. */
@@ -293,6 +293,11 @@ const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Pr
     return compareColumns(mart, await columnsOf(kysely, query), words, text)
   } catch (error) {
     if (!isDatabaseError(error)) throw error
+    if (mart.isShipped && sqlStateOf(error) === '42703')
+      return notAsked(
+        mart,
+        `it comes with Millrace and is left out of bi, since a definition lacks what it reads (${messageOf(error)}).`,
+      )
     const opens = mart.sql.split('\n', 1)[0]?.trim()
     const first = lineWhere(text, (line) => line.trim() === opens)
     const at = isRecord(error) && typeof error['position'] === 'string' ? Number(error['position']) - opening.length - 1 : 0
