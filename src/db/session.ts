@@ -64,7 +64,7 @@ const keepFirstError = (driver: Driver): Driver => {
   })
 }
 
-/** Kysely takes an advisory lock, which anybody who may connect could hold. The row needs the right to write it; the lock ends with the transaction. */
+/** Kysely takes an advisory lock, which anybody who may connect could hold. The row needs the right to write it; it ends with the transaction: given back in one that failed, it would hide why. */
 const lockRow = (adapter: DialectAdapter): DialectAdapter =>
   Object.assign(adapter, {
     acquireMigrationLock: async (
