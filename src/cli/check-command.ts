@@ -41,10 +41,10 @@ import type { Handler, Invocation } from './command-spec.ts'
 import { paint, stateTone } from './output.ts'
 import { sql } from 'kysely'
 import { columnNames } from '../db/catalog.ts'
-import { isDatabaseError } from '../db/database-error.ts'
+import { isDatabaseError, sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import type { EntryPlace, SemanticModel, Subject } from '../definition/semantic.ts'
-import { readSemantics } from '../definition/semantic-model.ts'
+import { readSemantics, shippedSemantics } from '../definition/semantic-model.ts'
 import { formulaSql } from '../semantic/formula.ts'
 
 /** Exit code 2 where anything is wrong. */
@@ -292,7 +292,7 @@ const checkSemanticColumns = async (db: Db, { subjects }: SemanticModel, notes: 
       notes.notAsked('semantic', `${subject.name}: bi.${subject.view} is not there; its pipeline is not defined here.`)
       continue
     }
-    const problems = [...(await columnProblems(db, subject, columns)), ...(await formulaProblems(db, subject))]
+    const problems = [...(await columnProblems(db, subject, columns)), ...(await formulaProblems(db, subject, notes))]
     notes.problems('semantic', problems)
     if (problems.length === 0) good += subject.metrics.size
   }
@@ -322,7 +322,7 @@ const missing = (at: EntryPlace, column: string, view: string, columns: readonly
     ? []
     : [{ ...at, message: `bi.${view} has no column '${column}'.${suggest(column, columns)} Correct the name.` }]
 
-const formulaProblems = async (db: Db, subject: Subject): Promise<Problem[]> => {
+const formulaProblems = async (db: Db, subject: Subject, notes: Notes): Promise<Problem[]> => {
   const problems: Problem[] = []
   for (const metric of subject.metrics.values())
     try {
@@ -331,7 +331,10 @@ const formulaProblems = async (db: Db, subject: Subject): Promise<Problem[]> => 
       )
     } catch (error) {
       if (!isDatabaseError(error)) throw error
-      problems.push({ ...metric.at, message: `${metric.name}: ${messageOf(error)}. Correct its formula.` })
+      const about = `${metric.name}: ${messageOf(error)}`
+      if (sqlStateOf(error) === '42703' && metric.at.file.startsWith(shippedSemantics))
+        notes.notAsked('semantic', `${about}. It comes with Millrace; a definition lacks what it is made of.`)
+      else problems.push({ ...metric.at, message: `${about}. Correct its formula.` })
     }
   return problems
 }
