@@ -4,7 +4,7 @@ import { askedBy, askedDigest } from '../core/asks.ts'
 import type { Definition, IsoDate, JobKind, Window, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { countRows, type Lists, type Maybe, type Numbers, query, queryColumn, queryOne, type Row } from '../db/typed-row.ts'
-import { passing } from './candidates.ts'
+import { passing } from './job-decision.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
 import {
   dissolve,

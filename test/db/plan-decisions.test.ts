@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { asksOf, metricsOf } from '../../src/core/asks.ts'
 import type { JobKind } from '../../src/core/types.ts'
 import * as candidates from '../../src/ledger/candidates.ts'
+import type { Policy } from '../../src/ledger/job-decision.ts'
 import { jobsOf, loaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { keyParameters } from '../../src/ledger/pipelines.ts'
 import { adoptWork, knownPipeline } from '../../src/ledger/adopt-work.ts'
@@ -142,7 +143,7 @@ const ledgerOf = async (kind: JobKind, states: typeof reportStates) => {
 }
 
 type Ledger = Awaited<ReturnType<typeof ledgerOf>>
-const policyOf = (kind: JobKind, more: Partial<candidates.Policy> = {}): candidates.Policy => ({
+const policyOf = (kind: JobKind, more: Partial<Policy> = {}): Policy => ({
   ...{ kind, force: false, resubmitUncertain: false, resubmitFailed: false, ...more },
 })
 const askOf = (more: Partial<candidates.WindowAsk> = {}): candidates.WindowAsk => ({
@@ -150,7 +151,7 @@ const askOf = (more: Partial<candidates.WindowAsk> = {}): candidates.WindowAsk =
 })
 
 /** Decision and reason of each unit, one by one, by name; those to ask for with whether they leave a job, and whose purchase comes before. */
-const decided = async (ledger: Ledger, policy: candidates.Policy, window: candidates.WindowAsk = askOf()) => {
+const decided = async (ledger: Ledger, policy: Policy, window: candidates.WindowAsk = askOf()) => {
   const scope = {
     pipelineId: ledger.pipelineId,
     policy,

@@ -37,7 +37,7 @@ export const targets: readonly Target[] = [
     tests: ['test/db/ledger-reports.test.ts'],
   },
   {
-    files: ['src/ledger/candidates.ts'],
+    files: ['src/ledger/candidates.ts', 'src/ledger/job-decision.ts'],
     tests: [
       'test/db/plan-decisions.test.ts',
       'test/db/plan-run.test.ts',
