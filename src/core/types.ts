@@ -88,8 +88,8 @@ export interface PublicationCalendar {
   readonly timeZone: string
   /** First day of which there are no data any more, of a table that ends. Default: it goes on. */
   readonly until?: IsoDate
-  /** What the service itself said: up to which day there are data, when it said so, and whether less was known before. Default: nothing, the calendar alone counts. */
-  readonly released?: { readonly availableTo: IsoDate; readonly heardMs: number; readonly wakes: boolean }
+  /** What the service itself said: up to which day there are data, and when it said so. Default: nothing, the calendar alone counts. */
+  readonly released?: { readonly availableTo: IsoDate; readonly heardMs: number }
 }
 
 export interface WindowRule {

@@ -116,16 +116,8 @@ export const lastRestatementMs = (calendar: PublicationCalendar, nowMs: number):
   const days = [...new Set([calendar.publishedOn, ...calendar.restatedOn])]
   const dates = [addWindows(month, 'month', -1), month].flatMap((start) => days.map((day) => dayOfMonth(start, day)))
   const early = earlyRelease(calendar)
-  const late = lateRelease(calendar, days)
   const past = dates.filter((date) => date <= today && !(early !== null && date > early.on && date <= early.insteadOf)).sort()
-  return Math.max(startOfDayMs(past.at(-1) ?? month, calendar.timeZone), Math.min(early?.atMs ?? late ?? 0, nowMs))
-}
-
-/** A release after the last day of its month in the calendar is a moment of its own: it would be seen a month later, or never. The first one heard is none: it may be old. */
-const lateRelease = ({ released, ...calendar }: PublicationCalendar, days: readonly number[]): number | null => {
-  if (released?.wakes !== true) return null
-  const published = publicationDate({ from: released.availableTo, to: addWindows(released.availableTo, 'day', 1) }, calendar)
-  return dateIn(released.heardMs, calendar.timeZone) > dayOfMonth(published, Math.max(...days)) ? released.heardMs : null
+  return Math.max(startOfDayMs(past.at(-1) ?? month, calendar.timeZone), Math.min(early?.atMs ?? 0, nowMs))
 }
 
 /** A release before its day in the calendar counts in place of that day, so that nothing is asked for twice. */

@@ -47,7 +47,7 @@ const nextMoment = (account: string) =>
 const heard = (db: Db) =>
   db
     .selectFrom('etl.releases')
-    .select(['account', 'every', 'available_to as availableTo', 'wakes'])
+    .select(['account', 'every', 'available_to as availableTo'])
     .select(sql<number>`floor(extract(epoch from heard_at) * 1000)::float8`.as('heardMs'))
 
 /** null: nothing is known. A day later than tomorrow cannot have been published. */

@@ -11,7 +11,7 @@ import { affordable, keepPrice, type Payer, reserveReport } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
 import { fenced, isClaimedBy, jobRow, lockJob, setClaimed } from './claim-fence.ts'
-import { timesItsWord } from './prices.ts'
+import { creditsOfUnit, timesItsWord } from './prices.ts'
 import { unknownReports } from './purchases.ts'
 import { recordId } from './record-id.ts'
 import { isSameApi } from './spent.ts'
@@ -39,8 +39,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
     affordable: () => affordable(db, claim, options),
     intend: async (intent) => {
       const said = intent.estimatedQuota
-      // A word of nothing is no price: bills tell whether it is free.
-      const price = said === null || said === 0 ? null : exact(said * (await timesItsWord(db, options)))
+      const price = said === 0 ? await priceByBills(db, claim, options) : said && exact(said * (await timesItsWord(db, options)))
       await db
         .transaction()
         .execute((trx) => intend(trx, claim, options, { ...intent, price }))
@@ -90,6 +89,12 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         completed_at: databaseNow,
       }),
   }
+}
+
+/** A named price of nothing is no price: bills tell whether a report is free. null: there is none yet. */
+const priceByBills = async (db: Db, { cells }: ClaimedJob, { pipeline }: Payer): Promise<number | null> => {
+  const perUnit = await creditsOfUnit(db, pipeline)
+  return perUnit === null ? null : exact(perUnit * cells)
 }
 
 const stillOpen: Transition<ReportState> = {
@@ -179,8 +184,8 @@ const intend = async (
     )
   await assertMayBuy(trx, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)
-  // Where the service names no price, what earlier reports cost.
-  const estimated = intent.price ?? numberOf(before.estimated_quota)
+  // Where the service names no price, what earlier reports cost. A plan was made by its word, too.
+  const estimated = intent.price ?? (intent.estimatedQuota === 0 ? null : numberOf(before.estimated_quota))
   await reserveReport(trx, claim, options, estimated)
   await setClaimed(trx, claim, {
     ...{ run_id: runId, report_state: 'intent', endpoint: intent.endpoint, request_hash: intent.requestHash },

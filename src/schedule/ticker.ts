@@ -170,7 +170,7 @@ const loadOne = async (
   { pipeline, versions }: Pick<Scheduled, 'pipeline' | 'versions'>,
   dueMs: number | null,
 ): Promise<RunResult> => {
-  const definitions = await currentOf(runtime, versions)
+  const { definitions, gone } = await currentOf(runtime, versions)
   const dueAt = dueMs === null ? null : new Date(dueMs).toISOString()
   const result = await runJobs(runtime, {
     command: 'schedule',
@@ -199,17 +199,16 @@ const loadOne = async (
       units: summary.units,
     })
   }
+  // The others have run; such a night is no success all the same.
+  if (gone !== undefined) throw gone.reason
   return result
 }
 
-/** As their files are now. One that is gone runs no more, the others do. Throws where none is left. */
-const currentOf = async (runtime: Runtime, versions: readonly Definition[]): Promise<readonly Definition[]> => {
+/** As their files are now, and why one is left out: it is gone, and the others run all the same. Throws where none is left. */
+const currentOf = async (runtime: Runtime, versions: readonly Definition[]) => {
   const read = await Promise.allSettled(versions.map((one) => withCurrentLists(runtime, one)))
-  const current = read.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
-  for (const one of read) {
-    if (one.status !== 'rejected') continue
-    if (current.length === 0) throw one.reason
-    runtime.log.error({ error: messageOf(one.reason) }, 'a version is left out of a scheduled run')
-  }
-  return current
+  const definitions = read.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const gone = read.find((one) => one.status === 'rejected')
+  if (definitions.length === 0 && gone !== undefined) throw gone.reason
+  return { definitions, gone }
 }

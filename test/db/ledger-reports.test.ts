@@ -760,14 +760,20 @@ describe('a budget', () => {
     await expect(its.intend({ ...intent, estimatedQuota: null })).rejects.toMatchObject(exhausted)
   })
 
-  test('takes a named price of nothing for no price: what reports were planned to cost counts, and without it one is bought at a time', async () => {
+  test('takes a named price of nothing for no price: one is bought at a time until a bill tells what such reports cost', async () => {
     const budget = { ...noBudget, perDay: 10 }
-    const free = { ...intent, estimatedQuota: 0 }
-    const planned = async () => memoOf(await claimed(pipeline, { estimated_quota: 6 }), { budget })
-    await (await planned()).intend(free)
-    await expect((await planned()).intend(free)).rejects.toMatchObject(exhausted)
-    await buy({ ...noBudget, perDay: 100 }, 0)
-    await expect(buy({ ...noBudget, perDay: 100 }, 0)).rejects.toMatchObject({ code: 'REPORT_PENDING' })
+    const asked = async (set = {}) => {
+      const job = await claimed(pipeline, set)
+      const its = memoOf(job, { budget })
+      return { its, job, intended: its.intend({ ...intent, estimatedQuota: 0 }) }
+    }
+    // The plan went by the same word.
+    const { its, job, intended } = await asked({ estimated_quota: 0 })
+    await intended
+    await expect((await asked({ estimated_quota: 0 })).intended).rejects.toMatchObject({ code: 'REPORT_PENDING' })
+    await its.submitted(`${id()}-${job.jobId}`, null)
+    await its.ready({ statusWord: 'complete', usedQuota: 6, dataPoints: null })
+    await expect((await asked({ estimated_quota: 0 })).intended).rejects.toMatchObject(exhausted)
   })
 
   test('counts what a report cost that was not made, where the service says so; its bill is no price', async () => {

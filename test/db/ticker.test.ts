@@ -438,7 +438,9 @@ test('versions side by side run at the same tick, also where one of their files 
       schedule: one.schedule && { ...one.schedule, cron: '15 * * * *' },
     },
   ])
-  const ticker = createTicker({ ...runtime, definitions: versions }, new AbortController().signal)
+  const failed: unknown[] = []
+  const log = { ...silentLog, error: (about: unknown) => void failed.push(about) }
+  const ticker = createTicker({ ...runtime, log, definitions: versions }, new AbortController().signal)
   const runs = async (): Promise<unknown[]> => {
     nowMs += 60 * minute
     ticker.sweep()
@@ -451,11 +453,13 @@ test('versions side by side run at the same tick, also where one of their files 
   renameSync(file('keywords-2.yaml'), file('keywords-2.yaml.away'))
   const tick = { at: 30, has_run: true }
   expect(await runs()).toEqual([{ ...tick, versions: 1 }])
+  expect(failed).toMatchObject([{ pipeline: 'keywords', error: expect.stringContaining('does not define keywords version 2') }])
   renameSync(file('keywords-2.yaml.away'), file('keywords-2.yaml'))
   expect(await runs()).toEqual([
     { ...tick, versions: 2 },
     { ...tick, versions: 2 },
   ])
+  expect(failed).toHaveLength(1)
 })
 
 describe('lists that change while a schedule runs', () => {
