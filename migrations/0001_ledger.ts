@@ -1011,7 +1011,8 @@ const reportWords = {
   status_word: "The service's own last word on the report.",
   polls: 'How often its state was asked for.',
   next_poll_at: 'Not asked for again before.',
-  retries: 'How often the service was asked, free of charge, to make it again.',
+  retries:
+    'How often the service was asked, free of charge, to make it again; of pages: in how many runs they did not hold still.',
   estimated_quota: 'What the report was expected to cost. Unit: credits.',
   used_quota: 'What the service said the report cost; NULL while unknown. Unit: credits.',
   data_points_count: dataPoints,

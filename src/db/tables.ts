@@ -212,7 +212,7 @@ export interface JobsTable {
   /** The service's own last word on the report. */ status_word: string | null
   /** How often its state was asked for. */ polls: Generated<number>
   /** Not asked for again before. */ next_poll_at: string | null
-  /** How often the service was asked, free of charge, to make it again. */ retries: Generated<number>
+  /** How often the service was asked, free of charge, to make it again; of pages: in how many runs they did not hold still. */ retries: Generated<number>
   /** What the service had named as its price; NULL where it named none. Unit: credits. */ said_quota: NullableBigint
   /** What the report was expected to cost. Unit: credits. */ estimated_quota: NullableBigint
   /** What the service said the report cost; NULL while unknown. Unit: credits. */ used_quota: NullableBigint
@@ -793,7 +793,7 @@ export interface ReportsView {
   /** The service's own last word on the report. */ status_word: string | null
   /** How often its state was asked for. */ polls: number
   /** Not asked for again before. */ next_poll_at: string | null
-  /** How often the service was asked, free of charge, to make it again. */ retries: number
+  /** How often the service was asked, free of charge, to make it again; of pages: in how many runs they did not hold still. */ retries: number
   /** What the report was expected to cost. Unit: credits. */ estimated_quota: string | null
   /** What the service said the report cost; NULL while unknown. Unit: credits. */ used_quota: string | null
   /** How many data points the service said the report holds; NULL where it did not say. */ data_points_count: string | null

@@ -8,11 +8,11 @@ export const faultOf = ({ fault, message }: EtlError): string => redact(fault ??
 /** @param before null: nothing was wrong before */
 export const isSameFault = (error: EtlError, before: string | null): boolean => before?.startsWith(faultOf(error)) === true
 
-/** Pages are not paid for again and again. */
-export const unusable = (error: EtlError): EtlError =>
+/** Pages are not paid for again and again. @param seen why not, as a sentence without its stop */
+export const unusable = (error: EtlError, seen: string): EtlError =>
   new EtlError(
     'UNUSABLE',
-    `${error.message.replace(/; the next run reads it again\.$/, '.')} It came so twice and is not paid for again by itself. ` +
+    `${error.message.replace(/; the next run reads it again\.$/, '.')} ${seen} and is not paid for again by itself. ` +
       'Ask the service; to read it again: `millrace backfill … --force`.',
     { cause: error, fault: faultOf(error) },
   )
@@ -25,7 +25,7 @@ export const untilSameFault = async <T>(ask: () => Promise<T>): Promise<T> => {
       return await ask()
     } catch (error) {
       if (!isEtlError(error) || error.fault === null || error.retry !== 'now') throw error
-      if (before.some((fault) => isSameFault(error, fault))) throw unusable(error)
+      if (before.some((fault) => isSameFault(error, fault))) throw unusable(error, 'It came so twice')
       before.push(faultOf(error))
     }
   }

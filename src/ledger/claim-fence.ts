@@ -110,6 +110,18 @@ export const askAnew = async (db: Db, claim: Claim): Promise<string> => {
   return row.ask_number
 }
 
+/** For pages that did not hold still in a whole run: in how many runs they did not, this one included. Throws FENCED. */
+export const readInVain = async (db: Db, claim: Claim): Promise<number> => {
+  const row = await db
+    .updateTable('etl.jobs')
+    .set({ retries: sql<number>`retries + 1` })
+    .where(isClaimedBy(claim))
+    .returning('retries')
+    .executeTakeFirst()
+  if (row === undefined) throw fenced(claim)
+  return row.retries
+}
+
 /** Why a job stopped, as it is kept with the job. */
 export interface Reason {
   readonly code: string

@@ -8,7 +8,7 @@ import type { Question } from '../extract/landing-files.ts'
 import type { Landing } from '../extract/landing-reader.ts'
 import { faultOf, isSameFault, unusable } from '../extract/same-fault.ts'
 import { answerBox, insertAnswer } from '../ledger/answers.ts'
-import { askAnew, askNumberOf } from '../ledger/claim-fence.ts'
+import { askAnew, askNumberOf, readInVain } from '../ledger/claim-fence.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { markUnchanged } from '../ledger/loads.ts'
 import {
@@ -89,6 +89,9 @@ const settleUnchanged = async (work: JobWork, fingerprint: Fingerprint): Promise
   announce(work, 'unchanged')
 }
 
+/** Runs that read pages which never held still, before a person is asked. */
+const mostRunsInVain = 3
+
 /** Reads the pages until an answer held still, at most `limits.walks` times, then loads it. A report is downloaded once a claim. */
 const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> => {
   const { runtime, claim, definition } = work
@@ -120,8 +123,11 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       const again = asEtlError(error)
       const changed = again.code === 'UNSTABLE' || again.code === 'INCOMPLETE'
       if (!changed || claim.kind !== 'walk') throw error
-      if (isSameFault(again, before)) throw unusable(again)
-      if (walk >= definition.limits.walks) throw error
+      if (isSameFault(again, before)) throw unusable(again, 'It came so twice')
+      if (walk >= definition.limits.walks) {
+        const isLast = (await readInVain(runtime.database.kysely, claim)) >= mostRunsInVain
+        throw isLast ? unusable(again, `It did not hold still in ${mostRunsInVain} runs`) : error
+      }
       before = faultOf(again)
       await context.begun.restart()
       runtime.log.info(

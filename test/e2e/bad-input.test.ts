@@ -241,7 +241,7 @@ describe('wrong before anything is called: exit 2, no request, no run on record'
     ['no --to', ['backfill', 'keywords', '--from', month], /--to/, /for example/],
     ['a domain nobody listed', [...oneKeywords.slice(0, -1), 'domain=a.con'], /'a\.con'/, /nearest is 'a\.com'/],
     ['a dimension there is not', [...oneKeywords.slice(0, -1), 'domian=a.com'], /'domian'/, /nearest is 'domain'/],
-    ['--only without a value', [...oneKeywords.slice(0, -1), 'domain'], /--only/, /domain=a\.com,b\.com/],
+    ['--only without a value', [...oneKeywords.slice(0, -1), 'domain'], /--only/, /--only NAME=VALUE,VALUE/],
   ])('%s', async (_what, args, ...words) => {
     const strict = await start()
     const result = await millrace(args)
@@ -512,6 +512,19 @@ describe('what the keyword endpoint may answer', () => {
     expect(result.code, result.stderr).toBe(0)
     expect(summaryOf(result).rows).toMatchObject({ read: 250, inserted: 250, quarantined: 0, duplicates: 0 })
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 250 }])
+  })
+
+  test('a count that never holds still in three runs is not paid for by a fourth', async () => {
+    edit('keywords', 'page_size: 1000', 'page_size: 100')
+    const strict = await start({ intercept: paging(records('a.com', 250), (asked) => 250 - (asked % 2))() })
+    for (const code of ['UNSTABLE', 'UNSTABLE']) expectOne(await millrace(oneKeywords), 1, code, /Nothing was loaded/)
+    expectOne(await millrace(oneKeywords), 1, 'UNUSABLE', /did not hold still in 3 runs/, /--force/)
+    const requests = paid(strict)
+    expect((await millrace(oneKeywords)).code).toBe(1)
+    expect(paid(strict)).toBe(requests)
+    await start()
+    const mended = await millrace([...oneKeywords, '--force'])
+    expect(mended.code, mended.stderr).toBe(0)
   })
 
   test('a count that never holds still is held, and nothing is loaded', async () => {
