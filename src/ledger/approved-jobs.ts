@@ -17,7 +17,8 @@ import {
   priorityOf,
 } from './register-jobs.ts'
 import { onItsWay, reusable, type ReuseScope } from './reuse-answers.ts'
-import { isListed, isWaitedFor, mayYetServe } from './wait-list.ts'
+import { mayYetServe } from './serving.ts'
+import { isListed, isWaitedFor } from './wait-list.ts'
 
 /** Of jobs named `j`: has a person's word until it is loaded, bought, taken back or changed. Open, or held where a budget or the service refused it for certain. */
 export const hasWord = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state in ('open', 'held')

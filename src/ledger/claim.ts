@@ -8,7 +8,8 @@ import { fingerprintOf } from './answers.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Claim } from './claim-fence.ts'
 import type { OwnProcess } from './processes.ts'
-import { type Claimable, isUnserved, isWaitedFor, mayTake, servingAnswer } from './wait-list.ts'
+import { isUnserved, servingAnswer } from './serving.ts'
+import { type Claimable, isWaitedFor, mayTake } from './wait-list.ts'
 
 /** What a unit's rows come from now. */
 export interface LoadedAnswer {

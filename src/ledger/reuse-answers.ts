@@ -2,7 +2,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 import { asksOnRecord, type FetchingNeeds, type RegisteredPipeline } from './pipelines.ts'
-import { isBegun, isListed, isWaitedFor, mayYetServe } from './wait-list.ts'
+import { isBegun, mayYetServe } from './serving.ts'
+import { isListed, isWaitedFor } from './wait-list.ts'
 
 /** A pipeline of the same source; for each of our dimensions the place of its value there. */
 interface Sister {

@@ -1,7 +1,6 @@
 // The only record of waiting: which run waits for which job and what became of it; the orphans that a run takes up; and what keeps a run's list such that it
 // ends: what was put off for long, what cannot be taken here, what was settled without it.
 import { type RawBuilder, sql } from 'kysely'
-import { asksOther } from '../core/asks.ts'
 import type { Db, RunJobsTable } from '../db/tables.ts'
 import { countRows, queryOne } from '../db/typed-row.ts'
 import type { OwnProcess } from './processes.ts'
@@ -67,7 +66,7 @@ export const firstPriority = -1_000_000
 export const live = sql`('submitted', 'ready', 'downloaded')`
 /** States of a report that is never bought by the same job again. */
 export const ended = sql`('failed', 'rejected', 'expired')`
-const hasFailedLive = (job: string): RawBuilder<boolean> =>
+export const hasFailedLive = (job: string): RawBuilder<boolean> =>
   sql<boolean>`(${sql.ref(job)}.state = 'failed' and ${sql.ref(job)}.report_state in ${live})`
 
 /**
@@ -87,11 +86,11 @@ export const joinOrphans = (trx: Db, runId: number, { pipelineId, pipeline, isPa
         and (j.kind = 'report' or j.pipeline_id in (select pipeline_id from ours where asks_the_same)))
       and (j.state = 'open' and j.ask_number is not null or ${failed}) and not ${isWaitedFor(sql`j.job_id`)}
     order by j.job_id for update skip locked`
-  return joinJobs(trx, runId, jobs, isPart)
+  return listJobs(trx, runId, jobs, isPart)
 }
 
-/** @param jobs their job_id, state and cells, locked; those that failed are opened again @param isBeside their units are none of the run's */
-const joinJobs = (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBeside = false): Promise<number> =>
+/** The run waits for them. @param jobs their job_id, state and cells, locked; those that failed are opened again @param isBeside their units are none of the run's */
+export const listJobs = (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBeside = false): Promise<number> =>
   countRows(trx)`
     with locked as (${jobs}), reopened as (
       update etl.jobs set state = 'open', attempts = 0, not_before = null, updated_at = clock_timestamp()
@@ -100,48 +99,6 @@ const joinJobs = (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBeside = 
     insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids)
     select ${runId}::bigint, job_id, ${firstPriority}::integer, ${isBeside ? sql`0, '{}'::integer[]` : sql`cells, null::integer[]`} from locked
     on conflict (run_id, job_id) do nothing returning job_id`
-
-/**
- * Of job `y`, whose answer is to serve others: it has none, and may get one. What was bought is polled again; a purchase whose answer was lost may have been
- * taken. Nobody buys either again without a word; what failed at the service brings nothing.
- */
-export const mayYetServe = sql<boolean>`(y.answer_id is null and coalesce(y.report_state, '') not in ${ended}
-  and (y.state = 'open' or y.state in ('held', 'failed') and y.report_state is not null))`
-
-/** Of job `j` that is to be served by `y`: the answer of that one, or the loaded one where it found nothing changed; null: there is none that holds what `j` asks for, as that of a walk does, which holds all fields. */
-export const servingAnswer = sql`(select a.answer_id from etl.answers a join etl.pipelines p on p.pipeline_id = j.pipeline_id
-  where a.answer_id = coalesce(y.answer_id, (select u.answer_id from etl.units u where y.state = 'done' and y.cells = 1
-      and u.pipeline_id = y.pipeline_id and u.window_from = y.window_from and u.slice_id = y.slice_ids[1]))
-    and a.asks <> ${asksOther} and (j.kind = 'walk' or a.metrics @> array(select jsonb_array_elements_text(coalesce(p.definition -> 'metrics', '[]')))))`
-
-/**
- * Job `j` is to be served, and there is nothing yet to serve it with. It was planned as one that buys nothing: where nothing will come it is planned anew, and
- * judged by budget and guard.
- */
-export const isUnserved = sql<boolean>`(j.served_by is not null and j.answer_id is null
-  and not exists (select from etl.jobs y where y.job_id = j.served_by and not ${mayYetServe} and ${servingAnswer} is not null))`
-
-/** Job `y` was asked for, or some of its pages are paid for. */
-export const isBegun = sql<boolean>`(y.ask_number is not null or y.begun_landing is not null)`
-
-/**
- * The run waits for the jobs whose answers serve its own, once they are begun: a former version may have left them where nobody works on them. What is
- * not begun is for the run that planned it, whose person may take it back. In the planner's transaction. Returns how many.
- */
-export const joinServing = (trx: Db, runId: number): Promise<number> =>
-  joinJobs(
-    trx,
-    runId,
-    sql`
-    with serving as materialized (
-      select distinct j.served_by from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
-      where w.run_id = ${runId}::bigint and w.outcome is null and j.served_by is not null and j.state = 'open' and j.answer_id is null
-    )
-    select y.job_id, y.state, y.cells from serving cross join lateral (
-      select y.job_id, y.state, y.cells from etl.jobs y where y.job_id = serving.served_by
-        and y.answer_id is null and (y.state = 'open' and ${isBegun} or ${hasFailedLive('y')}) for update skip locked) y
-    order by y.job_id`,
-  )
 
 /**
  * How many of the units that the run `w` counts of a settled job hold an answer that was asked for later than the job's. Those that did when it planned
@@ -232,7 +189,7 @@ export const leaveUntakeable = (db: Db, runId: number, claimable: Claimable): Pr
 }
 
 /** @param reason code and message of their errors @param beside what job `j` is joined with, and which of the run's are meant */
-const leaveJobs = (db: Db, runId: number, reason: RawBuilder<unknown>, beside: RawBuilder<unknown>): Promise<number> =>
+export const leaveJobs = (db: Db, runId: number, reason: RawBuilder<unknown>, beside: RawBuilder<unknown>): Promise<number> =>
   countRows(db)`
     with left_over (job_id, code, message) as materialized (
       select j.job_id, ${reason} from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id ${beside}
@@ -244,18 +201,6 @@ const leaveJobs = (db: Db, runId: number, reason: RawBuilder<unknown>, beside: R
     )
     update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp() from named n
     where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`
-
-/**
- * Jobs that are to be served by another one's answer, where none will come, or no living run waits for it any more: a later run goes on, and plans them anew. What they
- * wait for stands in their message. Returns how many.
- */
-export const leaveUnserved = (db: Db, runId: number): Promise<number> => {
-  const message = sql`coalesce('It waits for the answer that ' || p.pipeline || ' version ' || p.version || ' has requested. That request is ' || y.state
-    || coalesce(': ' || y.error_message, '.'), 'The request whose answer it waited for was taken back.') || ' The next run looks again.'`
-  const beside = sql`left join etl.jobs y on y.job_id = j.served_by left join etl.pipelines p on p.pipeline_id = y.pipeline_id
-    where ${isUnserved} and not (coalesce(${mayYetServe}, false) and ${isWaitedFor(sql`y.job_id`)})`
-  return leaveJobs(db, runId, sql`'REPORT_PENDING', ${message}`, beside)
-}
 
 /**
  * Ends the run's waiting for jobs that are settled, or gone. The process that settles a job ends the waiting that stands when its statement begins; a run that

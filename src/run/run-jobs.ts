@@ -21,7 +21,8 @@ import { isCancelled } from '../ledger/cancel-request.ts'
 import { databaseMs } from '../db/database-clock.ts'
 import { forecasts, keepForecasts } from '../ledger/month-end.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
-import { bringForward, endForgotten, leaveUnserved, leaveUntakeable, runWaits } from '../ledger/wait-list.ts'
+import { leaveUnserved } from '../ledger/serving.ts'
+import { bringForward, endForgotten, leaveUntakeable, runWaits } from '../ledger/wait-list.ts'
 import {
   emptySummary,
   finishRun,

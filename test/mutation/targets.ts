@@ -21,6 +21,7 @@ export const targets: readonly Target[] = [
       'src/ledger/processes.ts',
       'src/ledger/runs.ts',
       'src/ledger/wait-list.ts',
+      'src/ledger/serving.ts',
       'src/ledger/cancel-request.ts',
       'src/ledger/requests.ts',
     ],
