@@ -26,7 +26,7 @@ export interface ColumnTypeEntry {
   readonly isText: boolean
   /** Figures of it are added up, compared and tested: load/figure-changes.ts, definition/data-tests.ts. */
   readonly isNumber: boolean
-  /** Several values in a cell: JSON sends a list (parse/json-row.ts), no key can hold it (definition/columns.ts), tests read each (load/run-data-tests.ts). */
+  /** Several values in a cell: JSON sends a list (parse/json-row.ts), no key can hold it (definition/columns.ts), tests read each (load/run-data-tests.ts), a data contract names its items (semantic/documents.ts). */
   readonly isList: boolean
   /** JSON may send the words true and false: parse/json-row.ts. */
   readonly takesWords: boolean
@@ -40,7 +40,7 @@ export interface ColumnTypeEntry {
   readonly isListable: boolean
   /** A cell's text as PostgreSQL reads it: parse/parse-plan.ts. */
   readonly cast: Cast
-  /** What of cells is copied as it stands, where its bytes are certain to be what the cast gives: whole numbers of so many digits at most; null: nothing. parse/row-cells.ts. */
+  /** What of cells is copied as it stands, where its bytes are certain to be what the cast gives: whole numbers of so many digits at most; null: nothing. parse/parse-plan.ts, parse/row-cells.ts. */
   readonly copiedAs: 'text' | 'numeric' | number | null
   /** A cell of a made-up answer, with the day it is for: run/recorded-answers.ts. */
   readonly example: (day: string) => string

@@ -25,7 +25,7 @@ export interface Payer {
 export interface Reservation extends Payer {
   /** Credits it is thought to cost; null where unknown: then it needs that anything is left, and whoever comes next waits until its bill is known. */
   readonly estimated: number | null
-  /** A page of which nobody knows a price: where the bill of one was never seen, killed again and again it would be bought beyond any budget. */
+  /** Nobody knows a price of what is asked: where the bill of one was never seen, lost again and again it would be bought beyond any budget. */
   readonly isBlind?: boolean
   readonly unitKey: string
   /** How many pieces it may be cut into. Default 2. */
@@ -117,8 +117,8 @@ const billAwaited = (unitKey: string, { leftAlone }: SpentNow): EtlError =>
 const billLost = (unitKey: string, { dayLeftMs }: SpentNow): EtlError =>
   new EtlError(
     'QUOTA_EXHAUSTED',
-    `${unitKey}: a page of unknown price was on its way when its process was killed; its bill was not seen. No more such page is bought under ` +
-      `the same budget today (UTC). If you know the price, set it (${docPage('credits.md')}, Prices) and run again.`,
+    `${unitKey}: a request of unknown price was on its way when its answer or its process was lost; its bill was not seen. No more of them are ` +
+      `bought under the same budget today (UTC). If you know the price, set it (${docPage('credits.md')}, Prices) and run again.`,
     { follows: { next: 'retry', inMs: dayLeftMs, isFinal: true } },
   )
 
@@ -175,12 +175,14 @@ export const reserveReport = async (
   const isExtra = await isBeyondUsual(db, claim)
   const parts = Math.max(2, cells / sliceIds.length)
   const turn = (left: number): Promise<void> => (estimated === null ? Promise.resolve() : giveWay(db, claim, estimated, left))
-  const left = await reserveBudget(db, { ...payer, estimated, unitKey: box.key, isExtra, parts }, locks).catch(
-    async (error: unknown) => {
-      if (isEtlError(error) && error.follows?.next === 'split' && error.follows.elseInMs !== undefined) await turn(0)
-      throw error
-    },
-  )
+  const left = await reserveBudget(
+    db,
+    { ...payer, estimated, unitKey: box.key, isExtra, parts, isBlind: estimated === null },
+    locks,
+  ).catch(async (error: unknown) => {
+    if (isEtlError(error) && error.follows?.next === 'split' && error.follows.elseInMs !== undefined) await turn(0)
+    throw error
+  })
   await turn(left)
 }
 

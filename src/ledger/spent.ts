@@ -26,7 +26,7 @@ export interface Spent {
   readonly extraDay: number
   /** Purchases under way of unknown price, or of one that the service named before any report of the pipeline ended: `isBorneOut`. */
   readonly unpriced: number
-  /** Pages of this day whose process was killed before their bill was seen, and whose price was not known. */
+  /** Purchases of this day whose price was not known, and whose bill was not seen: pages whose process was killed, reports whose submission got no answer. */
   readonly lost: number
   /** Pipelines that wait for a turn of this budget, the asking one included. */
   readonly sharers: number
@@ -71,7 +71,8 @@ export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: strin
         j.wanted_by = 'night' as is_night,
         case when j.used_quota is not null then j.used_quota
           when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 0) else 0 end as credits,
-        ${isUnpriced} as is_unpriced, ${isUnpriced} and ${isLeft} as is_left, 0::bigint as lost
+        ${isUnpriced} as is_unpriced, ${isUnpriced} and ${isLeft} as is_left,
+        (j.report_state = 'uncertain' and j.used_quota is null and j.estimated_quota is null)::integer as lost
       from turn t join etl.jobs j on j.asked_at >= t.last_month join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where ${isOfPurse('j', sql`coalesce(j.tag_set_id, p.tag_set_id)`)} and j.report_state is not null
       union all

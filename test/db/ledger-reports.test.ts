@@ -736,6 +736,17 @@ describe('a budget', () => {
     await expect(buy(budget, null)).rejects.toMatchObject(exhausted)
   })
 
+  test('buys no more at unknown prices on the day on which the answer to such a submission was lost', async () => {
+    const budget = { ...noBudget, perDay: 10 }
+    const { its } = await buy(budget, null)
+    await its.uncertain('reset')
+    await expect(buy(budget, null)).rejects.toMatchObject({
+      ...exhausted,
+      message: expect.stringContaining('its bill was not seen'),
+    })
+    await expect(buy(budget, 3)).resolves.toBeDefined()
+  })
+
   test('goes on counting a downloaded report whose price nobody told, and frees what was never bought', async () => {
     const budget = { ...noBudget, perDay: 10 }
     const { its, job } = await buy(budget, 8)
