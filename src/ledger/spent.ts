@@ -48,9 +48,9 @@ const isBorneOut = sql<boolean>`(j.said_quota is null or exists (select from etl
 
 const isUnpriced = sql<boolean>`(j.used_quota is null and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isBorneOut}))`
 
-/** Nobody is at the report `j` any more: no run waits for it, and it is past its deadline, or no worker has looked at it for a while. */
+/** Nobody is at the report `j` any more: no run waits for it, and no worker would look at it, or it is past its deadline, or none has looked at it for a while. */
 const isLeft = sql<boolean>`(j.holder is null and not ${isWaitedFor(sql`j.job_id`)}
-  and (coalesce(j.deadline_at <= t.now, false) or coalesce(j.next_poll_at, j.asked_at) < t.now - interval '15 seconds'))`
+  and (j.state <> 'open' or coalesce(j.deadline_at <= t.now, false) or coalesce(j.next_poll_at, j.updated_at) < t.now - interval '15 seconds'))`
 
 /** @param ours the pipeline that asks, whose extra purchases are told apart and whose API is meant */
 export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: string): Promise<SpentNow> => {

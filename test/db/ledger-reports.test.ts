@@ -45,6 +45,7 @@ let count = 0
 const k = (): Db => db.database.kysely
 const noBudget = { perMonth: null, perDay: null }
 const no = { statusWord: 'no', usedQuota: null, message: 'no' }
+const ahead = new Date(Date.now() + 365 * 86_400_000).toISOString()
 const intent = { endpoint: '/batch', request: { domains: ['a.com'] }, requestHash: 'h1', estimatedQuota: 7 }
 
 const memoOf = (of: ClaimedJob, options: Partial<ReportMemoOptions> = {}): ReportMemo =>
@@ -693,6 +694,24 @@ describe('a budget', () => {
     await setJob(db, first.jobId, { next_poll_at: '2026-01-01T00:00:00Z', deadline_at: null })
     await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject(waits(true))
     await expect(buyIn(await claimed(pipeline))).rejects.toThrow(`\`millrace run ${fresh.pipeline}\``)
+  })
+
+  test.each([
+    ['that was adopted after a restore and was asked for by a clock that was ahead', { next_poll_at: null, deadline_at: null }],
+    ['that failed while the clock was ahead', { state: 'failed', next_poll_at: ahead, deadline_at: ahead }],
+  ] as const)('has nobody wait for the bill of a report %s', async (_, set) => {
+    const accountBudget = { ...noBudget, perMonth: 10 }
+    const fresh = await newPipeline(db)
+    const first = await claimed(fresh)
+    const buyIn = (job: ClaimedJob): Promise<void> =>
+      memoOf(job, { pipeline: job.pipeline, accountBudget }).intend({ ...intent, estimatedQuota: 2 })
+    await buyIn(first)
+    await sql`update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp() where job_id = ${first.jobId}`.execute(
+      k(),
+    )
+    const updated_at = new Date(Date.now() - 60_000).toISOString()
+    await setJob(db, first.jobId, { report_state: 'submitted', holder: null, asked_at: ahead, updated_at, ...set })
+    await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject({ follows: { next: 'retry', isFinal: true } })
   })
 
   test('of an account is not spent by an account of another API that is named alike', async () => {
