@@ -8,7 +8,7 @@ import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { LookContext, Source } from '../extract/source.ts'
 import { type CreditRange, creditsFor, exact, type PipelinePrice, type PriceKnown, walkCredits } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
-import { type PastUnits, pastUnits, priceKnown, rowsAsked, timesItsWord } from '../ledger/prices.ts'
+import { creditsOfUnit, type PastUnits, pastUnits, priceKnown, rowsAsked, timesItsWord } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 
 /** What pages cost, as bills have it, and what that makes for a unit of as many pages as units took so far; null: unknown. */
@@ -115,7 +115,8 @@ export const priceReports = async (
       (estimate) => estimate.quota,
       (error: unknown) => withoutPrice(look, definition, refusedAsWhole(error), { isStrict, isSingle: report.units === 1 }),
     )
-    if (quota === null) break
+    // A named price of nothing is none once bills tell what such reports cost.
+    if (quota === null || (quota === 0 && (await creditsOfUnit(runtime.database.kysely, definition.pipeline)) !== null)) break
     said.set(report, exact(quota * times))
   }
   if (said.size === 0) return noPrices

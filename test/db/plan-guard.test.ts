@@ -224,6 +224,14 @@ describe('a night on which 300 values came to a list', () => {
     expect(await plans(planning)).toEqual(['10 new: open, usual', '3900 new value: held, needs approval'])
   })
 
+  test('holds the rest, and foretells its price, also where the service names nothing for what it has charged for', async () => {
+    const planning = { ...(await grown()), source: pricedAt(0) }
+    const foreseen = await preview(db, planning, due)
+    expect(foreseen.jobs.every(({ units, quota }) => quota === units * 3)).toBe(true)
+    await plan(db, planning, due)
+    expect(await plans(planning)).toEqual(['10 new: open, usual', '3900 new value: held, needs approval'])
+  })
+
   test('buys exactly what was held, and only once somebody has approved it', async () => {
     const planning = await grown()
     const night = await plan(db, planning, due)
