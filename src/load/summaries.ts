@@ -77,12 +77,12 @@ const differing = (definition: Definition, marts: readonly Mart[], found: readon
 /**
  * Makes the part of each summary anew that rows of these units are summed up in. Call in the load's transaction, after its rows and the units' pointers: a
  * reader sees rows and sums change at once. Units that are left out keep what the summary has of them: it may come from a former version. A summary that
- * is not published yet is filled when it is. Throws as `publishedSummaries`.
+ * is not published yet is filled when it is. Throws as `publishedSummaries`. @param hasGaps some combinations of the scope are no units: they are left out, too
  */
 export const refreshSummaries = async (
   trx: Db,
   definition: Definition,
-  { units, ...whole }: UnitScope & Pick<SummedUp, 'units'>,
+  { units, hasGaps = false, ...whole }: UnitScope & Pick<SummedUp, 'units'> & { readonly hasGaps?: boolean },
   marts: KnownMarts,
 ): Promise<void> => {
   const shown = definition.publish ? null : await shownOf(trx, definition, units)
@@ -99,8 +99,8 @@ export const refreshSummaries = async (
   const published = isFormer ? { ...definition, version: shown.version } : definition
   for (const mart of await publishedSummaries(trx, published, marts)) {
     const table = sql.table(`bi.${mart.name}`)
-    const kept = leftOut.length === 0 ? sql`` : sql` and not ${isOfUnits(definition, leftOut, 't')}`
-    await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}${kept}`.execute(trx)
+    const only = leftOut.length === 0 && !hasGaps ? sql`` : sql` and ${isOfUnits(definition, own, 't')}`
+    await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}${only}`.execute(trx)
     await sql`insert into ${table} ${summaryQuery(mart, definition, { facts, units: own })}`.execute(trx)
   }
 }
@@ -125,8 +125,8 @@ const shownOf = async (trx: Db, { pipeline, version }: Definition, units: RawBui
   return { version: rows[0]?.version ?? version, superseded, isNothing: superseded.length === rows.length }
 }
 
-/** The same as `_unit_id = any(numbers)` where rows do not bear it. */
-const isOfUnits = (definition: Definition, numbers: readonly number[], alias: string): RawBuilder<boolean> => {
+/** The same as `_unit_id = any(…)` where rows do not bear it. */
+const isOfUnits = (definition: Definition, units: RawBuilder<unknown>, alias: string): RawBuilder<boolean> => {
   const { dimensions, columns } = definition
   const period = sql.ref(`${alias}.${periodColumn(definition)}`)
   const same = columns
@@ -136,6 +136,6 @@ const isOfUnits = (definition: Definition, numbers: readonly number[], alias: st
         sql` and ${sql.ref(`${alias}.${name}`)} = (s."values"[array_position(p.dimensions, ${sql.lit(name)})])::${sql.raw(type)}`,
     )
   return sql<boolean>`exists (select from etl.units u join etl.pipelines p on p.pipeline_id = u.pipeline_id join etl.slices s on s.slice_id = u.slice_id
-    where u.unit_id = any(${numbers.map(String)}::bigint[])
+    where ${units}
       and ${period} >= u.window_from and ${period} < etl.window_end(u.window_from, p.window_every)${sql.join(same, sql``)})`
 }

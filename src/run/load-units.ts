@@ -214,7 +214,12 @@ const record = async (
       milliseconds: runtime.clock.now() - written.started,
     })
   if (isWithoutRows || sumOf(written.inserted) + sumOf(written.updated) + sumOf(written.ended) > 0)
-    await refreshSummaries(session.kysely, definition, { ...scope, units: isUnitOf(claim) }, runtime.marts)
+    await refreshSummaries(
+      session.kysely,
+      definition,
+      { ...scope, units: isUnitOf(claim), hasGaps: units.numbers.includes(0) },
+      runtime.marts,
+    )
   await keepCut(session.kysely, loading, loaded, rowsOfAnswer(arrived, scope))
   await quarantine(session, arrived, shared)
   const total = zeroCounts()

@@ -197,6 +197,18 @@ describe('after another version was published', () => {
     expect(await rows(`bi.traffic_and_engagement_as_of('${moments.beforeSwitch}')`)).toEqual(before)
   })
 
+  test('a summary keeps what the former one has of a unit that a replay spans and that the new one never asked for', async () => {
+    const span = { ...boxOf(second, '2026-01', { domain: ['a.com', 'gone.com'], country: 'us' }) }
+    const work = await workOn(fresh, { ...span, window: { from: '2026-01-01', to: '2026-03-01' } })
+    await query(`delete from etl.units u using etl.slices s where s.slice_id = u.slice_id and s."values"[1] = 'gone.com'
+      and u.pipeline_id = ${fresh.pipeline.pipelineId}`)
+    await query(`update etl.jobs set cells = 2 where job_id = ${work.claim.jobId}`)
+    const body = trafficCsv(trafficLine('2026-01', 'a.com', '114'), trafficLine('2026-02', 'a.com', '11'))
+    await loadBody(fresh, { ...work, claim: { ...work.claim, cells: 2 } }, { body, sha256: 'span' })
+    expect(await rows('bi.traffic_and_engagement')).toContain('2026-01 gone.com 30')
+    expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
+  })
+
   test('a summary keeps what the former one has of a unit that is held in a load of the new one', async () => {
     expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
     await load(fresh, '2026-01', { 'a.com': '113', 'b.com': '20', 'gone.com': 'many' })
