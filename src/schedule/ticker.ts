@@ -171,6 +171,9 @@ const loadOne = async (
   dueMs: number | null,
 ): Promise<RunResult> => {
   const { definitions, gone } = await currentOf(runtime, versions)
+  // What is ready may be of the one that is gone alone: that would be a run a minute, for nothing.
+  if (dueMs === null && gone !== undefined && (await approvedReady(runtime.database.kysely, definitions)).length === 0)
+    throw gone.reason
   const dueAt = dueMs === null ? null : new Date(dueMs).toISOString()
   const result = await runJobs(runtime, {
     command: 'schedule',

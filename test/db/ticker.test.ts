@@ -15,7 +15,7 @@ import { claimTick } from '../../src/ledger/releases.ts'
 import { scheduledOf, untakenTicks } from '../../src/plan/ticks.ts'
 import { createTicker } from '../../src/schedule/ticker.ts'
 import { pipelinesOfRepository } from '../support/command.ts'
-import { newProcess } from '../support/ledger.ts'
+import { newJob, newProcess, newSlices } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { pageToken, servePage } from '../support/status-page.ts'
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts'
@@ -460,6 +460,20 @@ test('versions side by side run at the same tick, also where one of their files 
     { ...tick, versions: 2 },
   ])
   expect(failed).toHaveLength(1)
+  // What was approved of the one that is gone would be ready every minute.
+  renameSync(file('keywords-2.yaml'), file('keywords-2.yaml.away'))
+  const { pool } = db.database
+  const { rows: made } = await pool.query(`with second as (select pipeline_id as id from etl.pipelines where version = 2)
+    insert into etl.approvals (pipeline_id, kind, state) select id, 'backfill', 'approved' from second
+    returning approval_id, pipeline_id as "pipelineId"`)
+  const of = { ...made[0], pipeline: 'keywords', dimensions: ['domain', 'country'] }
+  await newJob(db, of, { sliceIds: await newSlices(db, of, [['a.com', 'us']]), set: { approval_id: made[0].approval_id } })
+  const count = async () => (await pool.query('select count(*)::int as count from etl.runs')).rows[0]
+  const before = await count()
+  await ticker.approved()
+  await ticker.settled()
+  expect(failed).toHaveLength(2)
+  expect(await count()).toEqual(before)
 })
 
 describe('lists that change while a schedule runs', () => {
