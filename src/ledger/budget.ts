@@ -104,6 +104,8 @@ const refuseBeyond = (
 }
 
 const billWaitMs = 1_000
+/** A schedule would run what a person allowed each minute, for nothing. */
+const leftWaitMs = 600_000
 
 /** Whatever it costs is taken from what is left: nothing more is bought before that is known. Where nobody is at it, a later run goes on. */
 const billAwaited = (unitKey: string, { leftAlone }: SpentNow): EtlError =>
@@ -111,7 +113,7 @@ const billAwaited = (unitKey: string, { leftAlone }: SpentNow): EtlError =>
     'REPORT_PENDING',
     `${unitKey}: the price of another purchase is not known before its bill, and a budget bounds both.` +
       (leftAlone === null ? '' : ` No run waits for that one: \`millrace run ${leftAlone}\` fetches it. Then run this again.`),
-    { follows: { next: 'retry', inMs: billWaitMs, isFinal: leftAlone !== null } },
+    { follows: { next: 'retry', inMs: leftAlone === null ? billWaitMs : leftWaitMs, isFinal: leftAlone !== null } },
   )
 
 const billLost = (unitKey: string, { dayLeftMs }: SpentNow): EtlError =>

@@ -711,7 +711,9 @@ describe('a budget', () => {
     )
     const updated_at = new Date(Date.now() - 60_000).toISOString()
     await setJob(db, first.jobId, { report_state: 'submitted', holder: null, asked_at: ahead, updated_at, ...set })
-    await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject({ follows: { next: 'retry', isFinal: true } })
+    // Not tried again by a schedule in its next minute.
+    const follows = { next: 'retry', isFinal: true, inMs: 600_000 }
+    await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject({ follows })
   })
 
   test('of an account is not spent by an account of another API that is named alike', async () => {
