@@ -68,7 +68,11 @@ export const describedViews = (definitions: readonly Definition[], marts: readon
     columns: said(freshnessComments),
   }
   const known = new Map([...facts.flatMap(({ columns }) => columns)].map((column) => [column.name, column]))
-  const views = marts.map((mart) => martView(mart, known, new Set(marts.flatMap(({ columns }) => [...columns.keys()]))))
+  // What comes with Millrace is not to be read by the words of others: theirs may be any.
+  const explainedBy = (isShipped: boolean) =>
+    new Set(marts.flatMap((mart) => (mart.isShipped === isShipped ? [...mart.columns.keys()] : [])))
+  const [own, shipped] = [explainedBy(false), explainedBy(true)]
+  const views = marts.map((mart) => martView(mart, known, mart.isShipped ? shipped : own.union(shipped)))
   return [...facts, ...histories, ...views, ...others, freshness].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 

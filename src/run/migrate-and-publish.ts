@@ -34,9 +34,10 @@ export interface MigrateRequest {
 export interface MigrateResult {
   readonly applied: readonly string[]
   readonly published: readonly string[]
-  /** Of bi, tables included: what came, and what is made in another way than before. */
+  /** Of bi, tables included: what came, what is made in another way than before, and what is left out though its file is there. */
   readonly made: readonly string[]
   readonly changed: readonly string[]
+  readonly gone: readonly string[]
   /** Marts whose files are gone: taken away, and left because something else reads them. */
   readonly removed: readonly string[]
   readonly kept: readonly string[]
@@ -71,7 +72,8 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     })
     if (request.dryRun)
       return {
-        ...{ applied, statements, display: database.display, published: [], made: [], changed: [], removed: [], kept: [] },
+        ...{ applied, statements, display: database.display },
+        ...{ published: [], made: [], changed: [], gone: [], removed: [], kept: [] },
         ...{ declared: null, attributes: { changed: 0, ended: 0 } },
       }
     if (fiscalYearFrom !== null) await setFiscalYear(database, fiscalYearFrom)
@@ -81,7 +83,7 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     await analyzeChanged(database, definitions)
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
     const declared = await declare(request, database)
-    const shapes = changedShapes(before, await shapesOf(database.kysely))
+    const shapes = changedShapes(before, await shapesOf(database.kysely), removed)
     return { applied, published, ...shapes, removed, kept, statements, display: database.display, declared, attributes: ofValues }
   } finally {
     await database.close()

@@ -127,6 +127,13 @@ describe('what people read', () => {
     rmSync(mart)
     const removed = await millrace('migrate')
     expect(removed.stdout.trim().split('\n').slice(1)).toEqual(['Removed bi.own_count: its file is gone.'])
+    const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
+    const text = readFileSync(file, 'utf8')
+    writeFileSync(file, text.replace(/.*all_page_views.*\n/, ''))
+    const lacking = await millrace('migrate')
+    expect(lacking.stdout).toContain('Gone from bi: traffic_comparison, traffic_domains. `millrace check` says why.')
+    writeFileSync(file, text)
+    expect((await millrace('migrate')).stdout).toMatch(/New in bi: traffic_comparison, traffic_domains/)
   })
 
   test('times are those of the schedules, and the zone is named', async () => {
