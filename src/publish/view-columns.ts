@@ -72,7 +72,8 @@ export const describedViews = (definitions: readonly Definition[], marts: readon
   const explainedBy = (isShipped: boolean) =>
     new Set(marts.flatMap((mart) => (mart.isShipped === isShipped ? [...mart.columns.keys()] : [])))
   const [own, shipped] = [explainedBy(false), explainedBy(true)]
-  const views = marts.map((mart) => martView(mart, known, mart.isShipped ? shipped : own.union(shipped)))
+  const keys = new Map([...known].filter(([name]) => published.some(({ key }) => key.includes(name))))
+  const views = marts.map((mart) => (mart.isShipped ? martView(mart, keys, shipped) : martView(mart, known, own.union(shipped))))
   return [...facts, ...histories, ...views, ...others, freshness].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 

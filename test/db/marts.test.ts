@@ -9,6 +9,7 @@ import { addDimensions } from '../../src/load/load-dimensions.ts'
 import { summaryQuery } from '../../src/db/summary-query.ts'
 import { refreshSummaries } from '../../src/load/summaries.ts'
 import { publish } from '../../src/publish/publish.ts'
+import { describedViews } from '../../src/publish/view-columns.ts'
 import { knownMarts, shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
 import { bought, months, newJob, newPipeline, newRun, newSlices } from '../support/ledger.ts'
 import { loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
@@ -505,4 +506,17 @@ test('marts of Millrace are left out where a definition lacks a column that they
   const own = marts.map((one) => ({ ...one, isShipped: one.isShipped && one.name !== 'device_mix' }))
   await expect(publish(db.database, lacking, own)).rejects.toThrow('device_mix.sql: PostgreSQL refuses the query')
   expect(await publish(db.database, definitions, marts)).toEqual(all)
+})
+
+test('a column that is named like a word of their headers stands in the way of none, and is not told of them', async () => {
+  for (const suffix of ['', '_history'])
+    await query(`alter table data.traffic_and_engagement_v1${suffix} add column answer numeric, add column time numeric`)
+  const more = definitions.map((one) => {
+    const last = one.columns.at(-1)
+    const added = ['answer', 'time'].flatMap((name) => (last === undefined ? [] : [{ ...last, name, from: [name] }]))
+    return one.pipeline === 'traffic_and_engagement' ? { ...one, columns: [...one.columns, ...added] } : one
+  })
+  await publish(db.database, more, marts)
+  const described = describedViews(more, marts).find(({ name }) => name === 'restatements')
+  expect(described?.columns.map(({ name }) => name)).not.toContain('answer')
 })
