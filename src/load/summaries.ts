@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { type SummedUp, summaryQuery } from '../db/summary-query.ts'
-import { type Flags, type Lists, prepared, query, type Row, type Texts } from '../db/typed-row.ts'
+import { type Lists, prepared, queryColumn, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { amongValues, dataTable, inScope, periodColumn, type UnitScope } from './table-columns.ts'
 
@@ -82,47 +82,49 @@ const differing = (definition: Definition, marts: readonly Mart[], found: readon
 export const refreshSummaries = async (
   trx: Db,
   definition: Definition,
-  { units, hasGaps = false, ...whole }: UnitScope & Pick<SummedUp, 'units'> & { readonly hasGaps?: boolean },
+  { units, hasGaps = false, ...scope }: UnitScope & Pick<SummedUp, 'units'> & { readonly hasGaps?: boolean },
   marts: KnownMarts,
 ): Promise<void> => {
-  const shown = definition.publish ? null : await shownOf(trx, definition, units)
-  if (shown?.isNothing === true) return
-  const scope = { ...whole, leftOut: [...whole.leftOut, ...(shown?.superseded ?? [])] }
+  const version = definition.publish ? definition.version : await shownVersion(trx, definition, units)
+  if (version === null) return
+  const isFormer = version !== definition.version
   const { leftOut } = scope
-  const own = leftOut.length === 0 ? units : sql<boolean>`${units} and u.unit_id <> all(${leftOut.map(String)}::bigint[])`
-  const isFormer = shown !== null && shown.version !== definition.version
+  const conditions = [
+    units,
+    ...(leftOut.length === 0 ? [] : [sql<boolean>`u.unit_id <> all(${leftOut.map(String)}::bigint[])`]),
+    // Asked by each statement anew: the published version may have its answer by then.
+    ...(isFormer ? [stillCounts(definition)] : []),
+  ]
+  const own = sql<boolean>`${sql.join(conditions, sql` and `)}`
   // The view has rows of a former version in the columns of the published one.
   const facts = isFormer
     ? sql`(select * from ${sql.table(`bi.${definition.pipeline}`)} t where ${amongValues(definition, scope, 't')}
         and t._unit_id in (select u.unit_id from etl.units u where ${own}))`
     : sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})`
-  const published = isFormer ? { ...definition, version: shown.version } : definition
-  for (const mart of await publishedSummaries(trx, published, marts)) {
+  const only = conditions.length > 1 || hasGaps ? sql` and ${isOfUnits(definition, own, 't')}` : sql``
+  for (const mart of await publishedSummaries(trx, { ...definition, version }, marts)) {
     const table = sql.table(`bi.${mart.name}`)
-    const only = leftOut.length === 0 && !hasGaps ? sql`` : sql` and ${isOfUnits(definition, own, 't')}`
     await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}${only}`.execute(trx)
     await sql`insert into ${table} ${summaryQuery(mart, definition, { facts, units: own })}`.execute(trx)
   }
 }
 
-/** What readers see of a version that its file does not publish: all of it where it stands in bi as yet, of a former one what the published one has no answer for. */
-interface Shown {
-  /** The version that stands in bi. */
-  readonly version: number
-  /** Those of the units that count no more. */
-  readonly superseded: readonly number[]
-  readonly isNothing: boolean
-}
+/** Unit `u` of a former version: the published one has no answer for it. */
+const stillCounts = ({ version }: Definition): RawBuilder<boolean> =>
+  sql<boolean>`exists (select from etl.kept_cells k where k.unit_id = u.unit_id and k.version = ${version} and k.until is null)`
 
-// A former version whose rows have another key is not among what the view reads.
-const shownOf = async (trx: Db, { pipeline, version }: Definition, units: RawBuilder<unknown>): Promise<Shown> => {
-  const rows = await query<Row<'etl.published_now', 'version'> & Row<'etl.units', 'unit_id'> & Flags<'counts'>>(trx)`
-    select n.version, u.unit_id, n.version = ${version} or (k.unit_id is not null and k.until is null) as counts
-    from etl.published_now n cross join etl.units u left join etl.kept_cells k on k.unit_id = u.unit_id and k.version = ${version}
-    where n.pipeline = ${pipeline} and ${units} and exists (select from pg_depend d join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
+/**
+ * The version that stands in bi, for one that its file does not publish; null: readers see nothing of the units. They see all of one that stands there as yet, of a former one
+ * what the published one has no answer for, and nothing of one whose rows have another key, which the view does not read.
+ */
+const shownVersion = async (trx: Db, definition: Definition, units: RawBuilder<unknown>): Promise<number | null> => {
+  const { pipeline, version } = definition
+  const [shown = null] = await queryColumn<Row<'etl.published_now', 'version'>>(trx)`
+    select n.version from etl.published_now n where n.pipeline = ${pipeline}
+      and (n.version = ${version} or exists (select from etl.units u where ${units} and ${stillCounts(definition)}))
+      and exists (select from pg_depend d join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
       where r.ev_class = to_regclass(${`bi.${pipeline}`}) and d.refclassid = 'pg_class'::regclass and d.refobjid = to_regclass(${`data.${pipeline}_v${version}`}))`
-  const superseded = rows.filter(({ counts }) => !counts).map(({ unit_id }) => Number(unit_id))
-  return { version: rows[0]?.version ?? version, superseded, isNothing: superseded.length === rows.length }
+  return shown
 }
 
 /** The same as `_unit_id = any(…)` where rows do not bear it. */

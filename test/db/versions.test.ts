@@ -247,6 +247,18 @@ describe('after another version was published', () => {
     expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
   })
 
+  test('a summary has what the published one loads of a unit while the former one is being loaded', async () => {
+    let left = 1
+    const reread = async (): Promise<readonly Mart[]> => {
+      if (left-- > 0) await load(fresh, '2026-01', { 'gone.com': '77' })
+      return marts
+    }
+    const former = { ...hidden(old), runtime: { ...old.runtime, marts: { current: () => [], reread } } }
+    await load(former, '2026-01', { 'a.com': '500', 'b.com': '20', 'gone.com': '36' })
+    expect(await rows('bi.traffic_and_engagement')).toContain('2026-01 gone.com 77')
+    expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
+  })
+
   test('a former version that tells its rows apart by another key loads as before: no summary has its columns', async () => {
     const renamed = <Of extends { readonly name: string }>(one: Of): Of =>
       one.name === 'country' ? { ...one, name: 'land' } : one
