@@ -83,7 +83,7 @@ export const adoptWork = async (
   if (isNew && (await holdsAnswers(trx, jobId)))
     // On record and nothing more: a person may adopt its report.
     await setJob(trx, jobId, { state: 'replaced' })
-  else await pointUnits(trx, pipeline, jobId, { askNumber, isBilled: work.answer !== null && work.answer.usedQuota !== null })
+  else await awaitJob(trx, pipeline, jobId, { askNumber, isBilled: work.answer !== null && work.answer.usedQuota !== null })
   const what = work.report_id === null ? (work.answer === null ? 'A submission' : 'An answer') : `Report ${work.report_id}`
   const message = `${what} of ${work.asked_at} that this ledger did not know was taken up as job ${jobId}, by what lies beside the landings.`
   await note(trx, { kind: 'taken up', pipelineId: pipeline.pipelineId, jobId: Number(jobId), message })
@@ -213,9 +213,9 @@ const uncertain =
  * Units wait for the job unless they have something as new. A plan gives way, and so does what failed or is held without a purchase that lives, and a walk on its way.
  * An older report is finished, but no longer decides: what was bought after it would be bought again once it is loaded.
  */
-const pointUnits = async (
+export const awaitJob = async (
   trx: Db,
-  { pipelineId, windowEvery }: KnownPipeline,
+  { pipelineId, windowEvery }: Pick<KnownPipeline, 'pipelineId' | 'windowEvery'>,
   jobId: string,
   { askNumber, isBilled }: { readonly askNumber: string; readonly isBilled: boolean },
 ): Promise<void> => {

@@ -2,9 +2,11 @@
 import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { givenUpBy, notFound } from '../core/report-shape.ts'
+import type { WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Flags, Numbers, Texts } from '../db/typed-row.ts'
+import { awaitJob } from './adopt-work.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { jobTransitions, openAgain, reportTransitions, setJob } from './transitions.ts'
@@ -29,6 +31,9 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
       ...{ next_poll_at: null, deadline_at: null, completed_at: null, fence: sql`fence + 1` },
       submitted_at: sql`coalesce(submitted_at, asked_at, clock_timestamp())`,
     })
+    // Given up, it had let go of its units: a plan of them would buy beside it.
+    const pipeline = { pipelineId: job.pipeline_id, windowEvery: job.window_every }
+    if (job.ask_number !== null) await awaitJob(trx, pipeline, String(jobId), { askNumber: job.ask_number, isBilled: false })
     const former = job.report_id === null || job.report_id === reportId ? '' : ` in place of ${job.report_id}`
     const message = isFound
       ? `Report ${reportId} was found in the service's own list of reports and recorded for job ${jobId} (${by}).`
@@ -120,11 +125,12 @@ const freeUnits = (trx: Db, jobId: number): Promise<unknown> => {
 const purchases = (trx: Db, jobId: number) =>
   trx
     .selectFrom('etl.jobs')
-    .select(['pipeline_id', 'account', 'report_id', 'report_state', 'status_word', 'answer_id', 'holder', 'state'])
+    .select(['pipeline_id', 'account', 'report_id', 'report_state', 'status_word', 'answer_id', 'holder', 'state', 'ask_number'])
     .select([
       sql<boolean>`exists (select from etl.processes p where p.process_id = holder and p.ended_at is null
         and p.lease_until > clock_timestamp())`.as('is_held'),
       sql<boolean>`deadline_at is not null and deadline_at <= clock_timestamp()`.as('is_due'),
+      sql<WindowSize>`(select p.window_every from etl.pipelines p where p.pipeline_id = etl.jobs.pipeline_id)`.as('window_every'),
     ])
     .where('job_id', '=', String(jobId))
     .where('report_state', 'is not', null)

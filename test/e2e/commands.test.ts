@@ -239,6 +239,22 @@ describe('what a person decides', () => {
     expect([resumed.code, summaryOf(resumed).reports_submitted], resumed.stderr).toEqual([0, 1])
   })
 
+  test('a submission that is given up and found after all is loaded by the next run, which buys nothing beside it', async () => {
+    await millrace('migrate')
+    sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
+    await millrace('backfill', ...oneMonth)
+    const { rows } = await db.database.pool.query<{ job_id: string; report_id: string | null }>(
+      'select job_id, report_id from etl.jobs',
+    )
+    const job = String(rows.find(({ report_id }) => report_id === null)?.job_id)
+    const lost = sandbox.books().submissions.find(({ id }) => !rows.some((row) => row.report_id === id))
+    expect((await millrace('reports', 'give-up', job)).code).toBe(0)
+    expect((await millrace('reports', 'adopt', job, String(lost?.id))).code).toBe(0)
+    const resumed = await millrace('backfill', ...oneMonth, '--json')
+    expect([resumed.code, summaryOf(resumed).reports_submitted], resumed.stderr).toEqual([0, 0])
+    expect((await millrace('reports', 'list', '--json')).events).toMatchObject([{ event: 'summary', listed: 0 }])
+  })
+
   test('a report that may still come is given up by who is sure alone', async () => {
     await millrace('migrate')
     sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
