@@ -1,5 +1,5 @@
-// A service's key in what the service sends back, in whatever spelling: each character as it is, escaped as JSON, CSV, HTML or a URL does it, also one inside
-// the other, in small letters or capitals (hosts and countries are read without regard to them), mixed at will.
+// A service's key in what the service sends back, in whatever spelling: each character as it is, escaped as JSON, CSV, HTML, SQL, a program or a URL does it, also
+// one inside the other, in small letters or capitals (hosts and countries are read without regard to them), mixed at will; in Base64 also within a longer text.
 
 /** A shorter key would be found in words that are none. */
 const shortest = 6
@@ -23,11 +23,25 @@ export const watchKey = (text: string): void => {
   const bytes = Buffer.from(text)
   const encoded = [bytes.toString('base64').replace(/=+$/, ''), bytes.toString('base64url'), bytes.toString('hex')]
   const spellings = [bytes.toString('latin1'), ...encoded].map((one) => [...one].map(spelled))
+  // Base64 tells large letters from small ones, and escapes but its two signs.
+  spellings.push(...within(bytes).map((one) => [...one].map((byte) => (/[+/]/.test(byte) ? spelled(byte) : byte))))
   keys = [...keys, spellings].sort(([left = []], [right = []]) => right.length - left.length)
   beginnings = anyOf((characters) => characters.slice(0, sought), 'g')
   whole = null
   reach = 2 * longestSpelling * Math.max(...keys.map(([characters = []]) => characters.length))
 }
+
+/**
+ * Base64 of a longer text that holds the key, such as `user:key`: three bytes are four characters, so it depends on the bytes before. Characters that tell of
+ * bytes beside the key, too, are left out.
+ */
+const within = (bytes: Buffer): string[] =>
+  [0, 1, 2].flatMap((before) => {
+    const after = (3 - ((before + bytes.length) % 3)) % 3
+    const whole = Buffer.concat([Buffer.alloc(before), bytes, Buffer.alloc(after)])
+    const told = (text: string): string => text.slice(before === 0 ? 0 : before + 1, after === 0 ? text.length : -(after + 1))
+    return [told(whole.toString('base64')), told(whole.toString('base64url'))]
+  })
 
 const anyOf = (part: (characters: readonly string[]) => readonly string[], flags: string): RegExp =>
   new RegExp([...new Set(keys.flat().map((characters) => part(characters).join('')))].join('|'), flags)
@@ -49,11 +63,12 @@ const spelled = (byte: string): string => {
   const hex = `(?:${both.map((one) => hexOf(one).replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`)).join('|')})`
   const number = both.map((one) => one.charCodeAt(0)).join('|')
   const entity = `&(?:#0*(?:${number})|#[xX]0*${hex}${names[byte] ?? ''});`
-  const escaped = `${escapedSign}${hex}|${backslashes}(?:u00${hex}|${signs})|${entity}`
+  const program = String.raw`u00${hex}|u\{0{0,4}${hex}\}|x${hex}`
+  const escaped = `${escapedSign}${hex}|${backslashes}(?:${program}|${signs})|${entity}`
   // CSV doubles a quote, also within JSON or around it; one escaped sign is tried first, since what follows it may be the end of the string.
   if (byte === '"') return `(?:"(?:"|${escaped})?|(?:${escaped})(?:"|${escaped})??)`
-  // Addresses write a backslash so once they were read, and forms a blank.
-  const otherwise = { '\\': `|${backslashes}|/`, ' ': String.raw`|\+` }[byte] ?? ''
+  // Addresses write a backslash so once they were read, and forms a blank; SQL doubles an apostrophe.
+  const otherwise = { '\\': `|${backslashes}|/`, ' ': String.raw`|\+`, "'": "|''" }[byte] ?? ''
   // The longer spelling first: a key may hold the sign that escapes begin with.
   return `(?:${escaped}|${signs}${otherwise})`
 }

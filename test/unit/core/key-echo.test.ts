@@ -24,6 +24,8 @@ const spellings: Readonly<Record<string, string>> = {
   'base64 in an address': encodeURIComponent(Buffer.from(key).toString('base64')),
   'base64 as JSON': Buffer.from(key).toString('base64').replaceAll('/', '\\/'),
   hex: Buffer.from(key).toString('hex'),
+  'as a program writes bytes': letters.map((letter) => `\\x${letter.charCodeAt(0).toString(16)}`).join(''),
+  'as a program writes letters': letters.map((letter) => `\\u{${letter.charCodeAt(0).toString(16)}}`).join(''),
   'as CSV in JSON': JSON.stringify(key.replaceAll('"', '""')).slice(1, -1),
   'as CSV in JSON, every letter': [...key.replaceAll('"', '""')]
     .map((letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)
@@ -43,6 +45,30 @@ test.each(Object.entries(spellings))('the key is found %s', (_, spelled) => {
   serviceKey('WEB_ANALYTICS_API_KEY', key)
   const text = Buffer.from(withoutKeys(Buffer.from(`before ${spelled} after`))).toString()
   expect(text).toMatch(/^before \[secret\](=|%3D)* after$/)
+})
+
+test.each(['u', 'us', 'use', 'user', 'https://user'])(
+  'the key is found in Base64 of a text that it is a part of, behind %s',
+  (name) => {
+    serviceKey('WEB_ANALYTICS_API_KEY', key)
+    for (const encoding of ['base64', 'base64url'] as const)
+      for (const behind of ['', ':', '@a', '@a.com']) {
+        const encoded = Buffer.from(`${name}:${key}${behind}`).toString(encoding)
+        for (const said of [encoded, encodeURIComponent(encoded), encoded.replaceAll('/', '\\/')]) {
+          const masked = Buffer.from(withoutKeys(Buffer.from(`before ${said} after`))).toString()
+          expect(masked, said).toContain('[secret]')
+          const [left = '', right = ''] = masked.slice('before '.length, -' after'.length).split('[secret]')
+          // No byte of the key is whole in what is left.
+          expect(left.length, masked).toBeLessThanOrEqual(Math.ceil((4 * (name.length + 2)) / 3))
+          expect(right.length, masked).toBeLessThanOrEqual(Math.ceil((4 * (behind.length + 1)) / 3) + 9)
+        }
+      }
+  },
+)
+
+test('the key is found with the apostrophe that SQL doubles', () => {
+  serviceKey('WEB_ANALYTICS_API_KEY', "Ke'y-0123456")
+  expect(Buffer.from(withoutKeys(Buffer.from("'Ke''y-0123456'"))).toString()).toBe("'[secret]'")
 })
 
 /** Names and values of a page, with the places where a service would say more than it should. */
