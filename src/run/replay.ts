@@ -153,7 +153,10 @@ const isHere = (runtime: Runtime, { landing }: KeptAnswer): Promise<boolean> =>
   runtime.landing.open(landing).then(
     () => true,
     (error: unknown) => {
-      if (isEtlError(error) && error.code === 'LANDING_MISSING') return false
+      if (!isEtlError(error)) throw error
+      if (error.code === 'LANDING_MISSING') return false
+      // The job that opens it fails and names it; the others go on. A file that cannot be read is one bad thing, too.
+      if (error.code === 'LANDING_CORRUPT' || error.code === 'DISK') return true
       throw error
     },
   )

@@ -435,6 +435,23 @@ describe('what a person decides', () => {
     expect(without.stdout).toMatch(/^Run \d+ ended with 2 answers gone in .*: nothing was loaded\.$/m)
     expect(without.stderr).toContain('Left out: 2 answers no longer in ')
   })
+
+  test('of a landing whose manifest is damaged, or cannot be read, the units fail, and the others are replayed', async () => {
+    await millrace('migrate')
+    const months = ['keywords', '--from', '2026-07', '--to', '2026-09', '--only', 'domain=example.com;country=us', '--json']
+    await millrace('backfill', ...months)
+    const { rows } = await db.database.pool.query<{ landing: string }>(
+      'select landing from etl.answers order by answer_id limit 2',
+    )
+    const [damaged = '', unread = ''] = rows.map(({ landing }) => join(folder, 'home', 'landing', landing, 'manifest.json'))
+    writeFileSync(damaged, '{')
+    rmSync(unread)
+    mkdirSync(unread)
+    const replayed = await millrace('replay', ...months)
+    expect(replayed.code).toBe(1)
+    expect(replayed.stderr).toContain('LANDING_CORRUPT')
+    expect(summaryOf(replayed).units).toMatchObject({ planned: 3, loaded: 1, failed: 2 })
+  })
 })
 
 describe('a disk that is full', () => {
