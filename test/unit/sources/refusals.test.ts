@@ -60,6 +60,13 @@ const answers: readonly (readonly [fact: string, place: Place, status: number, b
     'before history',
   ],
   ['66, older', 'batch', 400, errors('Data is available as of - 2018-07. You have requested - 2017-01'), 'before history'],
+  [
+    '66, of the newest',
+    'batch',
+    400,
+    errors('Historical data for monthly granularity is available until 2026-09. You have requested 2026-10.'),
+    'dates?',
+  ],
   ['67', 'batch', 400, errors('supports only an interval of 3 month(s) of data'), 'span too long'],
   ['68', 'batch', 400, errors('granularity should be one of the following - daily, weekly, monthly.'), 'wrong everywhere'],
   ['70', 'batch', 400, errors('Metrics are not available in table traffic_and_engagement'), 'wrong everywhere'],
