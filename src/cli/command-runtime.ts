@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Handler, Invocation } from './command-spec.ts'
-import type { Output } from './output.ts'
+import { type Output, restoreScreen } from './output.ts'
 import { type ProgressView, showProgress } from './progress-bar.ts'
 import { readSettings, type Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
@@ -56,6 +56,13 @@ export const withRuntime = async <T>(
       progress,
       log: createLog(settings.raw['MILLRACE_LOG_LEVEL'], output.log),
       consent: { resubmitUncertain: invocation.options['resubmitUncertain'] === true, approvedBy: null },
+      // Not in order: what it holds in memory is of a ledger that is no more.
+      onLost: ({ code, message }) => {
+        output.event({ event: 'error', code, message })
+        output.note(`millrace: ${message} [${code}]`)
+        restoreScreen()
+        process.exit(1)
+      },
     })
     try {
       return await work(runtime, progress)

@@ -37,19 +37,27 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
   return { processId: row.process_id, name }
 }
 
-/** With a whole lease again; a longer one tells that the clock was set back, and stays until times are set right. A process that was thought dead and is back lives again; see `revive`. */
-export const renewLease = async (db: Db, own: OwnProcess): Promise<void> => {
+/**
+ * With a whole lease again; a longer one tells that the clock was set back, and stays until times are set right. A process that was thought dead and is back lives
+ * again; see `revive`. False: this ledger does not know it, restored from a backup perhaps; who has its number there is another process.
+ */
+export const renewLease = async (db: Db, own: OwnProcess): Promise<boolean> => {
   const renewed = await prepared<Row<'etl.processes', 'process_id'>>(db)`
-    update etl.processes set lease_until = greatest(lease_until, ${leaseEnd}) where process_id = ${own.processId} and ended_at is null returning process_id`
-  if (renewed.length === 0) await db.transaction().execute((trx) => revive(trx, own))
+    update etl.processes set lease_until = greatest(lease_until, ${leaseEnd})
+    where process_id = ${own.processId} and name = ${own.name} and ended_at is null returning process_id`
+  return renewed.length > 0 || db.transaction().execute((trx) => revive(trx, own))
 }
 
 /**
  * With the process those of its runs live again that were closed for it; its jobs are still its own where no process took them (see `lostJobs`). The row
  * is locked by a statement of its own: the process that buries it has closed its runs before that ends, and only a later statement sees them closed.
  */
-const revive = async (trx: Db, { processId }: OwnProcess): Promise<void> => {
-  await trx.selectFrom('etl.processes').select('process_id').where('process_id', '=', processId).forNoKeyUpdate().execute()
+const revive = async (trx: Db, { processId, name }: OwnProcess): Promise<boolean> => {
+  const known = trx
+    .selectFrom('etl.processes')
+    .select('process_id')
+    .where((eb) => eb.and({ process_id: processId, name }))
+  if ((await known.forNoKeyUpdate().execute()).length === 0) return false
   await query(trx)`
     update etl.runs r set state = 'running', finished_at = null from etl.processes p
     where p.process_id = ${processId} and r.process_id = p.process_id and r.state = 'interrupted' and r.finished_at = p.ended_at`
@@ -58,11 +66,12 @@ const revive = async (trx: Db, { processId }: OwnProcess): Promise<void> => {
     .set({ lease_until: leaseEnd, ended_at: null })
     .where('process_id', '=', processId)
     .execute()
+  return true
 }
 
 /** The process has done: what it still holds is free for others at once, and its runs are over. */
-export const endProcess = async (db: Db, { processId }: OwnProcess): Promise<void> => {
-  await ending(db, processId).execute()
+export const endProcess = async (db: Db, { processId, name }: OwnProcess): Promise<void> => {
+  await ending(db, processId).where('name', '=', name).execute()
   await bury(db, processId)
 }
 

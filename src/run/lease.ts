@@ -17,15 +17,22 @@ const graceMs = 8_000
 /** How long what is not urgent waits for somebody's lock. */
 const patienceMs = 800
 
-/** @param onRenewed called over the same connection after each renewal. Resolves at once: the process was registered with a whole lease, and a command that ends before the first tick needs no other connection. */
+interface Heard {
+  /** Called over the same connection after each renewal. */
+  readonly onRenewed?: (db: Db) => Promise<void>
+  /** Called once where the ledger is another one now, restored from a backup perhaps: what the process holds is not there. */
+  readonly onLost?: () => void
+}
+
+/** Resolves at once: the process was registered with a whole lease, and a command that ends before the first tick needs no other connection. */
 export const keepLease = async (
   database: Database,
   own: OwnProcess,
   log: Log,
-  onRenewed: (db: Db) => Promise<void> = async () => undefined,
+  { onRenewed = async () => undefined, onLost = () => undefined }: Heard = {},
 ) => {
   const stopping = new AbortController()
-  const watched: Watched = { database, own, log, onRenewed, line: null }
+  const watched: Watched = { database, own, log, onRenewed, onLost, line: null }
   const watching = stopsWith(stopping.signal, () => watch(watched, stopping.signal))
   return {
     /** The connection of the lease, once there is one: it is free to ask also while all others wait for somebody's lock. */
@@ -42,17 +49,16 @@ export const keepLease = async (
   }
 }
 
-interface Watched {
+interface Watched extends Required<Heard> {
   readonly database: Database
   readonly own: OwnProcess
   readonly log: Log
-  readonly onRenewed: (db: Db) => Promise<void>
   /** null: not needed yet. */
   line: Database | null
 }
 
 const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
-  const { database, own, log, onRenewed } = watched
+  const { database, own, log, onRenewed, onLost } = watched
   let renewedAt = performance.now()
   let trustedFrom = renewedAt
   let pause = tickMs
@@ -63,7 +69,10 @@ const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
       const { kysely } = watched.line
       const silent = performance.now() - renewedAt
       if (silent >= renewEveryMs - tryAgainMs) {
-        await renewLease(kysely, own)
+        if (!(await renewLease(kysely, own))) {
+          onLost()
+          break
+        }
         await onRenewed(kysely)
       }
       const now = performance.now()

@@ -51,6 +51,8 @@ export interface RuntimeOptions {
   readonly log: Log
   readonly consent?: RunConsent
   readonly clock?: Clock
+  /** The database is another one now, in which nothing of the command is on record: it can only end. */
+  readonly onLost?: (error: EtlError) => void
 }
 
 export interface OpenRuntime extends Runtime {
@@ -127,7 +129,10 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     if (options.usesLanding) await landing.ready()
     const identity = await openIdentity({ database, landing }, options.usesLanding, progress)
     const own = await registerProcess(database.kysely)
-    const lease = await keepLease(database, own, log, databaseClock.sync)
+    const lease = await keepLease(database, own, log, {
+      onRenewed: databaseClock.sync,
+      onLost: () => options.onLost?.(replacedError(database.display)),
+    })
     return {
       settings,
       database,
@@ -166,6 +171,12 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     throw error
   }
 }
+
+const replacedError = (display: string): EtlError =>
+  new EtlError(
+    'WAREHOUSE_COPY',
+    `Since this command began, ${display} was replaced by another database, restored from a backup perhaps. It ends at once, as if killed; run it again.`,
+  )
 
 const guardSetting = 'MILLRACE_GUARD'
 

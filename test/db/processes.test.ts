@@ -248,6 +248,18 @@ describe('keeping the lease', () => {
     expect(await isAlive(own)).toBe(false)
   })
 
+  test('tells that the ledger is another one now, restored from a backup, and leaves who has its number there alone', async () => {
+    let lost = 0
+    const lease = await keepLease(db.database, own, silentLog, { onLost: () => (lost += 1) })
+    await sql`update etl.processes set name = 'other:1-0' where process_id = ${own.processId}`.execute(k())
+    const before = await leaseOf()
+    await sleep(8_500)
+    expect(lost).toBe(1)
+    expect(await leaseOf()).toBe(before)
+    await lease.end()
+    expect(await isAlive(own)).toBe(true)
+  })
+
   test('is over at once for a command that ends before its first look', async () => {
     const started = performance.now()
     const lease = await keepLease(db.database, own, silentLog)
