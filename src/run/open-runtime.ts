@@ -129,10 +129,8 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     if (options.usesLanding) await landing.ready()
     const identity = await openIdentity({ database, landing }, options.usesLanding, progress)
     const own = await registerProcess(database.kysely)
-    const lease = await keepLease(database, own, log, {
-      onRenewed: databaseClock.sync,
-      onLost: () => options.onLost?.(replacedError(database.display)),
-    })
+    const onLost = () => options.onLost?.(replacedError(database.display))
+    const lease = await keepLease(database, own, log, { onRenewed: databaseClock.sync, onLost })
     return {
       settings,
       database,
