@@ -1,19 +1,9 @@
-// Jobs of one pipeline: which cells need one; a walk for each, made in the database, or reports packed into as few as the source allows; a step at a time.
+// Reports of one pipeline: which cells need one, packed into as few as the source allows; a step at a time.
 import { sum } from '../core/counted.ts'
-import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import {
-  type CellCount,
-  countCells,
-  type NeededCells,
-  neededCells,
-  noRefresh,
-  type Refresh,
-  type WindowAsk,
-} from '../ledger/candidates.ts'
-import { type BoxToMake, insertBoxes, insertWalks, lockJobs, retireJobs, type Ruling } from '../ledger/register-jobs.ts'
+import { type NeededCells, neededCells, noRefresh, type Refresh } from '../ledger/candidates.ts'
+import { type BoxToMake, insertBoxes, lockJobs, retireJobs, type Ruling } from '../ledger/register-jobs.ts'
 import { sliceBlocks, sliceValues } from '../ledger/slices.ts'
-import { windowsOverdue } from '../ledger/windows.ts'
 import type { CountedWindows } from './count-windows.ts'
 import type { PlanWindow } from './frames.ts'
 import type { NightGuard } from './guard-night.ts'
@@ -149,76 +139,3 @@ const needsUnderLock = async (
   const more = needs.leftJobIds.filter((id) => !locked.includes(id))
   return more.length === 0 ? needs : needsUnderLock(trx, context, tasks, [...locked, ...more])
 }
-
-export interface NeededWalks {
-  readonly window: PlanWindow
-  readonly ask: WindowAsk
-  readonly counts: readonly CellCount[]
-}
-
-/** Windows with units that need a walk, in the order they are planned; what needs none is counted. Reads only. @param refreshes what sampling found */
-export const walksNeeded = async (
-  db: Db,
-  context: PlanContext,
-  counted: CountedWindows,
-  refreshes: ReadonlyMap<IsoDate, Refresh>,
-): Promise<NeededWalks[]> => {
-  const needed: NeededWalks[] = []
-  const windows = context.frame.order === 'oldest-first' ? context.windows : context.windows.toReversed()
-  const overdue = await overdueOf(db, context)
-  for (const window of windows) {
-    context.signal.throwIfAborted()
-    const refresh = refreshes.get(window.from) ?? noRefresh
-    if (!(await counted.skip(db, window, refresh, refreshes.has(window.from)))) {
-      const ask = askOf(context, window, refresh)
-      const counts = await countCells(db, context.cells, ask)
-      counted.add(window, counts, refreshes.has(window.from))
-      if (counts.some(({ decision }) => decision === 'ask')) needed.push({ window, ask, counts })
-    }
-    if (refresh.all || !overdue.has(window.from)) continue
-    const checked = await inTurn(db, context, window)
-    if (checked !== null) needed.push(checked)
-  }
-  return needed
-}
-
-const overdueOf = async (db: Db, { fullCheck, cells, windows }: PlanContext): Promise<ReadonlySet<IsoDate>> => {
-  const days = windows.map(({ from }) => from)
-  return fullCheck === null ? new Set() : windowsOverdue(db, cells.pipelineId, days, fullCheck)
-}
-
-/** Units that no run would ask about for longer than `window.full_check`, of those whose turn it is tonight, also in closed windows. */
-const inTurn = async (db: Db, { fullCheck, cells }: PlanContext, window: PlanWindow): Promise<NeededWalks | null> => {
-  const ask = { from: window.from, isPublished: window.isPublished, since: 0, refresh: { ...noRefresh, fullCheck } }
-  const counts = (await countCells(db, cells, ask)).filter(
-    ({ decision, reason }) => decision === 'ask' && reason === 'full check',
-  )
-  return counts.length === 0 ? null : { window, ask, counts }
-}
-
-export const walksToBuy = ({ counts }: NeededWalks): UnitsToBuy[] =>
-  counts.flatMap(({ reason, wantedBy, served, cells }) =>
-    wantedBy === null || served ? [] : [{ reason, wantedBy, units: cells }],
-  )
-
-/** Makes a job for each of them, 50,000 a transaction. */
-export const askForWalks = async (context: PlanContext, needed: NeededWalks, guard: NightGuard): Promise<void> => {
-  const { window, ask, counts } = needed
-  const leaves = counts.some(({ reason }) => reason === 'unfinished' || reason === 'forced')
-  for (let after: number | null = 0; after !== null; ) {
-    const asked = after === 0 ? walksToBuy(needed) : null
-    after = await walksStep(context, { ...ask, to: window.to }, after, leaves, (trx) => guard.rule(trx, asked))
-  }
-}
-
-const walksStep = (
-  context: PlanContext,
-  window: WindowAsk & Pick<PlanWindow, 'to'>,
-  after: number,
-  leaves: boolean,
-  rule: (trx: Db) => Promise<Ruling>,
-): Promise<number | null> =>
-  context.locked(async (trx) => {
-    const how = { after, most: mostUnitsAStep, leaves, ruling: await rule(trx) }
-    return insertWalks(trx, context.frame, context.cells, window, how)
-  })

@@ -20,16 +20,8 @@ import { type CountedWindows, countWindows } from './count-windows.ts'
 import type { PlanWindow, Scope } from './frames.ts'
 import { approveWaiting, dissolveStale, guardPlan, pagePrice, renewApproved, reportPrice, settleApproval } from './guard-night.ts'
 import { isForced, type PlanContext, planContext, sourceOf, lookContext, recorder, wholeSpan } from './plan-context.ts'
-import {
-  askForReports,
-  askForWalks,
-  type NeededWalks,
-  packStep,
-  type ReportSteps,
-  reportSteps,
-  walksNeeded,
-  walksToBuy,
-} from './plan-reports.ts'
+import { askForReports, packStep, type ReportSteps, reportSteps } from './plan-reports.ts'
+import { askForWalks, type NeededWalks, walksNeeded, walksToBuy } from './plan-walks.ts'
 import type { PlanCounts, PlanRuntime } from './plan-runtime.ts'
 import { withLists, withReadFiles } from './query-lists.ts'
 import { sampleWindows } from './sample-windows.ts'
