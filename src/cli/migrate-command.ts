@@ -27,7 +27,7 @@ export const migrate: Handler = async (invocation) => {
       },
     },
   })
-  const { applied, published, made, changed, gone, removed, statements, declared, attributes } = result
+  const { applied, published, made, changed, leftOut, removed, statements, declared, attributes } = result
   for (const [migration, sql] of statements) output.event({ event: 'sql', migration, statements: sql })
   output.summary('migrate', {
     dry_run: dryRun,
@@ -35,7 +35,7 @@ export const migrate: Handler = async (invocation) => {
     published,
     made,
     changed,
-    gone,
+    left_out: leftOut,
     removed,
     attributes,
     ...identityWords(declared),
@@ -51,7 +51,7 @@ export const migrate: Handler = async (invocation) => {
 }
 
 const printChanges = (output: Output, result: MigrateResult, dryRun: boolean): void => {
-  const { applied, statements, changed, gone, removed, attributes, published } = result
+  const { applied, statements, changed, leftOut, removed, attributes, published } = result
   // The pipelines' own views come first: people look for these.
   const place = (name: string): number => (published.includes(name) ? published.indexOf(name) : published.length)
   const made = result.made.toSorted((left, right) => place(left) - place(right))
@@ -61,12 +61,13 @@ const printChanges = (output: Output, result: MigrateResult, dryRun: boolean): v
   }
   if (made.length > 0) output.line(`New in bi: ${named(made)}.`)
   if (changed.length > 0) output.line(`Changed in bi: ${named(changed)}.`)
-  if (gone.length > 0) output.line(`Gone from bi: ${named(gone)}. \`millrace check\` says why.`)
+  if (leftOut.length > 0)
+    output.line(`Left out of bi: ${named(leftOut)}. \`millrace check --all\` names the column that a definition lacks.`)
   for (const name of removed) output.line(`Removed bi.${name}: its file is gone.`)
   const ofAttributes = attributes.changed + attributes.ended
   if (ofAttributes > 0)
     output.line(`Attributes: ${counted(attributes.changed, 'value')} changed, ${formatNumber(attributes.ended)} ended.`)
-  if (applied.length + made.length + changed.length + gone.length + removed.length + ofAttributes > 0) return
+  if (applied.length + made.length + changed.length + leftOut.length + removed.length + ofAttributes > 0) return
   output.line(
     dryRun
       ? 'Every migration is applied already.'

@@ -69,6 +69,16 @@ const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => 
   return (await missingRelations(trx, wanted)).length === 0
 }
 
+/** Those that could not be published although what they read is there, and those that read these. @param marts what others read comes first */
+export const leftOut = async (db: Db, marts: readonly Mart[], published: readonly string[]): Promise<string[]> => {
+  const left: string[] = []
+  for (const { name, reads } of marts.filter((mart) => !published.includes(mart.name))) {
+    const others = reads.filter((one) => !left.includes(one))
+    if (await readable(db, others)) left.push(name)
+  }
+  return left
+}
+
 /** Makes no reader wait: nothing that readers read is touched. In the transaction that puts the summaries in their places; call it before that replaces anything. */
 export const prepareSummaries = async (
   trx: Db,

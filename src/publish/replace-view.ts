@@ -82,11 +82,8 @@ export const shapesOf = async (db: Db): Promise<ReadonlyMap<string, string>> => 
   return new Map(rows.map(({ name, digest }) => [name, digest]))
 }
 
-type Shapes = Awaited<ReturnType<typeof shapesOf>>
-
-/** Names that came, that are made in another way, and that are there no more. @param removed of those: because their files are gone */
-export const changedShapes = (before: Shapes, after: Shapes, removed: readonly string[]) => ({
+/** Names that came, and names that are made in another way. */
+export const changedShapes = (before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>) => ({
   made: [...after.keys()].filter((name) => !before.has(name)),
   changed: [...after].filter(([name, digest]) => before.has(name) && before.get(name) !== digest).map(([name]) => name),
-  gone: [...before.keys()].filter((name) => !after.has(name) && !removed.includes(name)),
 })

@@ -13,7 +13,7 @@ import { forgetOrigins } from '../ledger/warehouse.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { setFiscalYear } from '../publish/attribute-views.ts'
 import { publish, publishWithin } from '../publish/publish.ts'
-import { dropMarts } from '../publish/publish-marts.ts'
+import { dropMarts, leftOut } from '../publish/publish-marts.ts'
 import { changedShapes, shapesOf } from '../publish/replace-view.ts'
 import { type Declaration, declareIdentity, type Settled, settledHere } from './identity.ts'
 import { attributesOf, publishAttributes } from './refresh-attributes.ts'
@@ -34,10 +34,11 @@ export interface MigrateRequest {
 export interface MigrateResult {
   readonly applied: readonly string[]
   readonly published: readonly string[]
-  /** Of bi, tables included: what came, what is made in another way than before, and what is left out though its file is there. */
+  /** Of bi, tables included: what came, and what is made in another way than before. */
   readonly made: readonly string[]
   readonly changed: readonly string[]
-  readonly gone: readonly string[]
+  /** Marts that read a column which a definition lacks. */
+  readonly leftOut: readonly string[]
   /** Marts whose files are gone: taken away, and left because something else reads them. */
   readonly removed: readonly string[]
   readonly kept: readonly string[]
@@ -73,7 +74,7 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     if (request.dryRun)
       return {
         ...{ applied, statements, display: database.display },
-        ...{ published: [], made: [], changed: [], gone: [], removed: [], kept: [] },
+        ...{ published: [], made: [], changed: [], leftOut: [], removed: [], kept: [] },
         ...{ declared: null, attributes: { changed: 0, ended: 0 } },
       }
     if (fiscalYearFrom !== null) await setFiscalYear(database, fiscalYearFrom)
@@ -83,7 +84,10 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     await analyzeChanged(database, definitions)
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
     const declared = await declare(request, database)
-    const shapes = changedShapes(before, await shapesOf(database.kysely), removed)
+    const shapes = {
+      ...changedShapes(before, await shapesOf(database.kysely)),
+      leftOut: await leftOut(database.kysely, files, marts),
+    }
     return { applied, published, ...shapes, removed, kept, statements, display: database.display, declared, attributes: ofValues }
   } finally {
     await database.close()
