@@ -46,7 +46,8 @@ const isBorneOut = sql<boolean>`(j.said_quota is null or exists (select from etl
   where b.account = j.account and o.pipeline = p.pipeline and b.said_quota is not null
     and b.report_state not in ('intent', 'submitted', 'uncertain', 'failed', 'rejected', 'expired')))`
 
-const isUnpriced = sql<boolean>`(j.used_quota is null and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isBorneOut}))`
+/** What is on record alone, as bought by another clone, is not under way: nobody would ever see its bill. */
+const isUnpriced = sql<boolean>`(j.used_quota is null and j.state <> 'replaced' and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isBorneOut}))`
 
 /** Nobody is at the report `j` any more: no run waits for it, and no worker would look at it, or it is past its deadline, or none has looked at it for a while. */
 const isLeft = sql<boolean>`(j.holder is null and not ${isWaitedFor(sql`j.job_id`)}

@@ -714,6 +714,9 @@ describe('a budget', () => {
     // Not tried again by a schedule in its next minute.
     const follows = { next: 'retry', isFinal: true, inMs: 600_000 }
     await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject({ follows })
+    // As what another clone bought is put on record: nothing ever asks for it.
+    await setJob(db, first.jobId, { state: 'replaced' })
+    await buyIn(await claimed(pipeline))
   })
 
   test('of an account is not spent by an account of another API that is named alike', async () => {
