@@ -136,7 +136,13 @@ export interface SourceSpec extends AnswerForm {
   /** Which dataset a definition asks for, where the source offers several; its answers are counted alike. Default: the source is the dataset. */
   readonly datasetOf?: (definition: { readonly params: Readonly<Record<string, unknown>> }) => string
   /** What is wrong with a definition though each of its parts is right. */
-  readonly problems?: (definition: Pick<Definition, 'params' | 'window'>) => readonly SpecProblem[]
+  readonly problems?: (definition: ParamsAndWindow) => readonly SpecProblem[]
+}
+
+/** What a source looks at as a whole. */
+export interface ParamsAndWindow {
+  readonly params: Readonly<Record<string, unknown>>
+  readonly window: Pick<Definition['window'], 'every'>
 }
 
 /** Whose key, of which API: a definition is one. `source` may also be the API's name alone. */

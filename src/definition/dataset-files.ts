@@ -6,6 +6,8 @@ import { EtlError, messageOf } from '../core/errors.ts'
 import { type Dataset, type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { ColumnType } from '../core/column-types.ts'
 import { makeFolders } from '../core/make-folders.ts'
+import type { WindowSize } from '../core/types.ts'
+import { addWindows, alignDown } from '../core/window.ts'
 import { columnNameProblem, pipelineNameProblem } from './columns.ts'
 import { checkValue } from './for-each.ts'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
@@ -39,10 +41,11 @@ const datasetYaml = ({ name, table = name, source: known, described: said = null
   // What is a parameter too is left to be one.
   const { properties = {} } = jsonSchemaOf(source.params)
   const dimensions = Object.entries(source.dimensions).filter(([dimension]) => !Object.hasOwn(properties, dimension))
-  const every = source.windowSizes?.[0] ?? 'month'
+  const every = windowSizeOf(source, Object.fromEntries(params))
   const period = Object.hasOwn(source.fields, 'date') || every !== 'month' ? 'date' : 'month'
   const keyParams = params.filter(([, value]) => value !== table && !Array.isArray(value)).map(([param]) => param)
-  const things = [...dimensions.map(([dimension]) => dimension), ...(split ?? []).map(columnName)]
+  const splits = withNames({ dimensions: split, metrics: [] }, []).map(({ name }) => name)
+  const things = [...dimensions.map(([dimension]) => dimension), ...splits]
   const named = [period, ...things, ...keyParams]
   const key = [...named, ...identifyingFields(known).filter((field) => !named.includes(field))]
   const grain = inWords.format([...key.filter((one) => one !== period && !keyParams.includes(one)), every])
@@ -55,7 +58,7 @@ const datasetYaml = ({ name, table = name, source: known, described: said = null
     ...(params.length === 0 ? [] : [`params: { ${params.map(([param, value]) => `${param}: ${yamlValue(value)}`).join(', ')} }`]),
     ...(dimensions.length === 0 ? [] : ['for_each:']),
     ...dimensions.map(([dimension, spec]) => `  ${dimension}: ${valuesOf(source, dimension, spec, beside)}`),
-    `window: { every: ${every}, from: ${firstWindow(described)}, look_back: 2 }`,
+    `window: { every: ${every}, from: ${firstWindow(described, every)}, look_back: 2 }`,
     'schedule: { cron: "0 4 * * *", time_zone: Europe/Berlin }',
     'table:',
     ...aboutKey(source, described),
@@ -85,9 +88,20 @@ const wordsOf = (name: string): string => {
 const defaultFrom = '2024-01'
 
 /** No month is asked for before the first there is. */
-const firstWindow = (described: DescribedDataset | null): string => {
+const firstWindow = (described: DescribedDataset | null, every: WindowSize): string => {
   const from = described?.from ?? defaultFrom
-  return from > defaultFrom ? from : defaultFrom
+  const month = from > defaultFrom ? from : defaultFrom
+  if (every === 'month') return month
+  const day = `${month}-01`
+  const aligned = alignDown(day, every)
+  return aligned === day ? day : addWindows(aligned, every, 1)
+}
+
+/** The first that the source has nothing against: a weekly report comes by weeks. */
+const windowSizeOf = ({ windowSizes, problems }: SourceSpec, params: Readonly<Record<string, unknown>>): WindowSize => {
+  const isRefused = (every: WindowSize): boolean =>
+    problems?.({ params, window: { every } }).some(({ path }) => path.join('.') === 'window.every') ?? false
+  return windowSizes?.find((every) => !isRefused(every)) ?? windowSizes?.[0] ?? 'month'
 }
 
 const aboutKey = (source: SourceSpec, described: DescribedDataset | null): readonly string[] => [
@@ -120,7 +134,9 @@ const withFilters = (source: SourceSpec, params: Params, said: DescribedDataset 
   const isKnown =
     dimensionsOf === undefined ||
     said?.filters == null ||
-    namesOf(dimensionsOf(described, [])) === namesOf(dimensionsOf(given, []))
+    (namesOf(dimensionsOf(described, [])) === namesOf(dimensionsOf(given, [])) &&
+      // A filter that is no list, such as include_subdomains, is a parameter.
+      namesOf({ ...withDefaults(described), filters: null }) === namesOf({ ...withDefaults(given), filters: null }))
   return Object.entries(withDefaults(isKnown || !Object.hasOwn(properties, 'filters') ? given : described))
 }
 
@@ -167,12 +183,7 @@ const valuesOf = (source: SourceSpec, dimension: string, spec: DimensionSpec, be
 
 const columnsOf = (source: SourceSpec, key: readonly string[], described: DescribedDataset | null): readonly string[] => {
   if (source.openFields && described !== null)
-    return [
-      ...(described.dimensions ?? []).map((dimension) => columnLine(dimension, 'text', source, described)),
-      ...described.metrics
-        .filter((metric) => !key.includes(metric))
-        .map((metric) => columnLine(metric, 'numeric', source, described)),
-    ]
+    return withNames(described, key).map(({ given, name, type }) => columnLine(given, name, type, source, described))
   if (isUnknown(source))
     return [
       `    my_metric: { type: numeric, description: "${placeholder} one line for each metric, under its name at the service" }`,
@@ -199,10 +210,32 @@ const columnName = (given: string): string => {
   return /^[a-z]/.test(plain) && columnNameProblem(plain) === null ? plain : `metric_${plain}`.slice(0, 63)
 }
 
-const columnLine = (given: string, type: ColumnType, source: SourceSpec, { descriptions = {} }: DescribedDataset): string => {
+/** A column each, also where the service says a name twice, or has two that PostgreSQL takes alike. */
+const withNames = ({ dimensions, metrics }: Pick<DescribedDataset, 'dimensions' | 'metrics'>, key: readonly string[]) => {
+  const taken = new Set<string>()
+  const named = (type: ColumnType) => (given: string) => {
+    const plain = columnName(given)
+    let name = plain
+    for (let count = 2; taken.has(name); count += 1) name = `${plain.slice(0, 40)}_${count}`
+    taken.add(name)
+    return { given, name, type }
+  }
+  const splits = new Set(dimensions ?? [])
+  const texts = [...splits].map(named('text'))
+  for (const one of key) taken.add(one)
+  const figures = new Set(metrics.filter((metric) => !key.includes(metric) && !splits.has(metric)))
+  return [...texts, ...[...figures].map(named('numeric'))]
+}
+
+const columnLine = (
+  given: string,
+  name: string,
+  type: ColumnType,
+  source: SourceSpec,
+  { descriptions = {} }: DescribedDataset,
+): string => {
   const known = source.fields[given]
-  if (known !== undefined) return `    ${given}: { ${columnWords(known)} }`
-  const name = columnName(given)
+  if (known !== undefined && name === given) return `    ${given}: { ${columnWords(known)} }`
   const from = name === given ? '' : `, from: ${JSON.stringify(given)}`
   return `    ${name}: { type: ${type}${from}, description: ${JSON.stringify(descriptions[given] ?? wordsOf(name))} }`
 }

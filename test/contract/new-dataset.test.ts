@@ -8,6 +8,7 @@ import type { SourceSpec } from '../../src/core/source-spec.ts'
 import { loadDefinitions } from '../../src/definition/load.ts'
 import { newDataset } from '../../src/definition/dataset-files.ts'
 import { newMigration } from '../../src/run/new-migration.ts'
+import { generalReport } from '../../src/sources/web-analytics/batch-reports.ts'
 import { keywordsSpec, reportSpec, shopperSpec, specs } from '../unit/definition/source-specs.ts'
 
 let root = ''
@@ -122,6 +123,37 @@ test('dimensions, words and the first month are those the service describes; how
   expect(text).not.toMatch(/response_format|does not say/)
   expect((await loadDefinitions({ folder: folder(), sources: new Map([[delivered.name, delivered]]) })).problems).toEqual([])
   expect(readFileSync(await create('engagement'), 'utf8')).toContain('The service does not say which these are')
+})
+
+test.each([
+  ['a table of weeks comes by weeks', { granularity: ['weekly'] }, {}, ['granularity: weekly', 'every: week, from: 2025-03-03']],
+  [
+    'a filter that the service does not name is not asked by',
+    { granularity: ['monthly'] },
+    { filters: ['domains', 'countries'] },
+    [
+      'params: { vtable: visits_of, granularity: monthly, filters: [domains, countries] }',
+      'key: [date, domain, country, granularity]',
+    ],
+  ],
+  [
+    'what is named twice, or alike but for its signs, is a column each',
+    { granularity: ['monthly'] },
+    { metrics: ['visits', 'visits', 'visits.share', 'visits_share'], dimensions: ['channel', 'channel'] },
+    [
+      'visits_share: { type: numeric, from: "visits.share"',
+      'visits_share_2: { type: numeric, from: "visits_share"',
+      'country, channel, granularity',
+    ],
+  ],
+] as const)('of the service itself %s, and the file is valid', async (_, choices, said, lines) => {
+  const sources = new Map([[generalReport.name, generalReport]])
+  const text = readFileSync(
+    await create('visits_of', generalReport, { described: { ...described, from: '2025-03', ...said, choices } }),
+    'utf8',
+  )
+  for (const line of lines) expect(text).toContain(line)
+  expect((await loadDefinitions({ folder: folder(), sources })).problems).toEqual([])
 })
 
 test('a dataset that is called otherwise at the service is asked for by that name', async () => {

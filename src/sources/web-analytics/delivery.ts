@@ -1,6 +1,6 @@
 // How a batch report comes, the same for both kinds: its format, by which way, and for which span it can be asked (interface 4.2, 4.3).
 import { z } from 'zod'
-import type { PeriodSpec, SpecProblem } from '../../core/source-spec.ts'
+import type { ParamsAndWindow, PeriodSpec, SpecProblem } from '../../core/source-spec.ts'
 import type { Definition, Window } from '../../core/types.ts'
 import { addWindows, alignDown } from '../../core/window.ts'
 
@@ -32,7 +32,7 @@ export const spanOfReport = ({ params }: Definition, { from, to }: Window): Wind
 }
 
 /** A month's rows cannot be shared out among weeks, and a week may begin in the month before. */
-export const periodProblems = ({ params, window }: Pick<Definition, 'params' | 'window'>): readonly SpecProblem[] => {
+export const periodProblems = ({ params, window }: ParamsAndWindow): readonly SpecProblem[] => {
   const { every } = window
   if (params['granularity'] === 'weekly' && every !== 'week')
     return [

@@ -4,7 +4,6 @@ import { parse } from 'yaml'
 import { z } from 'zod'
 import { shipped } from '../../core/shipped.ts'
 import type { DatasetLimits, DimensionSpec, SpecProblem } from '../../core/source-spec.ts'
-import type { Definition } from '../../core/types.ts'
 import { country, domain } from './service-dimensions.ts'
 
 const schema = z.record(
@@ -141,7 +140,7 @@ const tooMany = (
   return [wrong(param, `the table ${table} takes ${most} ${what}s a report; write a number from 1 to ${most}.`)]
 }
 
-export const tableProblems = ({ params }: Pick<Definition, 'params'>): readonly SpecProblem[] => {
+export const tableProblems = ({ params }: { readonly params: Params }): readonly SpecProblem[] => {
   const { filters, granularities } = tableOf(params)
   const name = String(params['vtable'])
   const { values, months } = tables()[name] ?? {}
