@@ -73,6 +73,7 @@ export const connection = (environment: Environment, account: string): Connectio
   const { name, paths, keyInQuery } = dialect()
   // Asked by the path that is on record.
   const inQuery: ReadonlySet<string | null> = new Set(keyInQuery.map((endpoint) => paths[endpoint]))
+  const ofPages: string = paths.keywords
   const rest = key()
   const batch = batchKey() ?? rest
   return {
@@ -82,7 +83,7 @@ export const connection = (environment: Environment, account: string): Connectio
       inQuery.has(endpoint)
         ? { query: { api_key: rest } }
         : // The batch interface wants the type also where nothing is sent.
-          { headers: { 'api-key': batch, 'content-type': 'application/json' } },
+          { headers: { 'api-key': endpoint === ofPages ? rest : batch, 'content-type': 'application/json' } },
     dialect: name,
     paths: readByPrefix(environment, pathPrefix),
     allowedDownloadHosts: hosts(),

@@ -61,6 +61,14 @@ describe('the web-analytics service', () => {
     expect(complaint(() => connection({ ...environment, WEB_ANALYTICS_DIALECT: 'v6' }, 'default'))).toContain('expected v4 or v5')
   })
 
+  test('in V5, too, pages come with the key and reports with the batch key', () => {
+    const spoken = connection({ ...environment, WEB_ANALYTICS_DIALECT: 'v5' }, 'default')
+    const { keywords, report, status, credits } = dialectNamed('v5').paths
+    expect(authentication(spoken, keywords)).toMatchObject({ query: {}, headers: { 'api-key': 'rest-key-0123456789' } })
+    for (const path of [report, status, credits])
+      expect(authentication(spoken, path).headers['api-key']).toBe('batch-key-0123456789')
+  })
+
   test('is asked by each account with its own key; the batch key is the same unless it is set', () => {
     const acme = connection(environment, 'acme')
     expect(authentication(acme, endpoints.keywords).query).toEqual({ api_key: 'acme-key-0123456789' })
