@@ -1,4 +1,5 @@
 // `millrace new migration NAME`: the table of a definition, or what it lacks by now, as the next migration.
+import assert from 'node:assert/strict'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Settings } from '../core/env.ts'
@@ -24,9 +25,8 @@ export interface NewMigration {
 /** `none`: the table is as defined. Throws DEFINITION for a wrong YAML, USAGE where no migration of the same version can bring what is asked. */
 export const newMigration = async (request: NewMigration) => {
   const { definitions } = await openDefinitions(request.pipelinesFolder, [request.pipeline])
-  const definition = definitions.reduce((newest, one) => (one.version > newest.version ? one : newest))
   const folders = migrationFolders(request.pipelinesFolder)
-  const creating = await migrationsCreating('data', tableName(definition), { folders })
+  const { definition, creating } = await versionToMake(definitions, folders)
   const dimensions = await newDimensions(definition, folders)
   if (creating.length === 0)
     return {
@@ -39,6 +39,16 @@ export const newMigration = async (request: NewMigration) => {
   if (changes.columns.length + changes.indexes.length + dimensions.length === 0) return { kind: 'none' as const, file: null }
   const name = `${tableName(definition)}_${suffixOf(changes)}`
   return { kind: 'change' as const, file: await writeMigration(folders, name, changeMigration(definition, changes, dimensions)) }
+}
+
+/** The oldest version that has no table yet; where all have one, the newest. */
+const versionToMake = async (definitions: readonly Definition[], folders: readonly string[]) => {
+  const versions: { readonly definition: Definition; readonly creating: readonly string[] }[] = []
+  for (const definition of definitions.toSorted((a, b) => a.version - b.version))
+    versions.push({ definition, creating: await migrationsCreating('data', tableName(definition), { folders }) })
+  const found = versions.find(({ creating }) => creating.length === 0) ?? versions.at(-1)
+  assert(found !== undefined)
+  return found
 }
 
 /** Dimension tables that no migration makes yet; another dataset may have brought one. */

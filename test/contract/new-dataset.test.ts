@@ -87,6 +87,16 @@ test('the migration takes the next free number and lists in the folder are used'
   expect((await migrationOf('engagement')).file).toBe(join(migrationsFolder(), '0018_engagement_v1.ts'))
 })
 
+test('of two versions without a table each gets one, the older first', async () => {
+  const yaml = await create('traffic_sources')
+  const text = readFileSync(yaml, 'utf8').replace(/^version: 1$/m, 'version: 2\npublish: false')
+  writeFileSync(join(folder(), 'traffic_sources_v2.yaml'), text)
+  const made = [await migrationOf('traffic_sources'), await migrationOf('traffic_sources')]
+  expect(made.map(({ file }) => file)).toEqual(
+    ['0006_traffic_sources_v1.ts', '0007_traffic_sources_v2.ts'].map((name) => join(migrationsFolder(), name)),
+  )
+})
+
 test('metrics are those the service describes, under names that PostgreSQL takes, in a granularity it offers', async () => {
   const text = readFileSync(
     await create('engagement', reportSpec, { described: { ...described, choices: { granularity: ['weekly'] } } }),
