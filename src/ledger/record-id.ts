@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { GivenBefore } from '../core/report-shape.ts'
+import type { ReportState } from '../core/types.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
@@ -152,7 +153,9 @@ const noteStanding = (trx: Db, claim: ClaimedJob, answerId: string): Promise<num
 
 const moveReport = async (trx: Db, { jobId, pipelineId }: ClaimedJob, other: Other, reportId: string): Promise<void> => {
   const message = `Report ${reportId} of job ${other.job_id} was given again by the service, for job ${jobId}, which has it from here on.`
-  await setJob(trx, other.job_id, { report_id: null, error_message: message, updated_at: databaseNow })
+  // Without its report it is no purchase under way: budgets would count it, and a run take it up.
+  const state = sql<ReportState>`case when ${mayBegin(reportTransitions['given up'])} then 'failed' else report_state end`
+  await setJob(trx, other.job_id, { report_id: null, report_state: state, error_message: message, updated_at: databaseNow })
   await setJob(trx, jobId, { ask_number: other.ask_number, asked_at: other.asked_at, updated_at: databaseNow })
   await note(trx, { kind: 'report taken up', pipelineId, jobId, message })
 }

@@ -73,7 +73,7 @@ export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: strin
         case when j.used_quota is not null then j.used_quota
           when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 0) else 0 end as credits,
         ${isUnpriced} as is_unpriced, ${isUnpriced} and ${isLeft} as is_left,
-        (j.report_state = 'uncertain' and j.used_quota is null and j.estimated_quota is null)::integer as lost
+        (j.report_state = 'uncertain' and j.used_quota is null and j.estimated_quota is null and j.asked_at <= t.now)::integer as lost
       from turn t join etl.jobs j on j.asked_at >= t.last_month join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where ${isOfPurse('j', sql`coalesce(j.tag_set_id, p.tag_set_id)`)} and j.report_state is not null
       union all

@@ -364,6 +364,13 @@ describe('an id that the service gave before', () => {
     expect(await row()).toMatchObject({ report_state: 'submitted', report_id: id(), ask_number })
     expect((await jobRow(db, other)).report_id).toBeNull()
   })
+
+  test('leaves the other, which failed while it was under way, no purchase that any run would take up or a budget count', async () => {
+    const other = await former({ state: 'failed', report_state: 'submitted' })
+    await memo.intend(intent)
+    expect(await memo.submitted(id(), 'pending')).toBeNull()
+    expect(await jobRow(db, other)).toMatchObject({ report_id: null, report_state: 'failed', state: 'failed' })
+  })
 })
 
 describe('lost submissions', () => {
