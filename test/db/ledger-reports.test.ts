@@ -769,13 +769,16 @@ describe('a budget', () => {
 
   test('buys no more at unknown prices on the day on which the answer to such a submission was lost', async () => {
     const budget = { ...noBudget, perDay: 10 }
-    const { its } = await buy(budget, null)
+    const { its, job } = await buy(budget, null)
     await its.uncertain('reset')
     await expect(buy(budget, null)).rejects.toMatchObject({
       ...exhausted,
       message: expect.stringContaining('its bill was not seen'),
     })
     await expect(buy(budget, 3)).resolves.toBeDefined()
+    // A clock that was ahead would keep them away until that day.
+    await setJob(db, job.jobId, { asked_at: sql<string>`clock_timestamp() + interval '30 years'` })
+    await expect(buy(budget, null)).resolves.toBeDefined()
   })
 
   test('goes on counting a downloaded report whose price nobody told, and frees what was never bought', async () => {
