@@ -2,6 +2,7 @@
 import { type ColumnType, columnTypes } from '../core/column-types.ts'
 import type { FieldSpec } from '../core/source-spec.ts'
 import type { Column, ColumnOrigin, Dimension, ParamValue, WindowSize } from '../core/types.ts'
+import { isShippedMart } from './marts.ts'
 import { suggest } from './problem.ts'
 import { paramDescription, type Scope } from './scope.ts'
 import type { RawColumn, RawDefinition } from './schema.ts'
@@ -241,8 +242,9 @@ export const pipelineNameProblem = (name: string, version: number): string | nul
   if (name.length > most) {
     return `'${name}' has ${name.length} characters; at most ${most} leave room for ${longestSuffix(version)} in table names. Shorten it.`
   }
-  const taken = /_(history|as_of)$/.exec(name) ?? /^(dim|mart)_/.exec(name) ?? /^freshness$/.exec(name)
-  if (taken !== null) return `'${name}' would collide with views Millrace makes in bi ('${taken[0]}'); choose another name.`
+  const [taken = isShippedMart(name) ? name : null] =
+    /_(history|as_of)$/.exec(name) ?? /^(dim|mart)_/.exec(name) ?? /^(freshness|attribute_versions)$/.exec(name) ?? []
+  if (taken !== null) return `'${name}' would collide with views Millrace makes in bi ('${taken}'); choose another name.`
   return null
 }
 

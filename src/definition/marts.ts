@@ -1,11 +1,15 @@
 // Reads mart files: a header of comments that says purpose, grain, question and columns, and one query.
-import { dirname } from 'node:path'
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import type { Mart } from '../core/mart.ts'
 import { shipped } from '../core/shipped.ts'
 import { folderFiles } from './folder-files.ts'
 import { assertNoProblems, type Problem, sortProblems } from './problem.ts'
 
 export const shippedMarts = shipped('marts')
+
+/** Views that others are made of: no pipeline can take their place in `bi`. */
+export const isShippedMart = (name: string): boolean => existsSync(join(shippedMarts, `${name}.sql`))
 
 /** Marts of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION naming every mistake with file and line. */
 export const loadMarts = async (folders: readonly string[]): Promise<readonly Mart[]> => {

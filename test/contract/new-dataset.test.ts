@@ -196,6 +196,7 @@ test.each([
   ['../evil', /not a name of lower-case letters/],
   ['x'.repeat(60), /60 characters; at most 44/],
   ['keywords_history', /would collide/],
+  ['coverage', /would collide with views Millrace makes in bi \('coverage'\)/],
 ])('the name %j is refused and nothing is written', async (name, message) => {
   await expect(create(name)).rejects.toThrow(expect.objectContaining({ code: 'USAGE', message: expect.stringMatching(message) }))
   expect(readdirSync(root)).toEqual([])
