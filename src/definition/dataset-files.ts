@@ -34,7 +34,7 @@ type Params = readonly (readonly [name: string, value: unknown])[]
 
 /** A definition of `name`. It passes every check where the source or the service knows the columns. */
 const datasetYaml = ({ name, table = name, source: known, described: said = null }: NewDataset, beside: Beside): string => {
-  const params = withFilters(known, paramsOf(known, table, said), said)
+  const params = withFilters(known, table, paramsOf(known, table, said), said)
   const source = ofDataset(known, Object.fromEntries(params), [])
   const split = said === null ? null : (said.dimensions ?? known.splitOf?.(table) ?? null)
   const described = said === null ? null : { ...said, dimensions: split }
@@ -126,7 +126,7 @@ const paramsOf = (source: SourceSpec, table: string, described: DescribedDataset
 }
 
 /** Filters that the service describes otherwise than the source knows the dataset, and defaults that depend on it. */
-const withFilters = (source: SourceSpec, params: Params, said: DescribedDataset | null): Params => {
+const withFilters = (source: SourceSpec, table: string, params: Params, said: DescribedDataset | null): Params => {
   const { properties = {} } = jsonSchemaOf(source.params)
   const given = Object.fromEntries(params)
   const { withDefaults = (plain) => plain, dimensionsOf } = source
@@ -135,8 +135,9 @@ const withFilters = (source: SourceSpec, params: Params, said: DescribedDataset 
     dimensionsOf === undefined ||
     said?.filters == null ||
     (namesOf(dimensionsOf(described, [])) === namesOf(dimensionsOf(given, [])) &&
-      // A filter that is no list, such as include_subdomains, is a parameter.
-      namesOf({ ...withDefaults(described), filters: null }) === namesOf({ ...withDefaults(given), filters: null }))
+      // A filter that is no list, such as include_subdomains, is a parameter; of a dataset that the source knows the service does not name it.
+      ((source.splitOf?.(table) ?? null) !== null ||
+        namesOf({ ...withDefaults(described), filters: null }) === namesOf({ ...withDefaults(given), filters: null })))
   return Object.entries(withDefaults(isKnown || !Object.hasOwn(properties, 'filters') ? given : described))
 }
 
