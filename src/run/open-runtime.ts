@@ -139,6 +139,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       },
       begin: identity.begin,
       process: own,
+      hearClock: databaseClock.sync,
       ownLine: lease.line,
       landing,
       sources,

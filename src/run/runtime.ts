@@ -21,6 +21,8 @@ export interface Runtime extends PlanRuntime {
   readonly warehouse: Warehouse
   /** Before a run plans or buys: finds out whether this database is still the warehouse, and notes the run beside the landings. */
   begin(runId: number): Promise<void>
+  /** Asks the database what time it is: `clock` goes on from there. */
+  hearClock(db: Db): Promise<void>
   /** A connection that no lock on the work keeps busy: for what has to be heard while all others wait. */
   ownLine(): Db
   readonly landing: LandingStore

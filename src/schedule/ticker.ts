@@ -112,6 +112,8 @@ const takeNext = async (keeper: Keeper, entry: Scheduled, idle: string | null): 
   if (keeper.signal.aborted || (await look(keeper, database.kysely, entry, idle)) === null) return null
   return database.kysely.transaction().execute(async (trx) => {
     await lockTicks(trx, pipeline)
+    // Where the clock was set back, a tick of the time before would keep all until then from being taken.
+    await keeper.runtime.hearClock(trx)
     const next = await look(keeper, trx, entry, idle)
     if (next === null || next.waits || (idle === null && next.kind !== 'skipped')) return null
     await claimTick(trx, { pipeline, dueMs: next.dueMs, owner: process.name, kind: next.kind })

@@ -407,6 +407,15 @@ describe('what is next is read from the ledger:', () => {
   })
 })
 
+test('a scheduler that has not heard yet that the clock was set back by two days takes no night to come, which would keep all others from being taken', async () => {
+  nowMs += 2 * 24 * 60 * minute
+  const hearClock = async (): Promise<void> => void (nowMs = Date.parse('2026-06-02T10:20:00Z'))
+  const ticker = createTicker({ ...runtime, hearClock }, new AbortController().signal, { sinceMs: nowMs - 120 * minute })
+  ticker.sweep()
+  await ticker.settled()
+  expect((await db.database.pool.query('select 1 from etl.ticks')).rows).toEqual([])
+})
+
 test('a tick that was announced and comes while the scheduler still starts is taken', async () => {
   const { signal } = new AbortController()
   const sinceMs = Date.parse('2026-06-02T10:29:59Z')

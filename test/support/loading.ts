@@ -46,6 +46,7 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
     database: db.database,
     warehouse: { id: 'w', epoch: 1 } as unknown as Runtime['warehouse'],
     begin: async () => undefined,
+    hearClock: async () => undefined,
     ownLine: () => db.database.kysely,
     process,
     landing: {} as unknown as Runtime['landing'],
