@@ -191,10 +191,12 @@ const hasOtherTop = ({ top }: CellScope): RawBuilder<boolean> =>
 const sinceOf = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): string | null =>
   all || sliceIds.length > 0 ? null : (restatedAt ?? fullCheck?.before ?? null)
 
-/** What another version has asked for serves a loaded unit where it was, or will be, asked for after what may have changed; and who forces only by force. */
-const isOnTime = ({ force }: Policy, refresh: Refresh): RawBuilder<boolean> => {
+/** What another version has asked for serves a loaded unit where it was, or will be, asked for after what may have changed; and who forces by force alone, since that began. */
+const isOnTime = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): RawBuilder<boolean> => {
   const since = sinceOf(refresh)
-  const isLate = since === null ? sql`false` : sql`w.asked_at >= ${since}::timestamptz`
+  const begun = taken?.since ?? begunAt
+  const late = since === null ? sql`false` : sql`w.asked_at >= ${since}::timestamptz`
+  const isLate = force && begun !== null ? sql`w.ask_number > ${begun}::bigint` : late
   return sql<boolean>`(u.answer_id is null or w.asked_at is null or ${isLate}) and (w.forced or not ${sql.lit(force)})`
 }
 

@@ -58,22 +58,24 @@ const isAtIt = (runId: number): RawBuilder<boolean> =>
   sql<boolean>`(${isBegun} or ${isListed(runId, 'y')} or y.error_code is distinct from 'QUOTA_EXHAUSTED' and ${isWaitedFor(sql`y.job_id`)})`
 
 /**
- * The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced and asked_at.
+ * The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced, asked_at and ask_number.
  * @param mayBuyAgain what a lost purchase may have bought is asked for again, as a person allows
  */
 export const onItsWay = ({ sisters, runId }: ReuseScope, windowFrom: unknown, mayBuyAgain: boolean): RawBuilder<unknown> => {
   const each = sisters
     .filter(({ asksTheSame }) => asksTheSame)
     .map(
-      (sister) => sql`select y.job_id, y.forced, y.asked_at from etl.slices o cross join lateral (select u.job_id from etl.units u
+      (
+        sister,
+      ) => sql`select y.job_id, y.forced, y.asked_at, y.ask_number from etl.slices o cross join lateral (select u.job_id from etl.units u
           where u.pipeline_id = ${sister.pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
         join etl.jobs y on y.job_id = v.job_id and (y.state = 'open' and y.answer_id is not null or ${mayYetServe} and ${mayBuyAgain ? sql`y.state = 'open'` : sql`true`})
           and (y.state <> 'open' or ${isAtIt(runId)}) and y.served_by is null
       where o.pipeline_id = ${sister.pipelineId} and o."values" = array[${theirValues(sister)}]::text[]`,
     )
   return each.length === 0
-    ? sql`select null::bigint as job_id, null::boolean as forced, null::timestamptz as asked_at`
-    : sql`select x.job_id, x.forced, x.asked_at from (${sql.join(each, sql` union all `)}) x order by x.job_id limit 1`
+    ? sql`select null::bigint as job_id, null::boolean as forced, null::timestamptz as asked_at, null::bigint as ask_number`
+    : sql`select x.job_id, x.forced, x.asked_at, x.ask_number from (${sql.join(each, sql` union all `)}) x order by x.job_id limit 1`
 }
 
 /** Holds that compare with the rows before, or with the loads: who has none of them would load what a person is to look at. */

@@ -148,6 +148,32 @@ describe('definitions and lists', () => {
     expect((await served()).at(-1)).toEqual([true, null])
   })
 
+  test('by force a report that another worker has submitted for the one version since the run began serves the other, and none from before does', async () => {
+    const planning = report('a.com', 'b.com')
+    const next = { source: reports, definition: { ...planning.definition, version: 2 } }
+    const forced = range('2025-01', '2025-01', { force: true })
+    for (const { definition } of [planning, next]) {
+      await plan(db, { source: reports, definition }, january)
+      await loadedAsAsked(definition)
+    }
+    const { runId } = await plan(db, planning, forced)
+    const [again] = (await jobsOf(db, planning.definition)).filter(({ state }) => state === 'open')
+    await submitted(db, again?.jobId ?? 0)
+    const servedBy = async (): Promise<unknown> =>
+      (
+        await sql<{
+          served: number
+        }>`select served_by::float8 as served from etl.jobs where state = 'open' and forced and job_id <> ${again?.jobId ?? 0}
+        order by job_id desc limit 1`.execute(db.database.kysely)
+      ).rows[0]?.served
+    await plan(db, next, forced, runId)
+    expect(await servedBy()).toBe(again?.jobId)
+    // Whoever forces once more wants a newer one.
+    await sql`update etl.jobs set state = 'replaced' where served_by is not null`.execute(db.database.kysely)
+    await plan(db, next, forced)
+    expect(await servedBy()).toBeNull()
+  })
+
   test.each(['report', 'walk'] as const)(
     'two versions side by side ask for a %s once: what the first has asked for serves the second',
     async (kind) => {
