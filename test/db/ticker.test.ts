@@ -409,7 +409,9 @@ describe('what is next is read from the ledger:', () => {
 
 test('a scheduler that has not heard yet that the clock was set back by two days takes no night to come, which would keep all others from being taken', async () => {
   nowMs += 2 * 24 * 60 * minute
-  const hearClock = async (): Promise<void> => void (nowMs = Date.parse('2026-06-02T10:20:00Z'))
+  const hearClock = async (): Promise<void> => {
+    nowMs = Date.parse('2026-06-02T10:20:00Z')
+  }
   const ticker = createTicker({ ...runtime, hearClock }, new AbortController().signal, { sinceMs: nowMs - 120 * minute })
   ticker.sweep()
   await ticker.settled()
