@@ -174,6 +174,40 @@ describe('definitions and lists', () => {
     expect(await servedBy()).toBeNull()
   })
 
+  test.each(['submitted', 'loaded'] as const)(
+    'what was forced of two versions, and could not be bought, is bought once for both by a later run: also what a worker has %s meanwhile serves',
+    async (how) => {
+      const planning = report('a.com', 'b.com')
+      const next = { source: reports, definition: { ...planning.definition, version: 2 } }
+      for (const { definition } of [planning, next]) {
+        await plan(db, { source: reports, definition }, january)
+        await loadedAsAsked(definition)
+      }
+      const forced = range('2025-01', '2025-01', { force: true })
+      const { runId } = await plan(db, planning, forced)
+      await plan(db, next, forced, runId)
+      const { kysely } = db.database
+      await sql`update etl.jobs set error_code = 'QUOTA_EXHAUSTED', state = 'failed' where state = 'open' and forced`.execute(
+        kysely,
+      )
+      await sql`update etl.run_jobs set outcome = 'failed' where run_id = ${runId}`.execute(kysely)
+      await sql`update etl.runs set state = 'failed', finished_at = now() where run_id = ${runId}`.execute(kysely)
+      const later = await plan(db, planning, january)
+      const [again] = (await jobsOf(db, planning.definition)).filter(({ state }) => state === 'open')
+      if (how === 'submitted') await submitted(db, again?.jobId ?? 0)
+      const answer = how === 'loaded' ? (await loadedAsAsked(planning.definition)).at(-1) : null
+      await plan(db, next, january, later.runId)
+      const { rows } = await sql<{
+        served: number | null
+        answer: number | null
+      }>`select served_by::float8 as served, answer_id::float8 as answer
+        from etl.jobs where state = 'open' and forced and job_id <> ${again?.jobId ?? 0} order by job_id desc limit 1`.execute(
+        kysely,
+      )
+      expect(rows).toEqual([how === 'submitted' ? { served: again?.jobId, answer: null } : { served: null, answer }])
+    },
+  )
+
   test.each(['report', 'walk'] as const)(
     'two versions side by side ask for a %s once: what the first has asked for serves the second',
     async (kind) => {
