@@ -166,7 +166,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
     from etl.slices s
       left join lateral (select u.job_id, u.answer_id, u.ask_number, u.held_answer_id, u.held_code from etl.units u
         where u.pipeline_id = ${pipelineId} and u.window_from = ${window.from}::date and u.slice_id = s.slice_id limit 1) u on true
-      left join lateral (select j.job_id, j.state, j.ask_number, j.asked_at, j.answer_id, j.report_state, j.reason, j.error_code, j.forced, j.wanted_by, j.created_at
+      left join lateral (select j.job_id, j.state, j.ask_number, j.asked_at, j.answer_id, j.report_state, j.reason, j.error_code, j.forced, j.wanted_by, j.run_id
         from etl.jobs j where j.job_id = u.job_id limit 1) j on true
       ${needsAnswer ? sql`left join lateral (select greatest(a.asked_at, a.stood_at) as stood_at from etl.answers a where a.answer_id = u.answer_id limit 1) a on true` : sql``}
       cross join lateral (select ${decision} as decision) o
@@ -191,8 +191,8 @@ const hasOtherTop = ({ top }: CellScope): RawBuilder<boolean> =>
 const sinceOf = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): string | null =>
   all || sliceIds.length > 0 ? null : (restatedAt ?? fullCheck?.before ?? null)
 
-/** A forced job `j` that brought nothing is asked for by any run: it is for an answer that was asked for since. */
-const isOwed = sql<boolean>`(j.forced and j.state in ('open', 'held', 'failed') and j.answer_id is null)`
+/** The ask number at which the run began that forced `j`; null: it was not forced, or brought its answer. Any run asks for it again, and goes by numbers: clocks are set back. */
+const owedSince = sql`(select b.begun_at_ask from etl.runs b where b.run_id = j.run_id and j.forced and j.state in ('open', 'held', 'failed') and j.answer_id is null)`
 
 /** What another version has asked for serves a loaded unit where it was, or will be, asked for after what may have changed; and who forces by force alone, since that began. */
 const isOnTime = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): RawBuilder<boolean> => {
@@ -200,9 +200,7 @@ const isOnTime = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): R
   const begun = taken?.since ?? begunAt
   const late = since === null ? sql`false` : sql`w.asked_at >= ${since}::timestamptz`
   const isLate =
-    force && begun !== null
-      ? sql`w.ask_number > ${begun}::bigint`
-      : sql`(${late} or ${isOwed} and w.forced and w.asked_at >= j.created_at)`
+    force && begun !== null ? sql`w.ask_number > ${begun}::bigint` : sql`(${late} or w.forced and w.ask_number > ${owedSince})`
   return sql<boolean>`(u.answer_id is null or w.asked_at is null or ${isLate}) and (w.forced or not ${sql.lit(force)})`
 }
 
@@ -215,7 +213,7 @@ const isNews = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): Raw
       : sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isSince(begun)}) and r.ask_number > coalesce(u.ask_number, 0)`
   const since = sinceOf(refresh)
   const isNewer = [
-    sql`${isOwed} and r.asked_at >= j.created_at`,
+    sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isSince(owedSince)})`,
     ...(since === null ? [] : [sql`r.asked_at >= ${since}::timestamptz`]),
     ...(refresh.releases.length === 0 ? [] : [isOfRelease(refresh.releases)]),
   ]

@@ -71,5 +71,5 @@ export const isTakenAnew = ({ since, asks, metrics }: TakenAnew): RawBuilder<boo
     and t.asks = ${asks} and t.metrics @> ${[...metrics]}::text[])`
 
 /** Answer `t`. Of one that another ledger had bought, and whose number was taken here, the new number says nothing. */
-export const isSince = (since: string): RawBuilder<boolean> =>
+export const isSince = (since: string | RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`t.ask_number > ${since}::bigint and not exists (select from etl.jobs f where f.job_id = t.job_id and f.reason = 'renumbered')`

@@ -208,6 +208,27 @@ describe('definitions and lists', () => {
     },
   )
 
+  test('what was forced, and could not be bought, is not served by an answer from before, though a clock that was ahead dates it', async () => {
+    const planning = report('a.com', 'b.com')
+    const next = { source: reports, definition: { ...planning.definition, version: 2 } }
+    for (const { definition } of [next, planning]) {
+      await plan(db, { source: reports, definition }, january)
+      await loadedAsAsked(definition)
+    }
+    const { runId } = await plan(db, next, range('2025-01', '2025-01', { force: true }))
+    const { kysely } = db.database
+    await sql`update etl.jobs set error_code = 'QUOTA_EXHAUSTED', state = 'failed' where state = 'open' and forced`.execute(
+      kysely,
+    )
+    await sql`update etl.run_jobs set outcome = 'failed' where run_id = ${runId}`.execute(kysely)
+    await sql`update etl.runs set state = 'failed', finished_at = now() where run_id = ${runId}`.execute(kysely)
+    await sql`update etl.answer_rows set asked_at = '2056-01-01'`.execute(kysely)
+    await plan(db, next, january)
+    expect((await jobsOf(db, next.definition)).filter(({ state }) => state === 'open')).toMatchObject([
+      { forced: true, answerId: null },
+    ])
+  })
+
   test.each(['report', 'walk'] as const)(
     'two versions side by side ask for a %s once: what the first has asked for serves the second',
     async (kind) => {
