@@ -125,8 +125,8 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       if (!changed || claim.kind !== 'walk') throw error
       if (isSameFault(again, before)) throw unusable(again, 'It came so twice')
       if (walk >= definition.limits.walks) {
-        const isLast = (await readInVain(runtime.database.kysely, claim)) >= mostRunsInVain
-        throw isLast ? unusable(again, `It did not hold still in ${mostRunsInVain} runs`) : error
+        const runs = await outlast(runtime, work.signal, () => readInVain(runtime.database.kysely, claim))
+        throw runs >= mostRunsInVain ? unusable(again, `It did not hold still in ${mostRunsInVain} runs`) : error
       }
       before = faultOf(again)
       await context.begun.restart()
