@@ -119,8 +119,8 @@ const billAwaited = (unitKey: string, { leftAlone }: SpentNow): EtlError =>
 const billLost = (unitKey: string, { dayLeftMs }: SpentNow): EtlError =>
   new EtlError(
     'QUOTA_EXHAUSTED',
-    `${unitKey}: a request of unknown price was on its way when its answer or its process was lost; its bill was not seen. No more of them are ` +
-      `bought under the same budget today (UTC). If you know the price, set it (${docPage('credits.md')}, Prices) and run again.`,
+    `${unitKey}: the process that bought at an unknown price was killed, or the service's answer to it was lost, before the bill was seen. No more is ` +
+      `bought at unknown prices under the same budget today (UTC). If you know the price, set it (${docPage('credits.md')}, Prices) and run again.`,
     { follows: { next: 'retry', inMs: dayLeftMs, isFinal: true } },
   )
 
@@ -179,7 +179,7 @@ export const reserveReport = async (
   const turn = (left: number): Promise<void> => (estimated === null ? Promise.resolve() : giveWay(db, claim, estimated, left))
   const left = await reserveBudget(
     db,
-    { ...payer, estimated, unitKey: box.key, isExtra, parts, isBlind: estimated === null },
+    { ...payer, estimated, unitKey: box.key, isExtra, parts, isBlind: locks && estimated === null },
     locks,
   ).catch(async (error: unknown) => {
     if (isEtlError(error) && error.follows?.next === 'split' && error.follows.elseInMs !== undefined) await turn(0)

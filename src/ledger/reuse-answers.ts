@@ -65,9 +65,8 @@ export const onItsWay = ({ sisters, runId }: ReuseScope, windowFrom: unknown, ma
   const each = sisters
     .filter(({ asksTheSame }) => asksTheSame)
     .map(
-      (
-        sister,
-      ) => sql`select y.job_id, y.forced, y.asked_at, y.ask_number from etl.slices o cross join lateral (select u.job_id from etl.units u
+      (sister) => sql`
+        select y.job_id, y.forced, y.asked_at, y.ask_number from etl.slices o cross join lateral (select u.job_id from etl.units u
           where u.pipeline_id = ${sister.pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
         join etl.jobs y on y.job_id = v.job_id and (y.state = 'open' and y.answer_id is not null or ${mayYetServe} and ${mayBuyAgain ? sql`y.state = 'open'` : sql`true`})
           and (y.state <> 'open' or ${isAtIt(runId)}) and y.served_by is null

@@ -174,7 +174,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
 const replacedError = (display: string): EtlError =>
   new EtlError(
     'WAREHOUSE_COPY',
-    `Since this command began, ${display} was replaced by another database, restored from a backup perhaps. It ends at once, as if killed; run it again.`,
+    `Since this command began, ${display} was replaced by another database, restored from a backup perhaps. The command ends at once, as if killed; run it again.`,
   )
 
 const guardSetting = 'MILLRACE_GUARD'

@@ -773,8 +773,10 @@ describe('a budget', () => {
     await its.uncertain('reset')
     await expect(buy(budget, null)).rejects.toMatchObject({
       ...exhausted,
-      message: expect.stringContaining('its bill was not seen'),
+      message: expect.stringContaining('before the bill was seen'),
     })
+    // Before the service is asked for the price nothing is known of it.
+    await expect(memoOf(await claimed(pipeline), { budget }).affordable()).resolves.toBeUndefined()
     await expect(buy(budget, 3)).resolves.toBeDefined()
     // A clock that was ahead would keep them away until that day.
     await setJob(db, job.jobId, { asked_at: '2056-01-01T00:00:00Z' })

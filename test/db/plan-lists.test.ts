@@ -3,6 +3,8 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { asksOf } from '../../src/core/asks.ts'
 import type { Definition } from '../../src/core/types.ts'
+import { addWindows, lastRestatementMs } from '../../src/core/window.ts'
+import { windowsInScope } from '../../src/plan/frames.ts'
 import { allLoaded, died, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
 import {
   definitionFor,
@@ -34,6 +36,30 @@ const loadedAsAsked = async (definition: Definition): Promise<number[]> => {
   for (const answer of answers) await isAnswerTo(definition, answer)
   return answers
 }
+
+const loadedJanuary = async (...versions: readonly Definition[]): Promise<void> => {
+  for (const definition of versions) {
+    await plan(db, { source: reports, definition }, january)
+    await loadedAsAsked(definition)
+  }
+}
+
+const forced = range('2025-01', '2025-01', { force: true })
+
+/** As where the service had no credits for what was forced: the run is over. */
+const withoutCredits = async (runId: number): Promise<void> => {
+  const { kysely } = db.database
+  await sql`update etl.jobs set error_code = 'QUOTA_EXHAUSTED', state = 'failed' where state = 'open' and forced`.execute(kysely)
+  await sql`update etl.run_jobs set outcome = 'failed' where run_id = ${runId}`.execute(kysely)
+  await sql`update etl.runs set state = 'failed', finished_at = now() where run_id = ${runId}`.execute(kysely)
+}
+
+/** What serves the newest open job of the version. */
+const servedBy = async ({ version }: Definition): Promise<unknown> =>
+  (
+    await sql`select j.served_by::float8 as served, j.answer_id::float8 as answer from etl.jobs j join etl.pipelines p using (pipeline_id)
+      where j.state = 'open' and p.version = ${version} order by j.job_id desc limit 1`.execute(db.database.kysely)
+  ).rows[0]
 
 describe('definitions and lists', () => {
   test('reordering a list or naming the dimensions in another order changes nothing', async () => {
@@ -132,11 +158,7 @@ describe('definitions and lists', () => {
   test('by force an answer that another worker loaded for the one version since the run began serves the other, and none from before does', async () => {
     const planning = report('a.com', 'b.com')
     const next = { source: reports, definition: { ...planning.definition, version: 2 } }
-    const forced = range('2025-01', '2025-01', { force: true })
-    for (const { definition } of [planning, next]) {
-      await plan(db, { source: reports, definition }, january)
-      await loadedAsAsked(definition)
-    }
+    await loadedJanuary(planning.definition, next.definition)
     const { runId } = await plan(db, planning, forced)
     const [, again = 0] = await loadedAsAsked(planning.definition)
     await plan(db, next, forced, runId)
@@ -151,27 +173,16 @@ describe('definitions and lists', () => {
   test('by force a report that another worker has submitted for the one version since the run began serves the other, and none from before does', async () => {
     const planning = report('a.com', 'b.com')
     const next = { source: reports, definition: { ...planning.definition, version: 2 } }
-    const forced = range('2025-01', '2025-01', { force: true })
-    for (const { definition } of [planning, next]) {
-      await plan(db, { source: reports, definition }, january)
-      await loadedAsAsked(definition)
-    }
+    await loadedJanuary(planning.definition, next.definition)
     const { runId } = await plan(db, planning, forced)
     const [again] = (await jobsOf(db, planning.definition)).filter(({ state }) => state === 'open')
     await submitted(db, again?.jobId ?? 0)
-    const servedBy = async (): Promise<unknown> =>
-      (
-        await sql<{
-          served: number
-        }>`select served_by::float8 as served from etl.jobs where state = 'open' and forced and job_id <> ${again?.jobId ?? 0}
-        order by job_id desc limit 1`.execute(db.database.kysely)
-      ).rows[0]?.served
     await plan(db, next, forced, runId)
-    expect(await servedBy()).toBe(again?.jobId)
+    expect(await servedBy(next.definition)).toEqual({ served: again?.jobId, answer: null })
     // Whoever forces once more wants a newer one.
     await sql`update etl.jobs set state = 'replaced' where served_by is not null`.execute(db.database.kysely)
     await plan(db, next, forced)
-    expect(await servedBy()).toBeNull()
+    expect(await servedBy(next.definition)).toEqual({ served: null, answer: null })
   })
 
   test.each(['submitted', 'loaded'] as const)(
@@ -179,54 +190,53 @@ describe('definitions and lists', () => {
     async (how) => {
       const planning = report('a.com', 'b.com')
       const next = { source: reports, definition: { ...planning.definition, version: 2 } }
-      for (const { definition } of [planning, next]) {
-        await plan(db, { source: reports, definition }, january)
-        await loadedAsAsked(definition)
-      }
-      const forced = range('2025-01', '2025-01', { force: true })
+      await loadedJanuary(planning.definition, next.definition)
       const { runId } = await plan(db, planning, forced)
       await plan(db, next, forced, runId)
-      const { kysely } = db.database
-      await sql`update etl.jobs set error_code = 'QUOTA_EXHAUSTED', state = 'failed' where state = 'open' and forced`.execute(
-        kysely,
-      )
-      await sql`update etl.run_jobs set outcome = 'failed' where run_id = ${runId}`.execute(kysely)
-      await sql`update etl.runs set state = 'failed', finished_at = now() where run_id = ${runId}`.execute(kysely)
+      await withoutCredits(runId)
       const later = await plan(db, planning, january)
       const [again] = (await jobsOf(db, planning.definition)).filter(({ state }) => state === 'open')
       if (how === 'submitted') await submitted(db, again?.jobId ?? 0)
       const answer = how === 'loaded' ? (await loadedAsAsked(planning.definition)).at(-1) : null
       await plan(db, next, january, later.runId)
-      const { rows } = await sql<{
-        served: number | null
-        answer: number | null
-      }>`select served_by::float8 as served, answer_id::float8 as answer
-        from etl.jobs where state = 'open' and forced and job_id <> ${again?.jobId ?? 0} order by job_id desc limit 1`.execute(
-        kysely,
-      )
-      expect(rows).toEqual([how === 'submitted' ? { served: again?.jobId, answer: null } : { served: null, answer }])
+      const served = how === 'submitted' ? again?.jobId : null
+      expect(await servedBy(next.definition)).toEqual({ served, answer })
     },
   )
 
   test('what was forced, and could not be bought, is not served by an answer from before, though a clock that was ahead dates it', async () => {
     const planning = report('a.com', 'b.com')
     const next = { source: reports, definition: { ...planning.definition, version: 2 } }
-    for (const { definition } of [next, planning]) {
-      await plan(db, { source: reports, definition }, january)
-      await loadedAsAsked(definition)
-    }
-    const { runId } = await plan(db, next, range('2025-01', '2025-01', { force: true }))
-    const { kysely } = db.database
-    await sql`update etl.jobs set error_code = 'QUOTA_EXHAUSTED', state = 'failed' where state = 'open' and forced`.execute(
-      kysely,
-    )
-    await sql`update etl.run_jobs set outcome = 'failed' where run_id = ${runId}`.execute(kysely)
-    await sql`update etl.runs set state = 'failed', finished_at = now() where run_id = ${runId}`.execute(kysely)
-    await sql`update etl.answer_rows set asked_at = '2056-01-01'`.execute(kysely)
+    await loadedJanuary(next.definition, planning.definition)
+    const { runId } = await plan(db, next, forced)
+    await withoutCredits(runId)
+    await sql`update etl.answer_rows set asked_at = '2056-01-01'`.execute(db.database.kysely)
     await plan(db, next, january)
-    expect((await jobsOf(db, next.definition)).filter(({ state }) => state === 'open')).toMatchObject([
-      { forced: true, answerId: null },
-    ])
+    expect(await servedBy(next.definition)).toEqual({ served: null, answer: null })
+  })
+
+  test('nor is it, where the service may have restated since, by an answer from before that', async () => {
+    const due = { mode: 'due' } as const
+    const from = addWindows(new Date().toISOString().slice(0, 8).concat('01'), 'month', -5)
+    const definition = definitionFor(reports, { domains: ['a.com', 'b.com'] }, { from })
+    const [one, two] = [definition, { ...definition, version: 2 }]
+    const restated = lastRestatementMs(definition.window.publication, Date.now())
+    const askedAt = new Date(restated - 60_000).toISOString()
+    for (const version of [one, two]) {
+      await plan(db, { source: reports, definition: version }, due)
+      await allLoaded(db, version, { askedAt })
+    }
+    const month = windowsInScope(definition, due, Date.now()).at(-1)?.from.slice(0, 7) ?? ''
+    const newest = range(month, month, { force: true })
+    const { runId } = await plan(db, { source: reports, definition: two }, newest)
+    await withoutCredits(runId)
+    await plan(db, { source: reports, definition: one }, newest)
+    await loadedAsAsked(one)
+    await sql`update etl.answer_rows set asked_at = ${askedAt}`.execute(db.database.kysely)
+    await plan(db, { source: reports, definition: two }, due)
+    const open = (await jobsOf(db, two)).filter(({ state }) => state === 'open')
+    expect(open.flatMap(({ cells }) => cells.map((cell) => cell.slice(0, 7)))).toContain(month)
+    expect(open.map(({ answerId }) => answerId)).toEqual(open.map(() => null))
   })
 
   test.each(['report', 'walk'] as const)(
