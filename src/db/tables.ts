@@ -369,6 +369,7 @@ export interface PipelinesTable {
   /** Names of what it is loaded for, in the order of a slice's values. */ dimensions: string[]
   /** Grows whenever its lists change. */ generation: Generated<number>
   /** Digest of the lists as they were last read. */ lists_sha256: string | null
+  /** The same, as it was before the lists last changed. */ former_lists_sha256: string | null
   /** What fetching needs of the definition, as it was last planned with. */ definition: Json
   /** The tests of the definition, as it was last planned with: name, column, expects, on_failure. */ tests: DefaultJson
   /** The tags it is charged to: etl.tag_sets. As it was last planned with. */ tag_set_id: Generated<number>

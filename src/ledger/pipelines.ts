@@ -16,6 +16,8 @@ export interface RegisteredPipeline {
   readonly pipelineId: number
   /** Grows whenever the lists change. */
   readonly generation: number
+  /** The lists have just become again what they were before the last change. */
+  readonly isBackAgain?: boolean
   /** Names, in the order of a slice's values. */
   readonly dimensions: readonly string[]
 }
@@ -55,7 +57,7 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   })
   const row = await trx
     .selectFrom('etl.pipelines')
-    .select(['pipeline_id', 'window_every', 'dimensions', 'generation', 'lists_sha256'])
+    .select(['pipeline_id', 'window_every', 'dimensions', 'generation', 'lists_sha256', 'former_lists_sha256'])
     .select(
       sql<boolean>`definition -> 'params' -> 'top' is distinct from ${needs}::jsonb -> 'params' -> 'top'`.as('wants_other_top'),
     )
@@ -82,7 +84,7 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   if (!isKnown) return { pipelineId: row.pipeline_id, dimensions, generation: row.generation }
   const valuesOf = (name: string) => definition.dimensions.find((one) => one.name === name)?.values ?? []
   const lists = dimensions.map((name) => ({ name, values: valuesOf(name) }))
-  const known = { pipelineId: row.pipeline_id, generation: row.generation, sha256: isReshaped ? null : row.lists_sha256 }
+  const known = isReshaped ? { ...row, lists_sha256: null } : row
   return { pipelineId: row.pipeline_id, dimensions, ...(await followLists(trx, known, lists)) }
 }
 
@@ -127,19 +129,21 @@ export const everAskedForTop = async (db: Db): Promise<boolean> => {
 
 const followLists = async (
   trx: Db,
-  { pipelineId, generation, sha256 }: { pipelineId: number; generation: number; sha256: string | null },
+  { pipeline_id, generation, lists_sha256, former_lists_sha256 }: KnownLists,
   lists: readonly ValueList[],
-): Promise<Pick<RegisteredPipeline, 'generation'>> => {
+): Promise<Pick<RegisteredPipeline, 'generation' | 'isBackAgain'>> => {
   const digest = listsDigest(lists)
-  if (digest === sha256) return { generation }
-  await syncSlices(trx, pipelineId, lists, generation + 1)
+  if (digest === lists_sha256) return { generation }
+  await syncSlices(trx, pipeline_id, lists, generation + 1)
   await trx
     .updateTable('etl.pipelines')
-    .set({ generation: generation + 1, lists_sha256: digest })
-    .where('pipeline_id', '=', pipelineId)
+    .set({ generation: generation + 1, lists_sha256: digest, former_lists_sha256: lists_sha256 })
+    .where('pipeline_id', '=', pipeline_id)
     .execute()
-  return { generation: generation + 1 }
+  return { generation: generation + 1, isBackAgain: digest === former_lists_sha256 }
 }
+
+type KnownLists = Row<'etl.pipelines', 'pipeline_id' | 'generation' | 'lists_sha256' | 'former_lists_sha256'>
 
 type Shape = Row<'etl.pipelines', 'window_every' | 'dimensions'>
 

@@ -45,9 +45,13 @@ export const windowsInScope = (definition: Definition, scope: Scope, nowMs: numb
 export const checkScope = (definitions: readonly Definition[], scope: Scope): void => {
   for (const definition of definitions) {
     if (scope.mode === 'range') rangeWindows(definition, scope)
-    checkOnly(definition, scope.only ?? new Map())
+    const versions = definitions.filter(({ pipeline }) => pipeline === definition.pipeline)
+    checkOnly(definition, scope.only ?? new Map(), (name, value) => versions.some((one) => isListed(one, name, value)))
   }
 }
+
+const isListed = ({ dimensions }: Definition, name: string, value: string): boolean =>
+  dimensions.some((one) => one.name === name && spellings(value).some((spelling) => one.values.includes(spelling)))
 
 const rangeWindows = (definition: Definition, { rangeOf }: Scope): Window[] => {
   if (rangeOf === undefined) throw new EtlError('USAGE', 'A range of months is needed; write --from YYYY-MM --to YYYY-MM.')
@@ -96,11 +100,21 @@ export const nightOf = ({ window }: Definition, nights: number, nowMs: number): 
 /** Values by dimension; a dimension that is not named is not narrowed. */
 type Only = ReadonlyMap<string, readonly string[]>
 
-/** `only` in the spelling of the lists. Throws USAGE for a dimension or a value the definition does not have, naming the nearest. */
-export const checkOnly = (definition: Definition, only: Only): Only =>
-  new Map([...only].map(([name, values]) => [name, listedValues(definition, name, values)]))
+/**
+ * `only` in the spelling of the lists. Throws USAGE for a dimension or a value the definition does not have, naming the nearest.
+ * @param isElsewhere whether another version has the value, of which this one then asks nothing
+ */
+export const checkOnly = (definition: Definition, only: Only, isElsewhere: IsElsewhere = () => false): Only =>
+  new Map([...only].map(([name, values]) => [name, listedValues(definition, name, values, isElsewhere)]))
 
-const listedValues = (definition: Definition, name: string, values: readonly string[]): readonly string[] => {
+type IsElsewhere = (dimension: string, value: string) => boolean
+
+const listedValues = (
+  definition: Definition,
+  name: string,
+  values: readonly string[],
+  isElsewhere: IsElsewhere,
+): readonly string[] => {
   const names = definition.dimensions.map((dimension) => dimension.name)
   const found = definition.dimensions.find((dimension) => dimension.name === name)
   // Its values are known once its query was read.
@@ -110,17 +124,20 @@ const listedValues = (definition: Definition, name: string, values: readonly str
     throw new EtlError('USAGE', `--only ${name}=...: ${definition.pipeline} does not run for each '${name}'${near(name, names)}`)
   }
   if (values.length === 0) throw new EtlError('USAGE', `--only ${name}= names no value; write --only ${name}=${list[0]}.`)
-  return [...new Set(values.map((value) => listed(value, list, `--only ${name}=${value}`, definition)))]
+  return [
+    ...new Set(
+      values.map((value) => {
+        const spelled = spellings(value).find((spelling) => list.includes(spelling))
+        if (spelled !== undefined || isElsewhere(name, value)) return spelled ?? value
+        const { pipeline, file } = definition
+        const message = `--only ${name}=${value}: '${value}' is not in the list of ${pipeline} (${file})${near(value, list)}`
+        throw new EtlError('USAGE', message)
+      }),
+    ),
+  ]
 }
 
-const listed = (value: string, list: readonly string[], option: string, definition: Definition): string => {
-  const found = [value, value.trim().toLowerCase()].find((spelling) => list.includes(spelling))
-  if (found !== undefined) return found
-  throw new EtlError(
-    'USAGE',
-    `${option}: '${value}' is not in the list of ${definition.pipeline} (${definition.file})${near(value, list)}`,
-  )
-}
+const spellings = (value: string): readonly string[] => [value, value.trim().toLowerCase()]
 
 const near = (word: string, candidates: readonly string[]): string =>
   candidates.length === 0 ? '; leave the option out.' : `; the nearest is '${closest(word.toLowerCase(), candidates)}'.`

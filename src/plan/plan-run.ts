@@ -97,11 +97,20 @@ const openPlan = async (runtime: PlanRuntime, runId: number, definition: Definit
   const source = sourceOf(runtime, definition)
   const maySendAgain = await findLost(runtime, runId, definition, signal)
   const pipeline = await kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))
+  if (pipeline.isBackAgain === true) tellListsBack(runtime, definition)
   const nowMs = await databaseMs(kysely)
   const step: PlanContext['step'] = (work) => kysely.transaction().execute(work)
   return planContext(kysely, await windowStates(kysely, pipeline.pipelineId), {
     ...{ runtime, maySendAgain, definition, source, pipeline, runId, scope, nowMs, signal, step },
   })
+}
+
+/** Two folders that plan one pipeline by lists of their own take each other's units back, night after night. */
+const tellListsBack = ({ progress }: PlanRuntime, { pipeline, version, file }: Definition): void => {
+  const message =
+    `${pipeline} v${version}: the lists are again as they were before they last changed. If nobody changed them back, another machine or folder ` +
+    `runs this pipeline with other lists, and each takes back what waits for the other's values: give all the same ${file} and lists.`
+  progress.emit({ event: 'notice', code: 'LISTS_CHANGED_BACK', message })
 }
 
 export type Needs = Awaited<ReturnType<typeof findNeeds>>

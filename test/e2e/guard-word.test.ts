@@ -235,3 +235,14 @@ test('a service that is late with its newest month leaves that one waiting; the 
   )
   expect(rows).toEqual([{ error_code: 'NOT_PUBLISHED', cells: 2 }])
 })
+
+test('two folders that run one pipeline by lists of their own are told of, and one list that grows is not', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  const told: boolean[] = []
+  for (const list of ['a.example', 'a.example\nb.example', 'a.example', 'a.example\nb.example']) {
+    writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${list}\n`)
+    const { events } = await millrace('run', traffic)
+    told.push(events.some(({ code }) => code === 'LISTS_CHANGED_BACK'))
+  }
+  expect(told).toEqual([false, false, true, true])
+})

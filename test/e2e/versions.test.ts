@@ -91,6 +91,17 @@ test.each(['traffic_and_engagement', 'keywords'])(
   },
 )
 
+test('a value that one of two versions follows can be asked for alone', async () => {
+  const only = (domain: string) =>
+    millrace('backfill', 'keywords', '--from', '2025-02', '--to', '2025-02', '--only', `domain=${domain}`)
+  const { code, stdout, stderr } = await only('example.com')
+  expect(code, stdout + stderr).toBe(0)
+  const { rows } = await db.database.pool.query(`select distinct domain from data.keywords_v1 where month = '2025-02-01'`)
+  expect(rows).toEqual([{ domain: 'example.com' }])
+  const nowhere = await only('nowhere.example')
+  expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('not in the list')])
+})
+
 test('the plan names the version of each line, and what both spend this month counts once', async () => {
   const [pipeline, alone] = ['traffic_and_engagement', join(folder, 'alone')]
   const lines = (await millrace('plan', pipeline)).stdout.split('\n').filter((line) => line.startsWith(pipeline))
