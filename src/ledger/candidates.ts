@@ -191,41 +191,46 @@ const hasOtherTop = ({ top }: CellScope): RawBuilder<boolean> =>
 const sinceOf = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): string | null =>
   all || sliceIds.length > 0 ? null : (restatedAt ?? fullCheck?.before ?? null)
 
-/**
- * The ask number at which the run began that forced `j`; null: it was not forced, or brought its answer. Any run asks for it again, and goes by numbers: clocks are
- * set back. Not where the service may have restated the unit since: then the moment of that counts.
- */
-const owedSince = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): RawBuilder<unknown> =>
-  all || sliceIds.length > 0 || restatedAt !== null || fullCheck !== null
-    ? sql`null`
-    : sql`(select b.begun_at_ask from etl.runs b where b.run_id = j.run_id and j.forced and j.state in ('open', 'held', 'failed') and j.answer_id is null)`
+/** The ask number at which the run began that forced `j`; null: it was not forced, or brought its answer. Any run asks for it again, and goes by numbers: clocks are set back. */
+const owedSince = sql`(select b.begun_at_ask from etl.runs b where b.run_id = j.run_id and j.forced and j.state in ('open', 'held', 'failed') and j.answer_id is null)`
 
-/** What another version has asked for serves a loaded unit where it was, or will be, asked for after what may have changed; and who forces by force alone, since that began. */
+/** Loaded units are asked for again, whatever job they have. */
+const looksAgain = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): boolean =>
+  all || sliceIds.length > 0 || restatedAt !== null || fullCheck !== null
+
+/**
+ * What another version has asked for serves a loaded unit where it was, or will be, asked for after what may have changed, and since the force where the unit is owed by
+ * one; and who forces by force alone, since that began.
+ */
 const isOnTime = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): RawBuilder<boolean> => {
   const since = sinceOf(refresh)
   const begun = taken?.since ?? begunAt
   const late = since === null ? sql`false` : sql`w.asked_at >= ${since}::timestamptz`
+  const isOfForce = sql`w.ask_number > ${force && begun !== null ? sql`${begun}::bigint` : owedSince}`
   const isLate =
     force && begun !== null
-      ? sql`w.ask_number > ${begun}::bigint`
-      : sql`(${late} or w.forced and w.ask_number > ${owedSince(refresh)}::bigint)`
+      ? isOfForce
+      : looksAgain(refresh)
+        ? sql`${late} and coalesce(${isOfForce}, true)`
+        : sql`w.forced and ${isOfForce}`
   return sql<boolean>`(u.answer_id is null or w.asked_at is null or ${isLate}) and (w.forced or not ${sql.lit(force)})`
 }
 
-/** An answer for a loaded unit is one that was asked for after what may have changed; for who forces, since the force began. */
+/** An answer for a loaded unit is one that was asked for after what may have changed, and since the force where it is owed by one; for who forces, since the force began. */
 const isNews = ({ force, taken, begunAt = null }: Policy, refresh: Refresh): RawBuilder<unknown> => {
   const begun = taken?.since ?? begunAt
-  if (force)
-    return begun === null
-      ? sql`false`
-      : sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isSince(begun)}) and r.ask_number > coalesce(u.ask_number, 0)`
+  const isOfForce = (number: string | RawBuilder<unknown>) =>
+    sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isSince(number)})`
+  if (force) return begun === null ? sql`false` : sql`${isOfForce(begun)} and r.ask_number > coalesce(u.ask_number, 0)`
   const since = sinceOf(refresh)
   const isNewer = [
-    sql`exists (select from etl.answers t where t.answer_id = r.answer_id and ${isSince(owedSince(refresh))})`,
     ...(since === null ? [] : [sql`r.asked_at >= ${since}::timestamptz`]),
     ...(refresh.releases.length === 0 ? [] : [isOfRelease(refresh.releases)]),
   ]
-  return sql`(u.answer_id is null or r.ask_number > u.ask_number and (${sql.join(isNewer, sql` or `)}))`
+  const isLate = looksAgain(refresh)
+    ? sql`(${sql.join([sql`false`, ...isNewer], sql` or `)}) and (${owedSince} is null or ${isOfForce(owedSince)})`
+    : isOfForce(owedSince)
+  return sql`(u.answer_id is null or r.ask_number > u.ask_number and ${isLate})`
 }
 
 /** A release is told by its day (interface 2.2): only who asked after that day has certainly seen the last of it. */

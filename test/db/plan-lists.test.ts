@@ -239,6 +239,25 @@ describe('definitions and lists', () => {
     expect(open.map(({ answerId }) => answerId)).toEqual(open.map(() => null))
   })
 
+  test('nor, within the look-back, by an answer that was asked for before the force', async () => {
+    const due = { mode: 'due' } as const
+    const from = addWindows(new Date().toISOString().slice(0, 8).concat('01'), 'month', -5)
+    const definition = definitionFor(reports, { domains: ['a.com', 'b.com'] }, { from })
+    const [one, two] = [definition, { ...definition, version: 2 }]
+    for (const version of [two, one]) {
+      await plan(db, { source: reports, definition: version }, due)
+      await loadedAsAsked(version)
+    }
+    const month = windowsInScope(definition, due, Date.now()).at(-1)?.from.slice(0, 7) ?? ''
+    const newest = range(month, month, { force: true })
+    await plan(db, { source: reports, definition: one }, newest)
+    await loadedAsAsked(one)
+    const { runId } = await plan(db, { source: reports, definition: two }, newest)
+    await withoutCredits(runId)
+    await plan(db, { source: reports, definition: two }, due)
+    expect(await servedBy(two)).toEqual({ served: null, answer: null })
+  })
+
   test.each(['report', 'walk'] as const)(
     'two versions side by side ask for a %s once: what the first has asked for serves the second',
     async (kind) => {
