@@ -11,7 +11,7 @@ import { halvesOfSlices, sliceValues } from './slices.ts'
 import { setJob } from './transitions.ts'
 
 /**
- * Of the jobs those that were only planned, approved or not, would buy the units they lost once more. Parts take their place, with their approval, their priority
+ * Of the jobs those that were only planned, approved or not, at hand or not, would buy the units they lost once more. Parts take their place, with their approval, their priority
  * and who waits for them: units of a range that a person named, no night would plan anew.
  */
 export const cutPlans = async (
@@ -24,16 +24,16 @@ export const cutPlans = async (
     .selectAll()
     .where((eb) => eb('job_id', '=', eb.fn.any(eb.val([...jobIds]))))
     .where('state', 'in', ['open', 'held'])
-    .where((eb) => eb.and([eb('holder', 'is', null), eb('ask_number', 'is', null), eb('answer_id', 'is', null)]))
+    .where((eb) => eb.and([eb('ask_number', 'is', null), eb('answer_id', 'is', null)]))
     .orderBy('job_id')
     .forUpdate()
     .execute()
   for (const plan of plans) {
-    const { job_id: jobId, fence, state, error_code, error_message } = plan
+    const { job_id: jobId, fence, holder, state, error_code, error_message } = plan
     const parts = await partsOf(trx, plan, windowEvery)
     // What waits for a person is cut as what does not, and its parts wait again.
     await setJob(trx, jobId, { state: 'open' })
-    const made = await replaceJob(trx, { jobId, fence, holder: 0 }, parts)
+    const made = await replaceJob(trx, { jobId, fence, holder: holder ?? 0 }, parts)
     if (state === 'held') for (const part of made) await setJob(trx, part, { state, error_code, error_message })
   }
   if (plans.length > 0) await countApproval(trx, pipelineId)

@@ -384,6 +384,22 @@ describe('lost submissions', () => {
     expect(await memo.unknown([id(), 'another'])).toEqual(['another'])
     expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted' })
   })
+
+  test('that were given up and are adopted after all take their units back, also from the process that is about to buy them anew', async () => {
+    await memo.intend(intent)
+    await memo.uncertain('reset')
+    await holdJob(k(), claim, { code: 'REPORT_UNCERTAIN', message: 'lost' })
+    await giveUpReport(k(), { jobId: claim.jobId, by: 'test' })
+    const job = await newJob(db, pipeline, {
+      sliceIds: claim.sliceIds,
+      runs: [runId],
+      set: { kind: 'report', account: `a${count}` },
+    })
+    const anew = memoOf(await takeOne(db, one, runId, pipeline, job))
+    await adoptReport(k(), { jobId: claim.jobId, reportId: id(), by: 'test' })
+    await expect(anew.intend(intent)).rejects.toMatchObject({ code: 'FENCED' })
+    expect(await jobRow(db, job)).toMatchObject({ state: 'replaced', ask_number: null })
+  })
 })
 
 describe('a process that lost its claim', () => {
