@@ -67,7 +67,7 @@ const table: readonly Row[] = [
   {
     status: [400, 401, 422],
     words:
-      /\bdates? (is |are )?(not in|out of) range\b|\bout of range\b|\bnot yet (available|published|released)\b|\b(date|month|period)\b.*\bnot (available|published|released)\b|\blatest available\b|\bavailable (until|till|up to|through)\b|\bno data (yet )?for (this|the) (date|month|period)\b|\bnot (published|released)\b/i,
+      /\bdates? (is |are )?(not in|out of) range\b|\bout of range\b|\bnot yet (available|published|released)\b|\b(date|month|period)\b.*\bnot (available|published|released)\b|\blatest available\b|\bavailable (until|till|up to|through)\b.*\b20[1-9]\d\b|\bno data (yet )?for (this|the) (date|month|period)\b|\bnot (published|released)\b/i,
     meaning: 'dates?',
   },
   // (68, 70): about what is asked for, however it is cut.

@@ -67,6 +67,8 @@ const answers: readonly (readonly [fact: string, place: Place, status: number, b
     errors('Historical data for monthly granularity is available until 2026-09. You have requested 2026-10.'),
     'dates?',
   ],
+  ['66, no word of dates', 'batch', 400, errors('This table is available through the enterprise plan.'), 'bad request'],
+  ['66, nor of a size', 'batch', 400, errors('Filters are available up to 2000 domains.'), 'bad request'],
   ['67', 'batch', 400, errors('supports only an interval of 3 month(s) of data'), 'span too long'],
   ['68', 'batch', 400, errors('granularity should be one of the following - daily, weekly, monthly.'), 'wrong everywhere'],
   ['70', 'batch', 400, errors('Metrics are not available in table traffic_and_engagement'), 'wrong everywhere'],
