@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
-import { countRows, prepared, query, type Row } from '../db/typed-row.ts'
+import { countRows, type Numbers, prepared, query } from '../db/typed-row.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
 import { isLeaseOver } from './lease-over.ts'
 import { countLost, type SetAside } from './request-credits.ts'
@@ -39,13 +39,15 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
 
 /**
  * With a whole lease again; a longer one tells that the clock was set back, and stays until times are set right. A process that was thought dead and is back lives
- * again; see `revive`. False: this ledger does not know it, restored from a backup perhaps; who has its number there is another process.
+ * again; see `revive`. Returns the number last drawn for a run, a question or a load: where it is less than before, the ledger is an older one now. null: this ledger does
+ * not know the process; who has its number there is another one.
  */
-export const renewLease = async (db: Db, own: OwnProcess): Promise<boolean> => {
-  const renewed = await prepared<Row<'etl.processes', 'process_id'>>(db)`
-    update etl.processes set lease_until = greatest(lease_until, ${leaseEnd})
-    where process_id = ${own.processId} and name = ${own.name} and ended_at is null returning process_id`
-  return renewed.length > 0 || db.transaction().execute((trx) => revive(trx, own))
+export const renewLease = async (db: Db, own: OwnProcess): Promise<number | null> => {
+  const [renewed] = await prepared<Numbers<'drawn'>>(db)`
+    update etl.processes set lease_until = greatest(lease_until, ${leaseEnd}) where process_id = ${own.processId} and name = ${own.name} and ended_at is null
+    returning coalesce(pg_sequence_last_value('etl.ask_numbers'), 0)::float8 as drawn`
+  if (renewed !== undefined) return renewed.drawn
+  return (await db.transaction().execute((trx) => revive(trx, own))) ? renewLease(db, own) : null
 }
 
 /**

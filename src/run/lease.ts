@@ -62,6 +62,7 @@ const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
   let renewedAt = performance.now()
   let trustedFrom = renewedAt
   let pause = tickMs
+  let drawn = 0
   while (await slept(pause, signal)) {
     pause = tryAgainMs
     try {
@@ -69,10 +70,12 @@ const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
       const { kysely } = watched.line
       const silent = performance.now() - renewedAt
       if (silent >= renewEveryMs - tryAgainMs) {
-        if (!(await renewLease(kysely, own))) {
+        const last = await renewLease(kysely, own)
+        if (last === null || last < drawn) {
           onLost()
           break
         }
+        drawn = last
         await onRenewed(kysely)
       }
       const now = performance.now()

@@ -260,6 +260,17 @@ describe('keeping the lease', () => {
     expect(await isAlive(own)).toBe(true)
   })
 
+  test('tells that the ledger is an older one now, restored from a backup that knows the process', async () => {
+    let lost = 0
+    await newRun(db)
+    const lease = await keepLease(db.database, own, silentLog, { onLost: () => (lost += 1) })
+    await sleep(4_500)
+    await sql`select setval('etl.ask_numbers', last_value - 1) from etl.ask_numbers`.execute(k())
+    await sleep(4_500)
+    expect(lost).toBe(1)
+    await lease.end()
+  })
+
   test('is over at once for a command that ends before its first look', async () => {
     const started = performance.now()
     const lease = await keepLease(db.database, own, silentLog)
