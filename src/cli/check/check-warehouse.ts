@@ -17,7 +17,6 @@ import { openDatabaseClock, skewWarning } from '../../db/database-clock.ts'
 import { afterPending, migrationState } from '../../db/migrate.ts'
 import { summaryQuery } from '../../db/summary-query.ts'
 import type { Row } from '../../db/typed-row.ts'
-import { placeOf } from '../../definition/problem.ts'
 import { notesFolder } from '../../extract/landing-files.ts'
 import { openLandingStore } from '../../extract/landing.ts'
 import { datasetOf } from '../../ledger/data-points.ts'
@@ -95,23 +94,13 @@ const tell = ({ definitions, notes }: Checking, differences: readonly Difference
   }
 }
 
-/** A definition that is wrong explains no column: what its file names is not reported for each mart that reads it, only the mistake itself. */
-const wordsOfWrong = async (notes: Notes): Promise<ReadonlySet<string>> => {
-  const wrong = notes.all.filter(({ area, result }) => area === 'definition' && result === 'error')
-  const files = wrong.flatMap(({ message }) => placeOf(message).file ?? [])
-  const texts = await Promise.all([...new Set(files)].map((file) => readFile(file, 'utf8').catch(() => '')))
-  return new Set(texts.flatMap((text) => text.match(/[a-z_][a-z0-9_]*/g) ?? []))
-}
-
 const checkQueries = async (database: Database, { marts, definitions, notes }: Checking): Promise<void> => {
-  const wrong = await wordsOfWrong(notes)
   const views = new Map(describedViews(definitions, marts).map((view) => [view.name, view]))
   let good = 0
   for (const mart of marts) {
     const found = await checkMart(database, mart, { definitions, view: views.get(mart.name) })
     if (found.length === 0) good += 1
-    for (const { result, message, unexplained } of found)
-      if (unexplained === undefined || !wrong.has(unexplained)) notes.add('mart', result, message)
+    for (const { result, message } of found) notes.add('mart', result, message)
   }
   for (const definition of definitions)
     for (const mart of await differingSummaries(database.kysely, definition, marts))
@@ -269,10 +258,7 @@ export const compareAfter = (database: Database, folders: readonly string[], def
   )
 
 /** What was found of one mart; `message` names file, line and column where it is about a line. */
-interface MartFinding extends Omit<Note, 'area'> {
-  /** The column that no definition and no header explains, where the finding is about that. */
-  readonly unexplained?: string
-}
+type MartFinding = Omit<Note, 'area'>
 
 /** What explains a mart's columns; `view`: the mart as documents describe it. */
 interface MartWords {
@@ -349,12 +335,11 @@ const compareColumns = (mart: Mart, names: readonly string[], { definitions, vie
   return [
     ...wrong,
     ...unnamed.map((name): MartFinding => {
-      const isKnown = known.has(name)
-      const why = isKnown
+      const why = known.has(name)
         ? 'its header does not name: documents and BI tools lack it; name it in the grain, or'
         : 'nothing explains;'
       const message = `${mart.file}:1:1: the query gives '${name}', which ${why} add '-- column ${name}: …' to the header.`
-      return { result: 'warning', message, ...(isKnown ? {} : { unexplained: name }) }
+      return { result: 'warning', message }
     }),
   ]
 }
