@@ -13,7 +13,7 @@ import { shipped } from '../core/shipped.ts'
 import { unitStates } from '../core/types.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
-import { query, type Texts } from '../db/typed-row.ts'
+import { queryValue, type Texts } from '../db/typed-row.ts'
 import { createAccess, equal } from './access.ts'
 import { mountActions, numberIn } from './actions.ts'
 import type { WebContext } from './context.ts'
@@ -124,9 +124,9 @@ const createProbe = ({ kysely, overdue, actions }: WebContext): Probe => {
   let asking: ReturnType<Probe> | null = null
   const ask: Probe = async () => {
     try {
-      const rows = await query<Texts<'refuses'>>(kysely)`select current_setting('transaction_read_only') as refuses`
+      const refuses = await queryValue<Texts<'refuses'>>(kysely)`select current_setting('transaction_read_only') as refuses`
       // A page alone only reads, also from a standby.
-      if (rows[0]?.refuses === 'on' && actions.replay !== null) return 'read-only'
+      if (refuses === 'on' && actions.replay !== null) return 'read-only'
       return (await overdue()).length === 0 ? 'well' : 'overdue'
     } catch {
       return 'away'
@@ -214,8 +214,7 @@ const sharedMs = 900
 const mostCounted = 10_000
 
 /** Text that differs whenever anything the pages show has changed. */
-const ledgerMark = async (db: Db): Promise<string> => {
-  const rows = await query<Texts<'mark'>>(db)`
+const ledgerMark = (db: Db): Promise<string> => queryValue<Texts<'mark'>>(db)`
     select concat_ws('/', (select max(load_id) from etl.loads), (select max(event_id) from etl.events),
       (select max(run_id) from etl.runs), (select max(request_id) from etl.requests),
       (select string_agg(r.run_id || ':' || (select count(*) from (select from etl.run_jobs w
@@ -223,8 +222,6 @@ const ledgerMark = async (db: Db): Promise<string> => {
         from etl.runs r where r.state = 'running'),
       (select string_agg(j.job_id || ':' || j.fence, ',' order by j.job_id) from etl.jobs j where j.holder is not null),
       (select count(*) from (select from etl.jobs j where j.state in ('held', 'failed') limit ${mostCounted}) trouble)) as mark`
-  return rows[0]?.mark ?? ''
-}
 
 /** Asks the ledger only while pages are open. */
 const sharedMark = (db: Db): (() => Promise<string>) => {

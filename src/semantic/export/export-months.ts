@@ -8,7 +8,7 @@ import { jsonOrNull } from '../../core/json.ts'
 import { EtlError } from '../../core/errors.ts'
 import type { Database } from '../../db/connect.ts'
 import { makeLock, tryLockByName } from '../../db/named-lock.ts'
-import { type Flags, query, type Texts } from '../../db/typed-row.ts'
+import { type Flags, query, queryValue, type Texts } from '../../db/typed-row.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Scales, scalesOf, writeParquet } from './parquet.ts'
 import { replaceFile, unlessMissing } from './replace-file.ts'
@@ -79,10 +79,8 @@ const holdPlace = async (trx: Db, lock: string, place: string): Promise<void> =>
 }
 
 /** A standby takes no locks: from there two exports at once to one place stay unseen. */
-const canLock = async (db: Db): Promise<boolean> => {
-  const rows = await query<Flags<'reads_only'>>(db)`select current_setting('transaction_read_only')::boolean as reads_only`
-  return rows[0]?.reads_only !== true
-}
+const canLock = (db: Db): Promise<boolean> =>
+  queryValue<Flags<'can'>>(db)`select not current_setting('transaction_read_only')::boolean as can`
 
 const filterText = ({ only, from, to }: RowFilter): string =>
   JSON.stringify({ only: [...(only ?? [])].sort(([a], [b]) => (a < b ? -1 : 1)), from, to })

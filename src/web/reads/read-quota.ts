@@ -13,9 +13,7 @@ export const quotaDays = (db: Db, fromDay?: string) =>
     .select(sql<number>`coalesce(q.used_quota, 0)::float8`.as('used'))
     .select(sql<number>`coalesce(q.reserved_quota, 0)::float8`.as('reserved'))
     .where('q.day', '>=', fromDay ?? sql<string>`(clock_timestamp() - interval '1 year')::date`)
-    .orderBy('q.day')
-    .orderBy('q.account')
-    .orderBy('q.pipeline')
+    .orderBy(sql`q.day, q.account, q.pipeline`)
     .execute()
 
 export type QuotaDay = Awaited<ReturnType<typeof quotaDays>>[number]
@@ -38,6 +36,5 @@ export const dataPointReadings = (db: Db) =>
   db
     .selectFrom('etl.data_point_readings as r')
     .select(['r.account', 'r.dataset', 'r.readings', ...wholes('r', 'answer_id')])
-    .orderBy('r.dataset')
-    .orderBy('r.account')
+    .orderBy(sql`r.dataset, r.account`)
     .execute()

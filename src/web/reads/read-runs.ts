@@ -1,7 +1,7 @@
 // Runs with what became of their units and the jobs they waited for.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
-import { type Numbers, query, type Row } from '../../db/typed-row.ts'
+import { type Numbers, queryColumn, type Row } from '../../db/typed-row.ts'
 import { boxColumns, wholes } from './shared-columns.ts'
 import { linesOf, type UnitLine } from './unit-lines.ts'
 
@@ -68,7 +68,7 @@ export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[
     units += job.units
     return wanted
   })
-  const rows = await query<Numbers<'unit_id'>>(db)`
+  const unitIds = await queryColumn<Numbers<'unit_id'>>(db)`
     select u.unit_id::float8 as unit_id from unnest(${first.map(({ job_id }) => job_id)}::bigint[]) with ordinality as f (job_id, place)
       join etl.run_jobs w on w.run_id = ${String(runId)}::bigint and w.job_id = f.job_id join etl.jobs j on j.job_id = f.job_id
       join etl.pipelines p on p.pipeline_id = j.pipeline_id
@@ -78,7 +78,6 @@ export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[
       cross join lateral unnest(b.slice_ids) as s (slice_id)
       join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from = t.at::date and u.slice_id = s.slice_id
     order by f.place, u.window_from, u.slice_id limit ${limit}`
-  const unitIds = rows.map((row) => row.unit_id)
   return linesOf(db, unitIds)
 }
 
