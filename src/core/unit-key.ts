@@ -10,6 +10,10 @@ const longestList = 120
 export const unitKey = (pipeline: string, version: number, window: Window, slice: Slice): string =>
   keyOf(pipeline, version, showWindow(window), slice)
 
+/** The same of a span, and of one value or a list of them for each dimension. */
+export const spanKey = (pipeline: string, version: number, span: Window, slice: Slice): string =>
+  keyOf(pipeline, version, showSpan(span), slice)
+
 const keyOf = (pipeline: string, version: number, window: string, slice: Slice): string => {
   const parts = Object.keys(slice)
     .sort()
@@ -51,7 +55,7 @@ export const boxOf = ({ pipeline, version, window, dimensions, slices }: BoxPart
       return [name, only !== undefined && others.length === 0 ? only : values]
     }),
   )
-  return { key: keyOf(pipeline, version, showSpan(window), slice), pipeline, version, window, slice }
+  return { key: spanKey(pipeline, version, window, slice), pipeline, version, window, slice }
 }
 
 export const unitOf = (

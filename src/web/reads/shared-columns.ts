@@ -2,7 +2,7 @@
 // box), whose key people read.
 import { type AliasedRawBuilder, type RawBuilder, sql } from 'kysely'
 import type { Slice } from '../../core/types.ts'
-import { boxOf } from '../../core/unit-key.ts'
+import { spanKey } from '../../core/unit-key.ts'
 import { asNumber, type Row } from '../../db/typed-row.ts'
 
 /** Columns as numbers under their own names, the table's alias left out. */
@@ -40,16 +40,6 @@ export type BoxColumns = Row<'etl.pipelines', 'pipeline' | 'version'> &
 
 /** The key that messages name it by; with very many slices, their number. */
 export const boxKey = ({ pipeline, version, window_from, window_to, slices, slice }: BoxColumns): string => {
-  const window = { from: window_from, to: window_to }
-  if (slice === null) return `${boxOf({ pipeline, version, window, dimensions: [], slices: [] }).key}/${slices} slices`
-  const lists = Object.entries(slice).map(([name, value]) => ({ name, values: typeof value === 'string' ? [value] : value }))
-  // A box is every combination of its values, so that any rows that hold each value once stand for it.
-  const most = Math.max(1, ...lists.map(({ values }) => values.length))
-  return boxOf({
-    pipeline,
-    version,
-    window,
-    dimensions: lists.map(({ name }) => name),
-    slices: Array.from({ length: most }, (_, row) => lists.map(({ values }) => values[Math.min(row, values.length - 1)] ?? '')),
-  }).key
+  const key = spanKey(pipeline, version, { from: window_from, to: window_to }, slice ?? {})
+  return slice === null ? `${key}/${slices} slices` : key
 }
