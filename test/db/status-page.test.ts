@@ -231,26 +231,6 @@ describe('the pages', () => {
     expect(await text(`${page?.url}/coverage/keywords`)).toContain('2026-08: loaded, restated since')
   })
 
-  test('what a data point is stands on the page: as reports have shown, or as a definition says', async () => {
-    await fillLedger(db, 'loaded')
-    await db.database.pool.query(
-      `insert into etl.data_point_readings (account, dataset, readings, answer_id)
-       select 'default', 'web-analytics.report/traffic_and_engagement', '{cells,non_empty_cells}', min(answer_id) from etl.answers`,
-    )
-    const shipped = await shippedDefinitions()
-    const definitions = shipped.map((one) =>
-      one.pipeline === 'shopper_category_performance'
-        ? { ...one, report: { ...one.report, dataPoints: 'rows_with_duplicates' as const } }
-        : one,
-    )
-    page = await servePage(db, { definitions })
-    const body = await text(`${page.url}/quota`)
-    expect(body).toMatch(
-      /traffic_and_engagement<\/td>[\s\S]*cells \(rows times metrics\), or cells with a value[\s\S]*answer \d+/,
-    )
-    expect(body).toMatch(/shopper_category_performance<\/td>[\s\S]*rows, each of identical ones[\s\S]*its definition/)
-  })
-
   test('the plan shows what the next run would ask for, what waits, and why a dry run ended without one', async () => {
     await fillLedger(db, 'loaded')
     const tries: (() => Promise<NightPlan>)[] = [

@@ -1,28 +1,17 @@
 // Credits spent, reserved and foretold against the budgets of the definitions, by pipeline, tag and day.
 import { html } from 'hono/html'
 import { sum } from '../../core/counted.ts'
-import type { DataPointRule } from '../../core/data-point-counts.ts'
 import { barsOf, creditsByDay, nightBars } from '../charts.ts'
 import { allOf, type WebContext } from '../context.ts'
 import { count, dayBefore, lastDays, moment } from '../format.ts'
 import { type Html, optionalTable, page, table, fields } from '../layout.ts'
 import { endWords, type Forecast, forecasts } from '../../ledger/month-end.ts'
-import { dataPointReadings, type QuotaDay, type QuotaMonth, quotaDays, quotaMonths } from '../reads/read-quota.ts'
+import { type QuotaDay, type QuotaMonth, quotaDays, quotaMonths } from '../reads/read-quota.ts'
 import { meterMonths, spendingByMonth, spendingByTag, unwantedSpending } from '../reads/spending.ts'
 
 const nightsShown = 30
 /** Days of the large ones, and those of the first month before them. */
 const daysShown = 92
-
-const ruleWords: Readonly<Record<Exclude<DataPointRule, 'learn'>, string>> = {
-  rows: 'rows',
-  cells: 'cells (rows times metrics)',
-  non_empty_cells: 'cells with a value',
-  rows_with_duplicates: 'rows, each of identical ones',
-  cells_with_duplicates: 'cells (rows times metrics), those of each of identical rows',
-  non_empty_cells_with_duplicates: 'cells with a value, those of each of identical rows',
-  ignore: 'not compared',
-}
 
 /** The month so far and what it will come to, whom it is charged to, and the days of the last three months. */
 export const quotaPage = async (context: WebContext): Promise<Html> => {
@@ -35,8 +24,7 @@ ${pipelineTable(context, read, rows)}
 ${dailyCharts(context, read)}
 ${tagTable(read)}
 ${unwantedTable(read)}
-${booksTable(read)}
-${readingsTable(context, read)}`
+${booksTable(read)}`
   return page({ title: 'Quota', place: '/quota', warehouse: context.warehouse, body })
 }
 
@@ -49,7 +37,6 @@ const readQuota = async ({ kysely, clock, priceOf }: WebContext) => {
   const since = `${dayBefore(nowMs, daysShown).slice(0, 7)}-01`
   const read = await allOf({
     days: quotaDays(kysely, since),
-    readings: dataPointReadings(kysely),
     foretold: forecasts(kysely, nowMs, priceOf),
     spending: spendingByMonth(kysely, `${month}-01`),
     unwanted: unwantedSpending(kysely, `${month}-01`),
@@ -67,25 +54,6 @@ const dailyCharts = (context: WebContext, { days, nights, since }: Shown): Html[
       const budget = context.definitions.find((one) => one.pipeline === pipeline)?.limits.quotaPerDay ?? null
       return creditsByDay(`${pipeline}: credits by day`, own, since, nights.at(-1) ?? since, budget)
     })
-}
-
-const readingsTable = (context: WebContext, { readings }: Shown): Html => {
-  const known = [
-    ...readings.map(({ dataset, account, readings: all, answer_id }) => ({
-      ...{ of: dataset, account, from: `answer ${answer_id}` },
-      are: all.map((reading) => ruleWords[reading]).join(', or '),
-    })),
-    ...context.definitions.flatMap(({ pipeline, account, report: { dataPoints = 'learn' } }) =>
-      dataPoints === 'learn' ? [] : [{ of: pipeline, account, are: ruleWords[dataPoints], from: 'its definition' }],
-    ),
-  ]
-  const caption = 'What data_points_count counts: learned from reports, or set in a definition'
-  return table(caption, known, 'No report that gives a count was loaded yet.', {
-    'Dataset or pipeline': ({ of }) => of,
-    Account: ({ account }) => account,
-    'Data points are': ({ are }) => are,
-    'Known from': ({ from }) => from,
-  })
 }
 
 const endOf = (foretold: readonly Forecast[]): string => endWords(foretold, count) ?? '–'
