@@ -48,7 +48,6 @@ const answerOf = async (reading: Reading, model: SemanticModel, compiled: Compil
     ...state,
     notes: [
       ...cutNotes(state.cells_cut, compared !== null),
-      ...turnedNotes(columns, rows),
       ...comparedNotes(compared),
       ...state.method_breaks.map(breakNote),
       ...compiled.notes,
@@ -101,22 +100,6 @@ const cutNotes = ([cut]: AnswerState['cells_cut'], isCompared: boolean): string[
     : [
         `Only the first rows are loaded of some cells (cells_cut), ${cut.rows} of ${cut.cell} in ${cut.period.slice(0, 7)} for example: what is beyond is in no figure${isCompared ? ', and change and growth against a period that is loaded whole are not like with like' : ''}.`,
       ]
-
-/** Where the sums of everything go one way and what both periods have goes the other: the one must not be read for the other. */
-const turnedNotes = (columns: readonly string[], rows: readonly (readonly unknown[])[]): string[] => {
-  const [row] = rows
-  if (row === undefined || rows.length > 1) return []
-  const cell = (name: string): number => Number(row[columns.indexOf(name)] ?? Number.NaN)
-  return columns.flatMap((column) => {
-    const name = column.endsWith('_growth') ? column.slice(0, -'_growth'.length) : ''
-    const [all, both] = [cell(name) / cell(`${name}_before`) - 1, cell(column)]
-    if (name === '' || !(all * both < 0)) return []
-    const said = (growth: number): string => `${growth < 0 ? '-' : '+'}${Math.abs(growth * 100).toFixed(1)} %`
-    return [
-      `${name} is ${said(both)} over what both periods have; the sums of everything, ${said(all)}, mislead: cells came or went.`,
-    ]
-  })
-}
 
 const breakNote = ({ starts_on, columns, change }: MethodBreak): string => {
   const of =
