@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { v5Routes } from '../support/vendor-v5.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 type Dialect = 'v4' | 'v5'
@@ -36,7 +37,7 @@ const openWorld = async (): Promise<World> => {
   writeFileSync(join(pipelines, 'domains.txt'), 'a.com\nb.com\n')
   mkdirSync(join(folder, 'marts'))
   cpSync(join(pipelinesOfRepository, '..', 'marts', 'restatements.sql'), join(folder, 'marts', 'restatements.sql'))
-  const service = await startVendorSandbox({ requestsPerSecond: null, keywords: 30 })
+  const service = await startVendorSandbox({ requestsPerSecond: null, keywords: 30 }, v5Routes)
   const db = await createTestDatabase()
   const close = async (): Promise<void> => {
     await service.close()

@@ -14,6 +14,7 @@ import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor
 import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'
+import { v5Routes } from '../support/vendor-v5.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 let folder: string
@@ -21,7 +22,7 @@ let db: TestDatabase
 let service: VendorSandbox
 
 const start = async (options: VendorOptions = {}): Promise<void> => {
-  service = await startVendorSandbox({ requestsPerSecond: null, ...options })
+  service = await startVendorSandbox({ requestsPerSecond: null, ...options }, v5Routes)
 }
 
 beforeEach(async () => {

@@ -1,7 +1,5 @@
-// `millrace sandbox --like vendor`: the service as its documentation and others' measurements describe it, to hold the client against; V5 as the facts have it
-// (35, 38, 39, 73, 81, 82), with what they do not say of it (83) marked as assumed.
+// `millrace sandbox --like vendor`: the service as its documentation and others' measurements describe it, to hold the client against.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { z } from 'zod'
 import { addWindows } from '../../core/window.ts'
 import { addMonths, monthsBetween } from '../publication-calendar.ts'
 import { readJson } from '../request-body.ts'
@@ -15,20 +13,20 @@ import type { Price } from './vendor-prices.ts'
 import * as words from './vendor-words.ts'
 import { jsonReply, type VendorReply } from './vendor-words.ts'
 
-interface Asked {
+export interface Asked {
   readonly method: string
   readonly url: URL
   readonly body: unknown
   readonly header: string
 }
 
-interface Answering {
+export interface Answering {
   readonly settings: VendorSettings
   readonly books: VendorBooks
   readonly linkBase: string
 }
 
-interface Route {
+export interface Route {
   readonly method: 'GET' | 'POST'
   readonly path: RegExp
   readonly endpoint: VendorSettings['replies'][number]['endpoint']
@@ -36,7 +34,7 @@ interface Route {
   answer(of: Answering, asked: Asked, id: string): VendorReply
 }
 
-const route = (
+export const route = (
   method: Route['method'],
   path: RegExp,
   endpoint: Route['endpoint'],
@@ -46,93 +44,16 @@ const route = (
 
 const inQuery: Route['hasKey'] = ({ restKey }, { url }) => url.searchParams.get('api_key') === restKey
 const inHeader: Route['hasKey'] = ({ batchKey }, { header }) => header === batchKey
-/** One key for REST and batch (81), in the header alone. */
-const inV5: Route['hasKey'] = ({ restKey }, { url, header }) => header === restKey && !url.searchParams.has('api_key')
 const none = (): boolean => true
-
-/** Lower case with underscores (39), and what each value was called before. */
-const filters: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  traffic_source: { organic: 'Organic', paid: 'Paid', all: 'All' },
-  web_source: { desktop: 'Desktop', mobile_web: 'MobileWeb', total: 'Total' },
-  branded_type: { branded: 'Branded', non_branded: 'NonBranded', all: 'All' },
-}
-
-/** Assumed: the names of two fields are not on record for V5; and that it has no bids. */
-const renamed: Readonly<Record<string, string>> = { top_url: 'url' }
-const lacked: readonly string[] = ['cpc_low_bid', 'cpc_high_bid']
-
-interface Refused {
-  readonly refused: VendorReply
-}
-
-const refusedFor = (text: string): Refused => ({
-  refused: jsonReply(400, { error: { code: 'VALIDATION_ERROR', error_message: text } }),
-})
-
-/** The question as the older face knows it. */
-const olderQuestion = (query: URLSearchParams): URLSearchParams | Refused => {
-  const domain = query.get('domain')
-  if (domain === null) return refusedFor('domain is required')
-  const country = query.get('country') ?? 'ww'
-  // `world` is rejected (38).
-  if (!/^[a-z]{2}$/.test(country)) return refusedFor(`country ${country} is not valid`)
-  const older = new URLSearchParams({ URL: domain, country: country === 'ww' ? 'world' : country })
-  for (const name of ['start_date', 'end_date', 'limit', 'offset']) {
-    const value = query.get(name)
-    if (value !== null) older.set(name, value)
-  }
-  for (const [name, values] of Object.entries(filters)) {
-    const value = query.get(name)
-    if (value === null) continue
-    const before = values[value]
-    if (before === undefined) return refusedFor(`${name} should be one of the following - ${Object.keys(values).join(', ')}`)
-    older.set(name, before)
-  }
-  return older
-}
-
-const olderAnswer = z.object({
-  meta: z.looseObject({ request: z.record(z.string(), z.unknown()), query: z.unknown() }),
-  keywords: z.array(z.record(z.string(), z.unknown())),
-})
-
-const keywordsV5 = (of: Answering, { url }: Asked): VendorReply => {
-  const question = olderQuestion(url.searchParams)
-  if ('refused' in question) return question.refused
-  // At most three months (56).
-  const reply = keywords({ ...of.settings, keywordMonths: 3 }, of.books, question)
-  if (reply.status !== 200) return reply
-  const { meta, keywords: records } = olderAnswer.parse(JSON.parse(reply.body))
-  const asked = url.searchParams.get('metrics')?.split(',') ?? null
-  const { query, ...rest } = meta
-  const request = { ...meta.request, ...Object.fromEntries(url.searchParams), start_date: meta.request['start_date'] }
-  // No count; the bounds in full (73, 75).
-  return jsonReply(200, {
-    meta: { ...rest, request: { ...request, end_date: meta.request['end_date'] }, query },
-    data: records.map((record) => recordV5(record, asked)),
-  })
-}
-
-/** Metrics not asked for come back as null (73). */
-const recordV5 = (record: Readonly<Record<string, unknown>>, asked: readonly string[] | null): object =>
-  Object.fromEntries(
-    Object.entries(record)
-      .filter(([name]) => !lacked.includes(name))
-      .map(([name, value]) => {
-        const called = renamed[name] ?? name
-        const isWanted = asked === null || name === 'keyword' || name === 'top_url' || asked.includes(called)
-        return [called, isWanted ? value : null]
-      }),
-  )
 
 export type VendorSandbox = Awaited<ReturnType<typeof startVendorSandbox>>
 
-const buy =
+export const buy =
   (read: typeof readReport): Route['answer'] =>
   ({ settings, books }, { body }) =>
     submit(settings, books, read(settings, body), body, read === readShopper)
-const price: Route['answer'] = ({ settings }, { body }) => validate(settings, readReport(settings, body))
-const stateOf: Route['answer'] = ({ books, linkBase }, _, id) => status(books, id, linkBase)
+export const price: Route['answer'] = ({ settings }, { body }) => validate(settings, readReport(settings, body))
+export const stateOf: Route['answer'] = ({ books, linkBase }, _, id) => status(books, id, linkBase)
 
 const routes: readonly Route[] = [
   route('GET', /^\/v4\/website-analysis\/keywords$/, 'keywords', inQuery, ({ settings, books }, { url }) =>
@@ -150,11 +71,6 @@ const routes: readonly Route[] = [
     settings.describes ? describe(settings) : jsonReply(404, { message: 'Not Found' }),
   ),
   route('GET', /^\/files\/([0-9a-f-]{36})\.(?:csv|json)$/, 'download', none, ({ books }, _, id) => download(books, id)),
-  // Assumed: the path of the keywords is not on record for V5.
-  route('GET', /^\/v5\/website-analysis\/keywords$/, 'keywords', inV5, keywordsV5),
-  route('POST', /^\/batch\/v5\/request-report$/, 'submit', inV5, buy(readReport)),
-  route('POST', /^\/batch\/v5\/request-validate$/, 'free', inV5, price),
-  route('GET', /^\/batch\/request-status\/([^/]+)$/, 'status', inV5, stateOf),
 ]
 
 const download = (books: VendorBooks, id: string): VendorReply => {
@@ -175,14 +91,14 @@ const merged = (reply: VendorReply, fields: Readonly<Record<string, unknown>>): 
   return jsonReply(reply.status, body)
 }
 
-/** Throws CONFIGURATION naming every wrong option. */
-export const startVendorSandbox = async (options: VendorOptions = {}) => {
+/** Throws CONFIGURATION naming every wrong option. @param more what tests have it answer besides */
+export const startVendorSandbox = async (options: VendorOptions = {}, more: readonly Route[] = []) => {
   let settings = readVendorOptions(options)
   let given: VendorOptions = options
   const books = openBooks(() => settings)
   const bucket = createRateBucket(() => performance.now())
   const answer = (asked: Asked, linkBase: string): Reply => {
-    const found = routes.find(({ path, method }) => method === asked.method && path.test(asked.url.pathname))
+    const found = [...routes, ...more].find(({ path, method }) => method === asked.method && path.test(asked.url.pathname))
     if (asked.url.pathname === '/_vendor/books') return jsonReply(200, { ...books, reports: [...books.reports.values()] })
     if (asked.url.search.includes(settings.restKey) || asked.url.search.includes(settings.batchKey)) books.keysInUrls += 1
     if (found === undefined) return jsonReply(404, { message: 'Not Found' })

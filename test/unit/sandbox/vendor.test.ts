@@ -6,6 +6,7 @@ import { readVendorOptions, type VendorOptions } from '../../../src/sandbox/vend
 import { chargeFor, type Price, type Priced } from '../../../src/sandbox/vendor/vendor-prices.ts'
 import { keywords, startVendorSandbox } from '../../../src/sandbox/vendor/vendor-server.ts'
 import type { VendorReply } from '../../../src/sandbox/vendor/vendor-words.ts'
+import { v5Routes } from '../../support/vendor-v5.ts'
 
 const open = (options: VendorOptions = {}) => {
   const settings = readVendorOptions({ reportMs: 0, ...options })
@@ -121,7 +122,7 @@ test.each([
   ['/v5/website-analysis/keywords?domain=a.com', {}],
   ['/v5/website-analysis/keywords?domain=a.com&api_key=vendor-key', { 'api-key': 'vendor-key' }],
 ])('fact 59: a bad key, or one in the wrong place, at %s', async (path, headers) => {
-  const sandbox = await startVendorSandbox()
+  const sandbox = await startVendorSandbox({}, v5Routes)
   const answer = await fetch(sandbox.url + path, { headers })
   const said = await answer.text()
   await sandbox.close()
