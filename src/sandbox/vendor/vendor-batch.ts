@@ -91,12 +91,12 @@ const checked = (settings: VendorSettings, asked: Submission): Read => {
 
 const tableRefused = (settings: VendorSettings, asked: TableAsked): VendorReply | null => {
   const { table, granularity, metrics, from, to, values } = asked
-  const { plan, oldestMonth, newestMonth, words: release } = settings
+  const { plan, oldestMonth, newestMonth } = settings
   const planName = table.name.startsWith('shopper') ? 'shopper' : table.name
-  if (plan.tables !== null && !plan.tables.includes(planName)) return words.forbidden(release)
+  if (plan.tables !== null && !plan.tables.includes(planName)) return words.forbidden
   if (!table.granularities.includes(granularity)) return words.wrongGranularity(table.granularities)
   if (metrics.some((metric) => !table.metrics.includes(metric))) return words.wrongMetrics(table.name)
-  if (from < oldestMonth) return words.beforeHistory(granularity, oldestMonth, from, release)
+  if (from < oldestMonth) return words.beforeHistory(granularity, oldestMonth, from)
   if (table.until !== null && to > table.until) return words.unknownTable(table.name)
   if (to > newestMonth || from > to) return words.datesNotInRange
   if (monthsBetween(from, to).length > table.mostMonths) return words.spanTooLong(table.mostMonths)
@@ -115,7 +115,7 @@ const placeRefused = ({ plan }: VendorSettings, { table, values }: TableAsked): 
   if (!countries.every(has)) return words.countryLacks(countries.length)
   const lacked =
     plan.domains !== null && table.filters[0] === 'domains' && !(values[0] ?? []).every((one) => plan.domains?.includes(one))
-  return lacked ? words.forbidden('08') : null
+  return lacked ? words.forbidden : null
 }
 
 /** The bytes, and what they cost table by table. Without rows: a header, and the words in the first data row (fact 72). */
@@ -144,7 +144,7 @@ const jsonOf = (header: readonly string[], rows: readonly (readonly string[])[])
   return rows.map((row) => `${JSON.stringify(recordOf(row))}\n`).join('')
 }
 
-/** Takes the report and charges it, however it ends: 200 with an id, or a refusal. */
+/** Takes the report and charges it: 200 with an id, or a refusal. */
 export const submit = (
   settings: VendorSettings,
   books: VendorBooks,
@@ -152,12 +152,8 @@ export const submit = (
   body: unknown,
   shopper: boolean,
 ): VendorReply => {
-  if ('refused' in read && !settings.refuseLater) return read.refused
+  if ('refused' in read) return read.refused
   if (books.pending() >= settings.pendingReports) return words.tooManyPending
-  if ('refused' in read) {
-    const report = books.take({ body, format: 'csv', text: '', rows: 0, credits: 0, refused: read.refused.body })
-    return idReply(settings, report, shopper)
-  }
   const made = make(settings, read.asked)
   const [first] = read.asked.tables
   let credits = 0
@@ -166,11 +162,8 @@ export const submit = (
     if (charged === null) return words.outOfCredits
     credits += charged
   }
-  return idReply(
-    settings,
-    books.take({ body, format: read.asked.format, text: made.text, rows: made.points, credits, refused: null }),
-    shopper,
-  )
+  const report = books.take({ body, format: read.asked.format, text: made.text, rows: made.points, credits })
+  return idReply(settings, report, shopper)
 }
 
 const idReply = ({ shopperReply }: VendorSettings, { id }: VendorReport, shopper: boolean): VendorReply => {
@@ -194,12 +187,11 @@ const errorsIn = (body: string): unknown => {
   return parsed.errors ?? [parsed.error?.error_message ?? body]
 }
 
-/** (facts 1, 4, 46, 69): quota is said with the finished report, in the words of the interface. */
+/** (facts 1, 4, 46): quota is said with the finished report, in the words of the interface. */
 export const status = (books: VendorBooks, id: string, linkBase: string): VendorReply => {
   const report = books.reports.get(id)
   if (report === undefined) return jsonReply(404, { errors: ['request id not found'] })
   if (!books.isDone(report)) return jsonReply(200, { status: Date.now() - report.takenAtMs < 50 ? 'pending' : 'processing' })
-  if (report.refused !== null) return jsonReply(200, { status: 'bad request', errors: [report.refused] })
   return jsonReply(200, {
     status: 'completed',
     used_quota: report.credits,
@@ -209,11 +201,7 @@ export const status = (books: VendorBooks, id: string, linkBase: string): Vendor
 }
 
 /** (facts 19, 51) */
-export const credits = ({ balance, purses }: VendorSettings, books: VendorBooks): VendorReply => {
-  const left = books.left('batch')
-  if (balance !== 'total') return jsonReply(200, { [balance]: left })
-  return jsonReply(200, { total_credits: purses.batch, used_credits: (purses.batch ?? 0) - (left ?? 0), remaining_credits: left })
-}
+export const credits = (books: VendorBooks): VendorReply => jsonReply(200, { remaining_credits: books.left('batch') })
 
 /** Both null without a cap: then the other question is asked (fact 50). */
 export const userCredits = ({ userCap }: VendorSettings, books: VendorBooks): VendorReply =>

@@ -7,14 +7,13 @@ export type Purse = 'rest' | 'batch'
 
 export type VendorReport = ReturnType<VendorBooks['take']>
 
-/** `text`: a file for each table, as its bytes; `refused`: why it ends as `bad_request`, null: it is made. */
+/** `text`: a file for each table, as its bytes. */
 export interface Taken {
   readonly body: unknown
   readonly format: 'csv' | 'json'
   readonly text: string
   readonly rows: number
   readonly credits: number
-  readonly refused: string | null
 }
 
 export type VendorBooks = ReturnType<typeof openBooks>

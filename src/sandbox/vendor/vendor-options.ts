@@ -45,24 +45,16 @@ export const vendorSchema = z.strictObject({
   purses: z.strictObject({ rest: credits.default(null), batch: credits.default(null) }).default({ rest: null, batch: null }),
   /** The user's own cap within the batch purse; null: none, and both values of the answer are null (fact 50). */
   userCap: credits.default(null),
-  /** How the batch balance is spelled (fact 51). */
-  balance: z.enum(['remaining_credits', 'credits', 'total']).default('remaining_credits'),
   /** What the plan has; null: everything. */
   plan: z
     .strictObject({ tables: values.default(null), countries: values.default(null), domains: values.default(null) })
     .default({ tables: null, countries: null, domains: null }),
-  /** Which release's words (facts 62 to 64). */
-  words: z.enum(['06', '08']).default('08'),
   pendingReports: z.int().positive().default(100),
   reportMs: z.int().nonnegative().default(300),
-  /** The status says so of reports it cannot make, after it took them (fact 69). */
-  refuseLater: z.boolean().default(false),
   /** A week that was asked for is answered, and charged, as three (fact 52); months grow to the quarter they lie in. */
   widens: z.boolean().default(false),
   /** Where the shopper reply holds the id. */
   shopperReply: z.enum(['report_id', 'id', 'reportId', 'data.report_id']).default('report_id'),
-  /** Whether the tables can be described (fact 20). */
-  describes: z.boolean().default(true),
   requestsPerSecond: z.number().positive().nullable().default(10),
   replies: z.array(replacedSchema).default([]),
 })

@@ -65,11 +65,9 @@ const routes: readonly Route[] = [
   route('POST', /^\/v3\/batch\/shopper\/request-report$/, 'shopper', inHeader, buy(readShopper)),
   route('POST', /^\/batch\/v4\/request-validate$/, 'free', inHeader, price),
   route('GET', /^\/v3\/batch\/request-status\/([^/]+)$/, 'status', inHeader, stateOf),
-  route('GET', /^\/v3\/batch\/credits$/, 'free', inHeader, ({ settings, books }) => credits(settings, books)),
+  route('GET', /^\/v3\/batch\/credits$/, 'free', inHeader, ({ books }) => credits(books)),
   route('GET', /^\/v3\/batch\/user-credits$/, 'free', inHeader, ({ settings, books }) => userCredits(settings, books)),
-  route('GET', /^\/v3\/batch\/tables\/describe$/, 'free', inHeader, ({ settings }) =>
-    settings.describes ? describe(settings) : jsonReply(404, { message: 'Not Found' }),
-  ),
+  route('GET', /^\/v3\/batch\/tables\/describe$/, 'free', inHeader, ({ settings }) => describe(settings)),
   route('GET', /^\/files\/([0-9a-f-]{36})\.(?:csv|json)$/, 'download', none, ({ books }, _, id) => download(books, id)),
 ]
 
@@ -157,20 +155,17 @@ const lastDay = (month: string): string => addWindows(`${addMonths(month, 1)}-01
 
 /** Null: the dates can be answered. */
 const datesRefused = (settings: VendorSettings, from: string, to: string): VendorReply | null => {
-  const { newestMonth, oldestMonth, keywordMonths, words: release } = settings
+  const { newestMonth, oldestMonth, keywordMonths } = settings
   const isOutside = from < oldestMonth || to > newestMonth || from > to
-  const isLong = monthsBetween(from, to).length > keywordMonths
-  if (!isOutside && !isLong) return null
-  if (release === '08') return words.datesNotInRange
-  return isOutside ? words.datesOutOfRange(`${oldestMonth}-01`, lastDay(newestMonth)) : words.spanTooLong(keywordMonths)
+  return isOutside || monthsBetween(from, to).length > keywordMonths ? words.datesNotInRange : null
 }
 
 const number = (text: string | null, fallback: number): number => (text !== null && /^\d+$/.test(text) ? Number(text) : fallback)
 
 export const keywords = (settings: VendorSettings, books: VendorBooks, query: URLSearchParams): VendorReply => {
-  const { plan, words: release } = settings
+  const { plan } = settings
   const [domain, country] = [query.get('URL') ?? '', query.get('country') ?? '']
-  if (plan.tables !== null && !plan.tables.includes('keywords')) return words.forbidden(release)
+  if (plan.tables !== null && !plan.tables.includes('keywords')) return words.forbidden
   if (plan.countries !== null && !plan.countries.includes(country.toLowerCase())) return words.countryLacks(domain.length)
   const from = query.get('start_date') ?? settings.newestMonth
   const to = query.get('end_date') ?? from
@@ -178,7 +173,7 @@ export const keywords = (settings: VendorSettings, books: VendorBooks, query: UR
   if (refused !== null) return refused
   const count = settings.keywordsByDomain[domain] ?? settings.keywords
   if (!isDomain(domain) || count === 0) return words.dataNotFound
-  if (plan.domains !== null && !plan.domains.includes(domain)) return words.forbidden(release)
+  if (plan.domains !== null && !plan.domains.includes(domain)) return words.forbidden
   return page(settings, books, query, { domain, country, count, ...(settings.widens ? quarters({ from, to }) : { from, to }) })
 }
 

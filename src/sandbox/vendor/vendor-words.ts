@@ -23,20 +23,12 @@ export const dataNotFound = jsonReply(401, { meta: { status: 'Error', error_mess
 /** One text for two causes (61). */
 export const keyOrCredits = jsonReply(403, { meta: { status: 'Error', error_message: 'Invalid API Key or out of data credits' } })
 export const outOfCredits = errors('Not enough data credits')
-/** The plan lacks the dataset, or the domain: the words changed between releases, the code did not (62). */
-export const forbidden = (release: '06' | '08'): VendorReply =>
-  release === '06'
-    ? coded(403, 'FORBIDDEN_ERROR', 'Access denied. The user might be missing the required claims')
-    : coded(403, 'FORBIDDEN_ERROR', 'Access forbidden. Upgrade your account.', {
-        actions: ['Contact your account manager to add this dataset'],
-      })
+/** The plan lacks the dataset, or the domain: the newest words, which changed between releases; the code did not (62). */
+export const forbidden = coded(403, 'FORBIDDEN_ERROR', 'Access forbidden. Upgrade your account.', {
+  actions: ['Contact your account manager to add this dataset'],
+})
 /** Beyond the newest month, before history, or a span that is too long: one text (63). */
 export const datesNotInRange = coded(400, 'VALIDATION_ERROR', 'Dates not in range')
-/** The same with the range, as the older release says it (64). */
-export const datesOutOfRange = (from: string, to: string): VendorReply =>
-  jsonReply(400, {
-    meta: { status: 'Error', error_code: 101, error_message: `Dates out of range. Data is available from ${from} to ${to}` },
-  })
 const countryTexts = [
   'no data for requested country',
   'country not available',
@@ -46,13 +38,9 @@ const countryTexts = [
 /** The plan lacks the country, in one of several words (65). */
 export const countryLacks = (which: number): VendorReply =>
   coded(400, 'VALIDATION_ERROR', countryTexts[which % countryTexts.length] ?? '')
-/** (66): the older page puts dashes before the months. */
-export const beforeHistory = (granularity: string, from: string, asked: string, release: '06' | '08'): VendorReply =>
-  errors(
-    release === '08'
-      ? `Historical data for ${granularity} granularity is available as of ${from}. You have requested ${asked}.`
-      : `Historical data for ${granularity} granularity is available as of - ${from}. You have requested - ${asked}`,
-  )
+/** (66) */
+export const beforeHistory = (granularity: string, from: string, asked: string): VendorReply =>
+  errors(`Historical data for ${granularity} granularity is available as of ${from}. You have requested ${asked}.`)
 /** (67) */
 export const spanTooLong = (months: number): VendorReply => errors(`supports only an interval of ${months} month(s) of data`)
 /** (68) */

@@ -41,14 +41,7 @@ test.each<[fact: number, what: string, VendorReply, status: number, body: string
   [60, 'a domain with capitals', page({}, { URL: 'CNN.COM' }), 401, /Data not found/],
   [60, 'a path', page({}, { URL: 'cnn.com/sports' }), 401, /Data not found/],
   [61, 'no credits', page({ purses: { rest: 5 } }), 403, /Invalid API Key or out of data credits/],
-  [
-    62,
-    'no dataset, as of June',
-    page({ plan: { tables: [] }, words: '06' }),
-    403,
-    /FORBIDDEN_ERROR.*missing the required claims/,
-  ],
-  [62, 'no dataset, as of August', page({ plan: { tables: [] } }), 403, /Access forbidden. Upgrade your account.*actions/],
+  [62, 'no dataset', page({ plan: { tables: [] } }), 403, /Access forbidden. Upgrade your account.*actions/],
   [62, 'no such domain', page({ plan: { domains: ['b.com'] } }), 403, /FORBIDDEN_ERROR/],
   [
     63,
@@ -65,13 +58,6 @@ test.each<[fact: number, what: string, VendorReply, status: number, body: string
     coded('VALIDATION_ERROR', 'Dates not in range'),
   ],
   [63, 'a long span', page({}, { start_date: '2026-07' }), 400, coded('VALIDATION_ERROR', 'Dates not in range')],
-  [
-    64,
-    'with the range',
-    page({ words: '06' }, { start_date: '2020-06', end_date: '2020-06' }),
-    400,
-    /101.*2020-07-01 to 2026-09-30/,
-  ],
   [65, 'no country', page({ plan: { countries: ['gb'] } }), 400, /VALIDATION_ERROR.*(no data for requested country|country)/],
   [
     66,
@@ -79,13 +65,6 @@ test.each<[fact: number, what: string, VendorReply, status: number, body: string
     report({}, table({ start_date: '2019-12', end_date: '2019-12' })).reply,
     400,
     errors('Historical data for monthly granularity is available as of 2020-07. You have requested 2019-12.'),
-  ],
-  [
-    66,
-    'an older page',
-    report({ words: '06' }, table({ start_date: '2017-01' })).reply,
-    400,
-    errors('Historical data for monthly granularity is available as of - 2020-07. You have requested - 2017-01'),
   ],
   [
     67,
@@ -150,14 +129,13 @@ test('fact 46: the bill stands in the meta, under the old name or the new one, o
   expect(JSON.stringify(meta('balance'))).not.toMatch(/credits|coins/)
 })
 
-test('facts 50, 51: the balance in three spellings; both values of a user are null without a cap', () => {
+test('facts 50, 51: the balance; both values of a user are null without a cap', () => {
   const credits = (options: VendorOptions) => {
     const { settings, books } = open({ purses: { rest: 5, batch: 90 }, ...options })
-    return [JSON.parse(batch.credits(settings, books).body), JSON.parse(batch.userCredits(settings, books).body)]
+    return [JSON.parse(batch.credits(books).body), JSON.parse(batch.userCredits(settings, books).body)]
   }
   expect(credits({})).toEqual([{ remaining_credits: 90 }, { user_allowance: null, user_remaining: null }])
-  expect(credits({ balance: 'credits', userCap: 10 })).toEqual([{ credits: 10 }, { user_allowance: 10, user_remaining: 10 }])
-  expect(credits({ balance: 'total' })[0]).toEqual({ total_credits: 90, used_credits: 0, remaining_credits: 90 })
+  expect(credits({ userCap: 10 })).toEqual([{ remaining_credits: 10 }, { user_allowance: 10, user_remaining: 10 }])
 })
 
 test('fact 52: a span is widened, echoed and charged so', () => {
@@ -186,16 +164,14 @@ test('facts 54, 55: 100 rows unless told; 100 values of what derives from REST, 
   expect(report({}, own, geography).reply.status).toBe(400)
 })
 
-test('facts 68, 69: validate names the errors for free; a submission may be refused after it was taken', () => {
+test('fact 68: validate names the errors for free', () => {
   const wrong = table({ granularity: 'yearly' })
-  const { settings, read, books } = report({ refuseLater: true }, wrong)
+  const { settings, read, books } = report({}, wrong)
   expect(JSON.parse(batch.validate(settings, read).body)).toEqual({
     errors: ['granularity should be one of the following - daily, weekly, monthly.'],
     is_valid: false,
     warnings: [],
   })
-  const [id = ''] = books.reports.keys()
-  expect(JSON.parse(batch.status(books, id, '').body)).toMatchObject({ status: 'bad request' })
   expect(books.charges).toEqual([])
 })
 
