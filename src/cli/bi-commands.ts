@@ -4,7 +4,7 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { isPrivate, plainAddress } from '../core/address.ts'
 import { counted } from '../core/counted.ts'
-import { hidePassword, type Settings } from '../core/env.ts'
+import { hidePassword, readerLogin, type Settings } from '../core/env.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { bucketSetting } from '../core/landing-setting.ts'
 import { createLog } from '../core/log.ts'
@@ -170,7 +170,6 @@ const warehouseOf = ({ raw }: Settings): Secret => {
   return secret(warehouseName, text.replace(/^postgres(ql)?:/, 'postgresql+psycopg2:'))
 }
 
-const readerName = 'MILLRACE_READER_URL'
 const path = '/mcp'
 
 const loadProtocol = () => withPackages('Assistants', ['@modelcontextprotocol/server'], () => import('../semantic/mcp-server.ts'))
@@ -180,7 +179,7 @@ export const mcp: Handler = async (invocation) => {
   const settings = settingsOf(invocation)
   const model = await loadSemantics(semanticFolders(pipelinesFolder(invocation)))
   const { databaseUrl, home } = settings
-  const reader = await openReader({ readerUrl: readerUrlOf(settings), databaseUrl, home })
+  const reader = await openReader({ readerUrl: readerLogin(settings), databaseUrl, home })
   const log = createLog(settings.raw['MILLRACE_LOG_LEVEL'])
   const context: McpContext = { reader, model, onError: (error) => log.warn({ error: messageOf(error) }, 'mcp') }
   try {
@@ -212,11 +211,4 @@ const overHttp = async (invocation: Invocation, { raw }: Settings, context: McpC
     await endpoint.close()
     await server.close()
   }
-}
-
-const readerUrlOf = ({ raw }: Settings): Secret | null => {
-  const text = raw[readerName]
-  if (!text) return null
-  hidePassword(readerName, text)
-  return secret(readerName, text)
 }

@@ -70,6 +70,16 @@ const isDatabaseUrl = (text: string): boolean => /^postgres(ql)?:\/\//.test(text
 /** A living process must not spread over two warehouses: another place is for the next start. */
 const placeOf = (address: string): string => Object.assign(new URL(address), { username: '', password: '' }).href
 
+export const readerSetting = 'MILLRACE_READER_URL'
+
+/** The login of a reader; null: not set. */
+export const readerLogin = ({ raw }: Pick<Settings, 'raw'>): Secret | null => {
+  const text = raw[readerSetting]
+  if (!text) return null
+  hidePassword(readerSetting, text)
+  return secret(readerSetting, text)
+}
+
 /** The password of an address is known to `redact` from then on. Throws CONFIGURATION. @param name of the setting */
 export const hidePassword = (name: string, address: string): void => {
   const password = URL.parse(address)?.password

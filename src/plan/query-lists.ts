@@ -1,8 +1,8 @@
 // Lists from SQL: read before a pipeline is planned, obeyed unless they are empty or much shorter than before. And lists from files, for a process that stays:
 // read anew before each run, so that what a person changed counts from the next one on.
 import { dirname } from 'node:path'
+import { readerLogin } from '../core/env.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import { secret } from '../core/redact.ts'
 import type { Definition, Dimension, ListQuery } from '../core/types.ts'
 import { type ListReading, readList } from '../db/read-list.ts'
 import type { Db } from '../db/tables.ts'
@@ -15,7 +15,6 @@ import { sourceOf } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 
 const mostValues = 1_000_000
-export const readerSetting = 'MILLRACE_READER_URL'
 
 export type ListRuntime = Pick<PlanRuntime, 'database' | 'settings' | 'sources' | 'progress' | 'log'>
 
@@ -45,8 +44,7 @@ type ListReader = Pick<ListRuntime, 'database' | 'settings' | 'sources'>
 
 /** `values` null: the query failed. `message`: why, or what was left out. */
 const readValues = async (runtime: ListReader, { name }: Dimension, query: ListQuery, source: Source) => {
-  const address = runtime.settings.raw[readerSetting] || null
-  const readerUrl = address === null ? null : secret(readerSetting, address)
+  const readerUrl = readerLogin(runtime.settings)
   const reading: ListReading = { sql: query.sql, timeoutMs: query.timeoutMs, most: mostValues, readerUrl }
   const spec = source.dimensions[name] ?? { description: name, required: false, mostPerRequest: 1 }
   try {
