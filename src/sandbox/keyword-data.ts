@@ -48,11 +48,12 @@ const countryScale = (country: string): number => (country === 'world' ? 1 : 0.0
 export const keywordView = (query: KeywordQuery, world: KeywordWorld) => {
   const context = contextOf(query, world)
   const rows = world.rows === 0 ? 0 : Math.max(1, world.rows + rowDrift(context.periodHash, world.generation))
-  const inClass = countRanks(rows, query.brandedType)
+  const ranks = ranksOf(rows, query.brandedType)
+  const inClass = ranks?.length ?? rows
   return {
     count: query.trafficSource === 'Paid' ? Math.ceil(inClass / paidShare) : inClass,
     /** One record as JSON text; `index` from 0 in the order of the answer. */
-    record: (index: number): string => recordAt(context, rankOf(index, query.brandedType)),
+    record: (index: number): string => recordAt(context, ranks?.[index] ?? index),
   }
 }
 
@@ -192,20 +193,11 @@ const awkwardEvery = 5
 
 const isBranded = (rank: number): boolean => rank < firstBranded || rank % brandedEvery === 0
 
-/** Ranks of the view that lie below `rows`. */
-const countRanks = (rows: number, branded: BrandedType): number => {
-  if (branded === 'All') return rows
-  const count = rows <= firstBranded ? rows : firstBranded + Math.floor((rows - 1) / brandedEvery)
-  return branded === 'Branded' ? count : rows - count
-}
-
-/** The rank among all keywords of the `index`-th of the view. */
-const rankOf = (index: number, branded: BrandedType): number => {
-  if (branded === 'All') return index
-  if (branded === 'Branded') return index < firstBranded ? index : (index - firstBranded + 1) * brandedEvery
-  const place = index + firstBranded - 1
-  return place + 1 + Math.floor(place / (brandedEvery - 1))
-}
+/** Ranks of one class that lie below `rows`, in order; null: all of them. */
+const ranksOf = (rows: number, branded: BrandedType): readonly number[] | null =>
+  branded === 'All'
+    ? null
+    : Array.from({ length: rows }, (_, rank) => rank).filter((rank) => isBranded(rank) === (branded === 'Branded'))
 
 const indexInClass = (rank: number): number => {
   if (rank < firstBranded) return rank
