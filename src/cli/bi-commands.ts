@@ -5,7 +5,7 @@ import { resolve } from 'node:path'
 import { isPrivate, plainAddress } from '../core/address.ts'
 import { counted } from '../core/counted.ts'
 import { hidePassword, readerLogin, type Settings } from '../core/env.ts'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { messageOf, settingError, usageError } from '../core/errors.ts'
 import { bucketSetting } from '../core/landing-setting.ts'
 import { createLog } from '../core/log.ts'
 import { parseOnly } from '../core/only.ts'
@@ -50,9 +50,9 @@ const monthOf = (option: string, value: unknown): string | null =>
 
 const byMonthOf = ({ options }: Invocation): boolean => {
   const { by, since } = options
-  if (since !== undefined && by === undefined) throw new EtlError('USAGE', '--since last needs --by month.')
+  if (since !== undefined && by === undefined) throw usageError('--since last needs --by month.')
   if (by !== undefined && options['format'] === 'csv')
-    throw new EtlError('USAGE', '--by month writes Parquet; leave --format out or write --format parquet.')
+    throw usageError('--by month writes Parquet; leave --format out or write --format parquet.')
   return by !== undefined
 }
 
@@ -71,10 +71,9 @@ const writeFile = async ({ options, folder, output }: Invocation, { database, vi
   const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
   // A device or pipe would be replaced by a file.
   if (options['out'] === '-' || statSync(file, { throwIfNoEntry: false })?.isFile() === false)
-    throw new EtlError('USAGE', `--out ${String(options['out'])} is no file; name one, for example --out ${view}.${format}.`)
+    throw usageError(`--out ${String(options['out'])} is no file; name one, for example --out ${view}.${format}.`)
   if (/\.(xlsx?|ods|jsonl?)$/i.test(file))
-    throw new EtlError(
-      'USAGE',
+    throw usageError(
       `--out ${String(options['out'])}: an export writes CSV or Parquet; name a .csv (spreadsheets open it) or a .parquet.`,
     )
   const rows = await exportView(database, { view, format, file, filter })
@@ -130,23 +129,21 @@ export const superset: Handler = async (invocation) => {
 
 /** Without a slash at the end. A password goes over it, so it is https but on this machine and in a network of containers. */
 const addressOf = (text: string | undefined): string => {
-  if (!text) throw new EtlError('USAGE', 'Which Superset? Name its address: `millrace superset https://superset.example.com`.')
+  if (!text) throw usageError('Which Superset? Name its address: `millrace superset https://superset.example.com`.')
   const url = plainAddress(text)
   if (url === null)
-    throw new EtlError(
-      'USAGE',
+    throw usageError(
       `'${URL.parse(text)?.host || text}' is no address of Superset, expected for example https://superset.example.com.`,
     )
   if (!isPrivate(url) && url.hostname.includes('.'))
-    throw new EtlError('USAGE', `${url.origin} would carry a password in the open; use its https address.`)
+    throw usageError(`${url.origin} would carry a password in the open; use its https address.`)
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
 }
 
 const passwordOf = ({ raw }: Settings): Secret => {
   const text = raw[passwordName]
   if (text) return secret(passwordName, text)
-  throw new EtlError(
-    'CONFIGURATION',
+  throw settingError(
     `${passwordName} is not set; put there the password of MILLRACE_SUPERSET_USER (admin), or name a file with ${passwordName}_FILE.`,
   )
 }
@@ -155,17 +152,13 @@ const passwordOf = ({ raw }: Settings): Secret => {
 const warehouseOf = ({ raw }: Settings): Secret => {
   const text = raw[warehouseName]
   if (!text)
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       `${warehouseName} is not set; put there the warehouse as Superset reaches it, with a login that only reads: postgres://superset:…@host:5432/warehouse ` +
         '(create role superset login password … in role bi_reader; then millrace migrate).',
     )
   const url = URL.parse(text)
   if (url === null || !/^postgres(ql)?:$/.test(url.protocol))
-    throw new EtlError(
-      'CONFIGURATION',
-      `${warehouseName} is not an address such as postgres://superset:password@host:5432/warehouse.`,
-    )
+    throw settingError(`${warehouseName} is not an address such as postgres://superset:password@host:5432/warehouse.`)
   hidePassword(warehouseName, text)
   return secret(warehouseName, text.replace(/^postgres(ql)?:/, 'postgresql+psycopg2:'))
 }

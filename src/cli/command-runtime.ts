@@ -8,7 +8,7 @@ import type { Handler, Invocation } from './command-spec.ts'
 import { type Output, restoreScreen } from './output.ts'
 import { type ProgressView, showProgress } from './progress-bar.ts'
 import { readSettings, type Settings } from '../core/env.ts'
-import { EtlError } from '../core/errors.ts'
+import { usageError } from '../core/errors.ts'
 import { createLog } from '../core/log.ts'
 import { parseOnly } from '../core/only.ts'
 import { inclusiveRange, timeIn } from '../core/window.ts'
@@ -78,8 +78,7 @@ export const withRuntime = async <T>(
 const assertNamedFolder = (invocation: Invocation): void => {
   const folder = pipelinesFolder(invocation)
   if (folder === resolve(invocation.folder, 'pipelines') || existsSync(folder)) return
-  throw new EtlError(
-    'USAGE',
+  throw usageError(
     `There is no folder '${folder}'; name the one of your definitions with --pipelines DIR, or leave the option out.`,
   )
 }
@@ -170,7 +169,7 @@ export const byAction =
 export const wholeNumber = (value: unknown, words: (text: string) => string): number => {
   const text = String(value)
   const number = Number(text)
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(number) || number < 1) throw new EtlError('USAGE', words(text))
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(number) || number < 1) throw usageError(words(text))
   return number
 }
 
@@ -178,10 +177,7 @@ export const wholeNumber = (value: unknown, words: (text: string) => string): nu
 export const rangeOf = ({ options }: Invocation): { from: string; to: string } => {
   const { from, to } = options
   if (typeof from !== 'string' || typeof to !== 'string') {
-    throw new EtlError(
-      'USAGE',
-      'Both --from YYYY-MM and --to YYYY-MM are needed (inclusive), for example --from 2026-01 --to 2026-03.',
-    )
+    throw usageError('Both --from YYYY-MM and --to YYYY-MM are needed (inclusive), for example --from 2026-01 --to 2026-03.')
   }
   return { from, to }
 }

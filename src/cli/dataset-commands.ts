@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
-import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { EtlError, isEtlError, messageOf, usageError } from '../core/errors.ts'
 import { assertFree, type DescribedDataset, newDataset } from '../definition/dataset-files.ts'
 import { suggest } from '../definition/problem.ts'
 import { placeholder } from '../definition/scope.ts'
@@ -84,8 +84,7 @@ const describedAs = async (invocation: Invocation, source: Source, table: string
   const found = datasets.find((dataset) => dataset.table === table)
   if (found !== undefined) return found
   const names = datasets.map((dataset) => dataset.table)
-  throw new EtlError(
-    'USAGE',
+  throw usageError(
     `The service offers no dataset '${table}' to this key.${suggest(table, names)} \`millrace describe\` lists them; --table names one that is called otherwise there.`,
   )
 }

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { sql } from 'kysely'
 import { formatNumber } from '../core/counted.ts'
 import { readSettings, type Settings } from '../core/env.ts'
-import { EtlError } from '../core/errors.ts'
+import { settingError } from '../core/errors.ts'
 import { docPage, shipped } from '../core/shipped.ts'
 import type { Definition, Window } from '../core/types.ts'
 import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts'
@@ -75,8 +75,7 @@ export const demoSettings = (environment: Invocation['environment'], folder: str
 const refuseRealWarehouse = async (runtime: OpenRuntime): Promise<void> => {
   const runs = await foreignRuns(runtime.database.kysely, 'demo')
   if (runs === 0) return
-  throw new EtlError(
-    'CONFIGURATION',
+  throw settingError(
     `The embedded warehouse under ${runtime.settings.home} holds ${runs} real runs; the demo would mix synthetic rows into it. ` +
       'Run it elsewhere: MILLRACE_HOME=.millrace-demo npx millrace demo',
   )

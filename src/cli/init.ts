@@ -4,7 +4,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { z } from 'zod'
 import { counted } from '../core/counted.ts'
-import { EtlError } from '../core/errors.ts'
+import { usageError } from '../core/errors.ts'
 import { packageFile, shipped, version } from '../core/shipped.ts'
 import { makeFolders } from '../core/make-folders.ts'
 import type { Handler } from './command-spec.ts'
@@ -18,14 +18,11 @@ export const init: Handler = async ({ args, options, folder, output }) => {
     .toLowerCase()
     .replaceAll(/[^a-z0-9._-]/g, '-')
   if (!/^[a-z0-9]/.test(name))
-    throw new EtlError(
-      'USAGE',
-      `'${args[0]}' gives no name for the repository; write for example \`millrace init my-warehouse\`.`,
-    )
+    throw usageError(`'${args[0]}' gives no name for the repository; write for example \`millrace init my-warehouse\`.`)
   const withLists = ownLists(options)
   const files = await planFiles(target)
   const taken = files.filter(({ to }) => existsSync(to)).map(({ to }) => relative(folder, to))
-  if (taken.length > 0) throw new EtlError('USAGE', `${takenWords(taken)} already, nothing was written; choose an empty folder.`)
+  if (taken.length > 0) throw usageError(`${takenWords(taken)} already, nothing was written; choose an empty folder.`)
   const origin = ownOrigin(target)
   for (const { from, to } of files) {
     await makeFolders(dirname(to))
@@ -101,7 +98,7 @@ const valuesOf = (text: unknown, form: RegExp, wrong: (value: string) => string)
   if (text === undefined) return null
   const values = String(text).split(/, */)
   const unfit = values.find((value) => !form.test(value))
-  if (unfit !== undefined) throw new EtlError('USAGE', wrong(unfit))
+  if (unfit !== undefined) throw usageError(wrong(unfit))
   return values
 }
 

@@ -1,7 +1,7 @@
 // `millrace notify test|list`: whether messages of ours arrive, and what is wrong now. `millrace webhooks subscribe|test|remove`: the service tells a running
 // `schedule` when it has released data.
 import { docPage } from '../core/shipped.ts'
-import { EtlError } from '../core/errors.ts'
+import { settingError, usageError } from '../core/errors.ts'
 import type { ReleasedData } from '../core/release-month.ts'
 import { forgetSubscription, keepSubscription, subscriptionOf } from '../ledger/releases.ts'
 import { accountsOf } from '../run/apis.ts'
@@ -29,7 +29,7 @@ const test = (invocation: Invocation, names: readonly string[]): Promise<number>
   })
 
 const list = (invocation: Invocation, rest: readonly string[]): Promise<number> => {
-  if (rest.length > 0) throw new EtlError('USAGE', 'Write `millrace notify list` alone: it lists what is wrong in the warehouse.')
+  if (rest.length > 0) throw usageError('Write `millrace notify list` alone: it lists what is wrong in the warehouse.')
   return withRuntime(invocation, opened, async ({ database, settings, routes }) => {
     const { output } = invocation
     const { receivers } = alarmingOf({ settings, routes })
@@ -83,8 +83,7 @@ const subscribers = ({ options, signal }: Invocation, runtime: OpenRuntime) => {
     return [{ of, account: `${of.source}/${of.account}`, api, http, every }]
   })
   if (found.length === 0)
-    throw new EtlError(
-      'USAGE',
+    throw usageError(
       `No account of the definitions${wanted === undefined ? '' : ` is named '${String(wanted)}' and`} has a service that announces releases.`,
     )
   return found
@@ -94,13 +93,11 @@ const subscribers = ({ options, signal }: Invocation, runtime: OpenRuntime) => {
 const addressOf = ({ hooks }: OpenRuntime, { of, api }: Subscriber) => {
   const address = hooks?.releaseAddress(of.source, of.account) ?? null
   if (address === null)
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       'The service needs an address to send to: set MILLRACE_PUBLIC_URL, under which `millrace schedule` is reached from outside, and MILLRACE_HOOK_SECRET (`openssl rand -hex 24`).',
     )
   if (address.reveal().length > api.longestAddress)
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       `MILLRACE_PUBLIC_URL makes an address of ${address.reveal().length} characters; the service takes ${api.longestAddress}.`,
     )
   return address

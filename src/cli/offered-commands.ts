@@ -2,7 +2,7 @@
 // reserved and will be spent here, by account, pipeline, tag and value.
 import { existsSync } from 'node:fs'
 import { counted, formatNumber, sum } from '../core/counted.ts'
-import { EtlError } from '../core/errors.ts'
+import { type EtlError, usageError } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import { databaseMs } from '../db/database-clock.ts'
 import { loadDefinitions } from '../definition/load.ts'
@@ -112,8 +112,7 @@ const quotaOf = async (database: Database, invocation: Invocation) => {
   const nowMs = await databaseMs(db)
   const present = new Date(nowMs).toISOString().slice(0, 7)
   const month = String(options['month'] ?? present)
-  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(month))
-    throw new EtlError('USAGE', `--month is '${month}', expected a month such as ${present}.`)
+  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(month)) throw usageError(`--month is '${month}', expected a month such as ${present}.`)
   const first = `${month}-01`
   const spending = (await spendingByMonth(db, first)).filter((one) => one.month === month)
   const by = options['by'] === undefined ? null : String(options['by'])

@@ -1,7 +1,7 @@
 // What a person decides: `millrace reports list|adopt|give-up` about purchases, `millrace release UNIT…` about held units, `millrace cancel RUN` about a run.
 import { systemClock } from '../core/clock.ts'
 import { counted } from '../core/counted.ts'
-import { EtlError } from '../core/errors.ts'
+import { usageError } from '../core/errors.ts'
 import { isReportId } from '../core/report-shape.ts'
 import { showSpan } from '../core/window.ts'
 import { adoptReport, giveUpReport } from '../ledger/purchases.ts'
@@ -57,7 +57,7 @@ const jobOf = (text: string | undefined, usage: string): number =>
 const adopt = async (invocation: Invocation, [job, reportId, ...rest]: readonly string[]): Promise<number> => {
   const jobId = jobOf(job, 'adopt JOB ID')
   if (reportId === undefined || rest.length > 0 || !isReportId(reportId))
-    throw new EtlError('USAGE', 'Write `millrace reports adopt JOB ID`, with the id as the service shows it.')
+    throw usageError('Write `millrace reports adopt JOB ID`, with the id as the service shows it.')
   return withDatabase(invocation, async ({ kysely }) => {
     await adoptReport(kysely, { jobId, reportId, by })
     invocation.output.summary('reports adopt', { job_id: jobId, report_id: reportId })
@@ -147,7 +147,7 @@ const releaseUnits = async (runtime: Runtime, unitIds: readonly number[], signal
   const unknown = await unknownUnits(kysely, unitIds)
   if (unknown.length > 0) {
     const named = unknown.length === 1 ? `is no unit ${unknown[0]}` : `are no units ${unknown.join(', ')}`
-    throw new EtlError('USAGE', `There ${named}; \`millrace status\` lists held units with their numbers. Nothing was released.`)
+    throw usageError(`There ${named}; \`millrace status\` lists held units with their numbers. Nothing was released.`)
   }
   const units = new Map<number, Release['kind']>(unitIds.map((unitId) => [unitId, 'not held']))
   const held = await releasable(kysely, unitIds)

@@ -1,6 +1,6 @@
 // `millrace replay`: parse and load again from the landing, with no call to the service. `millrace quarantine list|show|retry`: rejected rows, one in full, or
 // their units loaded again so.
-import { EtlError } from '../core/errors.ts'
+import { usageError } from '../core/errors.ts'
 import { parseOnly } from '../core/only.ts'
 import { inclusiveRange } from '../core/window.ts'
 import { listQuarantine, showQuarantine } from '../ledger/quarantine.ts'
@@ -18,10 +18,7 @@ export const replay: Handler = async (invocation) => {
 
 const replayMonths = async (invocation: Invocation): Promise<number> => {
   if (invocation.args.length === 0)
-    throw new EtlError(
-      'USAGE',
-      'Name the pipelines to replay, or one answer: --answer ID. `millrace replay --help` has examples.',
-    )
+    throw usageError('Name the pipelines to replay, or one answer: --answer ID. `millrace replay --help` has examples.')
   const { from, to } = rangeOf(invocation)
   const only = parseOnly(invocation.options['only'])
   inclusiveRange(from, to, 'month')
@@ -36,7 +33,7 @@ const replayMonths = async (invocation: Invocation): Promise<number> => {
 const replayOne = async (invocation: Invocation, answer: unknown): Promise<number> => {
   const { args, options, signal } = invocation
   if (args.length > 0 || ['from', 'to', 'only'].some((name) => options[name] !== undefined))
-    throw new EtlError('USAGE', 'An answer knows its pipeline and months: write --answer ID alone.')
+    throw usageError('An answer knows its pipeline and months: write --answer ID alone.')
   const answerId = wholeNumber(answer, (text) => `--answer is '${text}', expected the number of an answer.`)
   return withRuntime(invocation, { callsService: false, usesLanding: true, pipelines: [] }, async (runtime, progress) => {
     const result = await replayAnswer(runtime, answerId, signal)
@@ -79,8 +76,7 @@ const show = async (invocation: Invocation, ids: readonly string[]): Promise<num
   const id = wholeNumber(ids[0], () => 'Write `millrace quarantine show ID`; `millrace quarantine list` names the ids.')
   return withDatabase(invocation, async ({ kysely }) => {
     const row = await showQuarantine(kysely, id)
-    if (row === null)
-      throw new EtlError('USAGE', `No row ${id} is in quarantine; \`millrace quarantine list\` names those that are.`)
+    if (row === null) throw usageError(`No row ${id} is in quarantine; \`millrace quarantine list\` names those that are.`)
     output.summary('quarantine show', { ...row })
     for (const [name, value] of Object.entries(row)) if (name !== 'raw') output.line(`${name.padEnd(14)} ${String(value ?? '-')}`)
     output.line()

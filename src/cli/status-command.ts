@@ -1,6 +1,6 @@
 // `millrace status`: the ledger in the terminal, with a small map of coverage.
 import { counted, formatNumber } from '../core/counted.ts'
-import { EtlError } from '../core/errors.ts'
+import { usageError } from '../core/errors.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
 import { openLandingStore } from '../extract/landing.ts'
@@ -31,7 +31,7 @@ export const status: Handler = async (invocation) => {
     const status = await readStatus(database.kysely, invocation.args)
     const unknown = invocation.args.filter((name) => !status.pipelines.some(({ pipeline }) => pipeline === name))
     if (unknown.length > 0)
-      throw new EtlError('USAGE', `Nothing was planned yet for ${unknown.join(', ')}; run \`millrace run ${unknown.join(' ')}\`.`)
+      throw usageError(`Nothing was planned yet for ${unknown.join(', ')}; run \`millrace run ${unknown.join(' ')}\`.`)
     const { warning, damaged } = await identityOf(invocation, database)
     const wrong = await wrongDefinitions(pipelinesFolder(invocation))
     const troubles = { warehouse_warning: warning, damaged_receipts: damaged, definition_problems: wrong }

@@ -164,6 +164,12 @@ export class EtlError extends Error {
   }
 }
 
+/** What somebody wrote on the command line cannot be done. */
+export const usageError = (message: string, cause?: unknown): EtlError => new EtlError('USAGE', message, { cause })
+
+/** A setting is missing or wrong. */
+export const settingError = (message: string, cause?: unknown): EtlError => new EtlError('CONFIGURATION', message, { cause })
+
 export const isEtlError = (error: unknown): error is EtlError => error instanceof EtlError
 
 /** Codes of a service that did not answer, or refused requests for their number: a job that waits for these in the end is not done. */

@@ -1,6 +1,6 @@
 // Marts read the pipelines' views and each other: what must be dropped to be made anew takes the marts that read it along, which are made again after it.
 import { sql } from 'kysely'
-import { EtlError } from '../core/errors.ts'
+import { type EtlError, settingError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import { countRows, query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
@@ -41,8 +41,7 @@ export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
 }
 
 const somebodyElses = (object: ObjectName, reader: string): EtlError =>
-  new EtlError(
-    'CONFIGURATION',
+  settingError(
     `bi.${object} changes its shape, but ${reader} reads it, which is no mart of these files. Drop that first, migrate, and make it again.`,
   )
 

@@ -1,7 +1,7 @@
 // Makes the schema people query match the definitions: views, functions, comments and rights, without ever taking a view away.
 import { setTimeout } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { messageOf, settingError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
@@ -86,10 +86,9 @@ const retryEveryMs = 300
 
 const publishError = (error: unknown, { pipeline }: Definition): unknown => {
   if (sqlStateOf(error) !== '2BP01') return error
-  return new EtlError(
-    'CONFIGURATION',
+  return settingError(
     `bi.${pipeline} changes its shape, but other objects depend on it: ${messageOf(error)}. Drop those first, migrate, and make them again.`,
-    { cause: error },
+    error,
   )
 }
 

@@ -2,7 +2,7 @@
 import { docPage } from '../core/shipped.ts'
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { messageOf, settingError, usageError } from '../core/errors.ts'
 import { faultSchema } from './fault-kinds.ts'
 import { dataPoints } from './report-query.ts'
 import { withoutPrototype } from './request-body.ts'
@@ -85,7 +85,7 @@ export const settle = (given: object): Settings => {
   const isBare = 'extensions' in given && given.extensions === false
   const checked = optionsSchema.safeParse(isBare ? { ...unlimited, ...given } : given)
   if (checked.success) return Object.freeze(checked.data)
-  throw new EtlError('CONFIGURATION', `Sandbox options: ${problems(checked.error)}. See ${docPage('sandbox-reference.md')}.`)
+  throw settingError(`Sandbox options: ${problems(checked.error)}. See ${docPage('sandbox-reference.md')}.`)
 }
 
 /** `patch` over what was given before; the quirks of csv one by one. */
@@ -115,8 +115,7 @@ export const sandboxOptionsFrom = (options: Readonly<Record<string, unknown>>): 
     const value = options[name]
     if (value === undefined) return []
     const isNumber = optionsSchema.shape[option].safeParse(0).success
-    if (isNumber && !Number.isFinite(Number(value)))
-      throw new EtlError('USAGE', `--${name} is '${String(value)}'; write a number.`)
+    if (isNumber && !Number.isFinite(Number(value))) throw usageError(`--${name} is '${String(value)}'; write a number.`)
     return [[option, option === 'restate' ? String(value).split(',') : isNumber ? Number(value) : value]]
   })
   return { ...Object.fromEntries(given), ...jsonOptions(options['options']), port: Number(options['port'] ?? 8080) }
@@ -131,8 +130,6 @@ export const jsonOptions = (given: unknown): object => {
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
     throw new Error('expected an object such as {"seed":7}')
   } catch (cause) {
-    throw new EtlError('USAGE', `--options: ${messageOf(cause)}. Give JSON or a file: ${docPage('sandbox-reference.md')}.`, {
-      cause,
-    })
+    throw usageError(`--options: ${messageOf(cause)}. Give JSON or a file: ${docPage('sandbox-reference.md')}.`, cause)
   }
 }

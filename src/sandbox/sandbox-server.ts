@@ -3,7 +3,7 @@
 import { docPage } from '../core/shipped.ts'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { z } from 'zod'
-import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { isEtlError, messageOf, settingError } from '../core/errors.ts'
 import { worldOf } from './batch-endpoints.ts'
 import { faultSchema } from './fault-kinds.ts'
 import { handle, type Listener } from './handle.ts'
@@ -114,11 +114,7 @@ export const listenOn = (server: Server, port: number): Promise<number> =>
   new Promise((resolve, reject) => {
     server.once('error', (cause: NodeJS.ErrnoException) => {
       const why = cause.code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${cause.message})`
-      reject(
-        new EtlError('CONFIGURATION', `Port ${port} on ${host} ${why}. Choose another with --port, or 0 for any free one.`, {
-          cause,
-        }),
-      )
+      reject(settingError(`Port ${port} on ${host} ${why}. Choose another with --port, or 0 for any free one.`, cause))
     })
     server.listen(port, host, () => {
       const address = server.address()

@@ -1,6 +1,6 @@
 // The sandbox's whole state in one place, and what every endpoint needs of it; and the messages it sends by itself.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { EtlError } from '../core/errors.ts'
+import { type EtlError, settingError } from '../core/errors.ts'
 import { addWindows } from '../core/window.ts'
 import { createBookkeeper, type SentMessage } from './books.ts'
 import { createFaults } from './faults.ts'
@@ -77,7 +77,7 @@ export const createService = (options: object) => {
 }
 
 const fixed = (): EtlError =>
-  new EtlError('CONFIGURATION', 'Sandbox options: port and downloadHost are fixed once it listens; start another sandbox.')
+  settingError('Sandbox options: port and downloadHost are fixed once it listens; start another sandbox.')
 
 /** A date alone is its first moment in the service's time. */
 const momentOf = (now: Settings['now']): number => {

@@ -1,7 +1,7 @@
 // A login that reads bi and nothing else: one transaction an answer, read only, with a limit on its time; questions have one on their rows.
 import type { RawBuilder } from 'kysely'
 import { z } from 'zod'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { messageOf, settingError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { type Database, type DatabaseClient, openDatabase } from '../db/connect.ts'
 import { sqlStateOf } from '../db/database-error.ts'
@@ -76,8 +76,7 @@ const assertReader = async ({ pool, display }: Database): Promise<void> => {
     array(select nspname::text from pg_namespace where nspname in ('etl', 'data', 'staging') and has_schema_privilege(oid, 'usage')) as others`)
   const { is_super, others } = rightsRow.parse(rows[0])
   if (!is_super && others.length === 0) return
-  throw new EtlError(
-    'CONFIGURATION',
+  throw settingError(
     `MILLRACE_READER_URL (${display}) ${is_super ? 'is a superuser' : `may use the schema ${others[0]}`}; name a login that reads bi alone: ` +
       `create role assistant login password '…' in role ${readerRole}.`,
   )
@@ -100,10 +99,9 @@ const takeRole = async (client: DatabaseClient, role: string): Promise<void> => 
   try {
     await client.query(`set local role ${role}`)
   } catch (cause) {
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       `The login of the warehouse cannot read as ${role} (${messageOf(cause)}). Set MILLRACE_READER_URL to a login in that role, or run \`millrace migrate\`, which makes it.`,
-      { cause },
+      cause,
     )
   }
 }

@@ -6,7 +6,7 @@ import { Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { secureHeaders } from 'hono/secure-headers'
 import { isLoopback } from '../core/address.ts'
-import { EtlError } from '../core/errors.ts'
+import { settingError } from '../core/errors.ts'
 import { secret } from '../core/redact.ts'
 import { type Access, createAccess } from './access.ts'
 
@@ -20,17 +20,13 @@ export const webSettings = (raw: Readonly<Record<string, string>>, defaultPort: 
   const host = raw[hostName] || '127.0.0.1'
   const port = Number(raw[portName] || defaultPort)
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
-    throw new EtlError('CONFIGURATION', `The port is '${raw[portName]}'; write a number from 0 to 65535 (--port, ${portName}).`)
+    throw settingError(`The port is '${raw[portName]}'; write a number from 0 to 65535 (--port, ${portName}).`)
   const text = raw[tokenName]
   if (text !== undefined && text !== '' && text.length < shortestToken)
-    throw new EtlError(
-      'CONFIGURATION',
-      `${tokenName} is shorter than ${shortestToken} characters; make one with \`openssl rand -hex 24\`.`,
-    )
+    throw settingError(`${tokenName} is shorter than ${shortestToken} characters; make one with \`openssl rand -hex 24\`.`)
   const token = text ? secret(tokenName, text) : null
   if (!isLoopback(host) && token === null)
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       `${hostName} is '${host}', which others can reach; set ${tokenName} too (for example \`openssl rand -hex 24\`), or use 127.0.0.1.`,
     )
   return { address: { host, port }, token }
@@ -44,7 +40,7 @@ export const listen = async (app: Hono, { host, port }: { readonly host: string;
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
     const words = `Nothing can listen on ${host}:${port} (${code}); set ${portName} to a free port.`
-    throw new EtlError('CONFIGURATION', words, { cause })
+    throw settingError(words, cause)
   }
   const at = server.address() as AddressInfo
   return {

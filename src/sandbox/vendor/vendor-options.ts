@@ -1,7 +1,7 @@
 // What can be set about the service as its documentation and others' measurements describe it.
 import { docPage } from '../../core/shipped.ts'
 import { z } from 'zod'
-import { EtlError } from '../../core/errors.ts'
+import { settingError } from '../../core/errors.ts'
 import { month, problems } from '../sandbox-options.ts'
 import { priceSchema } from './vendor-prices.ts'
 
@@ -66,8 +66,5 @@ export type VendorSettings = z.output<typeof vendorSchema>
 export const readVendorOptions = (given: unknown): VendorSettings => {
   const checked = vendorSchema.safeParse(given)
   if (checked.success) return checked.data
-  throw new EtlError(
-    'CONFIGURATION',
-    `Options of the vendor sandbox: ${problems(checked.error)}. See ${docPage('sandbox-reference.md')}.`,
-  )
+  throw settingError(`Options of the vendor sandbox: ${problems(checked.error)}. See ${docPage('sandbox-reference.md')}.`)
 }

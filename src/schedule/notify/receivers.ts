@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto'
 import { isLoopback, isPrivate } from '../../core/address.ts'
 import type { ReceiverSpec, Route } from '../../core/alarm-routes.ts'
 import { hidePassword, type Settings } from '../../core/env.ts'
-import { EtlError, messageOf } from '../../core/errors.ts'
+import { EtlError, messageOf, settingError } from '../../core/errors.ts'
 import { redact, type Secret, secret } from '../../core/redact.ts'
 import { namedSecret } from '../../core/secret-settings.ts'
 import type { ReceiverTraits, Telling, Told } from '../../ledger/deliveries.ts'
@@ -64,8 +64,7 @@ export const alarmingOf = ({ settings: { raw }, routes }: Pick<Runtime, 'setting
   for (const { to, at } of found)
     for (const name of to)
       if (!receivers.some((one) => one.name === name))
-        throw new EtlError(
-          'CONFIGURATION',
+        throw settingError(
           `${at}: '${name}' cannot receive messages: MILLRACE_NOTIFY_${name.toUpperCase()} is not set. Set it, or name a receiver of notify.yaml.`,
         )
   return { receivers, routes: found, quietHours: routes?.quietHours ?? null }
@@ -230,15 +229,14 @@ const post = async (url: string, body: string, headers: Readonly<Record<string, 
 
 const keyOf = (raw: Raw, name: string, at: string): Secret => {
   const text = namedSecret(raw, name)?.trim()
-  if (!text)
-    throw new EtlError('CONFIGURATION', `${at}: ${name} is not set; put the key there, or into the file ${name}_FILE names.`)
+  if (!text) throw settingError(`${at}: ${name} is not set; put the key there, or into the file ${name}_FILE names.`)
   return secret(name, text)
 }
 
 /** An address, whose text is never shown: it alone may let one write to the channel. @param words what it is not, where it is wrong */
 const addressOf = (text: string, isRight: (url: URL) => boolean, words: string): URL => {
   const url = URL.parse(text)
-  if (url === null || !isRight(url)) throw new EtlError('CONFIGURATION', words)
+  if (url === null || !isRight(url)) throw settingError(words)
   return url
 }
 
@@ -269,10 +267,7 @@ const smtpOf = (raw: Raw, at: string): Secret => {
 const fromOf = (raw: Raw, at: string): string => {
   const text = raw[fromName] ?? ''
   if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text))
-    throw new EtlError(
-      'CONFIGURATION',
-      `${at}: ${fromName} is '${text}', expected the address e-mail comes from, such as millrace@example.com.`,
-    )
+    throw settingError(`${at}: ${fromName} is '${text}', expected the address e-mail comes from, such as millrace@example.com.`)
   return text
 }
 

@@ -4,7 +4,7 @@ import { docPage } from '../../core/shipped.ts'
 import type { QuietHours, Route, Weekday } from '../../core/alarm-routes.ts'
 import { type Cause, type Severity, severityOf } from '../../core/alarm.ts'
 import type { Settings } from '../../core/env.ts'
-import { EtlError, messageOf } from '../../core/errors.ts'
+import { messageOf, settingError, usageError } from '../../core/errors.ts'
 import type { Log } from '../../core/log.ts'
 import { redact, secret } from '../../core/redact.ts'
 import { Temporal } from '../../core/temporal.ts'
@@ -92,12 +92,11 @@ export const testReceivers = async (runtime: Runtime, names: readonly string[]) 
   const { receivers } = alarmingOf(runtime)
   const known = receivers.map(({ name }) => name)
   if (known.length === 0)
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       `No receiver is configured: set MILLRACE_NOTIFY_SLACK or another receiver, or write notify.yaml (${docPage('alarms.md')}).`,
     )
   const unknown = names.find((name) => !known.includes(name))
-  if (unknown !== undefined) throw new EtlError('USAGE', `There is no receiver '${unknown}'; there are ${known.join(', ')}.`)
+  if (unknown !== undefined) throw usageError(`There is no receiver '${unknown}'; there are ${known.join(', ')}.`)
   const nowMs = runtime.clock.now()
   const tested = []
   for (const receiver of receivers.filter(({ name }) => names.length === 0 || names.includes(name))) {
@@ -177,7 +176,7 @@ export const createPing = ({ raw }: Settings, log: Log): Ping => {
   const text = raw[pingName]
   if (text === undefined || text === '') return async () => undefined
   if (!/^https?:$/.test(URL.parse(text)?.protocol ?? ''))
-    throw new EtlError('CONFIGURATION', `${pingName} is no address such as https://hc.example.com/ping/ID.`)
+    throw settingError(`${pingName} is no address such as https://hc.example.com/ping/ID.`)
   const base = secret(pingName, text)
   return async (what) => {
     const url = new URL(base.reveal())

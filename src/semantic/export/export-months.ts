@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { sql } from 'kysely'
 import { z } from 'zod'
 import { jsonOrNull } from '../../core/json.ts'
-import { EtlError } from '../../core/errors.ts'
+import { usageError } from '../../core/errors.ts'
 import type { Database } from '../../db/connect.ts'
 import { makeLock, tryLockByName } from '../../db/named-lock.ts'
 import { type Flags, query, queryValue, type Texts } from '../../db/typed-row.ts'
@@ -54,8 +54,7 @@ const fileOf = (month: string): string => `export_month=${month}/data.parquet`
 /** Throws USAGE when the view has no month, the place holds something else, or another export writes to it. All files show the same moment. */
 export const exportMonths = async (database: Database, request: MonthsRequest) => {
   const found = await viewRows(database.kysely, request.view, request.filter)
-  if (found.period === null)
-    throw new EtlError('USAGE', `bi.${request.view} has no month or date to make files by; leave --by out.`)
+  if (found.period === null) throw usageError(`bi.${request.view} has no month or date to make files by; leave --by out.`)
   const lock = `export to ${request.target.place}`
   const takesLocks = await canLock(database.kysely)
   if (takesLocks) await makeLock(database.kysely, lock)
@@ -75,7 +74,7 @@ export const exportMonths = async (database: Database, request: MonthsRequest) =
 /** One export at a time, until its transaction ends. */
 const holdPlace = async (trx: Db, lock: string, place: string): Promise<void> => {
   if (await tryLockByName(trx, lock)) return
-  throw new EtlError('USAGE', `Another export writes to ${place} now; run this one again when it is done, or name another place.`)
+  throw usageError(`Another export writes to ${place} now; run this one again when it is done, or name another place.`)
 }
 
 /** A standby takes no locks: from there two exports at once to one place stay unseen. */
@@ -97,7 +96,7 @@ const readList = async ({ target, view, filter }: MonthsRequest): Promise<FileLi
         ? 'an export with other filters'
         : null
   if (wrong === null && parsed.success) return parsed.data
-  throw new EtlError('USAGE', `${target.place} holds ${wrong} (${listName}); name another place, or empty this one first.`)
+  throw usageError(`${target.place} holds ${wrong} (${listName}); name another place, or empty this one first.`)
 }
 
 /** `written` and `removed` months, and the rows of the files that were written. */

@@ -3,7 +3,7 @@ import { columnTypes } from '../../core/column-types.ts'
 import { createWriteStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { type RawBuilder, sql } from 'kysely'
-import { EtlError } from '../../core/errors.ts'
+import { usageError } from '../../core/errors.ts'
 import { type Database, copyOutOf } from '../../db/connect.ts'
 import { suggest } from '../../definition/problem.ts'
 import { withSession } from '../../db/session.ts'
@@ -86,9 +86,9 @@ export const viewRows = async (db: Db, view: string, filter: RowFilter): Promise
   const period = ['month', 'date'].find((name) => columns.some((one) => one.name === name && one.type === 'date')) ?? null
   for (const name of filter.only?.keys() ?? [])
     if (!names.includes(name))
-      throw new EtlError('USAGE', `bi.${view} has no column '${name}' to filter by (--only); it has ${names.join(', ')}.`)
+      throw usageError(`bi.${view} has no column '${name}' to filter by (--only); it has ${names.join(', ')}.`)
   if (period === null && (filter.from !== null || filter.to !== null))
-    throw new EtlError('USAGE', `bi.${view} has no month or date; leave --from and --to out.`)
+    throw usageError(`bi.${view} has no month or date; leave --from and --to out.`)
   const conditions = [
     ...[...(filter.only ?? [])].map(
       ([name, values]) => sql`${sql.ref(name)}::text in (${sql.join(values.map((value) => sql.lit(value)))})`,
@@ -123,6 +123,6 @@ const columnsOf = async (db: Db, view: string): Promise<readonly ViewColumn[]> =
   )`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'bi' and c.relkind in ('r', 'v', 'p') order by 1`
   const names = all.map(({ name }) => name)
-  if (names.length === 0) throw new EtlError('USAGE', 'There are no views yet: run `millrace migrate`.')
-  throw new EtlError('USAGE', `There is no bi.${view}.${suggest(view, names)} The data dictionary lists them.`)
+  if (names.length === 0) throw usageError('There are no views yet: run `millrace migrate`.')
+  throw usageError(`There is no bi.${view}.${suggest(view, names)} The data dictionary lists them.`)
 }

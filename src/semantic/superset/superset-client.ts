@@ -2,7 +2,7 @@
 import { crc32 } from 'node:zlib'
 import { z } from 'zod'
 import { jsonOrNull } from '../../core/json.ts'
-import { EtlError, messageOf } from '../../core/errors.ts'
+import { EtlError, messageOf, settingError } from '../../core/errors.ts'
 import { redact, type Secret, secret } from '../../core/redact.ts'
 
 /** Superset's REST API as far as it is needed. Everything throws EtlError SUPERSET with the path and what it answered. */
@@ -83,8 +83,7 @@ const exchange = async ({ url, signal }: SupersetLogin, headers: Headers, method
   })
   if (answer.status >= 200 && answer.status < 300) return { body: jsonOrNull(answer.text), cookies: answer.cookies }
   if (path === loginPath && answer.status === 401)
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       'Superset does not know the user or the password; check MILLRACE_SUPERSET_USER and MILLRACE_SUPERSET_PASSWORD.',
     )
   throw new EtlError(
