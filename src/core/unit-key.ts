@@ -1,24 +1,17 @@
 // Names of units and boxes: the same window and values always give the same key, different ones never do.
 import { createHash } from 'node:crypto'
-import type { Box, Slice, Unit, Window } from './types.ts'
-import { showSpan, showWindow } from './window.ts'
+import type { Box, Slice, Window } from './types.ts'
+import { showSpan } from './window.ts'
 
 /** Longer lists of values are shown by their number, with a digest that tells them apart. */
 const longestList = 120
 
 /** `keywords/v1/2026-01/country=us;domain=a.com`. Lists stand in brackets; the order of dimensions and values does not matter. */
-export const unitKey = (pipeline: string, version: number, window: Window, slice: Slice): string =>
-  keyOf(pipeline, version, showWindow(window), slice)
-
-/** The same of a span, and of one value or a list of them for each dimension. */
-export const spanKey = (pipeline: string, version: number, span: Window, slice: Slice): string =>
-  keyOf(pipeline, version, showSpan(span), slice)
-
-const keyOf = (pipeline: string, version: number, window: string, slice: Slice): string => {
+export const unitKey = (pipeline: string, version: number, window: Window, slice: Slice): string => {
   const parts = Object.keys(slice)
     .sort()
     .map((name) => `${name}=${shown(slice[name] ?? '')}`)
-  return [pipeline, `v${version}`, window, ...(parts.length === 0 ? [] : [parts.join(';')])].join('/')
+  return [pipeline, `v${version}`, showSpan(window), ...(parts.length === 0 ? [] : [parts.join(';')])].join('/')
 }
 
 const shown = (value: string | readonly string[]): string => {
@@ -36,11 +29,8 @@ const escaped = (text: string): string =>
     [...new TextEncoder().encode(character)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join(''),
   )
 
-export interface BoxParts {
-  readonly pipeline: string
-  readonly version: number
-  /** One window or several consecutive ones. */
-  readonly window: Window
+/** The window may be several consecutive ones. */
+interface BoxParts extends Pick<Box, 'pipeline' | 'version' | 'window'> {
   readonly dimensions: readonly string[]
   /** One value of each dimension, for each slice. Together they are every combination of what they hold. */
   readonly slices: readonly (readonly string[])[]
@@ -55,16 +45,5 @@ export const boxOf = ({ pipeline, version, window, dimensions, slices }: BoxPart
       return [name, only !== undefined && others.length === 0 ? only : values]
     }),
   )
-  return { key: spanKey(pipeline, version, window, slice), pipeline, version, window, slice }
-}
-
-export const unitOf = (
-  pipeline: string,
-  version: number,
-  window: Window,
-  dimensions: readonly string[],
-  values: readonly string[],
-): Unit => {
-  const slice = Object.fromEntries(dimensions.map((name, place) => [name, values[place] ?? '']))
   return { key: unitKey(pipeline, version, window, slice), pipeline, version, window, slice }
 }

@@ -3,7 +3,7 @@ import type { Mart } from '../../src/core/mart.ts'
 import type { KnownMarts } from '../../src/load/summaries.ts'
 import { join, resolve } from 'node:path'
 import type { Box, Definition, Slice, Unit } from '../../src/core/types.ts'
-import { boxOf as boxOfSlices, unitOf as unitOfValues } from '../../src/core/unit-key.ts'
+import { boxOf as boxOfSlices, unitKey } from '../../src/core/unit-key.ts'
 import { windowAt } from '../../src/core/window.ts'
 import { assertDefinitions, loadDefinitions } from '../../src/definition/load.ts'
 import { loadSourceFolders } from '../../src/sources/registry.ts'
@@ -25,7 +25,8 @@ export const shippedDefinition = async (pipeline: string): Promise<Definition> =
 /** @param month `2026-01` */
 export const unitOf = (definition: Definition, month: string, slice: Unit['slice']): Unit => {
   const { pipeline, version } = definition
-  return unitOfValues(pipeline, version, windowAt(`${month}-01`, 'month'), Object.keys(slice), Object.values(slice))
+  const window = windowAt(`${month}-01`, 'month')
+  return { key: unitKey(pipeline, version, window, slice), pipeline, version, window, slice }
 }
 
 /** Every combination of the values, in one month or up to `lastMonth`. */

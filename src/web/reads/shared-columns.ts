@@ -2,7 +2,7 @@
 // box), whose key people read.
 import { type AliasedRawBuilder, type RawBuilder, sql } from 'kysely'
 import type { Slice } from '../../core/types.ts'
-import { spanKey } from '../../core/unit-key.ts'
+import { unitKey } from '../../core/unit-key.ts'
 import { asNumber, type Row } from '../../db/typed-row.ts'
 
 /** Columns as numbers under their own names, the table's alias left out. */
@@ -40,6 +40,6 @@ export type BoxColumns = Row<'etl.pipelines', 'pipeline' | 'version'> &
 
 /** The key that messages name it by; with very many slices, their number. */
 export const boxKey = ({ pipeline, version, window_from, window_to, slices, slice }: BoxColumns): string => {
-  const key = spanKey(pipeline, version, { from: window_from, to: window_to }, slice ?? {})
+  const key = unitKey(pipeline, version, { from: window_from, to: window_to }, slice ?? {})
   return slice === null ? `${key}/${slices} slices` : key
 }
