@@ -1,47 +1,90 @@
 // Who gets which alarms, as notify.yaml says it: receivers, routes, quiet hours. No address and no key: these stand in the environment.
-import type { AlarmKind, Severity } from './alarm.ts'
+import { z } from 'zod'
+import { type AlarmKind, alarmKinds, severities } from './alarm.ts'
 
+const weekdays = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'] as const
 /** Monday is 1. */
 export type Weekday = 1 | 2 | 3 | 4 | 5 | 6 | 7
 
-/** From one time of the day to another, also over midnight, and whole days. */
-export interface QuietHours {
-  /** Minutes since midnight; null: no hours, days alone. */
-  readonly hours: { readonly from: number; readonly to: number } | null
-  readonly days: readonly Weekday[]
-  readonly timeZone: string
-  /** Sent all the same. */
-  readonly but: readonly Severity[]
+const kinds = Object.keys(alarmKinds) as [AlarmKind, ...AlarmKind[]]
+
+/** One stands for a list of it. */
+const oneOrMore = <T extends z.ZodType>(item: T) =>
+  z.preprocess((value) => (Array.isArray(value) ? value : [value]), z.array(item).min(1, 'at least one').readonly())
+const name = z.string().regex(/^[a-z][a-z0-9_-]{0,40}$/, 'a name of lower-case letters, digits, _ and -')
+const variable = z.string().regex(/^[A-Z][A-Z0-9_]*$/, 'the name of a variable of the environment, such as SLACK_DATA_TEAM')
+/** Minutes since midnight. */
+const time = z
+  .string()
+  .regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'a time such as "22:00"')
+  .transform((text) => Number(text.slice(0, 2)) * 60 + Number(text.slice(3)))
+const day = z.enum(weekdays).transform((one) => (weekdays.indexOf(one) + 1) as Weekday)
+const zone = z.string().refine((text) => {
+  try {
+    return Intl.DateTimeFormat(undefined, { timeZone: text }) !== null
+  } catch {
+    return false
+  }
+}, 'a time zone such as Europe/Berlin')
+
+const receiver = z.union([
+  z.strictObject({ slack: variable }).transform(({ slack }) => ({ kind: 'slack' as const, variable: slack })),
+  z
+    .strictObject({ webhook: variable, key: variable.optional() })
+    .transform(({ webhook, key }) => ({ kind: 'webhook' as const, variable: webhook, key: key ?? null })),
+  z.strictObject({ pagerduty: variable }).transform(({ pagerduty }) => ({ kind: 'pagerduty' as const, variable: pagerduty })),
+  z
+    .strictObject({ email: oneOrMore(z.email('an e-mail address')) })
+    .transform(({ email }) => ({ kind: 'email' as const, to: email })),
+])
+
+const route = z
+  .strictObject({
+    to: oneOrMore(name),
+    kind: oneOrMore(z.enum(kinds)).optional(),
+    severity: oneOrMore(z.enum(severities)).optional(),
+    pipeline: oneOrMore(z.string().min(1)).optional(),
+    tags: z.record(z.string(), z.string()).optional(),
+  })
+  .transform(({ to, kind = null, severity = null, pipeline = null, tags = {} }) => ({
+    ...{ to, kinds: kind, severities: severity, pipelines: pipeline, tags },
+  }))
+
+const quietHours = z
+  .strictObject({
+    from: time.optional(),
+    to: time.optional(),
+    days: oneOrMore(day).default([]),
+    time_zone: zone,
+    but: oneOrMore(z.enum(severities)).default(['critical']),
+  })
+  .transform(({ from, to, days, time_zone: timeZone, but }) => ({
+    hours: from === undefined || to === undefined ? null : { from, to },
+    ...{ days, timeZone, but },
+  }))
+
+export const notifySchema = z.strictObject({
+  receivers: z.record(name, receiver).default({}),
+  quiet_hours: quietHours.optional(),
+  routes: z.array(route).min(1, 'at least one route: { to: [slack] } tells everything'),
+})
+
+/** From one time of the day to another, also over midnight, and whole days. `hours` null: days alone. `but`: sent all the same. */
+export type QuietHours = Readonly<z.infer<typeof quietHours>>
+
+/** Where it stands, for messages: `notify.yaml:4:11`. */
+interface Written {
+  readonly at: string
 }
 
-/** A place in a file, for messages: `notify.yaml:4:11`. */
-export type WrittenAt = string
+/** `variable`: name of a setting. `key`: that of the key that signs; null: it is not signed. */
+export type ReceiverSpec = Written & { readonly name: string } & Readonly<z.infer<typeof receiver>>
 
-export type ReceiverSpec = { readonly name: string; readonly at: WrittenAt } & (
-  | { readonly kind: 'slack' /** Name of the setting. */; readonly variable: string }
-  | { readonly kind: 'pagerduty'; readonly variable: string }
-  | {
-      readonly kind: 'webhook'
-      readonly variable: string /** Of the key that signs; null: it is not signed. */
-      readonly key: string | null
-    }
-  | { readonly kind: 'email'; readonly to: readonly string[] }
-)
-
-/** What is left out matches everything. */
-export interface Route {
-  readonly to: readonly string[]
-  readonly kinds: readonly AlarmKind[] | null
-  readonly severities: readonly Severity[] | null
-  readonly pipelines: readonly string[] | null
-  /** Tags of the pipeline's definition; all of them. */
-  readonly tags: Readonly<Record<string, string>>
-  readonly at: WrittenAt
-}
+/** Null matches everything; of tags of the pipeline's definition it names all must be there. Each that matches counts: a receiver gets an alarm once. */
+export type Route = Written & Readonly<z.infer<typeof route>>
 
 export interface AlarmRoutes {
   readonly receivers: readonly ReceiverSpec[]
-  /** Each that matches counts: a receiver gets it once. */
   readonly routes: readonly Route[]
   /** null: none. */
   readonly quietHours: QuietHours | null
