@@ -10,7 +10,7 @@ import {
   sql,
 } from 'kysely'
 import type { ClientBase, Pool, PoolClient, QueryConfig } from 'pg'
-import { type Numbers, query } from './typed-row.ts'
+import { type Numbers, query, queryValue } from './typed-row.ts'
 import type { Db, Tables } from './tables.ts'
 
 /** One connection for several statements that belong together: temporary tables, staging, a transaction. `kysely` speaks over `client`, in its transaction. */
@@ -99,6 +99,9 @@ const ownSettings: readonly Setting[] = [
   ['tcp_keepalives_interval', '10'],
   ['tcp_keepalives_count', '3'],
 ]
+
+/** The server's own number of the session, which names what is made for it alone. */
+export const ownPid = ({ kysely }: Session): Promise<number> => queryValue<Numbers<'pid'>>(kysely)`select pg_backend_pid() as pid`
 
 /** What an address may set otherwise: its migrations may name tables without their schema. */
 const unlessTheirs: readonly Setting[] = [['search_path', '']]

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
-import type { Session } from '../db/session.ts'
+import { ownPid, type Session } from '../db/session.ts'
 import {
   type Counts,
   executePrepared,
@@ -21,6 +21,7 @@ import {
   dataTable,
   historyTable,
   inScope,
+  lineage,
   measureColumns,
   names,
   sameKey,
@@ -29,13 +30,7 @@ import {
 } from './table-columns.ts'
 
 /** Rows of an answer, or of a part of it, with `_unit_id`. */
-export interface Beside {
-  /** Quoted, with its schema. */
-  readonly name: string
-  readonly table: RawBuilder<unknown>
-  /** Whether rows bear their place in the answer as `_n`, from 1. */
-  readonly isNumbered: boolean
-}
+export type Beside = Awaited<ReturnType<typeof openBeside>>
 
 /** Fewer rows are compared in less time than it takes to count them for the planner. */
 const largeRows = 5_000
@@ -45,13 +40,14 @@ const columnsOf = (definition: Definition): string =>
 
 /**
  * Unlogged, since the server reads such a table with several workers at once, and gone with the transaction: a dump or a reader never meets it. For a tiny
- * answer the session's own temporary table is there already, empty.
+ * answer the session's own temporary table is there already, empty. `name`: quoted, with its schema. @param isNumbered rows bear their place in the answer as
+ * `_n`, from 1
  */
 export const openBeside = async (
   session: Session,
   definition: Definition,
   { isTiny, isNumbered }: { readonly isTiny: boolean; readonly isNumbered: boolean },
-): Promise<Beside> => {
+) => {
   const columns = columnsOf(definition)
   if (isTiny && !isNumbered) {
     const name = `pg_temp."beside_${createHash('sha256').update(columns).digest('hex').slice(0, 12)}"`
@@ -60,8 +56,7 @@ export const openBeside = async (
     )
     return { name, table: sql.raw(name), isNumbered }
   }
-  const [backend] = await query<Texts<'pid'>>(session.kysely)`select pg_backend_pid()::text as pid`
-  const name = `data."beside_${backend?.pid}"`
+  const name = `data."beside_${await ownPid(session)}"`
   const number = isNumbered ? '_n bigint generated always as identity (cache 10000), ' : ''
   await sql`create unlogged table ${sql.raw(`${name} (${number}${columns})`)}`.execute(session.kysely)
   return { name, table: sql.raw(name), isNumbered }
@@ -114,23 +109,18 @@ export const beginLoad = async (
   return rows[0]?.found === true
 }
 
-/** What is loaded of a scope. */
-export interface Loaded {
-  /** Rows by number of their unit, odd numbers included. */
-  readonly byUnit: ReadonlyMap<number, number>
-  readonly rows: number
-  /** Newest moment that one of them bears. */
-  readonly newest: string | null
-}
+export type Loaded = Awaited<ReturnType<typeof loadedRows>>
 
-/** Call with the scope's units locked. */
-export const loadedRows = async ({ kysely }: Session, definition: Definition, scope: UnitScope): Promise<Loaded> => {
+/** What is loaded of a scope. Call with its units locked. */
+export const loadedRows = async ({ kysely }: Session, definition: Definition, scope: UnitScope) => {
   const rows = await query<Counts<'unit_id' | 'n'> & Maybe<Texts<'newest'>>>(kysely)`
     select t._unit_id as unit_id, count(*) as n, max(t._loaded_at)::text as newest from ${dataTable(definition)} t
     where ${inScope(definition, scope, 't')} group by 1`
   return {
+    /** Odd numbers included. */
     byUnit: new Map(rows.map((row) => [Number(row.unit_id), Number(row.n)])),
     rows: rows.reduce((sum, row) => sum + Number(row.n), 0),
+    /** Moment that one of them bears. */
     newest: rows.reduce<string | null>(
       (newest, row) => (newest === null || (row.newest ?? '') > newest ? row.newest : newest),
       null,
@@ -138,20 +128,16 @@ export const loadedRows = async ({ kysely }: Session, definition: Definition, sc
   }
 }
 
-/** The load's moment, and whether keys of the scope have ended revisions, which go on. */
-export interface Moment {
-  /** ISO time, later than every row it replaces and than any end, even if the clock stands still or goes back. */
-  readonly loadedAt: string
-  readonly hasHistory: boolean
-}
-
-/** @param after moments it must follow; null: there is none */
+/**
+ * The load's moment, ISO time: later than every row it replaces and than any end, even if the clock stands still or goes back; and whether keys of the scope have
+ * ended revisions, which go on. @param after moments it must follow; null: there is none
+ */
 export const momentOf = async (
   { kysely }: Session,
   definition: Definition,
   scope: UnitScope,
   after: readonly (string | null)[],
-): Promise<Moment> => {
+) => {
   const follows = after.map((one) => sql`${one}::timestamptz + interval '1 microsecond'`)
   const [row] = await query<Texts<'at'> & Flags<'has_history'>>(kysely)`
     select ended is not null as has_history, to_char(greatest(${sql.join([sql`transaction_timestamp()`, sql`ended + interval '1 microsecond'`, ...follows])}) at time zone 'UTC',
@@ -188,7 +174,7 @@ export interface Comparison {
   readonly scope: UnitScope
   readonly beside: Beside
   readonly runId: number
-  readonly moment: Moment
+  readonly moment: Awaited<ReturnType<typeof momentOf>>
   /** Rows of the scope in `beside`, and loaded. */
   readonly came: number
   readonly loaded: number
@@ -213,11 +199,6 @@ export interface Written {
 const differenceTable = sql.raw('pg_temp."difference"')
 
 type Kind = 'added' | 'changed' | 'missing' | 'kept'
-interface Kinds extends Readonly<Record<Kind, RowsByUnit>> {
-  /** Rows among the changed that bear the number of a unit that is left out. */
-  readonly foreign: number
-  readonly changes: ChangesByUnit
-}
 
 /** Writes the difference. Throws the server's unique violation where a new key comes twice. */
 export const writeDifference = async (comparison: Comparison): Promise<Written | null> => {
@@ -247,7 +228,7 @@ export const cameOf = ({ beside, scope: { leftOut } }: Pick<Comparison, 'beside'
     : sql`(select * from ${beside.table} b where b._unit_id <> all(${leftOut.map(String)}::bigint[]))`
 
 /** One hash join of the answer with the loaded rows keeps only what differs, in a table of the transaction. */
-const findDifference = async (comparison: Comparison): Promise<Kinds> => {
+const findDifference = async (comparison: Comparison) => {
   const { definition, scope, session } = comparison
   const either = [...stagedKey(definition).map(({ name }) => name), '_unit_id'].map(
     (name) => sql`coalesce(${sql.ref(`s.${name}`)}, ${sql.ref(`t.${name}`)}) as ${sql.ref(name)}`,
@@ -281,6 +262,7 @@ const findDifference = async (comparison: Comparison): Promise<Kinds> => {
     changed: of('changed'),
     missing: of('missing'),
     kept: of('kept'),
+    /** Rows among the changed that bear the number of a unit that is left out. */
     foreign: rows.reduce((sum, row) => sum + Number(row.foreign), 0),
     changes: new Map(
       rows.flatMap((row) =>
@@ -310,7 +292,7 @@ const written = async (
   )
 }
 
-const lineage = sql.raw('_unit_id, _run_id, _revision, _loaded_at')
+const lineageNames = sql.raw(Object.keys(lineage).join(', '))
 
 const stamp = ({ moment }: Comparison): RawBuilder<unknown> => sql`${moment.loadedAt}::timestamptz`
 
@@ -337,7 +319,7 @@ const insertFrom = async (comparison: Comparison, rows: RawBuilder<unknown>): Pr
   const past = moment.hasHistory ? sql`left join ${pastOf(comparison)} past on ${sameKey(definition, 'past', 'd')}` : sql``
   const found = await query<Counts<'unit_id' | 'n'>>(session.kysely)`
     with new as (
-      insert into ${dataTable(definition)} (${names(copiedColumns(definition))}, ${lineage})
+      insert into ${dataTable(definition)} (${names(copiedColumns(definition))}, ${lineageNames})
       select ${sql.join(copiedColumns(definition).map(({ name }) => sql.ref(`d.${name}`)))}, d._unit_id, ${runId}::bigint,
         ${moment.hasHistory ? sql`coalesce(past.revision, 0) + 1` : sql`1`}, ${stamp(comparison)}
       from ${rows} d ${past} returning _unit_id
@@ -346,10 +328,10 @@ const insertFrom = async (comparison: Comparison, rows: RawBuilder<unknown>): Pr
 }
 
 const historyNames = (definition: Definition): RawBuilder<unknown> =>
-  sql`${names(definition.columns)}, ${lineage}, _valid_from, _valid_to, _ended_run_id`
+  sql`${names(definition.columns)}, ${lineageNames}, _valid_from, _valid_to, _ended_run_id`
 
 const historyValues = (comparison: Comparison): RawBuilder<unknown> =>
-  sql`${names(comparison.definition.columns)}, ${lineage}, _loaded_at, ${stamp(comparison)}, ${comparison.runId}::bigint`
+  sql`${names(comparison.definition.columns)}, ${lineageNames}, _loaded_at, ${stamp(comparison)}, ${comparison.runId}::bigint`
 
 /** Lists of values would be gone through for each row that is looked up by its key: the planner would rather read the whole month. */
 const isDifferent = ({ definition, scope: { window, slice } }: Comparison, kind: Kind): RawBuilder<unknown> => {

@@ -2,7 +2,7 @@
 import { docPage } from '../core/shipped.ts'
 import { columnTypes } from '../core/column-types.ts'
 import type { DimensionTable } from '../core/dimension-table.ts'
-import type { Column, Definition, TableIndex } from '../core/types.ts'
+import type { Column, Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import {
   type LiveColumn,
@@ -13,41 +13,28 @@ import {
   primaryKeys,
   serves,
 } from './live-tables.ts'
-import { tableName } from './table-columns.ts'
+import { lineage, tableName } from './table-columns.ts'
 import { EtlError } from '../core/errors.ts'
 import { missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { migrationsCreating } from '../db/migrate.ts'
 
 /** One way in which a table is not as its definition says. */
-export interface Difference {
-  readonly pipeline: string
-  readonly table: string
-  readonly column: string | null
-  readonly message: string
-  /** warning: questions take longer; no row would be wrong. */
-  readonly level: 'error' | 'warning'
-}
+export type Difference = ReturnType<typeof differenceOf>
 
+/** @param level warning: questions take longer; no row would be wrong */
 const differenceOf = (
   { pipeline }: Definition,
   table: string,
   column: string | null,
   message: string,
-  level: Difference['level'] = 'error',
-): Difference => ({ pipeline, table, column, message, level })
+  level: 'error' | 'warning' = 'error',
+) => ({ pipeline, table, column, message, level })
 
-const lineage: readonly (readonly [string, string])[] = [
-  ['_unit_id', 'bigint'],
-  ['_run_id', 'bigint'],
-  ['_revision', 'integer'],
-  ['_loaded_at', 'timestamp with time zone'],
-]
-const historyOnly: readonly (readonly [string, string])[] = [
-  ['_valid_from', 'timestamp with time zone'],
-  ['_valid_to', 'timestamp with time zone'],
-  ['_ended_run_id', 'bigint'],
-]
+const lineageOfHistory = {
+  ...lineage,
+  ...{ _valid_from: 'timestamp with time zone', _valid_to: 'timestamp with time zone', _ended_run_id: 'bigint' },
+}
 
 /** One question to the catalog for all definitions. Empty: everything is as defined. */
 export const compareTables = async (db: Db, definitions: readonly Definition[]): Promise<Difference[]> => {
@@ -65,7 +52,7 @@ export const compareTables = async (db: Db, definitions: readonly Definition[]):
         definition,
         columns.filter(({ table }) => table === name),
       ),
-      ...compare(definition, `${name}_history`, columns, keys, [...definition.key, '_revision'], [...lineage, ...historyOnly]),
+      ...compare(definition, `${name}_history`, columns, keys, [...definition.key, '_revision'], lineageOfHistory),
       ...(columns.some(({ table }) => table === name) ? missingIndexes(definition, indexes.get(name) ?? []) : []).map((text) =>
         differenceOf(definition, name, null, `data.${name} ${text}`, 'warning'),
       ),
@@ -102,7 +89,7 @@ const compare = (
   live: readonly LiveColumn[],
   keys: ReadonlyMap<string, readonly string[]>,
   key: readonly string[],
-  own: readonly (readonly [string, string])[],
+  own: Readonly<Record<string, string>>,
 ): Difference[] => {
   const columns = live.filter((column) => column.table === table)
   const found = (column: string | null, text: string): Difference =>
@@ -116,13 +103,13 @@ const compare = (
     ]
   }
   const byName = new Map(columns.map((column) => [column.name, column]))
-  const wanted = new Set([...definition.columns.map((column) => column.name), ...own.map(([name]) => name)])
+  const wanted = new Set([...definition.columns.map((column) => column.name), ...Object.keys(own)])
   const liveKey = keys.get(table) ?? []
   return [
     ...definition.columns.flatMap((column) =>
       compareColumn(column, byName.get(column.name)).map((text) => found(column.name, text)),
     ),
-    ...own.flatMap(([name, type]) => compareOwn(name, type, byName.get(name)).map((text) => found(name, text))),
+    ...Object.entries(own).flatMap(([name, type]) => compareOwn(name, type, byName.get(name)).map((text) => found(name, text))),
     ...columns
       .filter((column) => !wanted.has(column.name))
       .map((column) => found(column.name, 'is not in the definition; add it there, or drop it in a migration.')),
@@ -155,15 +142,9 @@ const compareOwn = (name: string, type: string, live: LiveColumn | undefined): s
   return live.type === type ? [] : [`is ${live.type}, expected ${type}; ${name} is part of every table's lineage.`]
 }
 
-interface NeededTable {
-  readonly schema: 'bi' | 'data'
-  readonly name: string
-  readonly pipeline: string
-}
-
 /** The table of facts and the dimension tables they join to. */
-const tablesOf = (definition: Definition): NeededTable[] => [
-  { schema: 'data', name: tableName(definition), pipeline: definition.pipeline },
+const tablesOf = (definition: Definition) => [
+  { schema: 'data' as const, name: tableName(definition), pipeline: definition.pipeline },
   ...definition.dimensionTables.map(({ name }) => ({ schema: 'bi' as const, name, pipeline: definition.pipeline })),
 ]
 
@@ -186,16 +167,10 @@ export const assertTablesMade = async (
   throw new EtlError('TABLE_DRIFT', `No migration makes these tables, and nothing was changed:\n${lines.join('\n')}`)
 }
 
-/** What the next migration brings, and what none can. */
-export interface TableChanges {
-  readonly columns: readonly Column[]
-  readonly indexes: readonly TableIndex[]
-  /** In words with their remedy: a changed type or key, a column that is only in the table. */
-  readonly refused: readonly string[]
-}
+export type TableChanges = Awaited<ReturnType<typeof tableChanges>>
 
-/** Empty where the table is as defined. */
-export const tableChanges = async (db: Db, definition: Definition): Promise<TableChanges> => {
+/** What the next migration brings, and what none can. Empty where the table is as defined. */
+export const tableChanges = async (db: Db, definition: Definition) => {
   const table = tableName(definition)
   const names = new Set((await liveColumns(db, [table])).map(({ name }) => name))
   const live = (await liveIndexes(db, [table])).get(table) ?? []
@@ -207,6 +182,7 @@ export const tableChanges = async (db: Db, definition: Definition): Promise<Tabl
   return {
     columns: missing,
     indexes: definition.indexes.filter((wanted) => !live.some((one) => serves(one, wanted))),
+    /** In words with their remedy: a changed type or key, a column that is only in the table. */
     refused: [
       ...missing.flatMap((column) => (column.isKey || !column.nullable ? [notAddable(table, column)] : [])),
       ...differences.filter(({ column }) => column === null || !isNew.has(column)).map(({ message }) => message),

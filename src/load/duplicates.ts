@@ -7,26 +7,8 @@ import { type Counts, type Flags, type Lists, type Maybe, query, type Texts } fr
 import type { Beside } from './difference.ts'
 import { measureColumns, names, stagedKey } from './table-columns.ts'
 
-/** Rows that share a key and differ: none of them is loaded. */
-export interface Conflict {
-  /** Place among the rows of the answer, from 1. */
-  readonly ordinal: number
-  /** 0: the job is not for the unit. */
-  readonly unitId: number
-  /** Staged key columns, in key order. */
-  readonly key: readonly (string | null)[]
-}
-
 /** What was found of rows that share a key, and taken out. */
-export interface Repeated {
-  /** Rows beyond the first of identical ones, by number of the unit. */
-  readonly duplicates: ReadonlyMap<number, number>
-  readonly conflicts: readonly Conflict[]
-  /** Keys that they share. */
-  readonly conflictingKeys: number
-  /** Values of measures: in the duplicates, and in all but the first of rows that conflict. */
-  readonly filled: { readonly duplicates: number; readonly conflicts: number }
-}
+export type Repeated = Awaited<ReturnType<typeof removeRepeated>>
 
 /** Of an answer where no key comes twice. */
 export const noneRepeated: Repeated = {
@@ -39,7 +21,7 @@ export const noneRepeated: Repeated = {
 type Found = Counts<'unit_id' | 'rows' | 'filled'> & Maybe<Counts<'n'>> & Flags<'conflicts' | 'first'> & Lists<Texts<'key'>>
 
 /** Finds them and takes them out of the table, but for the first of identical rows; and with them all rows of units that the job is not for. */
-export const removeRepeated = async ({ kysely }: Session, definition: Definition, { table }: Beside): Promise<Repeated> => {
+export const removeRepeated = async ({ kysely }: Session, definition: Definition, { table }: Beside) => {
   const staged = stagedKey(definition)
   const measures = measureColumns(definition).filter((column) => column.origin === 'response')
   const key = staged.length === 0 ? sql`true` : names(staged)
@@ -68,9 +50,13 @@ export const removeRepeated = async ({ kysely }: Session, definition: Definition
   const conflicts = rows.filter((row) => row.conflicts)
   const filledOf = (some: readonly Found[]): number => some.reduce((sum, row) => sum + Number(row.filled), 0)
   return {
+    /** Rows beyond the first of identical ones, by number of the unit. */
     duplicates: new Map(twins.map((row) => [Number(row.unit_id), Number(row.rows)])),
+    /** Rows that share a key and differ, of which none is loaded: place among those of the answer, from 1; unit, 0: the job is not for it; staged key columns, in key order. */
     conflicts: conflicts.map((row) => ({ ordinal: Number(row.n), unitId: Number(row.unit_id), key: row.key })),
+    /** That they share. */
     conflictingKeys: conflicts.filter(({ first }) => first).length,
+    /** Values of measures: in the duplicates, and in all but the first of rows that conflict. */
     filled: { duplicates: filledOf(twins), conflicts: filledOf(conflicts.filter(({ first }) => !first)) },
   }
 }

@@ -5,16 +5,8 @@ import { missingRelations } from '../db/catalog.ts'
 import { type Flags, type Lists, query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
-/** A column as the catalog has it. */
-export interface LiveColumn {
-  readonly table: string
-  readonly name: string
-  /** As the catalog spells it: `timestamp with time zone`. */
-  readonly type: string
-  readonly nullable: boolean
-  /** Whether rows that do not name it get a value. */
-  readonly has_default: boolean
-}
+/** A column as the catalog has it, and spells its type: `timestamp with time zone`. `has_default`: rows that do not name it get a value. */
+export type LiveColumn = Texts<'table' | 'name' | 'type'> & Flags<'nullable' | 'has_default'>
 
 /** In the order of the table. */
 export const liveColumns = (db: Db, tables: readonly string[]): Promise<LiveColumn[]> =>
@@ -41,16 +33,13 @@ export const missingDimensions = async (db: Db, definitions: readonly Definition
   return new Set((await missingRelations(db, [...names])).map((name) => name.slice('bi.'.length)))
 }
 
-/** One index more than asked for is somebody's own and left alone. */
-export interface LiveIndex extends TableIndex {
-  /** False while a month lacks its part of it. */
-  readonly isWhole: boolean
-}
+/** `is_whole`: false while a month lacks its part of it. One more than asked for is somebody's own and left alone. */
+type LiveIndex = Texts<'table'> & Lists<Texts<'columns' | 'include'>> & Flags<'is_whole'>
 
 /** Plain ascending b-trees of the tables of `data`, by table. */
 export const liveIndexes = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly LiveIndex[]>> => {
-  const rows = await query<Texts<'table'> & Lists<Texts<'columns' | 'include'>> & Flags<'whole'>>(db)`
-    select c.relname as "table", i.indisvalid as whole,
+  const rows = await query<LiveIndex>(db)`
+    select c.relname as "table", i.indisvalid as is_whole,
       array(select a.attname::text from unnest(i.indkey) with ordinality k (number, place) join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
         where place <= i.indnkeyatts order by place) as columns,
       array(select a.attname::text from unnest(i.indkey) with ordinality k (number, place) join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
@@ -59,17 +48,14 @@ export const liveIndexes = async (db: Db, tables: readonly string[]): Promise<Re
       join pg_am m on m.oid = x.relam
     where n.nspname = 'data' and c.relname in (${sql.join([...tables])}) and m.amname = 'btree' and i.indpred is null and i.indexprs is null
       and not exists (select 1 from unnest(i.indoption) o where o <> 0)`
-  const byTable = new Map<string, LiveIndex[]>()
-  for (const { table, columns, include, whole } of rows)
-    byTable.set(table, [...(byTable.get(table) ?? []), { columns, include, isWhole: whole }])
-  return byTable
+  return Map.groupBy(rows, ({ table }) => table)
 }
 
 /** What the definition asks for and the table lacks, in words. */
 export const missingIndexes = ({ indexes }: Definition, live: readonly LiveIndex[]): string[] =>
   indexes.flatMap((wanted) => {
     const found = live.filter((one) => serves(one, wanted))
-    if (found.some((one) => one.isWhole)) return []
+    if (found.some((one) => one.is_whole)) return []
     const shown = `(${wanted.columns.join(', ')})${wanted.include.length === 0 ? '' : ` include (${wanted.include.join(', ')})`}`
     return found.length > 0
       ? [`has the index ${shown} not in every month; drop it and make it again for the whole table.`]

@@ -3,10 +3,10 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import { lockByName, makeLock, tryLockByName } from '../db/named-lock.ts'
-import type { Session } from '../db/session.ts'
+import { ownPid, type Session } from '../db/session.ts'
 import { type Flags, query, type Texts } from '../db/typed-row.ts'
 import { liveColumns } from './live-tables.ts'
-import { dataTable, inWindow, keyColumns, names, periodColumn, tableName } from './table-columns.ts'
+import { dataTable, inWindow, keyColumns, lineage, names, periodColumn, tableName } from './table-columns.ts'
 
 /** `keywords_v1_p202601` */
 export const partitionName = (definition: Definition, month: IsoDate): string =>
@@ -20,11 +20,14 @@ const withCleaning = sql.raw(
   'with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_scale_factor = 0.002, autovacuum_vacuum_threshold = 1000)',
 )
 
-const known = new WeakMap<object, Set<string>>()
+/** Names of tables, by session. */
+type Noted = WeakMap<object, Set<string>>
 
-const knownTo = ({ client }: Session): Set<string> => {
-  const seen = known.get(client) ?? new Set<string>()
-  known.set(client, seen)
+const known: Noted = new WeakMap()
+
+const notedOf = (noted: Noted, { client }: Session): Set<string> => {
+  const seen = noted.get(client) ?? new Set<string>()
+  noted.set(client, seen)
   return seen
 }
 
@@ -33,7 +36,7 @@ export const forgetPartitions = ({ client }: Session): void => void known.delete
 
 /** Makes the partitions of the window's months where they are missing. Not inside a transaction: others must see them at once. */
 export const ensurePartitions = async (session: Session, definition: Definition, window: Window): Promise<void> => {
-  const seen = knownTo(session)
+  const seen = notedOf(known, session)
   const months = monthsOf(definition, window).filter(({ name }) => !seen.has(name))
   const found = months.length === 0 ? new Set() : await existing(session, months)
   for (const month of months) {
@@ -42,12 +45,10 @@ export const ensurePartitions = async (session: Session, definition: Definition,
   }
 }
 
-interface Month extends Window {
-  /** Of its table. */
-  readonly name: string
-}
+type Month = ReturnType<typeof monthsOf>[number]
 
-const monthsOf = (definition: Definition, { from, to }: Window): readonly Month[] =>
+/** `name`: of its table. */
+const monthsOf = (definition: Definition, { from, to }: Window) =>
   windowsBetween(from, to, 'month').map((month) => ({ ...month, name: partitionName(definition, month.from) }))
 
 /** Those of the names that are tables. */
@@ -62,15 +63,14 @@ const existing = async ({ kysely }: Session, months: readonly Month[]): Promise<
 /** A table this small is read in no time whatever the plan. */
 const smallBytes = 1_000_000
 
-const counted = new WeakMap<object, Set<string>>()
+const counted: Noted = new WeakMap()
 
 /**
  * Counts what is not counted yet: autovacuum comes within minutes of a load, and until then the planner takes a month of many rows for one
  * of hardly any, and goes through all of them for each row that it looks for. Not inside a transaction.
  */
 export const ensureStatistics = async (session: Session, definition: Definition, window: Window): Promise<void> => {
-  const done = counted.get(session.client) ?? new Set<string>()
-  counted.set(session.client, done)
+  const done = notedOf(counted, session)
   const months = monthsOf(definition, window).map(({ name }) => name)
   const open = [...months, `${tableName(definition)}_history`].filter((name) => !done.has(name))
   if (open.length === 0) return
@@ -120,8 +120,6 @@ const attach = async ({ kysely }: Session, whole: RawBuilder<unknown>, month: Mo
 /** Below this months are made empty first; to fill them apart would cost more than it saves. Bytes of the answer. */
 const fillFromBytes = 1_000_000
 
-const lineage = ['_unit_id', '_run_id', '_revision', '_loaded_at']
-
 /** The window's months where their first answer is to fill them before they are keyed and attached; null where one is there, or rows must come by the whole table. */
 export const monthsToMake = async (
   session: Session,
@@ -130,7 +128,7 @@ export const monthsToMake = async (
   bytes: number,
 ): Promise<readonly Month[] | null> => {
   const months = monthsOf(definition, window)
-  if (bytes < fillFromBytes || months.some(({ name }) => knownTo(session).has(name))) return null
+  if (bytes < fillFromBytes || months.some(({ name }) => notedOf(known, session).has(name))) return null
   if ((await existing(session, months)).size > 0 || (await hasRules(session, definition))) return null
   for (const month of months) await makeLock(session.kysely, lockOf(month))
   return months
@@ -140,7 +138,7 @@ export const monthsToMake = async (
 const hasRules = async ({ kysely }: Session, definition: Definition): Promise<boolean> => {
   const name = tableName(definition)
   const columns = await liveColumns(kysely, [name])
-  if (columns.length !== definition.columns.length + lineage.length) return true
+  if (columns.length !== definition.columns.length + Object.keys(lineage).length) return true
   const rows = await query(kysely)`select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'data' and c.relname = ${name} and (c.relrowsecurity or exists (select from pg_trigger g where g.tgrelid = c.oid)
       or exists (select from pg_constraint r where r.conrelid = c.oid and r.contype in ('c', 'f', 'u', 'x'))
@@ -153,18 +151,13 @@ const hasRules = async ({ kysely }: Session, definition: Definition): Promise<bo
 }
 
 /** Months that are made in a load's transaction. */
-export interface MadeMonths {
-  readonly months: readonly Month[]
-  /** Quoted name of the table that takes rows: the month's, or one that holds several months until they are attached. */
-  readonly target: string
-}
+export type MadeMonths = NonNullable<Awaited<ReturnType<typeof makeMonths>>>
 
-/** Tables without keys and place, for rows of the caller's transaction; null where one is there by now, or another load is making it. */
-export const makeMonths = async (
-  session: Session,
-  definition: Definition,
-  months: readonly Month[],
-): Promise<MadeMonths | null> => {
+/**
+ * Tables without keys and place, for rows of the caller's transaction; null where one is there by now, or another load is making it. `target`: quoted name of the
+ * table that takes the rows: the month's, or one that holds several months until they are attached.
+ */
+export const makeMonths = async (session: Session, definition: Definition, months: readonly Month[]) => {
   const { kysely } = session
   for (const month of months) if (!(await tryLockByName(kysely, lockOf(month)))) return null
   const [first] = months
@@ -174,8 +167,7 @@ export const makeMonths = async (
       kysely,
     )
   if (months.length === 1) return { months, target: `data."${first.name}"` }
-  const [backend] = await query<Texts<'pid'>>(kysely)`select pg_backend_pid()::text as pid`
-  const target = `data."months_${backend?.pid}"`
+  const target = `data."months_${await ownPid(session)}"`
   await sql`create table ${sql.raw(target)} (like ${dataTable(definition)} including defaults)
     partition by range (${sql.ref(periodColumn(definition))})`.execute(kysely)
   for (const month of months) await attach(session, sql.raw(target), month)

@@ -4,6 +4,11 @@ import type { ColumnType } from '../core/column-types.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Box, Column, Definition, Slice, Window } from '../core/types.ts'
 
+/** What each row bears besides its own columns, with the type as the catalog writes it. */
+export const lineage: Readonly<Record<string, string>> = {
+  ...{ _unit_id: 'bigint', _run_id: 'bigint', _revision: 'integer', _loaded_at: 'timestamp with time zone' },
+}
+
 /** Without the schema; the version is part of the name. */
 export const tableName = (definition: Definition): string => `${definition.pipeline}_v${definition.version}`
 
