@@ -1,6 +1,5 @@
 // `millrace migrate`: migrations, then the bi views of every definition. `millrace roles`: the SQL that parts owner, loader and reader of the warehouse.
 import { counted, formatNumber } from '../core/counted.ts'
-import { createLog } from '../core/log.ts'
 import { rolesSql } from '../db/role-statements.ts'
 import { type Settled, adoptedWords } from '../run/identity.ts'
 import { migrateAndPublish, type MigrateResult } from '../run/migrate-and-publish.ts'
@@ -18,7 +17,6 @@ export const migrate: Handler = async (invocation) => {
     pipelinesFolder: pipelinesFolder(invocation),
     dryRun,
     as: declarations.find((one) => one === options['as']) ?? null,
-    log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
     patience: {
       waitMs: wholeNumber(String(options['wait']), (text) => `--wait '${text}' is not a number of seconds, such as 60.`) * 1_000,
       onWait: (message) => {

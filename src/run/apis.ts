@@ -12,7 +12,7 @@ import type { Definition } from '../core/types.ts'
 import { tellWait } from '../core/waiting.ts'
 import type { Database } from '../db/connect.ts'
 import type { Db } from '../db/tables.ts'
-import type { Allowance, Api } from '../extract/api.ts'
+import type { Api } from '../extract/api.ts'
 import { isLoopbackHost } from '../extract/download-address.ts'
 import type { Trouble } from '../extract/gate.ts'
 import type { Connection } from '../extract/http-types.ts'
@@ -22,16 +22,10 @@ import { createAccountPace, endTrouble, noteTrouble } from '../ledger/account-pa
 import { keepOrigin, knownOrigin, type Origin } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'
 
-/** Settings of every API, each read by its own folder. */
-export interface ApiSettings {
-  readonly apis: ReadonlyMap<string, Api>
-  /** Throws CONFIGURATION naming each setting that is missing or wrong. */
-  connection(of: AccountOf): Connection
-  /** Also for an account without a key. Throws CONFIGURATION. */
-  allowance(of: AccountOf): Allowance
-}
+export type ApiSettings = ReturnType<typeof readApiSettings>
 
-export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment): ApiSettings => {
+/** Settings of every API, each read by its own folder. */
+export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment) => {
   const secrets = [...apis.values()].flatMap((api) => api.secrets)
   const environment = withApiSecrets(raw, secrets)
   const apiOf = (source: string): Api => {
@@ -42,8 +36,10 @@ export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment
   }
   return {
     apis,
-    connection: ({ source, account }) => apiOf(source).connection(environment, account),
-    allowance: ({ source, account }) => apiOf(source).allowance(environment, account),
+    /** Throws CONFIGURATION naming each setting that is missing or wrong. */
+    connection: ({ source, account }: AccountOf) => apiOf(source).connection(environment, account),
+    /** Also for an account without a key. Throws CONFIGURATION. */
+    allowance: ({ source, account }: AccountOf) => apiOf(source).allowance(environment, account),
   }
 }
 

@@ -15,25 +15,8 @@ import type { Db } from '../db/tables.ts'
 import { asksWithoutId, countUnknownRuns, type Newest, newestKnown, purchasesOf } from '../ledger/receipts.ts'
 import type { Identity } from '../ledger/warehouse.ts'
 
-export interface UnknownPurchase extends ReceiptName {
-  /**
-   * What the ledger has of that number: nothing, a purchase whose id could not be recorded, or one under another id, perhaps in the place of
-   * this one.
-   */
-  readonly onRecord: 'nothing' | 'no id' | 'another id'
-}
-
-export interface Evidence {
-  /** The highest epoch anybody has taken; 0: none. */
-  readonly highestEpoch: number
-  /** An epoch declared to go on in the place of this one; null: none. */
-  readonly replacedBy: number | null
-  /** Runs under this epoch that the ledger does not know. */
-  readonly unknownRuns: number
-  /** Purchases the ledger does not know, of any epoch, in the order of their ask numbers. */
-  readonly unknown: readonly UnknownPurchase[]
-  readonly newest: Newest
-}
+export type Evidence = Awaited<ReturnType<typeof readEvidence>>
+type UnknownPurchase = Awaited<ReturnType<typeof notOnRecord>>[number]
 
 /** What the listings need. */
 interface Reading {
@@ -45,12 +28,7 @@ interface Reading {
 }
 
 /** A few listings, however long the history is: only what is as new as the ledger's newest is read. */
-export const readEvidence = async (
-  db: Db,
-  { notes }: Pick<LandingStore, 'notes'>,
-  identity: Identity,
-  signal?: AbortSignal,
-): Promise<Evidence> => {
+export const readEvidence = async (db: Db, { notes }: Pick<LandingStore, 'notes'>, identity: Identity, signal?: AbortSignal) => {
   const newest = await newestKnown(db)
   const reading: Reading = {
     ...{ db, identity, newest },
@@ -60,7 +38,9 @@ export const readEvidence = async (
   return {
     newest,
     ...(await epochsOf(reading)),
+    /** Under this epoch. */
     unknownRuns: await unknownRuns(reading),
+    /** Of any epoch, in the order of their ask numbers. */
     unknown: await unknownPurchases(reading),
   }
 }
@@ -69,7 +49,8 @@ export const readEvidence = async (
 export const isNewerElsewhere = ({ unknownRuns, unknown }: Evidence, { epoch }: Identity): boolean =>
   unknownRuns > 0 || unknown.some((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch)
 
-const epochsOf = async ({ list, identity }: Reading): Promise<Pick<Evidence, 'highestEpoch' | 'replacedBy'>> => {
+/** The highest that anybody has taken, 0: none; and one that was declared to go on in the place of this one, null: none. */
+const epochsOf = async ({ list, identity }: Reading) => {
   let highestEpoch = 0
   let replacedBy: number | null = null
   for await (const { path } of list(folderOf(identity.id, 'epochs'))) {
@@ -133,7 +114,10 @@ async function* receiptsToCompare({ db, list, identity: { id }, newest }: Readin
   }
 }
 
-const notOnRecord = async (db: Db, listed: readonly ReceiptName[]): Promise<UnknownPurchase[]> => {
+/**
+ * `onRecord`: what the ledger has of that number: nothing, a purchase whose id could not be recorded, or one under another id, perhaps in the place of this one.
+ */
+const notOnRecord = async (db: Db, listed: readonly ReceiptName[]) => {
   const known = await purchasesOf(db, [...new Set(listed.map(({ askNumber }) => askNumber))])
   const withId = known.filter(({ reportId }) => reportId !== null)
   const digests = new Set(withId.map(({ account, reportId }) => purchaseDigest(account, reportId ?? '')))
@@ -142,5 +126,5 @@ const notOnRecord = async (db: Db, listed: readonly ReceiptName[]): Promise<Unkn
   )
   return listed
     .filter(({ askNumber, digest }) => (digest === null ? !asked.has(askNumber) : !digests.has(digest)))
-    .map((receipt) => ({ ...receipt, onRecord: asked.get(receipt.askNumber) ?? 'nothing' }))
+    .map((receipt) => ({ ...receipt, onRecord: asked.get(receipt.askNumber) ?? ('nothing' as const) }))
 }

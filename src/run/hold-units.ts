@@ -28,37 +28,30 @@ export interface Held extends Tally {
 }
 
 /** What holds a unit back. */
-export interface HoldRule {
-  readonly shrink: number
-  /** Rows that were asked for of each combination and period; null: all there are. */
-  readonly mostRows: number | null
-  /** So many are wanted; null: all. */
-  readonly top: number | null
-  /** Columns whose field vanished from the answer. */
-  readonly vanished: readonly string[]
-  /** A rejected record that may be the unit's: what nothing came for is not known to have none. */
-  readonly strayOf: (unit: Place) => Stray | null
-}
+type HoldRule = NonNullable<Awaited<ReturnType<typeof holdRuleOf>>>
 
 type Place = Pick<Tally, 'window' | 'slice'>
 type Stray = Pick<RejectedRow, 'part' | 'line' | 'reason'>
 
 /** null: a person allowed the answer. */
-export const holdRuleOf = async (db: Db, loading: Loading, parsed: ParseReport): Promise<HoldRule | null> => {
+export const holdRuleOf = async (db: Db, loading: Loading, parsed: ParseReport) => {
   const { claim, definition, source } = loading.work
   if (claim.released) return null
   const { top = null } = source.limitsOf?.(definition.params) ?? {}
   return {
+    /** Columns whose field vanished from the answer. */
     vanished: await vanishedColumns(db, loading, parsed),
     shrink: definition.limits.shrink,
     mostRows: mostRowsOf(loading),
+    /** So many rows are wanted; null: all. */
     top,
+    /** A rejected record that may be the unit's: what nothing came for is not known to have none. */
     strayOf: strays(parsed.rejected),
   }
 }
 
 /** Of records whose unit is not known: one that names a window may be any of that window's, one that names a slice any of that slice's. */
-export const strays = (rejected: readonly RejectedRow[]): HoldRule['strayOf'] => {
+export const strays = (rejected: readonly RejectedRow[]): ((unit: Place) => Stray | null) => {
   const first = new Map<string, Stray>()
   const nameOf = ({ window, slice }: Partial<RejectedRow>) => `${window} ${slice}`
   for (const record of rejected) if (record.unit === null && !first.has(nameOf(record))) first.set(nameOf(record), record)

@@ -1,5 +1,6 @@
 // Whether this database is the warehouse it says it is: found out when a command begins and when a run does, and decided by a person.
 import { hostname } from 'node:os'
+import { counted } from '../core/counted.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import type { LandingStore } from '../extract/landing-store.ts'
@@ -63,14 +64,13 @@ const isAway = ({ home, here }: Identity): boolean => home !== null && home !== 
 
 const foundWords = ({ unknownRuns: runs, unknown }: Evidence, { epoch }: Identity): string => {
   const purchases = unknown.filter((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch).length
-  return `${counted({ run: runs, purchase: purchases })} that its ledger does not know ${runs + purchases === 1 ? 'is' : 'are'} noted beside the landings`
+  return `${thoseOf({ run: runs, purchase: purchases })} that its ledger does not know ${runs + purchases === 1 ? 'is' : 'are'} noted beside the landings`
 }
 
 /** Those there are, by their noun. */
-const counted = (counts: Readonly<Record<string, number>>): string =>
+const thoseOf = (counts: Readonly<Record<string, number>>): string =>
   Object.entries(counts)
-    .filter(([, count]) => count > 0)
-    .map(([noun, count]) => `${count} ${noun}${count === 1 ? '' : 's'}`)
+    .flatMap(([noun, count]) => (count > 0 ? [counted(count, noun)] : []))
     .join(' and ')
 
 /** Reason and remedy in one text; null: nothing is wrong. */
@@ -96,19 +96,13 @@ export const identityFindings = async ({ database, landing }: Place, remote: boo
   return { warning: warningOf(standingOf(identity, evidence)), damaged }
 }
 
-export interface Settled {
-  readonly identity: Identity
-  readonly warning: string | null
-  readonly adopted: AdoptedCounts
-}
-
-const nothing: AdoptedCounts = { purchases: 0, answers: 0, left: 0, damaged: [] }
+export type Settled = Awaited<ReturnType<typeof settleIdentity>>
 
 /**
  * Finds out and writes down what this database is, and takes up what receipts and landings prove where it is a copy. An ordinary start makes three small
  * listings. Idempotent.
  */
-export const settleIdentity = async (place: Place): Promise<Settled> => {
+export const settleIdentity = async (place: Place) => {
   const { kysely } = place.database
   const before = await settledHere(place)
   const evidence = await readEvidence(kysely, place.landing, before)
@@ -187,7 +181,7 @@ export const adoptedWords = ({ purchases, answers, left, damaged }: AdoptedCount
   const words = [...damaged]
   if (left > 0)
     words.unshift(`${left} of other dimensions or windows than their pipelines have here ${left === 1 ? 'was' : 'were'} left.`)
-  const taken = counted({ purchase: purchases, answer: answers })
+  const taken = thoseOf({ purchase: purchases, answer: answers })
   if (taken !== '')
     words.unshift(
       `${taken} that this ledger did not know ${purchases + answers === 1 ? 'was' : 'were'} taken up; nothing of it is bought again.`,
@@ -215,14 +209,9 @@ export const declareIdentity = async (place: Place, as: Declaration): Promise<Se
   return { identity: await readIdentity(kysely), warning: null, adopted }
 }
 
-interface AdoptedCounts {
-  readonly purchases: number
-  readonly answers: number
-  /** Receipts of pipelines that have another shape here. */
-  readonly left: number
-  /** Receipts that cannot be taken in: which, and why. They are passed over. */
-  readonly damaged: readonly string[]
-}
+type AdoptedCounts = Awaited<ReturnType<typeof adoptPurchases>>
+
+const nothing: AdoptedCounts = { purchases: 0, answers: 0, left: 0, damaged: [] }
 
 interface AdoptRequest {
   readonly db: Db
@@ -248,8 +237,11 @@ const adoptUnknown = async (request: AdoptRequest): Promise<AdoptedCounts> => {
   return { ...counts, answers }
 }
 
-/** Those of the receipts alone. */
-const adoptPurchases = async ({ db, landing, id, evidence }: AdoptRequest): Promise<AdoptedCounts> => {
+/**
+ * Those of the receipts alone. `left`: receipts of pipelines that have another shape here; `damaged`: those that cannot be taken in and are passed over, which
+ * and why.
+ */
+const adoptPurchases = async ({ db, landing, id, evidence }: AdoptRequest) => {
   let [purchases, left] = [0, 0]
   const damaged: string[] = []
   for (const name of evidence.unknown) {

@@ -16,31 +16,21 @@ import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import { judgedBefore } from '../ledger/answers.ts'
-import { type CountedDataset, datasetOf, knownReadings, narrowReadings } from '../ledger/data-points.ts'
+import { datasetOf, knownReadings, narrowReadings } from '../ledger/data-points.ts'
 import { sumOf } from '../load/difference.ts'
 import { noneRepeated, type Repeated } from '../load/duplicates.ts'
 import { stagedKey } from '../load/table-columns.ts'
 import type { Loading, LoadResult, Read } from './job-work.ts'
 
 /** By what an answer's count of data points is compared. */
-export interface PointsRule {
-  readonly announced: number
-  /** That of the account which bought the report. */
-  readonly dataset: CountedDataset
-  /** Meanings that are still possible. */
-  readonly open: readonly AnyReading[]
-  readonly rule: Exclude<Definition['report']['dataPoints'], 'ignore' | undefined>
-  /** How many were asked for. */
-  readonly metrics: number
-  /** A report that came short for the first time is downloaded once more. */
-  readonly mayFetchAgain: boolean
-}
+export type PointsRule = NonNullable<Awaited<ReturnType<typeof readPointsRule>>>
 
 /**
- * null: nothing is compared, since the service gives no count, a person released the answer or wants no comparison, or the pipeline has loaded it before. What another
+ * `dataset`: that of the account which bought the report; `open`: meanings that are still possible; `mayFetchAgain`: one that came short for the first time is
+ * downloaded once more. null: nothing is compared, since the service gives no count, a person released the answer or wants no comparison, or the pipeline has loaded it before. What another
  * one has loaded may have been released there, or not compared.
  */
-export const readPointsRule = async ({ work, answer: { answerId, completeness } }: Loading): Promise<PointsRule | null> => {
+export const readPointsRule = async ({ work, answer: { answerId, completeness } }: Loading) => {
   const { claim, definition, runtime, source } = work
   const { dataPoints: announced } = completeness
   const rule = definition.report.dataPoints ?? 'learn'
@@ -50,7 +40,7 @@ export const readPointsRule = async ({ work, answer: { answerId, completeness } 
   if (before.isLoaded) return null
   const own = datasetOf(definition, source)
   const dataset = { ...own, account: before.account ?? own.account }
-  const open = rule === 'learn' ? ((await knownReadings(kysely, dataset)) ?? dataPointReadings) : [rule]
+  const open: readonly AnyReading[] = rule === 'learn' ? ((await knownReadings(kysely, dataset)) ?? dataPointReadings) : [rule]
   const mayFetchAgain = before.timesIncomplete === 0 && before.jobId === claim.jobId
   return { announced, dataset, open, rule, metrics: before.metrics.length, mayFetchAgain }
 }

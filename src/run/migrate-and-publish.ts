@@ -2,7 +2,6 @@
 import type { Settings } from '../core/env.ts'
 import { readMonth } from '../core/read-setting.ts'
 import { isEtlError } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { migrate, pendingSql } from '../db/migrate.ts'
 import type { Patience } from '../db/patience.ts'
@@ -27,32 +26,13 @@ export interface MigrateRequest {
   readonly dryRun: boolean
   /** What a person says this database is; null or left out: nothing is said. */
   readonly as?: Declaration | 'moved-service' | null
-  readonly log: Log
   readonly patience?: Patience
 }
 
-export interface MigrateResult {
-  readonly applied: readonly string[]
-  readonly published: readonly string[]
-  /** Of bi, tables included: what came, and what is made in another way than before. */
-  readonly made: readonly string[]
-  readonly changed: readonly string[]
-  /** Marts that read a column which a definition lacks. */
-  readonly leftOut: readonly string[]
-  /** Marts whose files are gone: taken away, and left because something else reads them. */
-  readonly removed: readonly string[]
-  readonly kept: readonly string[]
-  /** The SQL of a dry run, by migration. */
-  readonly statements: ReadonlyMap<string, readonly string[]>
-  readonly display: string
-  /** What the database is from here on; null: nothing was said. */
-  readonly declared: Settled | null
-  /** Values whose attributes changed, and values that have none any more. */
-  readonly attributes: { readonly changed: number; readonly ended: number }
-}
+export type MigrateResult = Awaited<ReturnType<typeof migrateAndPublish>>
 
 /** Definitions are checked first, so that a wrong one changes nothing. Safe when two start at once. */
-export const migrateAndPublish = async (request: MigrateRequest): Promise<MigrateResult> => {
+export const migrateAndPublish = async (request: MigrateRequest) => {
   const { definitions, sources } = await openDefinitions(request.pipelinesFolder, [])
   const attributes = await attributesOf(request.pipelinesFolder, definitions, sources)
   assertNoProblems(attributes.problems)
@@ -71,12 +51,9 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     const { applied } = await migrate(database, { folders, dryRun: request.dryRun, patience }, async (trx) => {
       made = await publishWithin(trx, definitions, files, patience).catch(withNothingApplied)
     })
-    if (request.dryRun)
-      return {
-        ...{ applied, statements, display: database.display },
-        ...{ published: [], made: [], changed: [], leftOut: [], removed: [], kept: [] },
-        ...{ declared: null, attributes: { changed: 0, ended: 0 } },
-      }
+    /** `statements`: the SQL of a dry run, by migration. */
+    const known = { applied, statements, display: database.display }
+    if (request.dryRun) return { ...known, ...nothingDone }
     if (fiscalYearFrom !== null) await setFiscalYear(database, fiscalYearFrom)
     const marts = made ?? (await publish(database, definitions, files, patience))
     const { removed, kept } = await dropMarts(database, files, patience)
@@ -84,14 +61,29 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     await analyzeChanged(database, definitions)
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
     const declared = await declare(request, database)
-    const shapes = {
-      ...changedShapes(before, await shapesOf(database.kysely)),
-      leftOut: await leftOut(database.kysely, files, marts),
-    }
-    return { applied, published, ...shapes, removed, kept, statements, display: database.display, declared, attributes: ofValues }
+    const shapes = changedShapes(before, await shapesOf(database.kysely))
+    const out = await leftOut(database.kysely, files, marts)
+    return { ...known, published, ...shapes, leftOut: out, removed, kept, declared, attributes: ofValues }
   } finally {
     await database.close()
   }
+}
+
+const noNames: readonly string[] = []
+
+/** What a dry run comes to. */
+const nothingDone = {
+  published: noNames,
+  /** Of bi, tables included: what came, and what is made in another way than before. */
+  ...{ made: noNames, changed: noNames },
+  /** Marts that read a column which a definition lacks. */
+  leftOut: noNames,
+  /** Marts whose files are gone: taken away, and left because something else reads them. */
+  ...{ removed: noNames, kept: noNames },
+  /** What the database is from here on; null: nothing was said. */
+  declared: null,
+  /** Values whose attributes changed, and values that have none any more. */
+  attributes: { changed: 0, ended: 0 },
 }
 
 const withNothingApplied = (error: unknown): never => {
@@ -99,8 +91,7 @@ const withNothingApplied = (error: unknown): never => {
   throw error.with(`${error.message} No migration was applied.`)
 }
 
-const declare = async ({ settings, as = null, dryRun }: MigrateRequest, database: Database): Promise<Settled | null> => {
-  if (dryRun) return null
+const declare = async ({ settings, as = null }: MigrateRequest, database: Database): Promise<Settled | null> => {
   if (as === null) {
     await settledHere({ database })
     return null

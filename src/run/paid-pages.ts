@@ -247,10 +247,7 @@ const canHold = async (take: () => Promise<void>): Promise<void> => {
   })
 }
 
-interface PagePrice {
-  readonly high: number
-  readonly likely: number
-}
+type PagePrice = NonNullable<Awaited<ReturnType<typeof pricesOfWork>>['page']>
 
 /** What the page may cost, and what the unit is thought to cost; null: unknown. */
 const pricesOfWork = async (work: JobWork, size: PurchaseSize) => {

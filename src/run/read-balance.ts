@@ -75,21 +75,23 @@ const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSi
 
 const unknownNow = ` What a page costs, told by the balance alone, is unknown from here on; how to set a price: ${docPage('credits.md')}.`
 
+type Learning = ReturnType<typeof newLearning>
+
 /** What this process knows of one dataset. */
-interface Learning {
+const newLearning = () => ({
   /** The price is settled, or there is no way to see it. */
-  isOver: boolean
+  isOver: false,
   /** A page is under way alone. */
-  isAtIt: boolean
+  isAtIt: false,
   /** Job of the walk whose pages are asked for alone, one after the other: the last of them is of another size than the first. null: whoever comes. */
-  walk: number | null
+  walk: null as number | null,
   /** Whose turn it is not yet. */
-  readonly waiting: (() => void)[]
+  waiting: [] as (() => void)[],
   /** Pages that were asked for alone. */
-  alone: number
+  alone: 0,
   /** Somebody was told of an unreadable bill. */
-  isUnreadableSaid: boolean
-}
+  isUnreadableSaid: false,
+})
 
 /** So many, and the balance tells no more. */
 const mostAlone = 5
@@ -101,7 +103,7 @@ const learningOf = (database: object, { account, dataset }: PriceSubject): Learn
   const all = known.get(database) ?? new Map<string, Learning>()
   known.set(database, all)
   const key = `${account} ${dataset}`
-  const learning = all.get(key) ?? { isOver: false, isAtIt: false, walk: null, waiting: [], alone: 0, isUnreadableSaid: false }
+  const learning = all.get(key) ?? newLearning()
   all.set(key, learning)
   return learning
 }

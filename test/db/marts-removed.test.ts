@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { silentLog } from '../../src/core/log.ts'
 import { readSettings } from '../../src/core/env.ts'
 import { type KnownMarts, refreshSummaries } from '../../src/load/summaries.ts'
 import { assertSummariesMade, openMarts } from '../../src/run/known-marts.ts'
@@ -32,7 +31,6 @@ const migrate = () =>
     settings: readSettings({ DATABASE_URL: db.url, MILLRACE_HOME: folder }, folder),
     pipelinesFolder: join(folder, 'pipelines'),
     dryRun: false,
-    log: silentLog,
   })
 const mart = (name: string, text: string): void =>
   writeFileSync(join(folder, 'marts', `${name}.sql`), `-- purpose: p\n-- grain: g\n-- question: q?\n-- reads: ${text}`)

@@ -79,7 +79,7 @@ export const createPricedWorld = async (
     folder,
   )
   const log = createLog('error')
-  await migrateAndPublish({ settings, pipelinesFolder: pipelines, dryRun: false, log })
+  await migrateAndPublish({ settings, pipelinesFolder: pipelines, dryRun: false })
   const client = new pg.Client({ connectionString: databaseUrl })
   await client.connect()
   return {

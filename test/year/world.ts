@@ -161,7 +161,7 @@ export const openWarehouse = async (
   )
   const pipelinesFolder = join(folder, 'pipelines')
   const log = createLog('error')
-  await migrateAndPublish({ settings, pipelinesFolder, dryRun: false, log })
+  await migrateAndPublish({ settings, pipelinesFolder, dryRun: false })
   const client = new pg.Client({ connectionString: databaseUrl })
   await client.connect()
   return {
