@@ -22,21 +22,11 @@ export type { ColumnType } from './core/column-types.ts'
 export { type Secret, secret } from './core/redact.ts'
 export type { ReportIntent, ReportMemo, ReportRecord } from './core/report-shape.ts'
 export type { AnswerForm, Dataset, DimensionSpec, FieldSpec, PeriodSpec, SourceSpec, Spelling } from './core/source-spec.ts'
-export type {
-  Box,
-  Definition,
-  Fingerprint,
-  IsoDate,
-  Payload,
-  Slice,
-  Unit,
-  Window,
-} from './core/types.ts'
+export type { Box, Definition, Fingerprint, IsoDate, Payload, Slice, Unit, Window } from './core/types.ts'
 export type { Allowance, Api, Capabilities, Credits, ServiceFinding } from './extract/api.ts'
 export { parseJson, parsePage, type RecordPage } from './extract/http-answer.ts'
 export type { Authentication, Connection, HttpAnswer, HttpClient, HttpRequest, HttpStream } from './extract/http-types.ts'
-export type { Page, WalkOptions } from './extract/page-reader.ts'
-export { walkPages } from './extract/paged.ts'
+export { type Page, type WalkOptions, walkPages } from './extract/paged.ts'
 export { runReport } from './extract/report.ts'
 export type { FinishedReport, ReportApi, ReportOptions, ReportStatus } from './extract/report-api.ts'
 export type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from './extract/source.ts'

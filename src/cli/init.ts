@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { counted } from '../core/counted.ts'
 import { usageError } from '../core/errors.ts'
 import { packageFile, shipped, version } from '../core/shipped.ts'
-import { makeFolders } from '../core/make-folders.ts'
+import { makeFolders } from '../core/disk-error.ts'
 import type { Handler } from './command-spec.ts'
 
 /** npm packs no file of these names, so the templates have others. */

@@ -1,5 +1,8 @@
-// The disk's refusals in our own words: a folder without rights or a full disk is no defect of the program.
+// The disk's refusals in our own words: a folder without rights or a full disk is no defect of the program. And folders with those above them: Node's own
+// `recursive` goes round for ever where a folder above exists and takes none, as /proc does.
 import { EtlError, isEtlError, messageOf } from './errors.ts'
+import { mkdir, stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
 
 const advice: Readonly<Record<string, string>> = {
   ENOSPC: 'The disk is full: free space, then run the same command again.',
@@ -31,4 +34,28 @@ export const diskError = (error: unknown, place?: string): unknown => {
   const isDefect = place === undefined && !/^E(NOSPC|DQUOT)$/.test(code) && (!('path' in error) || /^E(NOENT|EXIST)$/.test(code))
   if (text === undefined || isDefect) return error
   return new EtlError('DISK', `${place === undefined ? '' : `${place}: `}${messageOf(error)}. ${text}`, { cause: error })
+}
+
+/** Nothing where it is a folder. */
+const unlessFolder = async (path: string, error: unknown): Promise<void> => {
+  const found = await stat(path).catch(() => null)
+  if (found?.isDirectory() !== true) throw diskError(error, path)
+}
+
+/** Throws DISK. @returns the first that was made; undefined: all were there */
+export const makeFolders = async (folder: string, mode = 0o777): Promise<string | undefined> => {
+  const path = resolve(folder)
+  const above = dirname(path)
+  try {
+    await mkdir(path, { mode })
+    return path
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT' || above === path) {
+      await unlessFolder(path, error)
+      return undefined
+    }
+  }
+  const first = await makeFolders(above, mode)
+  await mkdir(path, { mode }).catch((error: unknown) => unlessFolder(path, error))
+  return first ?? path
 }

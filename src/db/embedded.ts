@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { systemClock } from '../core/clock.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
-import { makeFolders } from '../core/make-folders.ts'
+import { makeFolders } from '../core/disk-error.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { databaseError, sqlStateOf } from './database-error.ts'
 import {

@@ -3,9 +3,8 @@ import { basename } from 'node:path'
 import { shipped } from '../core/shipped.ts'
 import { type ChartFile, chartOf, type FilterFile, filterOf, measuresOf, schema } from './dashboard.ts'
 import { folderFiles } from './folder-files.ts'
-import { problemsOf } from './issues.ts'
+import { problemAt, problemsOf, readYaml, type YamlFile } from './yaml-file.ts'
 import { assertNoProblems, type Problem } from './problem.ts'
-import { problemAt, readYaml, type YamlFile } from './yaml-file.ts'
 
 export const shippedDashboards = shipped('dashboards')
 

@@ -1,16 +1,15 @@
 // `millrace new dataset`: the YAML as text, filled from what the service describes, or with placeholders that no check lets pass.
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { diskError } from '../core/disk-error.ts'
+import { diskError, makeFolders } from '../core/disk-error.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { type Dataset, type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { ColumnType } from '../core/column-types.ts'
-import { makeFolders } from '../core/make-folders.ts'
 import type { WindowSize } from '../core/types.ts'
 import { addWindows, alignDown } from '../core/window.ts'
 import { columnNameProblem, pipelineNameProblem } from './columns.ts'
 import { checkValue } from './for-each.ts'
-import { type JsonNode, jsonSchemaOf } from './issues.ts'
+import { type JsonNode, jsonSchemaOf } from './yaml-file.ts'
 import { placeholder } from './scope.ts'
 
 /** What a service says of the dataset; what it leaves out it does not say. */

@@ -7,11 +7,10 @@ import { mostListBytes, mostTextBytes, readRegular } from '../core/regular-file.
 import { ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { compile, readParts } from './compile.ts'
-import { problemsOf } from './issues.ts'
+import { problemAt, problemsOf, readYaml, type YamlFile } from './yaml-file.ts'
 import { assertNoProblems, nearest, type Problem, sortProblems, suggest } from './problem.ts'
 import { definitionSchema, type RawDefinition } from './schema.ts'
 import { createScope, type ListText, type ReadList } from './scope.ts'
-import { problemAt, readYaml, type YamlFile } from './yaml-file.ts'
 
 /** Which definitions, and against which sources they are checked. */
 type LoadOptions = Pick<DefinitionFiles, 'folder' | 'sources' | 'only'>

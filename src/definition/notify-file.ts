@@ -4,9 +4,8 @@ import { readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { z } from 'zod'
 import { type AlarmRoutes, notifySchema } from '../core/alarm-routes.ts'
-import { problemsOf } from './issues.ts'
+import { type Path, problemAt, problemsOf, readYaml, type YamlFile } from './yaml-file.ts'
 import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
-import { type Path, problemAt, readYaml, type YamlFile } from './yaml-file.ts'
 
 /** Receivers that the environment alone makes: usable in routes by these names. */
 export const receiversOfEnvironment = ['slack', 'webhook', 'pagerduty', 'email'] as const

@@ -1,4 +1,4 @@
-// The one description of a definition's YAML: zod for checking, JSON Schema for editors. Each `error` says what is expected; issues.ts puts what was
+// The one description of a definition's YAML: zod for checking, JSON Schema for editors. Each `error` says what is expected; yaml-file.ts puts what was
 // found in front of it, and lists the words of an enum by itself.
 import { z } from 'zod'
 import { typeNames } from '../core/column-types.ts'

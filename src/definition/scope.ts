@@ -1,9 +1,8 @@
 // What the checks of one file share: the file, its source, its parameters, and where problems go.
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { ParamValue } from '../core/types.ts'
-import { jsonSchemaOf, problemsOf } from './issues.ts'
+import { jsonSchemaOf, type Path, problemAt, problemsOf, type YamlFile } from './yaml-file.ts'
 import type { Problem } from './problem.ts'
-import { type Path, problemAt, type YamlFile } from './yaml-file.ts'
 
 /** A list file's text, or why it could not be read. */
 export type ListText = { readonly text: string } | { readonly failure: string }

@@ -1,12 +1,11 @@
 // Semantic files read from their folders and put together: entries of the same subject merged, and what they must be to each other.
 import { shipped } from '../core/shipped.ts'
 import { folderFiles } from './folder-files.ts'
-import { problemsOf } from './issues.ts'
+import { problemAt, problemsOf, readYaml } from './yaml-file.ts'
 import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
 import { type Checking, checkParts, comparedOf, metricOf, placeOf } from './semantic-metric.ts'
 import { type DimensionFile, type SemanticFile, semanticSchema } from './semantic-schema.ts'
 import { type Metric, type Overlap, partsOf, type SemanticDimension, type SemanticModel, type Subject } from './semantic.ts'
-import { problemAt, readYaml } from './yaml-file.ts'
 
 /** One file that is right in itself. */
 interface Part extends Checking {

@@ -9,8 +9,7 @@ import {
 import { createReadStream } from 'node:fs'
 import { EtlError } from '../core/errors.ts'
 import type { BucketSetting } from '../core/landing-setting.ts'
-import { type Bucket, openBucket } from './bucket.ts'
-import { refusalOf } from './bucket-error.ts'
+import { type Bucket, openBucket, refusalOf } from './bucket.ts'
 
 /** All parts but the last have exactly this size, as some servers demand; 5 MiB is the least any takes. */
 const partBytes = 8 * 1024 * 1024

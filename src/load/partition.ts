@@ -5,7 +5,7 @@ import { windowsBetween } from '../core/window.ts'
 import { lockByName, makeLock, tryLockByName } from '../db/named-lock.ts'
 import { ownPid, type Session } from '../db/session.ts'
 import { type Flags, query, type Texts } from '../db/typed-row.ts'
-import { liveColumns } from './live-tables.ts'
+import { liveColumns } from './drift.ts'
 import { dataTable, inWindow, keyColumns, lineage, names, periodColumn, tableName } from './table-columns.ts'
 
 /** `keywords_v1_p202601` */

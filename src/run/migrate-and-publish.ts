@@ -17,8 +17,7 @@ import { changedShapes, shapesOf } from '../publish/replace-view.ts'
 import { type Declaration, declareIdentity, type Settled, settledHere } from './identity.ts'
 import { attributesOf, publishAttributes } from './refresh-attributes.ts'
 import { assertTablesMade } from '../load/drift.ts'
-import { martFolders } from './known-marts.ts'
-import { migrationFolders, openDefinitions } from './open-runtime.ts'
+import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
 
 export interface MigrateRequest {
   readonly settings: Settings

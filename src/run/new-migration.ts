@@ -13,7 +13,7 @@ import { tableName } from '../load/table-columns.ts'
 import { migrationFolders, openDefinitions } from './open-runtime.ts'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { ColumnType } from '../core/column-types.ts'
-import { makeFolders } from '../core/make-folders.ts'
+import { makeFolders } from '../core/disk-error.ts'
 
 export interface NewMigration {
   readonly pipeline: string

@@ -30,12 +30,13 @@ import { publishWithin } from '../publish/publish.ts'
 import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
 import { accountsOf, createServices, readApiSettings, settleOrigins, troubleTeller } from './apis.ts'
 import { openIdentity } from './identity.ts'
-import { assertSummariesMade, openMarts } from './known-marts.ts'
 import { keepLease } from './lease.ts'
 import type { Progress } from './progress.ts'
 import { attributeFolder } from './refresh-attributes.ts'
 import { concurrencyOf } from './run-jobs.ts'
 import type { Runtime } from './runtime.ts'
+import { loadMarts } from '../definition/marts.ts'
+import { differingSummaries, type KnownMarts, summaryDiffers } from '../load/summaries.ts'
 
 export interface RuntimeOptions {
   readonly settings: Settings
@@ -224,4 +225,31 @@ export const databaseSilenceMs = ({ raw }: Settings): number => {
   const expected = 'seconds from 1 to 3600; the default is 30'
   const rule = { otherwise: defaultSilenceMs / 1_000, least: 1, most: 3_600, expected }
   return readNumber(raw, 'MILLRACE_DATABASE_SILENCE', rule) * 1_000
+}
+
+/** Folder of the user's own marts; those shipped always count. */
+export const martFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'marts')]
+
+/** Throws DEFINITION where a file has mistakes. */
+export const openMarts = async (pipelinesFolder: string): Promise<KnownMarts> => {
+  let marts: readonly Mart[] = await loadMarts(martFolders(pipelinesFolder))
+  return {
+    current: () => marts,
+    reread: async () => {
+      marts = await loadMarts(martFolders(pipelinesFolder))
+      return marts
+    },
+  }
+}
+
+/** Before anything is asked for: throws SCHEMA_BEHIND where a summary's file was changed and not migrated, since no load could fill it. */
+export const assertSummariesMade = async (
+  { kysely }: Database,
+  definitions: readonly Definition[],
+  marts: readonly Mart[],
+): Promise<void> => {
+  for (const definition of definitions) {
+    const [other] = await differingSummaries(kysely, definition, marts)
+    if (other !== undefined) throw summaryDiffers(other)
+  }
 }

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { chmod, chown, readdir, readlink, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { makeFolders } from '../../core/make-folders.ts'
+import { makeFolders } from '../../core/disk-error.ts'
 
 const partialName = /^\.millrace-export-.*\.partial$/
 const dayMs = 24 * 3_600_000

@@ -8,15 +8,12 @@ import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportFile, ReportStatus } from '../../extract/report-api.ts'
 import type { ExtractRequest, LookContext, Source } from '../../extract/source.ts'
-import { askOptional } from './absent.ts'
+import { askOptional, creditsIn, dataVersionIn, jsonOf } from './json-answer.ts'
 import { validate } from './discovery.ts'
-import { endpoints, reportUrl } from './endpoints.ts'
-import { creditsIn, dataVersionIn, jsonOf } from './json-answer.ts'
-import { refusalError } from './refusal-table.ts'
-import { type Refusal, readRefusal } from './refusal-text.ts'
+import { endpoints, pathOf, reportUrl } from './service-dialect.ts'
+import { readRefusal, type Refusal, refusalError } from './refusal-table.ts'
 import { reportHistory } from './report-history.ts'
 import { type RefusedAt, refusedWith, wasTaken } from './refused-request.ts'
-import { pathOf } from './service-dialect.ts'
 
 const submission = z.looseObject({ status: z.string().nullish().catch(null) })
 

@@ -1,9 +1,10 @@
-// An answer of the service as JSON.
+// An answer of the service as JSON. Extension endpoints that it does not have are asked for once per process and then left alone.
 import { z } from 'zod'
 import { isEtlError } from '../../core/errors.ts'
 import { parseJson, parsePage, type RecordPage } from '../../extract/http-answer.ts'
-import type { HttpAnswer } from '../../extract/http-types.ts'
+import type { HttpAnswer, HttpClient, HttpRequest } from '../../extract/http-types.ts'
 import { addressSetting } from './settings.ts'
+import { dialectOf, type EndpointName } from './service-dialect.ts'
 
 /** Throws BAD_RESPONSE naming the endpoint and what came instead. */
 export const jsonOf = (answer: HttpAnswer, endpoint: string): unknown => parseJson(answer, endpoint, addressSetting)
@@ -45,3 +46,25 @@ export const numberOrNull = (value: unknown): number | null => {
 /** Credits as the service writes them; null: none are named; NaN: it is no number, which tells nothing. */
 export const creditsIn = (value: unknown): number | null =>
   value === undefined || value === null ? null : (numberOrNull(value) ?? Number.NaN)
+
+const absent = new Set<string>()
+
+const missing = new Set([404, 405, 410, 501])
+
+/** Their 404 may speak of the id in the path: they are asked each time. */
+const aboutAnId = new Set<EndpointName>(['retry'])
+
+type Asked = Partial<Pick<HttpRequest, 'method' | 'url' | 'body' | 'unrecorded' | 'idempotent'>>
+
+/** The answer of an optional endpoint, or null where the service does not have it. Default: a GET of its own address. */
+export const askOptional = async (http: HttpClient, name: EndpointName, asked: Asked = {}): Promise<HttpAnswer | null> => {
+  const endpoint = dialectOf(http).paths[name]
+  const key = `${http.origin} ${endpoint}`
+  if (endpoint === null || absent.has(key)) return null
+  const method = asked.body === undefined ? 'GET' : 'POST'
+  const answer = await http.read({ method, endpoint, url: http.url(name, endpoint), idempotent: true, optional: true, ...asked })
+  // HTML with status 200 is a web server's own page, not an endpoint.
+  if (!missing.has(answer.status) && !(answer.status === 200 && /html/i.test(answer.contentType))) return answer
+  if (!aboutAnId.has(name)) absent.add(key)
+  return null
+}

@@ -6,8 +6,7 @@ import { addWindows, isPublished, windowsBetween } from '../../core/window.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
 import { dialectOf } from './service-dialect.ts'
 import { capabilities, credits, describe } from './discovery.ts'
-import { errorOf, saidBy, type Verdict, type Meaning, meaningOf, type Place } from './refusal-table.ts'
-import type { Refusal } from './refusal-text.ts'
+import { errorOf, type Meaning, meaningOf, type Place, type Refusal, saidBy, type Verdict } from './refusal-table.ts'
 
 const dayMs = 24 * 3_600_000
 

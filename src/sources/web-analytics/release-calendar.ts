@@ -4,12 +4,10 @@ import { addWindows, alignDown } from '../../core/window.ts'
 import type { ReleaseApi, ReleaseMessage } from '../../extract/api.ts'
 import type { HttpAnswer } from '../../extract/http-types.ts'
 import { foldStatus, isKnownStatus } from '../../extract/report-api.ts'
-import { askOptional } from './absent.ts'
-import { jsonOf } from './json-answer.ts'
+import { askOptional, jsonOf } from './json-answer.ts'
 import { capabilities } from './discovery.ts'
-import { type EndpointName, endpoints } from './endpoints.ts'
-import { refusalError } from './refusal-table.ts'
-import { readRefusal } from './refusal-text.ts'
+import { type EndpointName, endpoints } from './service-dialect.ts'
+import { readRefusal, refusalError } from './refusal-table.ts'
 
 /** Both spellings that were seen: 2023-10-19 and 10/19/2023. */
 const date = z

@@ -4,11 +4,9 @@ import { jsonOrNull } from '../../core/json.ts'
 import type { ListedReport } from '../../core/report-shape.ts'
 import type { HttpClient } from '../../extract/http-types.ts'
 import type { Source } from '../../extract/source.ts'
-import { askOptional } from './absent.ts'
-import { endpoints } from './endpoints.ts'
-import { jsonOf } from './json-answer.ts'
-import { refusalError } from './refusal-table.ts'
-import { readRefusal } from './refusal-text.ts'
+import { askOptional, jsonOf } from './json-answer.ts'
+import { endpoints } from './service-dialect.ts'
+import { readRefusal, refusalError } from './refusal-table.ts'
 
 /** The service's own list, searched for submissions whose answer was lost. */
 export const listReports: NonNullable<Source['listReports']> = ({ http }, sinceMs) => reportHistory(http, sinceMs)

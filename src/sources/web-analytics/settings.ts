@@ -16,8 +16,7 @@ import {
 import { EtlError } from '../../core/errors.ts'
 import type { Allowance } from '../../extract/api.ts'
 import type { Authentication, Connection, HttpRequest } from '../../extract/http-types.ts'
-import { type Dialect, dialectNamed, dialectNames, isDialect } from './service-dialect.ts'
-import { endpoints } from './endpoints.ts'
+import { type Dialect, dialectNamed, dialectNames, endpoints, isDialect } from './service-dialect.ts'
 
 /** Where the service is; required for every command that asks it. */
 export const addressSetting = 'WEB_ANALYTICS_BASE_URL'

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { jsonSchemaOf } from '../../../src/definition/issues.ts'
+import { jsonSchemaOf } from '../../../src/definition/yaml-file.ts'
 import { showProblem } from '../../../src/definition/problem.ts'
 import { parseSemantics, readSemantics, shippedSemantics } from '../../../src/definition/semantic-model.ts'
 import { semanticSchema } from '../../../src/definition/semantic-schema.ts'

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Completeness } from '../../../src/core/completeness.ts'
-import { walkPages } from '../../../src/extract/paged.ts'
-import type { Page, WalkOptions } from '../../../src/extract/page-reader.ts'
+import { type Page, type WalkOptions, walkPages } from '../../../src/extract/paged.ts'
 
 const size = 3
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { EtlError } from '../../../src/core/errors.ts'
-import { isSameFault, untilSameFault } from '../../../src/extract/same-fault.ts'
+import { isSameFault, untilSameFault } from '../../../src/extract/proved-shape.ts'
 import { failureOf } from '../parse/parsing.ts'
 
 const empty = new EtlError('BAD_RESPONSE', 'It is empty.', { fault: 'empty' })

@@ -1,7 +1,12 @@
 // What the service says when it refuses, in its own words (api-facts A 7 to 11, G 53 to 71, by number), and what each means for the unit, the account and the next step.
 import { describe, expect, test } from 'vitest'
-import { consequences, type Meaning, meaningOf, type Place } from '../../../src/sources/web-analytics/refusal-table.ts'
-import { readRefusal } from '../../../src/sources/web-analytics/refusal-text.ts'
+import {
+  consequences,
+  type Meaning,
+  meaningOf,
+  type Place,
+  readRefusal,
+} from '../../../src/sources/web-analytics/refusal-table.ts'
 
 const coded = (code: string, error_message: string, more: object = {}): string =>
   JSON.stringify({ error: { code, error_message }, ...more })

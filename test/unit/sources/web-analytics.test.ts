@@ -4,8 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { isEtlError } from '../../../src/core/errors.ts'
 import type { Secret } from '../../../src/core/redact.ts'
 import type { Connection } from '../../../src/extract/http-types.ts'
-import { dialectNamed } from '../../../src/sources/web-analytics/service-dialect.ts'
-import { endpoints } from '../../../src/sources/web-analytics/endpoints.ts'
+import { dialectNamed, endpoints } from '../../../src/sources/web-analytics/service-dialect.ts'
 import { allowance, connection, environmentFor } from '../../../src/sources/web-analytics/settings.ts'
 
 const environment = {
