@@ -10,7 +10,7 @@ import {
   receiptsOf,
   runName,
   runsAfter,
-} from '../extract/receipt-files.ts'
+} from '../extract/landing-files.ts'
 import type { Db } from '../db/tables.ts'
 import { asksWithoutId, countUnknownRuns, type Newest, newestKnown, purchasesOf } from '../ledger/receipts.ts'
 import type { Identity } from '../ledger/warehouse.ts'

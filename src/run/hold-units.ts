@@ -1,4 +1,4 @@
-// Units that an answer may not change before a person has seen it: what holds them back, and what people read of it.
+// Units that an answer may not change before a person has seen it, or before the service has published their window: what holds them back, and what people read of it.
 import { type RawBuilder, sql } from 'kysely'
 import type { Session } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
@@ -9,6 +9,9 @@ import type { ParseReport, RejectedRow } from '../parse/parse-report.ts'
 import type { HeldCode, Loading, LoadResult } from './job-work.ts'
 import type { TestedUnit } from './test-units.ts'
 import { vanishedColumns } from './vanished-columns.ts'
+import { EtlError } from '../core/errors.ts'
+import { isPublishedByDay, showSpan, windowAt } from '../core/window.ts'
+import { windowsAnswered } from '../ledger/windows.ts'
 
 /** A unit of the job with what came for it. */
 export interface Tally extends TestedUnit {
@@ -184,4 +187,39 @@ export const keepCut = async (db: Db, loading: Loading, loaded: readonly Tally[]
   await query(db)`insert into etl.cut_units (unit_id, answer_id, share)
     select _unit_id, ${answer}, least(sum(${sql.ref(share.name)}), 1) from ${rows} r where _unit_id = any(${numbers}::bigint[])
     group by _unit_id having count(*) >= ${top} and sum(${sql.ref(share.name)}) between 0 and 1.001`
+}
+
+/** So many values with rows in the window before tell that one without any is not there: a single one may have come to its end. */
+const fewestValues = 3
+
+/**
+ * The service cuts what is asked for at its newest window (api-facts 75). Throws NOT_PUBLISHED where the answer ends before its last windows, which have never
+ * been answered, and no later one was to be published when it was asked for. Asked for alone, a window without rows has none: so none is bought each night.
+ */
+export const refuseUnpublished = async (
+  db: Db,
+  loading: Loading,
+  loaded: readonly Tally[],
+  held: readonly Held[],
+): Promise<void> => {
+  const { work, answer, units } = loading
+  const { claim, definition } = work
+  const reached = [...loaded, ...held].reduce(
+    (last, { rows, refused, window }) => (rows + refused > 0 ? Math.max(last, window) : last),
+    -1,
+  )
+  const isLate = ({ window }: Tally): boolean => window > reached
+  const values = [...loaded, ...held].filter(({ rows, window }) => rows > 0 && window === reached).length
+  const [first, last] = [units.windows[reached + 1], units.windows.at(-1)]
+  if (claim.released || values < fewestValues || !loaded.some(isLate) || held.some(isLate)) return
+  if (first === undefined || last === undefined) return
+  const { asked_ms: askedMs, is_answered: isAnswered } = await windowsAnswered(db, claim.pipelineId, first.from, answer.answerId)
+  const next = windowAt(last.to, claim.windowEvery)
+  if (isAnswered || isPublishedByDay(next, definition.window.publication, askedMs)) return
+  throw new EtlError(
+    'NOT_PUBLISHED',
+    `${claim.box.key}: rows of earlier windows came and none of ${showSpan({ from: first.from, to: last.to })} for any value, so it is taken for not published yet. ` +
+      'The next run asks for it again.',
+    { follows: { next: 'load up to', day: first.from } },
+  )
 }

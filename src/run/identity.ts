@@ -4,7 +4,17 @@ import { counted } from '../core/counted.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import type { LandingStore } from '../extract/landing-store.ts'
-import { epochPath, runPath, parseReceipt, type Receipt, type ReceiptName } from '../extract/receipt-files.ts'
+import {
+  askNumberOfAny,
+  boxFolder,
+  epochPath,
+  type Manifest,
+  parseReceipt,
+  pipelineFolder,
+  type Receipt,
+  type ReceiptName,
+  runPath,
+} from '../extract/landing-files.ts'
 import {
   becomeClone,
   becomeCopy,
@@ -23,7 +33,6 @@ import { isBegunOnly, paidFor } from './begun-walk.ts'
 import type { Progress } from './progress.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
-import { askNumberOfAny, boxFolder, type Manifest, pipelineFolder } from '../extract/landing-files.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { WindowSize } from '../core/types.ts'
 import { walkPipelines } from '../ledger/pipelines.ts'

@@ -24,9 +24,18 @@ import { addDimensions } from '../load/load-dimensions.ts'
 import { attachMonths, type MadeMonths, rowsOfMonths } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
-import { type Held, heldOf, holdBack, holdRuleOf, isCut, keepCut, mostRowsOf, type Tally } from './hold-units.ts'
+import {
+  type Held,
+  heldOf,
+  holdBack,
+  holdRuleOf,
+  isCut,
+  keepCut,
+  mostRowsOf,
+  refuseUnpublished,
+  type Tally,
+} from './hold-units.ts'
 import { type Loading, type LoadResult, type Read, tinyBytes, type Way } from './job-work.ts'
-import { refuseUnpublished } from './not-published.ts'
 import { conflictRecords } from './rows-of-job.ts'
 import { testUnits } from './test-units.ts'
 import { driftOf, fieldsOf } from './vanished-columns.ts'

@@ -1,8 +1,7 @@
 // What is kept by age and what goes: landings no unit needs any more, and the ledger's finished jobs, wait lists and requests.
 import { isEtlError } from '../core/errors.ts'
 import { type Environment, readNumber } from '../core/read-setting.ts'
-import { askNumberIn } from '../extract/landing-files.ts'
-import { folderOf, receiptName, runName } from '../extract/receipt-files.ts'
+import { askNumberIn, folderOf, receiptName, runName } from '../extract/landing-files.ts'
 import type { NamedLanding } from '../ledger/answers.ts'
 import { landingsNeeded, pruneLedger } from '../ledger/prune.ts'
 import { ownNames, type Warehouse } from '../ledger/warehouse.ts'

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
-import { boughtPath, intentPath, runPath } from '../../src/extract/receipt-files.ts'
+import { boughtPath, intentPath, runPath } from '../../src/extract/landing-files.ts'
 import { identityFindings, settledHere, settleIdentity } from '../../src/run/identity.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
 import { type MemoryLanding, memoryLanding } from '../support/memory-landing.ts'

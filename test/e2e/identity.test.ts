@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, readdirSync, rmSync, statSync, utimesSync } f
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { openLandingStore } from '../../src/extract/landing.ts'
-import { boughtPath } from '../../src/extract/receipt-files.ts'
+import { boughtPath } from '../../src/extract/landing-files.ts'
 import { differences } from '../outsider/pairs.ts'
 import { type Rows, wantedTruth } from '../outsider/truth.ts'
 import { currentRows } from '../outsider/warehouse.ts'

@@ -9,10 +9,9 @@ import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportFile, ReportStatus } from '../../extract/report-api.ts'
 import type { ExtractRequest, LookContext, Source } from '../../extract/source.ts'
 import { askOptional, creditsIn, dataVersionIn, jsonOf } from './json-answer.ts'
-import { validate } from './discovery.ts'
+import { listReports, validate } from './discovery.ts'
 import { endpoints, pathOf, reportUrl } from './service-dialect.ts'
 import { readRefusal, type Refusal, refusalError } from './refusal-table.ts'
-import { reportHistory } from './report-history.ts'
 import { type RefusedAt, refusedWith, wasTaken } from './refused-request.ts'
 
 const submission = z.looseObject({ status: z.string().nullish().catch(null) })
@@ -79,7 +78,7 @@ const reportApi = (dataset: BatchDataset, asked: ExtractRequest, context: LookCo
       return { reportId, word: wordOf(body) }
     },
     status: (reportId) => readStatus(http, reportId, box),
-    listed: (sinceMs) => reportHistory(http, sinceMs),
+    listed: (sinceMs) => listReports(context, sinceMs),
     retry: (reportId) => freeRetry(http, reportId),
   }
 }

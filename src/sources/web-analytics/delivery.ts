@@ -34,20 +34,13 @@ export const spanOfReport = ({ params }: Definition, { from, to }: Window): Wind
 /** A month's rows cannot be shared out among weeks, and a week may begin in the month before. */
 export const periodProblems = ({ params, window }: ParamsAndWindow): readonly SpecProblem[] => {
   const { every } = window
+  const path = ['window', 'every']
   if (params['granularity'] === 'weekly' && every !== 'week')
     return [
-      {
-        path: ['window', 'every'],
-        message: `a weekly report comes by weeks, which may begin in the month before; write every: week, not ${every}.`,
-      },
+      { path, message: `a weekly report comes by weeks, which may begin in the month before; write every: week, not ${every}.` },
     ]
   if (params['granularity'] === 'monthly' && every !== 'month')
-    return [
-      {
-        path: ['window', 'every'],
-        message: `a monthly report has no rows of a ${every}; write every: month, or granularity: weekly.`,
-      },
-    ]
+    return [{ path, message: `a monthly report has no rows of a ${every}; write every: month, or granularity: weekly.` }]
   return []
 }
 

@@ -1,4 +1,5 @@
-// What the service says of itself for free: datasets, countries and dates, credits, the price of a report. All of it optional.
+// What the service says of itself for free: datasets, countries and dates, credits, the price of a report; and its own list of the reports it made, in which is
+// found what a restored ledger does not know of. All of it optional.
 import { z } from 'zod'
 import { readableBill } from '../../core/learned-price.ts'
 import { EtlError, isEtlError } from '../../core/errors.ts'
@@ -12,6 +13,8 @@ import { internalCountry } from './spelling.ts'
 import { type EndpointName, endpoints, pathOf } from './service-dialect.ts'
 import { readRefusal, refusalError } from './refusal-table.ts'
 import { pathPrefix } from './settings.ts'
+import { jsonOrNull } from '../../core/json.ts'
+import type { ListedReport } from '../../core/report-shape.ts'
 
 /** What the endpoint says, in the shape it is known by; null: the service has no such endpoint. Throws BAD_RESPONSE naming what differs. */
 const ask = async <T>(http: HttpClient, name: EndpointName, shape: z.ZodType<T>): Promise<T | null> => {
@@ -182,4 +185,60 @@ const refusalIn = (errors: readonly unknown[]): { status: number; bytes: Buffer 
   const isBody = errors.length === 1 && typeof only === 'string' && only.startsWith('{')
   const body = isBody ? only : JSON.stringify({ errors: errors.length > 0 ? errors : ['no reason given'] })
   return { status: 400, bytes: Buffer.from(body) }
+}
+
+const listedText = z.string().nullish().catch(null)
+const entry = z.looseObject({
+  report_id: z.union([z.string(), z.number()]).optional(),
+  id: z.union([z.string(), z.number()]).optional(),
+  request_id: z.union([z.string(), z.number()]).optional(),
+  created_at: listedText,
+  created: listedText,
+  submitted_at: listedText,
+})
+const list = z.array(entry.catch({}))
+const body = z.union([list, z.looseObject({ reports: list }).transform(({ reports }) => reports)])
+
+type Entry = z.infer<typeof entry>
+
+const pageSize = 100
+const mostPages = 20
+
+/** The service's own list, in which submissions are searched for whose answer was lost, as far back as it goes; null: it has none, or one in an unknown shape. */
+export const listReports: NonNullable<Source['listReports']> = async ({ http }, sinceMs) => {
+  const found = new Map<string, ListedReport>()
+  for (let page = 0; page < mostPages; page += 1) {
+    const entries = await fetchPage(http, page * pageSize)
+    if (entries === null) return page === 0 ? null : [...found.values()]
+    const before = found.size
+    for (const one of entries.flatMap(listedOf)) found.set(one.reportId, one)
+    const oldest = Math.min(...[...found.values()].map(({ createdMs }) => createdMs ?? Number.POSITIVE_INFINITY))
+    // A service that knows no pages sends the same again.
+    if (entries.length === 0 || found.size === before || oldest < sinceMs) break
+  }
+  return [...found.values()].filter(({ createdMs }) => createdMs === null || createdMs >= sinceMs)
+}
+
+const fetchPage = async (http: HttpClient, offset: number): Promise<readonly Entry[] | null> => {
+  const url = http.url('history', endpoints.history)
+  url.searchParams.set('limit', String(pageSize))
+  url.searchParams.set('offset', String(offset))
+  const answer = await askOptional(http, 'history', { url })
+  if (answer === null) return null
+  if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoints.history, 'report history')
+  const parsed = body.safeParse(jsonOf(answer, endpoints.history))
+  return parsed.success ? parsed.data : null
+}
+
+const listedOf = (one: Entry): ListedReport[] => {
+  const id = one.report_id ?? one.id ?? one.request_id
+  if (id === undefined) return []
+  const created = Date.parse(one.created_at ?? one.created ?? one.submitted_at ?? '')
+  return [{ reportId: String(id), createdMs: Number.isNaN(created) ? null : created, request: requestOf(one) }]
+}
+
+/** What was asked for, whether it stands in a field of its own or beside the id. */
+const requestOf = (one: Entry): unknown => {
+  const given = one['request'] ?? one['body'] ?? one['query']
+  return (typeof given === 'string' ? jsonOrNull(given) : given) ?? one
 }

@@ -1,9 +1,11 @@
 // The id of a report that was paid for is found wherever the answer holds it, and never guessed.
 import { expect, test } from 'vitest'
+import { systemClock } from '../../../src/core/clock.ts'
+import { silentLog } from '../../../src/core/log.ts'
 import type { HttpClient } from '../../../src/extract/http-types.ts'
 import { reportIdIn } from '../../../src/sources/web-analytics/batch.ts'
 import { jsonOf } from '../../../src/sources/web-analytics/json-answer.ts'
-import { reportHistory } from '../../../src/sources/web-analytics/report-history.ts'
+import { listReports } from '../../../src/sources/web-analytics/discovery.ts'
 
 test.each([
   [{ report_id: 'a', status: 'pending' }, 'a'],
@@ -37,5 +39,6 @@ test('that is a number of 64 bits has every digit it was sent with, in an answer
     read: async () => list,
     download: () => Promise.reject(new Error('nothing is downloaded')),
   }
-  expect((await reportHistory(http, 0))?.map(({ reportId }) => reportId)).toEqual(['7296412345678901235'])
+  const context = { http, log: silentLog, clock: systemClock, signal: AbortSignal.timeout(5_000) }
+  expect((await listReports(context, 0))?.map(({ reportId }) => reportId)).toEqual(['7296412345678901235'])
 })
