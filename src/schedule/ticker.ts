@@ -69,7 +69,7 @@ type Keeper = ReturnType<typeof keeperOf>
 interface KeeperOptions {
   readonly ping: Ping
   readonly concurrency: number | undefined
-  readonly begunMs: number
+  begunMs: number
 }
 
 /** What a scheduler knows of the runs it began. `chains`: what is going on of each pipeline; never rejects. */
@@ -79,8 +79,12 @@ const keeperOf = (runtime: Runtime, signal: AbortSignal, options: KeeperOptions)
 }
 
 /** @param idle see `TickLook` */
-const look = ({ runtime, begunMs }: Keeper, db: Db, entry: Scheduled, idle: string | null) =>
-  nextTick(db, entry, { nowMs: runtime.clock.now(), sinceMs: begunMs, idle })
+const look = (keeper: Keeper, db: Db, entry: Scheduled, idle: string | null) => {
+  const nowMs = keeper.runtime.clock.now()
+  // By a clock that was ahead it began in time to come.
+  keeper.begunMs = Math.min(keeper.begunMs, nowMs)
+  return nextTick(db, entry, { nowMs, sinceMs: keeper.begunMs, idle })
+}
 
 /** Takes what is next for the pipeline and runs it, until nothing is. Where a run of it is at work here, it only notes what is skipped. */
 const takeTicks = (keeper: Keeper, entry: Scheduled): void => {

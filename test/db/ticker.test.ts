@@ -418,6 +418,18 @@ test('a scheduler that has not heard yet that the clock was set back by two days
   expect((await db.database.pool.query('select 1 from etl.ticks')).rows).toEqual([])
 })
 
+test('a scheduler that began by a clock two days ahead takes the first tick of a pipeline once that is set back, and not two days later', async () => {
+  nowMs = Date.parse('2026-06-04T10:20:00Z')
+  const ticker = createTicker(runtime, new AbortController().signal)
+  for (const at of ['2026-06-02T10:20:00Z', '2026-06-02T10:31:00Z']) {
+    nowMs = Date.parse(at)
+    ticker.sweep()
+    await ticker.settled()
+  }
+  const { rows } = await db.database.pool.query<{ due_at: string }>('select due_at from etl.ticks')
+  expect(rows.map(({ due_at }) => Date.parse(due_at))).toEqual([Date.parse('2026-06-02T10:30:00Z')])
+})
+
 test('a tick that was announced and comes while the scheduler still starts is taken', async () => {
   const { signal } = new AbortController()
   const sinceMs = Date.parse('2026-06-02T10:29:59Z')
