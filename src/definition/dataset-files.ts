@@ -35,13 +35,16 @@ type Params = readonly (readonly [name: string, value: unknown])[]
 const datasetYaml = ({ name, table = name, source: known, described: said = null }: NewDataset, beside: Beside): string => {
   const params = withFilters(known, table, paramsOf(known, table, said), said)
   const source = ofDataset(known, Object.fromEntries(params), [])
-  const split = said === null ? null : (said.dimensions ?? known.splitOf?.(table) ?? null)
-  const described = said === null ? null : { ...said, dimensions: split }
   // What is a parameter too is left to be one.
   const { properties = {} } = jsonSchemaOf(source.params)
   const dimensions = Object.entries(source.dimensions).filter(([dimension]) => !Object.hasOwn(properties, dimension))
   const every = windowSizeOf(source, Object.fromEntries(params))
   const period = Object.hasOwn(source.fields, 'date') || every !== 'month' ? 'date' : 'month'
+  const asked = [period, ...dimensions.map(([dimension]) => dimension), ...params.map(([param]) => param)]
+  const parts = said?.dimensions ?? known.splitOf?.(table) ?? null
+  // Some count what is asked for among what splits it.
+  const split = said === null ? null : (parts?.filter((one) => !asked.includes(columnName(one))) ?? null)
+  const described = said === null ? null : { ...said, dimensions: split }
   const keyParams = params.filter(([, value]) => value !== table && !Array.isArray(value)).map(([param]) => param)
   const splits = withNames({ dimensions: split, metrics: [] }, []).map(({ name }) => name)
   const things = [...dimensions.map(([dimension]) => dimension), ...splits]

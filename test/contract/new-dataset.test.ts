@@ -156,6 +156,12 @@ test.each([
       'country, channel, granularity',
     ],
   ],
+  [
+    'what is asked for anyway, and is named among what splits it too, is one column',
+    { granularity: ['monthly'] },
+    { dimensions: ['date', 'Country', 'granularity', 'channel'] },
+    ['key: [date, domain, country, channel, granularity, include_subdomains]'],
+  ],
 ] as const)('of the service itself %s, and the file is valid', async (_, choices, said, lines) => {
   const sources = new Map([[generalReport.name, generalReport]])
   const text = readFileSync(
