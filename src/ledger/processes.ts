@@ -14,6 +14,8 @@ export interface OwnProcess {
   readonly processId: number
   /** For people: `host:4711-1a2b3c4d`, unique over all hosts and starts. */
   readonly name: string
+  /** The highest it has seen of the numbers that runs, questions and loads draw. A lower one comes of an older ledger alone. */
+  readonly seen: { last: number }
 }
 
 /** Who has not renewed for so long is dead. A living process renews every 4 seconds. */
@@ -34,20 +36,22 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
     })
     .returning('process_id')
     .executeTakeFirstOrThrow()
-  return { processId: row.process_id, name }
+  return { processId: row.process_id, name, seen: { last: 0 } }
 }
 
 /**
  * With a whole lease again; a longer one tells that the clock was set back, and stays until times are set right. A process that was thought dead and is back lives
- * again; see `revive`. Returns the number last drawn for a run, a question or a load: where it is less than before, the ledger is an older one now. null: this ledger does
- * not know the process; who has its number there is another one.
+ * again; see `revive`. False: this ledger is another one, restored from a backup perhaps: it does not know the process, and who has its number there is another one; or it
+ * is older than what the process has seen.
  */
-export const renewLease = async (db: Db, own: OwnProcess): Promise<number | null> => {
+export const renewLease = async (db: Db, own: OwnProcess): Promise<boolean> => {
+  const before = own.seen.last
   const [renewed] = await prepared<Numbers<'drawn'>>(db)`
     update etl.processes set lease_until = greatest(lease_until, ${leaseEnd}) where process_id = ${own.processId} and name = ${own.name} and ended_at is null
     returning coalesce(pg_sequence_last_value('etl.ask_numbers'), 0)::float8 as drawn`
-  if (renewed !== undefined) return renewed.drawn
-  return (await db.transaction().execute((trx) => revive(trx, own))) ? renewLease(db, own) : null
+  if (renewed === undefined) return db.transaction().execute((trx) => revive(trx, own))
+  own.seen.last = Math.max(own.seen.last, renewed.drawn)
+  return renewed.drawn >= before
 }
 
 /**

@@ -16,12 +16,14 @@ import { unknownReports } from './purchases.ts'
 import { recordId } from './record-id.ts'
 import { isSameApi } from './spent.ts'
 import { mayBegin, nothingAsked, reportTransitions, type Transition } from './transitions.ts'
-import { assertMayBuy, forgottenSpan } from './warehouse.ts'
+import type { OwnProcess } from './processes.ts'
+import { assertMayBuy, drawNumber, forgottenSpan } from './warehouse.ts'
 
 /** What the memory of a purchase must know of its job. */
 export interface ReportMemoOptions extends Payer {
   readonly source: string
   readonly runId: number
+  readonly process: Pick<OwnProcess, 'seen'>
   readonly deadlineMs: number
   readonly requestsPerSecond: number
 }
@@ -190,7 +192,7 @@ const intend = async (
   await setClaimed(trx, claim, {
     ...{ run_id: runId, report_state: 'intent', endpoint: intent.endpoint, request_hash: intent.requestHash },
     account: options.account,
-    ask_number: sql<string>`nextval('etl.ask_numbers')`,
+    ask_number: await drawNumber(trx, options.process, claim.box.key),
     asked_at: databaseNow,
     tag_set_id: sql<number>`(select p.tag_set_id from etl.pipelines p where p.pipeline_id = etl.jobs.pipeline_id)`,
     request: JSON.stringify(intent.request),

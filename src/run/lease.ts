@@ -62,7 +62,6 @@ const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
   let renewedAt = performance.now()
   let trustedFrom = renewedAt
   let pause = tickMs
-  let drawn = 0
   while (await slept(pause, signal)) {
     pause = tryAgainMs
     try {
@@ -70,12 +69,10 @@ const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
       const { kysely } = watched.line
       const silent = performance.now() - renewedAt
       if (silent >= renewEveryMs - tryAgainMs) {
-        const last = await renewLease(kysely, own)
-        if (last === null || last < drawn) {
+        if (!(await renewLease(kysely, own))) {
           onLost()
           break
         }
-        drawn = last
         await onRenewed(kysely)
       }
       const now = performance.now()

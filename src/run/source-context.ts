@@ -30,6 +30,7 @@ export const contextOf = (work: JobWork): OpenContext => {
     ...payer,
     source: definition.source,
     runId: claim.runId,
+    process: runtime.process,
     deadlineMs: definition.limits.deadlineMs,
     requestsPerSecond: runtime.allowance(definition).requestsPerSecond,
   })

@@ -52,6 +52,7 @@ const memoHere = async (of = claim, warehouse = { id: 'w', epoch: 1 }) =>
         pipeline: of.pipeline,
         source: 'web-analytics.report',
         runId: of.runId,
+        process: { seen: { last: 0 } },
         deadlineMs: 60_000,
         requestsPerSecond: 10,
       },

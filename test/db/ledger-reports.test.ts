@@ -54,6 +54,7 @@ const memoOf = (of: ClaimedJob, options: Partial<ReportMemoOptions> = {}): Repor
     pipeline: pipeline.pipeline,
     source: 'web-analytics.traffic',
     runId: of.runId,
+    process: one,
     deadlineMs: 3_600_000,
     requestsPerSecond: 10,
     budget: noBudget,
@@ -399,6 +400,18 @@ describe('lost submissions', () => {
     await adoptReport(k(), { jobId: claim.jobId, reportId: id(), by: 'test' })
     await expect(anew.intend(intent)).rejects.toMatchObject({ code: 'FENCED' })
     expect(await jobRow(db, job)).toMatchObject({ state: 'replaced', ask_number: null })
+  })
+
+  test('are not bought again where the database was replaced by an older one meanwhile: by no process that has seen a later number', async () => {
+    await memo.intend(intent)
+    await sql`select setval('etl.ask_numbers', last_value - 1) from etl.ask_numbers`.execute(k())
+    for (const _ of ['first', 'and from then on']) {
+      const anew = await claimed()
+      await expect(memoOf(anew).intend(intent)).rejects.toMatchObject({ code: 'WAREHOUSE_COPY' })
+      expect(await jobRow(db, anew.jobId)).toMatchObject({ report_state: null, ask_number: null })
+    }
+    one = await newProcess(db)
+    await memoOf(await claimed()).intend(intent)
   })
 })
 

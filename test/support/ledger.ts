@@ -4,6 +4,7 @@ import { addWindows, windowsBetween } from '../../src/core/window.ts'
 import type { Window, WindowSize } from '../../src/core/types.ts'
 import type { Db, JobsTable, PipelinesTable, RunJobsTable } from '../../src/db/tables.ts'
 import { type ClaimedJob, claimJobs } from '../../src/ledger/claim.ts'
+import type { OwnProcess } from '../../src/ledger/processes.ts'
 import type { TestDatabase } from './postgres.ts'
 
 /** A test's database, or a connection to it. */
@@ -18,10 +19,7 @@ const next = (word: string): string => {
   return `${word}${count}`
 }
 
-export interface ProcessKit {
-  readonly processId: number
-  readonly name: string
-}
+export type ProcessKit = OwnProcess
 
 interface ProcessChoice {
   readonly host?: string
@@ -46,7 +44,7 @@ export const newProcess = async (where: Where, choice: ProcessChoice = {}): Prom
     })
     .returning(['process_id', 'name'])
     .executeTakeFirstOrThrow()
-  return { processId: row.process_id, name: row.name }
+  return { processId: row.process_id, name: row.name, seen: { last: 0 } }
 }
 
 /** @param processId whose run it is; left out: a new process's */
