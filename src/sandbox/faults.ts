@@ -2,11 +2,8 @@
 import { type Endpoint, type Fault, type FaultKind, faultKinds, isExchangeFault } from './fault-kinds.ts'
 import { combine, hashText, unit } from './hash.ts'
 
-export interface FaultPoint {
-  readonly endpoint: Endpoint
-  /** Domains the request is about; a fault with a `domain` acts on those alone. */
-  readonly domains: readonly string[]
-}
+/** `domains`: those the request is about; a fault with a `domain` acts on those alone. */
+type FaultPoint = { readonly endpoint: Endpoint; readonly domains: readonly string[] }
 
 /** The fault of this kind that acts on the request at hand, or null. */
 export type TakeFault = (kind: FaultKind) => Fault | null

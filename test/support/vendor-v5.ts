@@ -9,13 +9,12 @@ import {
   keywords,
   price,
   type Route,
-  route,
   stateOf,
 } from '../../src/sandbox/vendor/vendor-server.ts'
 import { jsonReply, type VendorReply } from '../../src/sandbox/vendor/vendor-words.ts'
 
 /** One key for REST and batch (81), in the header alone. */
-const inV5: Route['hasKey'] = ({ restKey }, { url, header }) => header === restKey && !url.searchParams.has('api_key')
+const inV5: Route[3] = ({ restKey }, { url, header }) => header === restKey && !url.searchParams.has('api_key')
 
 /** Lower case with underscores (39), and what each value was called before. */
 const filters: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -95,8 +94,8 @@ const recordV5 = (record: Readonly<Record<string, unknown>>, asked: readonly str
 /** For `startVendorSandbox`. */
 export const v5Routes: readonly Route[] = [
   // Assumed: the path of the keywords is not on record for V5.
-  route('GET', /^\/v5\/website-analysis\/keywords$/, 'keywords', inV5, keywordsV5),
-  route('POST', /^\/batch\/v5\/request-report$/, 'submit', inV5, buy(readReport)),
-  route('POST', /^\/batch\/v5\/request-validate$/, 'free', inV5, price),
-  route('GET', /^\/batch\/request-status\/([^/]+)$/, 'status', inV5, stateOf),
+  ['GET', /^\/v5\/website-analysis\/keywords$/, 'keywords', inV5, keywordsV5],
+  ['POST', /^\/batch\/v5\/request-report$/, 'submit', inV5, buy(readReport)],
+  ['POST', /^\/batch\/v5\/request-validate$/, 'free', inV5, price],
+  ['GET', /^\/batch\/request-status\/([^/]+)$/, 'status', inV5, stateOf],
 ]

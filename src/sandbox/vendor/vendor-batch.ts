@@ -130,9 +130,8 @@ const make = (settings: VendorSettings, { format: form, tables }: Submission) =>
     const size = { rowsAsked: cells * asked.limit, rows: rows.length, metrics: asked.metrics.length, periods: cells }
     return { price: settings.prices[asked.table.name] ?? asked.table.price, size }
   })
-  const rows = files.reduce((sum, file) => sum + file.rows.length, 0)
   const points = files.reduce((sum, file) => sum + file.rows.length * file.asked.metrics.length, 0)
-  return { text: texts.join(''), rows, points, priced }
+  return { text: texts.join(''), points, priced }
 }
 
 const csvOf = (header: readonly string[], rows: readonly (readonly string[])[]): string =>

@@ -27,49 +27,42 @@ export interface Answering {
   readonly linkBase: string
 }
 
-export interface Route {
-  readonly method: 'GET' | 'POST'
-  readonly path: RegExp
-  readonly endpoint: VendorSettings['replies'][number]['endpoint']
-  readonly hasKey: (settings: VendorSettings, asked: Asked) => boolean
-  answer(of: Answering, asked: Asked, id: string): VendorReply
-}
+type HasKey = (settings: VendorSettings, asked: Asked) => boolean
+export type Answer = (of: Answering, asked: Asked, id: string) => VendorReply
+type Endpoint = VendorSettings['replies'][number]['endpoint']
+export type Route = readonly [method: 'GET' | 'POST', path: RegExp, endpoint: Endpoint, hasKey: HasKey, answer: Answer]
 
-export const route = (
-  method: Route['method'],
-  path: RegExp,
-  endpoint: Route['endpoint'],
-  hasKey: Route['hasKey'],
-  answer: Route['answer'],
-): Route => ({ method, path, endpoint, hasKey, answer })
-
-const inQuery: Route['hasKey'] = ({ restKey }, { url }) => url.searchParams.get('api_key') === restKey
-const inHeader: Route['hasKey'] = ({ batchKey }, { header }) => header === batchKey
+const inQuery: HasKey = ({ restKey }, { url }) => url.searchParams.get('api_key') === restKey
+const inHeader: HasKey = ({ batchKey }, { header }) => header === batchKey
 const none = (): boolean => true
 
 export type VendorSandbox = Awaited<ReturnType<typeof startVendorSandbox>>
 
 export const buy =
-  (read: typeof readReport): Route['answer'] =>
+  (read: typeof readReport): Answer =>
   ({ settings, books }, { body }) =>
     submit(settings, books, read(settings, body), body, read === readShopper)
-export const price: Route['answer'] = ({ settings }, { body }) => validate(settings, readReport(settings, body))
-export const stateOf: Route['answer'] = ({ books, linkBase }, _, id) => status(books, id, linkBase)
+export const price: Answer = ({ settings }, { body }) => validate(settings, readReport(settings, body))
+export const stateOf: Answer = ({ books, linkBase }, _, id) => status(books, id, linkBase)
 
 const routes: readonly Route[] = [
-  route('GET', /^\/v4\/website-analysis\/keywords$/, 'keywords', inQuery, ({ settings, books }, { url }) =>
-    keywords(settings, books, url.searchParams),
-  ),
-  route('GET', /^\/capabilities$/, 'free', inQuery, ({ settings, books }) => capabilities(settings, books)),
-  route('GET', /^\/user-capabilities$/, 'free', inQuery, ({ settings, books }) => userCapabilities(settings, books)),
-  route('POST', /^\/batch\/v4\/request-report$/, 'submit', inHeader, buy(readReport)),
-  route('POST', /^\/v3\/batch\/shopper\/request-report$/, 'shopper', inHeader, buy(readShopper)),
-  route('POST', /^\/batch\/v4\/request-validate$/, 'free', inHeader, price),
-  route('GET', /^\/v3\/batch\/request-status\/([^/]+)$/, 'status', inHeader, stateOf),
-  route('GET', /^\/v3\/batch\/credits$/, 'free', inHeader, ({ books }) => credits(books)),
-  route('GET', /^\/v3\/batch\/user-credits$/, 'free', inHeader, ({ settings, books }) => userCredits(settings, books)),
-  route('GET', /^\/v3\/batch\/tables\/describe$/, 'free', inHeader, ({ settings }) => describe(settings)),
-  route('GET', /^\/files\/([0-9a-f-]{36})\.(?:csv|json)$/, 'download', none, ({ books }, _, id) => download(books, id)),
+  [
+    'GET',
+    /^\/v4\/website-analysis\/keywords$/,
+    'keywords',
+    inQuery,
+    ({ settings, books }, { url }) => keywords(settings, books, url.searchParams),
+  ],
+  ['GET', /^\/capabilities$/, 'free', inQuery, ({ settings, books }) => capabilities(settings, books)],
+  ['GET', /^\/user-capabilities$/, 'free', inQuery, ({ settings, books }) => userCapabilities(settings, books)],
+  ['POST', /^\/batch\/v4\/request-report$/, 'submit', inHeader, buy(readReport)],
+  ['POST', /^\/v3\/batch\/shopper\/request-report$/, 'shopper', inHeader, buy(readShopper)],
+  ['POST', /^\/batch\/v4\/request-validate$/, 'free', inHeader, price],
+  ['GET', /^\/v3\/batch\/request-status\/([^/]+)$/, 'status', inHeader, stateOf],
+  ['GET', /^\/v3\/batch\/credits$/, 'free', inHeader, ({ books }) => credits(books)],
+  ['GET', /^\/v3\/batch\/user-credits$/, 'free', inHeader, ({ settings, books }) => userCredits(settings, books)],
+  ['GET', /^\/v3\/batch\/tables\/describe$/, 'free', inHeader, ({ settings }) => describe(settings)],
+  ['GET', /^\/files\/([0-9a-f-]{36})\.(?:csv|json)$/, 'download', none, ({ books }, _, id) => download(books, id)],
 ]
 
 const download = (books: VendorBooks, id: string): VendorReply => {
@@ -97,25 +90,26 @@ export const startVendorSandbox = async (options: VendorOptions = {}, more: read
   const books = openBooks(() => settings)
   const bucket = createRateBucket(() => performance.now())
   const answer = (asked: Asked, linkBase: string): Reply => {
-    const found = [...routes, ...more].find(({ path, method }) => method === asked.method && path.test(asked.url.pathname))
+    const found = [...routes, ...more].find(([method, path]) => method === asked.method && path.test(asked.url.pathname))
     if (asked.url.pathname === '/_vendor/books') return jsonReply(200, { ...books, reports: [...books.reports.values()] })
     if (asked.url.search.includes(settings.restKey) || asked.url.search.includes(settings.batchKey)) books.keysInUrls += 1
     if (found === undefined) return jsonReply(404, { message: 'Not Found' })
-    books.counts[found.endpoint] = (books.counts[found.endpoint] ?? 0) + 1
-    const id = found.path.exec(asked.url.pathname)?.[1] ?? ''
+    const [, path, endpoint, hasKey, answerTo] = found
+    books.counts[endpoint] = (books.counts[endpoint] ?? 0) + 1
+    const id = path.exec(asked.url.pathname)?.[1] ?? ''
     // What a report was asked with counts at its status and its file, too.
     const text = `${asked.url.pathname}${asked.url.search} ${JSON.stringify(asked.body ?? books.reports.get(id)?.body ?? null)}`
     const place = settings.replies.findIndex(
-      ({ endpoint, match, times }, index) =>
-        endpoint === found.endpoint && match.every((part) => text.includes(part)) && (books.replaced[index] ?? 0) < times,
+      (one, index) =>
+        one.endpoint === endpoint && one.match.every((part) => text.includes(part)) && (books.replaced[index] ?? 0) < one.times,
     )
     const instead = settings.replies[place]
     if (instead !== undefined) books.replaced[place] = (books.replaced[place] ?? 0) + 1
     if (instead !== undefined && instead.merge === undefined) return instead
     // Batch counts pending reports alone (fact 53).
-    const isRest = found.endpoint === 'keywords' || found.path.source.includes('capabilities')
+    const isRest = endpoint === 'keywords' || path.source.includes('capabilities')
     if (isRest && !bucket.take(settings.requestsPerSecond).ok) return words.tooManyRequests
-    const reply = found.hasKey(settings, asked) ? found.answer({ settings, books, linkBase }, asked, id) : words.badKey
+    const reply = hasKey(settings, asked) ? answerTo({ settings, books, linkBase }, asked, id) : words.badKey
     return instead?.merge === undefined ? reply : merged(reply, instead.merge)
   }
   const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
