@@ -1,4 +1,5 @@
 // What a command is: its words for `--help`, its options, and the file that does the work.
+import type { Command } from 'commander'
 import type { Output } from './output.ts'
 
 /** What a command is started with. Options are commander's, by camel-case name. */
@@ -11,8 +12,9 @@ export interface Invocation {
   readonly folder: string
   /** Aborts at the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
-  /** Every command there is, for what completes them. */
+  /** Every command there is, for documents; and the command line that is made of them, for what completes it. */
   readonly commands: readonly CommandSpec[]
+  readonly program: Command
 }
 
 /** Does the work and returns the exit code; expected failures are thrown as EtlError. */

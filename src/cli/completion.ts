@@ -1,13 +1,14 @@
 // `millrace completion SHELL`: the script that has bash, zsh or fish ask this program for what may come next, and the answers to that: commands, their
 // options, the values of these, names of pipelines.
 import { readFileSync } from 'node:fs'
+import { type Command, Option } from 'commander'
 import { shipped } from '../core/shipped.ts'
 import { definitionTexts, pipelinesFolder } from './command-runtime.ts'
-import { type CommandSpec, type Handler, type Invocation, type OptionSpec, sharedOptions } from './command-spec.ts'
+import type { Handler, Invocation } from './command-spec.ts'
 
 /** Without words it prints the script, with words what may stand where the last of them is. */
 export const completion: Handler = async (invocation) => {
-  const { output, args, commands } = invocation
+  const { output, args, program } = invocation
   const [name = '', ...words] = args
   if (words.length === 0) {
     const script = readFileSync(shipped('templates', 'completion', name), 'utf8').trimEnd()
@@ -15,7 +16,7 @@ export const completion: Handler = async (invocation) => {
     output.summary('completion', { shell: name, script })
     return 0
   }
-  const found = completeWords(commands, words, () => pipelineNames(invocation, words))
+  const found = completeWords(program, words, () => pipelineNames(invocation, words))
   for (const candidate of found) {
     output.line(shown[name]?.(candidate))
     output.event({ event: 'candidate', ...candidate })
@@ -47,45 +48,28 @@ interface Candidate {
   readonly about: string
 }
 
-const help: OptionSpec = { flags: '--help', description: 'what the command takes' }
+const help = new Option('--help', 'what the command takes')
+const plain = (texts: readonly string[] = [], about = ''): readonly Candidate[] => texts.map((text) => ({ text, about }))
 
 /**
  * Empty where anything may stand, a file for instance.
  * @param words after `millrace`, the last one as far as it is typed
  * @param pipelines names of the definitions; asked for only where one may stand
  */
-export const completeWords = (commands: readonly CommandSpec[], words: readonly string[], pipelines: () => readonly string[]) => {
+export const completeWords = (program: Command, words: readonly string[], pipelines: () => readonly string[]) => {
   const current = words.at(-1) ?? ''
-  const [name] = words
   const fits = (all: readonly Candidate[]): readonly Candidate[] => all.filter(({ text }) => text.startsWith(current))
-  if (words.length <= 1)
-    return fits(commands.map(({ usage, description }) => ({ text: usage.split(' ')[0] ?? '', about: description })))
-  const command = commands.find(({ usage }) => usage.split(' ')[0] === name)
+  if (words.length <= 1) return fits(program.commands.map((one) => ({ text: one.name(), about: one.description() })))
+  const command = program.commands.find((one) => one.name() === words[0])
   if (command === undefined) return []
-  const options = [...(command.options ?? []), ...sharedOptions, help]
-  const asking = optionOf(options, words.at(-2) ?? '')
-  if (asking !== undefined && takesValue(asking)) return fits((asking.values ?? []).map((text) => ({ text, about: '' })))
-  if (current.startsWith('-')) return fits(options.map((option) => ({ text: flagOf(option), about: option.description })))
-  return fits(argumentCandidates(command, positionOf(words, options), pipelines))
-}
-
-const flagOf = ({ flags }: OptionSpec): string => /--[a-z-]+/.exec(flags)?.[0] ?? ''
-const takesValue = ({ flags }: OptionSpec): boolean => /[<[]/.test(flags)
-const optionOf = (options: readonly OptionSpec[], word: string): OptionSpec | undefined =>
-  options.find((option) => flagOf(option) === word)
-
-/** How many arguments stand before the current word; what belongs to an option is none. */
-const positionOf = (words: readonly string[], options: readonly OptionSpec[]): number =>
-  words.slice(1, -1).filter((word, index) => {
-    const before = optionOf(options, words[index] ?? '')
-    return !word.startsWith('-') && (before === undefined || !takesValue(before))
-  }).length
-
-/** `[pipeline...]` is a name of a definition, `<list|show|retry>` one of these words. */
-const argumentCandidates = ({ usage }: CommandSpec, position: number, pipelines: () => readonly string[]) => {
-  const [, ...parts] = usage.split(' ').map((part) => part.replaceAll(/[<>[\]]/g, ''))
-  const part = parts[position] ?? parts.findLast((one) => one.endsWith('...'))
-  if (part === undefined) return []
-  if (part.includes('|')) return part.split('|').map((text) => ({ text, about: '' }))
-  return part === 'pipeline...' ? pipelines().map((text) => ({ text, about: 'pipeline' })) : []
+  const options = [...command.options, help]
+  const optionOf = (word: string | undefined) => options.find(({ long }) => long === word)
+  const asking = optionOf(words.at(-2))
+  if (asking?.required === true) return fits(plain(asking.argChoices))
+  if (current.startsWith('-')) return fits(options.map(({ long, description }) => ({ text: long ?? '', about: description })))
+  // What belongs to an option is no argument.
+  const given = words.slice(1, -1).filter((word, at) => !word.startsWith('-') && optionOf(words[at])?.required !== true)
+  const known = command.registeredArguments
+  const argument = known[given.length] ?? known.findLast(({ variadic }) => variadic)
+  return fits(argument?.name() === 'pipeline' ? plain(pipelines(), 'pipeline') : plain(argument?.argChoices))
 }

@@ -131,11 +131,12 @@ const addCommand = (program: Command, spec: CommandSpec, ending: Interruption, e
     const args = parameters
       .slice(0, -2)
       .flatMap((value) => (Array.isArray(value) ? value.map(String) : value === undefined ? [] : [String(value)]))
-    exit(await perform(spec, args, command.opts(), ending))
+    exit(await perform(program, spec, args, command.opts(), ending))
   })
 }
 
 const perform = async (
+  program: Command,
   spec: CommandSpec,
   args: readonly string[],
   options: Readonly<Record<string, unknown>>,
@@ -154,7 +155,7 @@ const perform = async (
     setFlagsFromString('--semi-space-growth-factor=1')
     // Buffers of several reports at once outlive the nursery; without this V8 lets them lie until they are a multiple of what is in use.
     setFlagsFromString('--heap-growing-percent=40')
-    const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal, commands }
+    const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal, commands, program }
     const code = await stopsWith(signal, () => handle(invocation))
     if (signal.aborted) await sumUpStopped(spec, args, output, isSignalled())
     return isSignalled() ? 130 : code

@@ -2,15 +2,7 @@
 // the service.
 import { z } from 'zod'
 import { readReport } from '../../src/sandbox/vendor/vendor-batch.ts'
-import {
-  type Answering,
-  type Asked,
-  buy,
-  keywords,
-  price,
-  type Route,
-  stateOf,
-} from '../../src/sandbox/vendor/vendor-server.ts'
+import { type Answering, type Asked, buy, keywords, price, type Route, stateOf } from '../../src/sandbox/vendor/vendor-server.ts'
 import { jsonReply, type VendorReply } from '../../src/sandbox/vendor/vendor-words.ts'
 
 /** One key for REST and batch (81), in the header alone. */

@@ -2,9 +2,13 @@
 import { expect, test } from 'vitest'
 import { commands } from '../../../src/cli/commands.ts'
 import { completeWords } from '../../../src/cli/completion.ts'
+import { buildProgram } from '../../../src/cli/main.ts'
+
+const ending = { signal: new AbortController().signal, isSignalled: () => false, stop: () => undefined }
+const program = buildProgram(commands, ending, () => undefined)
 
 const offered = (line: string): string[] =>
-  completeWords(commands, line.split(' '), () => ['keywords', 'traffic_sources']).map(({ text }) => text)
+  completeWords(program, line.split(' '), () => ['keywords', 'traffic_sources']).map(({ text }) => text)
 
 test.each([
   ['ba', ['backfill']],
