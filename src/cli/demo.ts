@@ -12,7 +12,7 @@ import { roleExists } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { sessionLimits } from '../db/role-statements.ts'
 import type { Db } from '../db/tables.ts'
-import type { Numbers } from '../db/typed-row.ts'
+import { type Numbers, query, queryValue } from '../db/typed-row.ts'
 import { foreignRuns } from '../ledger/runs.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
@@ -23,7 +23,7 @@ import { startVendorSandbox } from '../sandbox/vendor/vendor-server.ts'
 import { environmentFor, type OwnService } from '../sources/web-analytics/settings.ts'
 import { pipelinesFolder, untilInterrupted, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import type { Output } from './output.ts'
+import { clipText, type Output } from './output.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Requests a second in the demo; the sandbox on loopback does not ask for the service's 10. */
@@ -143,7 +143,7 @@ const printSample = (output: Output, pipeline: string, { columns, rows, total }:
 
 const clip = (value: unknown): string => {
   const text = value === null || value === undefined ? 'NULL' : Array.isArray(value) ? `{${value.join(',')}}` : String(value)
-  return text.length > 28 ? `${text.slice(0, 27)}…` : text
+  return clipText(text, 28)
 }
 
 const keepRunning = async (invocation: Invocation, runtime: OpenRuntime, sandbox: Sandbox): Promise<void> => {
@@ -180,12 +180,9 @@ const sampleRows = async (kysely: Db, definition: Definition, limit: number) => 
     .slice(0, 8)
   const view = sql.table(`bi.${definition.pipeline}`)
   const period = sql.ref(definition.key[0] ?? '_loaded_at')
-  const { rows } = await sql<Record<string, unknown>>`
-    select ${sql.join(columns.map((column) => sql.ref(column)))} from ${view} order by ${period} desc limit ${limit}`.execute(
-    kysely,
-  )
-  const count = await sql<Numbers<'total'>>`select count(*)::float8 as total from ${view}`.execute(kysely)
-  return { columns, rows, total: count.rows[0]?.total ?? 0 }
+  const rows = await query<Record<string, unknown>>(kysely)`
+    select ${sql.join(columns.map((column) => sql.ref(column)))} from ${view} order by ${period} desc limit ${limit}`
+  return { columns, rows, total: await queryValue<Numbers<'total'>>(kysely)`select count(*)::float8 as total from ${view}` }
 }
 
 /** `millrace sandbox`: the service itself on this machine, until Ctrl-C. */
