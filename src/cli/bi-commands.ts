@@ -39,7 +39,7 @@ export const exportFiles: Handler = async (invocation) => {
   }
   const byMonth = byMonthOf(invocation)
   return withDatabase(invocation, async (database) => {
-    await (byMonth ? writeMonths : writeFile)(invocation, { database, view, filter })
+    await (byMonth ? writeMonths : writeFile)(invocation, database, view, filter)
     return 0
   })
 }
@@ -56,17 +56,12 @@ const byMonthOf = ({ options }: Invocation): boolean => {
   return by !== undefined
 }
 
-interface Asked {
-  readonly database: Database
-  readonly view: string
-  readonly filter: RowFilter
-}
-
 /** What `--format` says, else what the name of the file ends with, else CSV. */
 export const formatOf = (asked: unknown, out: unknown): 'csv' | 'parquet' =>
   (asked ?? /\.(parquet)$/i.exec(String(out))?.[1]?.toLowerCase()) === 'parquet' ? 'parquet' : 'csv'
 
-const writeFile = async ({ options, folder, output }: Invocation, { database, view, filter }: Asked): Promise<void> => {
+const writeFile = async (invocation: Invocation, database: Database, view: string, filter: RowFilter): Promise<void> => {
+  const { options, folder, output } = invocation
   const format = formatOf(options['format'], options['out'])
   const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
   // A device or pipe would be replaced by a file.
@@ -81,7 +76,7 @@ const writeFile = async ({ options, folder, output }: Invocation, { database, vi
   output.line(`wrote ${counted(rows, 'row')} to ${file}`)
 }
 
-const writeMonths = async (invocation: Invocation, { database, view, filter }: Asked): Promise<void> => {
+const writeMonths = async (invocation: Invocation, database: Database, view: string, filter: RowFilter): Promise<void> => {
   const { options, output } = invocation
   const target = await targetOf(invocation, view)
   const result = await exportMonths(database, { view, filter, sinceLast: options['since'] !== undefined, target })
