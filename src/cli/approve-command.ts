@@ -1,5 +1,5 @@
 // `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
-import { aboutCredits, counted, formatNumber, sum } from '../core/counted.ts'
+import { aboutCredits, counted, formatNumber, sum, sums } from '../core/counted.ts'
 import type { Database } from '../db/connect.ts'
 import { approve, withdraw } from '../ledger/approvals.ts'
 import { stillBought } from '../ledger/approved-jobs.ts'
@@ -72,8 +72,8 @@ const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
     'limit then': ({ allowed }) => allowed,
   })
 
-const totals = (all: readonly { readonly units: number; readonly reports: number; readonly credits: number | null }[]) => ({
-  ...{ units: sum(all, 'units'), reports: sum(all, 'reports') },
+const totals = (all: readonly Readonly<Record<'units' | 'reports' | 'credits', number | null>>[]) => ({
+  ...sums(all, 'units', 'reports'),
   credits: all.some(({ credits }) => credits === null) ? null : sum(all, 'credits'),
 })
 

@@ -1,7 +1,7 @@
 // What a service offers this key: `millrace describe`, its datasets; `millrace capabilities`, values and dates; `millrace quota`, the credits left, and what was spent, is
 // reserved and will be spent here, by account, pipeline, tag and value.
 import { existsSync } from 'node:fs'
-import { counted, formatNumber, sum } from '../core/counted.ts'
+import { counted, formatNumber, sum, sums } from '../core/counted.ts'
 import { type EtlError, usageError } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import { databaseMs } from '../db/database-clock.ts'
@@ -149,8 +149,7 @@ const quotaEvents = (output: Output, { month, spending, tags, forecasts: foretol
 
 /** Of the month. What the service charged beyond what is on record is part of no pipeline. */
 const totals = ({ spending, forecasts: foretold, unwanted, meters }: QuotaOf) => ({
-  used: sum(spending, 'used'),
-  reserved: sum(spending, 'reserved'),
+  ...sums(spending, 'used', 'reserved'),
   ...forecastOf(foretold),
   unwanted: sum(unwanted, 'credits'),
   not_on_record: sum(meters, 'difference'),
@@ -212,10 +211,7 @@ const printPipelines = (output: Output, quota: QuotaOf): void => {
   }
   const all = {
     ...{ pipeline: 'all', account: '', tags: {}, end: endCell(forecasts) },
-    reports: sum(spending, 'reports'),
-    requests: sum(spending, 'requests'),
-    used: sum(spending, 'used'),
-    reserved: sum(spending, 'reserved'),
+    ...sums(spending, 'reports', 'requests', 'used', 'reserved'),
   }
   const isTagged = spending.some(({ tags }) => Object.keys(tags).length > 0)
   output.table([...rows, all], {

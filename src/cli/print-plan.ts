@@ -1,5 +1,5 @@
 // The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
-import { aboutCredits, counted, formatNumber, sum } from '../core/counted.ts'
+import { aboutCredits, counted, formatNumber, sum, sums } from '../core/counted.ts'
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 import type { Offer } from '../plan/older-months.ts'
 import { clipText, formatSeconds, type Output, showWindows } from './output.ts'
@@ -42,9 +42,7 @@ const atMost = (most: number, lines: readonly string[], more: (left: number) => 
 type Figures = Pick<PlannedReason, 'units' | 'reports' | 'requests' | 'credits' | 'held'>
 
 const wholeOf = (rows: readonly PlannedReason[]): Figures => ({
-  units: sum(rows, 'units'),
-  reports: sum(rows, 'reports'),
-  requests: sum(rows, 'requests'),
+  ...sums(rows, 'units', 'reports', 'requests'),
   credits: rows.every(({ credits }) => credits === null) ? null : sum(rows, 'credits'),
   held: rows.some(({ held }) => held),
 })
@@ -134,7 +132,7 @@ export const closingLines = (preview: Preview): string[] => {
 }
 
 const totalWords = (jobs: readonly PreviewJob[]): string => {
-  const [units, reports, requests, rows] = [sum(jobs, 'units'), sum(jobs, 'reports'), sum(jobs, 'requests'), sum(jobs, 'rows')]
+  const { units, reports, requests, rows } = sums(jobs, 'units', 'reports', 'requests', 'rows')
   return [
     counted(units, 'unit'),
     counted(reports, 'report'),

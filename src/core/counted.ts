@@ -22,6 +22,10 @@ type FigureOf<One> = { [Key in keyof One]-?: One[Key] extends number | null ? Ke
 export const sum = <One>(all: readonly One[], pick: FigureOf<One> | ((one: One) => number | null)): number =>
   all.reduce((total, one) => total + (typeof pick === 'string' ? Number(one[pick]) : (pick(one) ?? 0)), 0)
 
+/** The sums of several fields, by their names. */
+export const sums = <Name extends string>(all: readonly Readonly<Record<Name, number | null>>[], ...names: readonly Name[]) =>
+  Object.fromEntries(names.map((name) => [name, sum(all, (one) => one[name])])) as Readonly<Record<Name, number>>
+
 /** What is made of those with one key, in the order in which the keys came. @param made gets the first of them, then all */
 export const groupedBy = <One, Made>(
   all: readonly One[],

@@ -1,7 +1,7 @@
 // What the next run would do, found out once for all who ask and remembered for a while: it takes seconds, and questions to the service.
 import { setTimeout } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
-import { groupedBy, sum } from '../core/counted.ts'
+import { groupedBy, sum, sums } from '../core/counted.ts'
 import { isEtlError } from '../core/errors.ts'
 import type { PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 
@@ -27,7 +27,7 @@ export const reasonsOf = (jobs: readonly PreviewJob[]) => {
     return {
       ...{ pipeline: first.pipeline, version: first.version, reason: nameOf(first), held: first.held },
       ...{ from: spans[0] ?? '', to: spans.at(-1) ?? '' },
-      ...{ units: sum(group, 'units'), reports: sum(group, 'reports'), requests: sum(group, 'requests') },
+      ...sums(group, 'units', 'reports', 'requests'),
       ...{ rows: known('rows'), credits: known('quota') },
     }
   })

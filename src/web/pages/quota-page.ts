@@ -1,6 +1,6 @@
 // Credits spent, reserved and foretold against the budgets of the definitions, by pipeline, tag and day.
 import { html } from 'hono/html'
-import { sum } from '../../core/counted.ts'
+import { groupedBy, sum, sums } from '../../core/counted.ts'
 import { barsOf, creditsByDay, nightBars } from '../charts.ts'
 import { allOf, type WebContext } from '../context.ts'
 import { count, dayBefore, lastDays, moment } from '../format.ts'
@@ -70,16 +70,18 @@ const sumCards = (
 const spark = ({ days, nights }: Shown, own: (day: QuotaDay) => boolean): Html =>
   nightBars('credits', barsOf(nights, days.filter(own).map(({ day, used, reserved }) => ({ day, value: used + reserved }))), '--series-2') // biome-ignore format: one look
 
-const accountTable = (shown: Shown, rows: readonly QuotaMonth[]): Html =>
-  table(`By account, ${shown.month}`, [...Map.groupBy(rows, (row) => row.account)], 'Nothing was bought this month.', {
-    Account: ([account]) => account,
-    Reports: ([, own]) => count(sum(own, 'reports')),
-    Requests: ([, own]) => count(sum(own, 'requests')),
-    Used: ([, own]) => count(sum(own, 'used')),
-    Reserved: ([, own]) => count(sum(own, 'reserved')),
-    'Month end': ([account]) => endOf(shown.foretold.filter((one) => one.account === account)),
-    [`Credits, ${nightsShown} nights`]: ([account]) => spark(shown, (day) => day.account === account),
+const accountTable = (shown: Shown, rows: readonly QuotaMonth[]): Html => {
+  const accounts = groupedBy(
+    rows,
+    ({ account }) => account,
+    ({ account }, own) => ({ account, ...sums(own, 'reports', 'requests', 'used', 'reserved') }),
+  )
+  return table(`By account, ${shown.month}`, accounts, 'Nothing was bought this month.', {
+    ...fields('account', 'reports', 'requests', 'used', 'reserved'),
+    'Month end': ({ account }) => endOf(shown.foretold.filter((one) => one.account === account)),
+    [`Credits, ${nightsShown} nights`]: ({ account }) => spark(shown, (day) => day.account === account),
   })
+}
 
 const pipelineTable = ({ definitions }: WebContext, shown: Shown, rows: readonly QuotaMonth[]): Html => {
   const budgetOf = ({ pipeline }: QuotaMonth): number | null =>

@@ -1,6 +1,6 @@
 // Quota spent and reserved, by day and by month.
 import { sql } from 'kysely'
-import { groupedBy, sum } from '../../core/counted.ts'
+import { groupedBy, sums } from '../../core/counted.ts'
 import type { Db } from '../../db/tables.ts'
 import { wholes } from './shared-columns.ts'
 
@@ -23,8 +23,7 @@ export type QuotaMonth = ReturnType<typeof quotaMonths>[number]
 export const quotaMonths = (days: readonly QuotaDay[]) => {
   const keyOf = ({ day, account, pipeline }: QuotaDay): string => `${day.slice(0, 7)}/${account}/${pipeline}`
   const months = groupedBy(days, keyOf, ({ day, account, pipeline }, own) => ({
-    ...{ account, pipeline, reports: sum(own, 'reports'), requests: sum(own, 'requests') },
-    ...{ used: sum(own, 'used'), reserved: sum(own, 'reserved'), month: day.slice(0, 7) },
+    ...{ account, pipeline, ...sums(own, 'reports', 'requests', 'used', 'reserved'), month: day.slice(0, 7) },
   }))
   return months.sort(
     (a, b) => b.month.localeCompare(a.month) || a.account.localeCompare(b.account) || a.pipeline.localeCompare(b.pipeline),

@@ -1,7 +1,7 @@
 // What credits were spent on: by account, pipeline and tag, and for values that left the lists. Every sum is of the same rows of etl.spending. Beside it
 // what the service charged by its own books.
 import { sql } from 'kysely'
-import { groupedBy, sum } from '../../core/counted.ts'
+import { groupedBy, sum, sums } from '../../core/counted.ts'
 import { exact } from '../../core/learned-price.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Flags, type Lists, type Maybe, type Numbers, query, type Texts } from '../../db/typed-row.ts'
@@ -33,7 +33,7 @@ export const spendingByTag = (spending: readonly Spending[]) => {
     return groupedBy(spending, keyOf, ({ month, tags }, group) => ({
       ...{ month, tag, value: tags[tag] ?? null },
       pipelines: [...new Set(group.map(({ pipeline }) => pipeline))].sort(),
-      ...{ used: sum(group, 'used'), reserved: sum(group, 'reserved') },
+      ...sums(group, 'used', 'reserved'),
     }))
   })
 }
