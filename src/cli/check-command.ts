@@ -98,7 +98,7 @@ const check = async (invocation: Invocation) => {
   if (folders !== null)
     await attempt('attributes', async () => {
       const { sets, problems } = await attributesOf(folder, definitions, folders.sources)
-      checkFiles(notes, 'attributes', { read: sets, problems, words: 'every line is understood.' })
+      checkFiles(notes, 'attributes', sets, problems, 'every line is understood.')
     })
   const model = await attempt('semantic', () => checkSemanticFiles(semanticFolders(folder), notes))
   const dashboards = await attempt('semantic', () => readDashboards(dashboardFolders(folder)))
@@ -137,11 +137,9 @@ const check = async (invocation: Invocation) => {
   return result()
 }
 
-const checkFiles = (
-  notes: Notes,
-  area: Area,
-  { read, problems, words }: { read: readonly { readonly file: string }[]; problems: readonly Problem[]; words: string },
-): void => {
+type Files = readonly { readonly file: string }[]
+
+const checkFiles = (notes: Notes, area: Area, read: Files, problems: readonly Problem[], words: string): void => {
   notes.problems(area, problems)
   const wrong = new Set(problems.map(({ file }) => file))
   for (const { file } of read) if (!wrong.has(file)) notes.proved(area, `${file}: ${words}`)
@@ -149,8 +147,7 @@ const checkFiles = (
 
 const checkDefinitions = async (folder: string, { sources }: SourceFolders, notes: Notes): Promise<readonly Definition[]> => {
   const { definitions, problems } = await loadDefinitions({ folder, sources, only: [] })
-  const words = 'every line is understood, lists in files are read.'
-  checkFiles(notes, 'definition', { read: definitions, problems, words })
+  checkFiles(notes, 'definition', definitions, problems, 'every line is understood, lists in files are read.')
   return definitions
 }
 
