@@ -4,6 +4,7 @@ import type { ColumnType } from './column-types.ts'
 import type { DataPointRule } from './data-point-counts.ts'
 import type { DataTest } from './data-test.ts'
 import type { DimensionTable } from './dimension-table.ts'
+import type { Limits } from './limits.ts'
 
 /** A calendar date as ISO text, `YYYY-MM-DD`. Data never holds a JavaScript `Date`. */
 export type IsoDate = string
@@ -107,33 +108,6 @@ export interface Schedule {
   readonly timeZone: string
   readonly overlap: 'queue' | 'skip'
   readonly catchUp: 'last' | 'all' | 'none'
-}
-
-export interface Limits {
-  /** Records asked for in one page. */
-  readonly pageSize: number
-  /** Pages one unit may ask for before it fails. */
-  readonly maxPages: number
-  /** Units (and pages of one unit) in flight at once in one process. */
-  readonly concurrency: number
-  readonly timeoutMs: number
-  /** Tries of one unit within a run before it is failed. */
-  readonly attempts: number
-  /** Rejected rows allowed, as a share of the rows read (0..1). */
-  readonly rejectShare: number
-  /** Rejected rows allowed, as a count; null: the share alone decides. */
-  readonly rejectCount: number | null
-  /** A unit that loses more than this share of its rows is held (0..1). */
-  readonly shrink: number
-  /** How often a walk over pages is begun again when the answer changed under it. */
-  readonly walks: number
-  readonly pollEveryMs: number
-  readonly pollMaxMs: number
-  readonly deadlineMs: number
-  /** Quota credits this pipeline may spend in a month; null: no limit of its own. */
-  readonly quotaPerMonth: number | null
-  readonly quotaPerDay: number | null
-  readonly maxBodyBytes: number
 }
 
 /** What to do by itself when the service's answer leaves a choice that costs money, and how its count is read. */

@@ -9,7 +9,6 @@ import type { Column, Definition, RowPeriod, Schedule, TableIndex, WindowRule } 
 import { addWindows, alignDown } from '../core/window.ts'
 import { pipelineNameProblem, resolveColumns } from './columns.ts'
 import { readTests } from './data-tests.ts'
-import { readLimits } from './definition-limits.ts'
 import { readDimensions } from './for-each.ts'
 import { suggest } from './problem.ts'
 import type { RawDefinition, RawIndex } from './schema.ts'
@@ -88,10 +87,9 @@ const reportPlaceholders = (raw: RawDefinition, scope: Scope): void => {
 export const readParts = (raw: Partial<RawDefinition>, scope: Scope) => {
   const window = raw.window === undefined ? null : ending(windowRule(raw.window, scope), raw, scope)
   const schedule = raw.schedule === undefined ? null : scheduleOf(raw.schedule, scope)
-  const limits = raw.limits === undefined ? null : readLimits(raw.limits, scope)
   const dimensions = raw.for_each === undefined ? null : readDimensions(raw.for_each, raw.params ?? {}, scope)
   const params = raw.params === undefined ? null : readParams(raw.params, Object.keys(raw.for_each ?? {}), scope)
-  const { table } = raw
+  const { table, limits = null } = raw
   let columns: readonly Column[] = []
   if (window !== null && params !== null) {
     for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) scope.report(path, message)

@@ -2,7 +2,6 @@
 import { columnTypes, typeNames } from '../core/column-types.ts'
 import type { Bounds, DataTest, RowTest } from '../core/data-test.ts'
 import type { Column } from '../core/types.ts'
-import { share } from './definition-limits.ts'
 import { suggest } from './problem.ts'
 import type { RawDataTest } from './schema.ts'
 import type { Scope } from './scope.ts'
@@ -51,24 +50,23 @@ const testOf = (name: string, raw: RawDataTest, kind: Kind, path: Path, scope: S
   const column = raw.column ?? null
   const atLeast = String(raw.at_least ?? 0)
   if (kind === 'ratio') return { ...named, kind, column, atLeast, bounds: boundsOf(raw.ratio, [...path, kind], scope) }
-  if (kind === 'restated') return { ...named, kind, column, atLeast, share: share(raw.restated ?? '0%') }
+  if (kind === 'restated') return { ...named, kind, column, atLeast, share: raw.restated ?? 0 }
   return { ...named, column: column ?? '', ...rowTest(raw, kind, path, scope) }
 }
 
 type OfRows = RowTest extends infer Test ? (Test extends RowTest ? Omit<Test, 'name' | 'onFailure' | 'column'> : never) : never
 
 const rowTest = (raw: RawDataTest, kind: Exclude<Kind, 'ratio' | 'restated'>, path: Path, scope: Scope): OfRows => {
-  const allow = share(raw.allow ?? '0%')
+  const { allow = 0, within = 0 } = raw
   if (kind === 'range') return { kind, allow, bounds: boundsOf(raw.range, [...path, kind], scope) }
   if (kind === 'accepted') return { kind, allow, values: (raw.accepted ?? []).map(String) }
   // The share that must be there, as the share that may be missing.
-  if (kind === 'not_null') return { kind, allow: Number((1 - share(raw.not_null ?? '100%')).toPrecision(12)) }
-  const within = raw.within ?? 0
+  if (kind === 'not_null') return { kind, allow: Number((1 - (raw.not_null ?? 1)).toPrecision(12)) }
   return {
     kind,
     allow,
     of: raw.sum_of ?? [],
-    within: typeof within === 'string' ? { share: share(within) } : { amount: String(within) },
+    within: typeof within === 'number' ? { amount: String(within) } : within,
   }
 }
 

@@ -1,7 +1,6 @@
 // for_each of a definition: which dimensions, which values, from the YAML or from list files.
 import type { DimensionSpec, SourceSpec } from '../core/source-spec.ts'
 import type { Dimension } from '../core/types.ts'
-import { durationMs, share } from './definition-limits.ts'
 import { showProblem, suggest } from './problem.ts'
 import type { RawDimension } from './schema.ts'
 import type { Scope } from './scope.ts'
@@ -63,7 +62,7 @@ const readDimension = (name: string, written: RawDimension, spec: DimensionSpec,
     return { name, bucket, file, ...(wrong === undefined ? { values } : { values: [], unread: showProblem(wrong) }) }
   }
   if ('query' in given) {
-    const query = { sql: given.query, shrink: share(given.shrink ?? '10%'), timeoutMs: durationMs(given.timeout ?? '30s') }
+    const query = { sql: given.query, shrink: given.shrink ?? 0.1, timeoutMs: given.timeout ?? 30_000 }
     return { name, bucket, file: null, values: [], query }
   }
   const listPath = Array.isArray(written) ? path : [...path, 'values']

@@ -5,6 +5,7 @@ import { typeNames } from '../core/column-types.ts'
 import { allReadings } from '../core/data-point-counts.ts'
 import { testActions } from '../core/data-test.ts'
 import { roundingModes } from '../core/cast-cell.ts'
+import { duration, limitsSchema, pattern, percent, quota, whole } from '../core/limits.ts'
 
 const name = z
   .string({ error: 'a name' })
@@ -14,24 +15,14 @@ const someColumns = columnNames.min(1, { error: 'at least one column name' })
 
 /** A text that is not empty. @param error what is expected, in a few words */
 const line = (error: string) => z.string({ error }).trim().min(1, { error })
-/** A text of that form. @param error as for `line` */
-const pattern = (error: string, form: RegExp) => z.string({ error }).regex(form, { error })
-const whole = (error: string, least: number, most: number) => z.int({ error }).min(least, { error }).max(most, { error })
 const numberFrom = (error: string, least: number) => z.number({ error }).min(least, { error })
 /** YAML's true or false; `yes` is a text. */
 const flag = z.boolean({ error: 'true or false' })
 
-const duration = pattern('a time such as 500ms, 30s, 5m or 6h', /^\d+(\.\d+)?(ms|s|m|h|d)$/)
-/** KB is 1,000 bytes, KiB 1,024. */
-const size = pattern('a size such as 500MB or 2GB', /^\d+(\.\d+)?(B|KB|MB|GB|KiB|MiB|GiB)$/)
-/** From 0% to 100%. */
-const percent = pattern('a share such as 50%', /^(100|\d{1,2}(\.\d+)?)%$/)
 /** Whether there is such a zone is checked where it is used. */
 const timeZone = line('a time zone such as Europe/Berlin')
 /** Of any month; the caller says what a shorter one means. */
 const dayOfMonth = whole('a day of the month, 1 to 31', 1, 31)
-
-const quota = whole('a whole number of credits', 0, Number.MAX_SAFE_INTEGER)
 
 const bucket = whole('a count of values that go into one report, at least 1', 1, 1_000_000)
   .optional()
@@ -128,7 +119,7 @@ const dataTest = z.strictObject(
     not_null: percent.optional().describe('At least this share of the rows has a value: 100%, 95%.'),
     sum_of: someColumns.optional().describe('The column is the sum of these. Rows where one of them has no value are left out.'),
     within: z
-      .union([numberFrom(apartExpected, 0), percent], { error: apartExpected })
+      .union([numberFrom(apartExpected, 0), percent.transform((share) => ({ share }))], { error: apartExpected })
       .optional()
       .describe("Beside sum_of: by how much both may differ, a share of the column's value or an amount. Default 0."),
     ratio: bounds('two factors')
@@ -157,12 +148,6 @@ const dataTests = z
   .describe('What the rows of a unit must be, tested before they are loaded.')
 
 export type RawDataTest = z.infer<typeof dataTest>
-
-const rejectsExpected = "a share such as 0.1%, a count such as 10, or both as '0.1%, 100'"
-const rejects = z.union(
-  [z.int().min(0), pattern(rejectsExpected, /^((100|\d{1,2}(\.\d+)?)%|\d+|(100|\d{1,2}(\.\d+)?)%\s*,\s*\d+)$/)],
-  { error: rejectsExpected },
-)
 
 const column = z.strictObject(
   {
@@ -248,34 +233,6 @@ const schedule = z.strictObject(
   { error: 'a map such as { cron: "30 2 * * *", time_zone: Europe/Berlin }' },
 )
 
-const limits = z.strictObject(
-  {
-    page_size: whole('a count of records, 1 to 100000', 1, 100_000).default(1000).describe('Records asked for in one page.'),
-    max_pages: whole('a count of pages, at least 1', 1, 10_000_000).default(10_000).describe('Pages a unit may ask for.'),
-    concurrency: whole('a count, 1 to 256', 1, 256).default(4).describe('Units or pages in flight at once in one process.'),
-    timeout: duration.default('30s').describe('Longest wait for an answer to one request.'),
-    attempts: whole('a count, 1 to 100', 1, 100).default(5).describe('Tries of a unit within a run.'),
-    rejects: rejects
-      .default('0.1%')
-      .describe('Rejected rows allowed: a share (0.1%), a count (10), or both ("0.1%, 100": neither may be exceeded).'),
-    shrink: percent.default('50%').describe('A unit that loses more than this share of its rows is held.'),
-    walks: whole('a count, 1 to 100', 1, 100)
-      .default(3)
-      .describe('How often the pages are read from the start when the answer changes meanwhile.'),
-    poll_every: duration.default('5s').describe('First wait between two polls of a report; grows up to poll_max.'),
-    poll_max: duration
-      .optional()
-      .describe('Longest wait between two polls of a report. Default 60s (poll_every where that is longer).'),
-    deadline: duration.default('6h').describe('How long one run waits for a report; it stays open for the next run.'),
-    quota_per_month: quota
-      .optional()
-      .describe('Credits this pipeline may spend in a calendar month. Default: no limit of its own.'),
-    quota_per_day: quota.optional().describe('Credits this pipeline may spend in a day. Default: no limit of its own.'),
-    max_body: size.default('2GB').describe('Largest body accepted for one answer or report.'),
-  },
-  { error: 'a map of limits' },
-)
-
 const report = z.strictObject(
   {
     resubmit_uncertain: flag
@@ -349,7 +306,7 @@ export const definitionSchema = z.strictObject(
     successor: name.optional().describe('The pipeline that continues it after `until`.'),
     schedule: schedule.optional().describe('When `millrace schedule` runs the pipeline.'),
     table: table.describe('The table the rows go to.'),
-    limits: limits.prefault({}).describe('Everything that has a bound.'),
+    limits: limitsSchema.prefault({}).describe('Everything that has a bound.'),
     report: report.optional().describe('What to do by itself when the choice costs money.'),
     guard: guard.optional(),
     tags: tags.optional(),

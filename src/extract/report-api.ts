@@ -1,6 +1,7 @@
 // One dataset's way to buy a report, and what the service's words for its state mean.
 import type { ListedReport } from '../core/report-shape.ts'
-import type { Limits, ReportPolicy } from '../core/types.ts'
+import type { Limits } from '../core/limits.ts'
+import type { ReportPolicy } from '../core/types.ts'
 import type { HttpStream } from './http-types.ts'
 import type { SourceContext } from './source.ts'
 

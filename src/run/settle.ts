@@ -1,7 +1,8 @@
 // What becomes of a job whose work threw: parked, held or failed.
 import type { Clock } from '../core/clock.ts'
 import { EtlError, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
-import type { IsoDate, Limits, Window, WindowSize } from '../core/types.ts'
+import type { Limits } from '../core/limits.ts'
+import type { IsoDate, Window, WindowSize } from '../core/types.ts'
 import { databaseError, isDatabaseError, isPassing } from '../db/database-error.ts'
 import { isSameFault } from '../extract/proved-shape.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'

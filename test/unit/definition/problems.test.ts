@@ -203,12 +203,12 @@ const keywordCases: readonly Case[] = [
     'timeout: 30',
     "19:53: limits.timeout is '30'; expected a time such as 500ms, 30s, 5m or 6h.",
   ],
-  ['no time at all', 'timeout: 30s', 'timeout: 0s', '19:53: limits.timeout is nothing; write more than 0.'],
+  ['no time at all', 'timeout: 30s', 'timeout: 0s', "19:53: limits.timeout is '0s'; expected more than 0."],
   [
     'waits that contradict',
     'timeout: 30s',
     'poll_every: 2m, poll_max: 1m',
-    '19:70: limits.poll_max is shorter than limits.poll_every',
+    "19:70: limits.poll_max is '1m'; expected at least poll_every, since it is the longest wait.",
   ],
   [
     'a bad share',

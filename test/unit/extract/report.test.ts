@@ -5,7 +5,7 @@ import type { Clock } from '../../../src/core/clock.ts'
 import { EtlError } from '../../../src/core/errors.ts'
 import { createLog } from '../../../src/core/log.ts'
 import type { GivenBefore, ListedReport, ReportRecord } from '../../../src/core/report-shape.ts'
-import type { Limits } from '../../../src/core/types.ts'
+import type { Limits } from '../../../src/core/limits.ts'
 import type { HttpStream } from '../../../src/extract/http-types.ts'
 import { runReport } from '../../../src/extract/report.ts'
 import {

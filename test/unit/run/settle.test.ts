@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { type ErrorCode, type ErrorDetails, EtlError, errorCodes } from '../../../src/core/errors.ts'
-import type { Limits } from '../../../src/core/types.ts'
+import type { Limits } from '../../../src/core/limits.ts'
 import { asEtlError, settle, type Tried } from '../../../src/run/settle.ts'
 
 const now = 5_000_000
