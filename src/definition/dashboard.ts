@@ -178,10 +178,9 @@ export const filterOf = (one: FilterFile) =>
   'time' in one
     ? { kind: 'time' as const, name: one.filter }
     : {
+        ...one,
         kind: 'value' as const,
         name: one.filter,
-        view: one.view,
-        column: one.column,
         one: one.one ?? null,
         charts: one.charts ?? null,
       }
@@ -198,17 +197,13 @@ const comparedFormats = ({ as }: Compared): Readonly<Record<string, NumberFormat
 })
 
 export const chartOf = (one: ChartFile, { pipeline, never_across: neverAcross }: z.infer<typeof schema>) => ({
+  ...one,
   name: one.chart,
-  about: one.about,
   /** Whose parameters its rows have; null: rows of every pipeline. */
   pipeline: one.pipeline ?? pipeline ?? null,
-  view: one.view,
-  kind: one.kind,
   period: one.period ?? null,
   /** SQL by the name it is shown under. */
   measures: new Map(Object.entries(measuresOf(one))),
-  by: one.by,
-  columns: one.columns,
   order: one.order.map((text) => ({ name: text.replace(/ desc$/, ''), descending: text.endsWith(' desc') })),
   // One row and room for another, else Superset warns that a limit was reached.
   rows: one.kind === 'tile' ? (one.compare === undefined ? 1 : 2) : one.rows,
@@ -226,8 +221,6 @@ export const chartOf = (one: ChartFile, { pipeline, never_across: neverAcross }:
   ),
   /** A last line has the measures over all rows. */
   hasTotal: one.kind === 'table' && one.compare !== undefined,
-  width: one.width,
-  height: one.height,
 })
 
 export type Chart = ReturnType<typeof chartOf>

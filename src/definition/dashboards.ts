@@ -9,23 +9,13 @@ import { assertNoProblems, type Problem } from './problem.ts'
 export const shippedDashboards = shipped('dashboards')
 
 /** As `readDashboards`. Throws DEFINITION with every problem. */
-export const loadDashboards = async (folders: readonly string[]): Promise<readonly Dashboard[]> => {
-  const { dashboards, problems } = await readDashboards(folders)
-  assertNoProblems(problems)
-  return dashboards
-}
+export const loadDashboards = async (folders: readonly string[]) => assertNoProblems(await readDashboards(folders)).dashboards
 
 /** Dashboards of all folders by name; a later folder's file replaces an earlier one's of the same name. */
-export const readDashboards = async (folders: readonly string[]): Promise<{ dashboards: Dashboard[]; problems: Problem[] }> => {
+export const readDashboards = async (folders: readonly string[]) => {
   const files = new Map((await folderFiles([shippedDashboards, ...folders], /\.yaml$/)).map((one) => [one.name, one]))
-  const dashboards: Dashboard[] = []
-  const problems: Problem[] = []
-  for (const { file, text } of files.values()) {
-    const read = parseDashboard(file, text)
-    if (read.dashboard !== null) dashboards.push(read.dashboard)
-    problems.push(...read.problems)
-  }
-  return { dashboards, problems }
+  const read = [...files.values()].map(({ file, text }) => parseDashboard(file, text))
+  return { dashboards: read.flatMap(({ dashboard }) => dashboard ?? []), problems: read.flatMap(({ problems }) => problems) }
 }
 
 /** null with at least one problem; problems have line and column of the YAML. */

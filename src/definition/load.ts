@@ -33,7 +33,9 @@ export const loadDefinitions = async ({ folder, sources, only }: LoadOptions): P
  * unless they were named or no other is left.
  */
 export const assertDefinitions = ({ definitions, problems, mistakes }: Definitions, named: readonly string[] = []): void =>
-  assertNoProblems(named.length === 0 && definitions.some((one) => unreadList(one) === null) ? mistakes : problems)
+  void assertNoProblems({
+    problems: named.length === 0 && definitions.some((one) => unreadList(one) === null) ? mistakes : problems,
+  })
 
 /** What is wrong with a list file of the definition; null: nothing. */
 export const unreadList = ({ dimensions }: Definition): string | null =>

@@ -12,11 +12,8 @@ export const shippedMarts = shipped('marts')
 export const isShippedMart = (name: string): boolean => existsSync(join(shippedMarts, `${name}.sql`))
 
 /** Marts of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION naming every mistake with file and line. */
-export const loadMarts = async (folders: readonly string[]): Promise<readonly Mart[]> => {
-  const { marts, problems } = await readMarts(folders)
-  assertNoProblems(problems, 'marts')
-  return marts
-}
+export const loadMarts = async (folders: readonly string[]): Promise<readonly Mart[]> =>
+  assertNoProblems(await readMarts(folders), 'marts').marts
 
 /** Every mart that is right and every mistake of every file. */
 export const readMarts = async (folders: readonly string[]) => {

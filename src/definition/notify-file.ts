@@ -20,14 +20,8 @@ export const readNotifyFile = async (pipelinesFolder: string, pipelines: readonl
 }
 
 /** The same; throws DEFINITION naming every mistake with file, line and column. */
-export const loadNotifyFile = async (
-  pipelinesFolder: string,
-  pipelines: readonly string[] | null,
-): Promise<AlarmRoutes | null> => {
-  const { routes, problems } = await readNotifyFile(pipelinesFolder, pipelines)
-  assertNoProblems(problems, 'routes of alarms')
-  return routes
-}
+export const loadNotifyFile = async (pipelinesFolder: string, pipelines: readonly string[] | null) =>
+  assertNoProblems(await readNotifyFile(pipelinesFolder, pipelines), 'routes of alarms').routes
 
 /** @param pipelines names that routes may name; null: they are not checked */
 export const checkNotifyFile = (file: string, text: string, pipelines: readonly string[] | null) => {

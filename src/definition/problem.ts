@@ -29,9 +29,13 @@ export const sortProblems = (problems: readonly Problem[]): readonly Problem[] =
   )
 }
 
-/** Throws one DEFINITION error that lists every problem; does nothing when there is none. @param files what was read */
-export const assertNoProblems = (problems: readonly Problem[], files = 'pipeline definitions'): void => {
-  if (problems.length === 0) return
+/** What was read, where it has no problem; else throws one DEFINITION error that lists every one. @param files what it was read from */
+export const assertNoProblems = <Read extends { problems: readonly Problem[] }>(
+  read: Read,
+  files = 'pipeline definitions',
+): Read => {
+  const { problems } = read
+  if (problems.length === 0) return read
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`
   throw new EtlError(
     'DEFINITION',

@@ -171,8 +171,4 @@ export const parseSemantics = (files: readonly { readonly file: string; readonly
 }
 
 /** Throws DEFINITION with every problem. */
-export const loadSemantics = async (folders: readonly string[]): Promise<SemanticModel> => {
-  const { model, problems } = await readSemantics(folders)
-  assertNoProblems(problems)
-  return model
-}
+export const loadSemantics = async (folders: readonly string[]) => assertNoProblems(await readSemantics(folders)).model

@@ -33,8 +33,7 @@ export type MigrateResult = Awaited<ReturnType<typeof migrateAndPublish>>
 /** Definitions are checked first, so that a wrong one changes nothing. Safe when two start at once. */
 export const migrateAndPublish = async (request: MigrateRequest) => {
   const { definitions, sources } = await openDefinitions(request.pipelinesFolder, [])
-  const attributes = await attributesOf(request.pipelinesFolder, definitions, sources)
-  assertNoProblems(attributes.problems)
+  const attributes = assertNoProblems(await attributesOf(request.pipelinesFolder, definitions, sources))
   const fiscalYearFrom = readMonth(request.settings.raw, 'MILLRACE_FISCAL_YEAR_FROM')
   const database = await openDatabase({ databaseUrl: request.settings.databaseUrl, home: request.settings.home })
   try {

@@ -45,10 +45,10 @@ export const attributesOf = (
 /** Throws DEFINITION with every mistake of files, and LIST_QUERY where a query cannot be read: then nothing is changed. */
 export const publishAttributes = async (
   database: Database,
-  { sets, problems }: Attributes,
+  attributes: Attributes,
   definitions: readonly Definition[],
 ): Promise<AppliedAttributes> => {
-  assertNoProblems(problems)
+  const { sets } = assertNoProblems(attributes)
   const rows: AttributeRows[] = []
   for (const set of sets) rows.push('sql' in set ? await asked(database, set) : set)
   return database.kysely.transaction().execute((trx) => applyAttributes(trx, rows, definitions))
