@@ -603,12 +603,14 @@ const words = [
     check ((successor is null) = (starts_on is null))
   )`,
   `create table etl.kept_units (
-    unit_id bigint primary key,
+    unit_id bigint not null,
     pipeline text not null,
     version integer not null,
     window_from date not null,
     cell jsonb not null,
-    until timestamptz
+    since timestamptz not null,
+    until timestamptz,
+    primary key (unit_id, since)
   )`,
   `create index kept_units_pipeline on etl.kept_units (pipeline, version)`,
 
@@ -921,7 +923,7 @@ const views = [
     select distinct on (pipeline) pipeline, version, published_at from etl.published_versions order by pipeline, published_at desc`,
   // When the published version had an answer for what a former one has: by the values and parameters of the unit, in whatever order the version has them.
   `create view etl.kept_cells as
-    select k.unit_id, k.pipeline, k.version, coalesce(k.until, n.handed_over_at) as until
+    select k.unit_id, k.pipeline, k.version, k.since, coalesce(k.until, n.handed_over_at) as until
     from etl.kept_units k left join lateral (
       select greatest(v.published_at, (select min(l.loaded_at) from etl.loads l join etl.answers a on a.answer_id = l.answer_id
           where l.pipeline_id = u.pipeline_id and l.window_from = u.window_from and u.slice_id = any(a.slice_ids))) as handed_over_at
@@ -1125,6 +1127,7 @@ const relations: Readonly<Record<string, About>> = {
       version: 'The former version.',
       window_from: windowFrom,
       cell: 'Values of its dimensions and parameters, by name.',
+      since: 'When its version was followed by another one.',
       until: 'When another version took over; NULL: see etl.kept_cells.',
     },
   ],
@@ -1134,6 +1137,7 @@ const relations: Readonly<Record<string, About>> = {
       unit_id: 'The unit.',
       pipeline: pipelineName,
       version: 'The former version.',
+      since: 'When that version was followed by another one.',
       until: 'That moment; NULL: it has none, the rows count.',
     },
   ],

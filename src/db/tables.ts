@@ -236,6 +236,7 @@ export interface KeptUnitsTable {
   /** The former version. */ version: number
   /** First day of the window. */ window_from: string
   /** Values of its dimensions and parameters, by name. */ cell: Json
+  /** When its version was followed by another one. */ since: string
   /** When another version took over; NULL: see etl.kept_cells. */ until: string | null
 }
 
@@ -689,6 +690,7 @@ export interface KeptCellsView {
   /** The unit. */ unit_id: string
   /** The pipeline. */ pipeline: string
   /** The former version. */ version: number
+  /** When that version was followed by another one. */ since: string
   /** That moment; NULL: it has none, the rows count. */ until: string | null
 }
 

@@ -24,7 +24,7 @@ export interface Series {
   readonly since: string | null
   /** Oldest first; those whose key is another one are left out. */
   readonly former: readonly FormerSpan[]
-  /** Versions of which there still are cells that count. */
+  /** Versions of which there are cells that count, or did beside another one. */
   readonly kept: ReadonlySet<number>
   /** Former versions whose tables are there, whatever their key. */
   readonly readable: readonly number[]
@@ -63,20 +63,22 @@ export const recordVersion = async (trx: Db, { pipeline, version, window }: Defi
   if (last?.version === version) return
   if (last !== undefined)
     await sql`update etl.kept_units k set until = c.until from etl.kept_cells c
-      where c.unit_id = k.unit_id and k.pipeline = ${pipeline} and k.until is null and c.until is not null`.execute(trx)
+      where c.unit_id = k.unit_id and c.since = k.since and k.pipeline = ${pipeline} and k.until is null and c.until is not null`.execute(
+      trx,
+    )
   await sql`insert into etl.published_versions (pipeline, version, published_at)
     values (${pipeline}, ${version}, ${nextMoment('published_versions', 'published_at', pipeline)})`.execute(trx)
   if (last === undefined) return
-  await sql`delete from etl.kept_units where pipeline = ${pipeline} and version = ${version}`.execute(trx)
-  await sql`insert into etl.kept_units (unit_id, pipeline, version, window_from, cell)
-    select u.unit_id, p.pipeline, p.version, u.window_from, etl.slice_of(p.dimensions, s."values") || p.parameters
+  await sql`insert into etl.kept_units (unit_id, pipeline, version, window_from, cell, since)
+    select u.unit_id, p.pipeline, p.version, u.window_from, etl.slice_of(p.dimensions, s."values") || p.parameters, v.published_at
     from etl.pipelines p join etl.units u on u.pipeline_id = p.pipeline_id and u.answer_id is not null join etl.slices s on s.slice_id = u.slice_id
-    where p.pipeline = ${pipeline} and p.version = ${last.version} and p.window_every = ${window.every}
-    on conflict (unit_id) do update set until = null`.execute(trx)
-  // What the new version has an answer for is handed over at this moment.
+      join etl.published_now v on v.pipeline = p.pipeline
+    where p.pipeline = ${pipeline} and p.version = ${last.version} and p.window_every = ${window.every}`.execute(trx)
+  // What the new version has an answer for is handed over at this moment, and so is all of one that is shown again.
   await query(trx)`update etl.kept_units k set until = v.published_at from etl.kept_cells c, etl.published_now v
-    where c.unit_id = k.unit_id and v.pipeline = k.pipeline and k.pipeline = ${pipeline} and k.until is null and c.until is not null`
-  await query(trx)`delete from etl.kept_units where pipeline = ${pipeline} and version = ${last.version} and until is not null`
+    where c.unit_id = k.unit_id and c.since = k.since and v.pipeline = k.pipeline and k.pipeline = ${pipeline} and k.until is null
+      and (c.until is not null or k.version = v.version)`
+  await query(trx)`delete from etl.kept_units where pipeline = ${pipeline} and until <= since`
 }
 
 /** Puts on record what readers see from now on in place of the pipeline's own rows. Idempotent. @param all definitions that are published */

@@ -132,13 +132,14 @@ const seenRevisions = (definition: Definition, { next, first, before, since, to 
 
 const moment = (text: string): RawBuilder<unknown> => sql`${sql.lit(text)}::timestamptz`
 
-/** What readers saw of a former version: until the next one was published, or for cells that go on until that one had an answer. */
+/** What readers saw of a former version: until the next one was published, or for cells that go on until that one had an answer, or it was shown again itself. */
 const formerRevisions = (definition: Definition, span: FormerSpan, { kept }: Series): RawBuilder<unknown> => {
   const columns = formerColumns(definition, span)
-  const isKept = span.goesOn && kept.has(span.version)
+  const isKept = kept.has(span.version)
   const until = isKept ? sql`case when k.unit_id is null then ${moment(span.to)} else k.until end` : moment(span.to)
   const join = isKept
-    ? sql`left join etl.kept_cells k on k.unit_id = f._unit_id and k.pipeline = ${sql.lit(definition.pipeline)} and k.version = ${sql.lit(span.version)}`
+    ? sql`left join etl.kept_cells k on k.unit_id = f._unit_id and k.pipeline = ${sql.lit(definition.pipeline)} and k.version = ${sql.lit(span.version)}
+      and k.since = ${moment(span.to)}`
     : sql``
   const from = (column: 'f._loaded_at' | 'f._valid_from'): RawBuilder<unknown> =>
     span.from === null ? sql.ref(column) : sql`greatest(${sql.ref(column)}, ${moment(span.from)})`
