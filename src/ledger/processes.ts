@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
-import { countRows, type Numbers, prepared, query } from '../db/typed-row.ts'
+import { countRows, prepared, query, type Texts } from '../db/typed-row.ts'
 import { databaseNow, inMs } from '../db/database-clock.ts'
 import { isLeaseOver } from './lease-over.ts'
 import { countLost, type SetAside } from './request-credits.ts'
@@ -14,8 +14,8 @@ export interface OwnProcess {
   readonly processId: number
   /** For people: `host:4711-1a2b3c4d`, unique over all hosts and starts. */
   readonly name: string
-  /** The highest it has seen of the numbers that runs, questions and loads draw. A lower one comes of an older ledger alone. */
-  readonly seen: { last: number }
+  /** The end of the lease as it was written last. The row has an earlier one in an older ledger alone, restored from a backup that knows the process. */
+  readonly seen: { lease: string | null }
 }
 
 /** Who has not renewed for so long is dead. A living process renews every 4 seconds. */
@@ -36,33 +36,37 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
     })
     .returning('process_id')
     .executeTakeFirstOrThrow()
-  return { processId: row.process_id, name, seen: { last: 0 } }
+  return { processId: row.process_id, name, seen: { lease: null } }
 }
 
 /**
+ * The row of the process: else this ledger is another one than it was, and who has its number there may be another process. A clock that was set back, and times that were set
+ * right for it, tell nothing.
+ */
+export const isRowOf = ({ processId, name, seen: { lease } }: OwnProcess): RawBuilder<boolean> =>
+  sql<boolean>`(process_id = ${processId} and name = ${name}
+    and (lease_until >= coalesce(${lease}::timestamptz, '-infinity') or ${lease}::timestamptz > ${leaseEnd}))`
+
+/**
  * With a whole lease again; a longer one tells that the clock was set back, and stays until times are set right. A process that was thought dead and is back lives
- * again; see `revive`. False: this ledger is another one, restored from a backup perhaps: it does not know the process, and who has its number there is another one; or it
- * is older than what the process has seen.
+ * again; see `revive`. False: this ledger is another one, restored from a backup perhaps.
  */
 export const renewLease = async (db: Db, own: OwnProcess): Promise<boolean> => {
-  const before = own.seen.last
-  const [renewed] = await prepared<Numbers<'drawn'>>(db)`
-    update etl.processes set lease_until = greatest(lease_until, ${leaseEnd}) where process_id = ${own.processId} and name = ${own.name} and ended_at is null
-    returning coalesce(pg_sequence_last_value('etl.ask_numbers'), 0)::float8 as drawn`
+  const [renewed] = await prepared<Texts<'lease'>>(db)`
+    update etl.processes set lease_until = greatest(lease_until, ${leaseEnd})
+    where ${isRowOf(own)} and ended_at is null returning lease_until::text as lease`
   if (renewed === undefined) return db.transaction().execute((trx) => revive(trx, own))
-  own.seen.last = Math.max(own.seen.last, renewed.drawn)
-  return renewed.drawn >= before
+  own.seen.lease = renewed.lease
+  return true
 }
 
 /**
  * With the process those of its runs live again that were closed for it; its jobs are still its own where no process took them (see `lostJobs`). The row
  * is locked by a statement of its own: the process that buries it has closed its runs before that ends, and only a later statement sees them closed.
  */
-const revive = async (trx: Db, { processId, name }: OwnProcess): Promise<boolean> => {
-  const known = trx
-    .selectFrom('etl.processes')
-    .select('process_id')
-    .where((eb) => eb.and({ process_id: processId, name }))
+const revive = async (trx: Db, own: OwnProcess): Promise<boolean> => {
+  const { processId } = own
+  const known = trx.selectFrom('etl.processes').select('process_id').where(isRowOf(own))
   if ((await known.forNoKeyUpdate().execute()).length === 0) return false
   await query(trx)`
     update etl.runs r set state = 'running', finished_at = null from etl.processes p

@@ -17,13 +17,13 @@ import { recordId } from './record-id.ts'
 import { isSameApi } from './spent.ts'
 import { mayBegin, nothingAsked, reportTransitions, type Transition } from './transitions.ts'
 import type { OwnProcess } from './processes.ts'
-import { assertMayBuy, drawNumber, forgottenSpan } from './warehouse.ts'
+import { assertMayBuy, forgottenSpan } from './warehouse.ts'
 
 /** What the memory of a purchase must know of its job. */
 export interface ReportMemoOptions extends Payer {
   readonly source: string
   readonly runId: number
-  readonly process: Pick<OwnProcess, 'seen'>
+  readonly process: OwnProcess
   readonly deadlineMs: number
   readonly requestsPerSecond: number
 }
@@ -184,7 +184,7 @@ const intend = async (
       'INTERNAL',
       `${claim.box.key}: report ${before?.reportId ?? '(id not known)'} is ${before?.state}; another must not be submitted by the same job.`,
     )
-  await assertMayBuy(trx, claim.box.key)
+  await assertMayBuy(trx, options.process, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)
   // Where the service names no price, what earlier reports cost. A plan was made by its word, too.
   const estimated = intent.price ?? (intent.estimatedQuota === 0 ? null : numberOf(before.estimated_quota))
@@ -192,7 +192,7 @@ const intend = async (
   await setClaimed(trx, claim, {
     ...{ run_id: runId, report_state: 'intent', endpoint: intent.endpoint, request_hash: intent.requestHash },
     account: options.account,
-    ask_number: await drawNumber(trx, options.process, claim.box.key),
+    ask_number: sql<string>`nextval('etl.ask_numbers')`,
     asked_at: databaseNow,
     tag_set_id: sql<number>`(select p.tag_set_id from etl.pipelines p where p.pipeline_id = etl.jobs.pipeline_id)`,
     request: JSON.stringify(intent.request),

@@ -4,11 +4,11 @@ import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Forgotten } from '../core/report-shape.ts'
 import type { Db, WarehouseTable } from '../db/tables.ts'
-import { type Counts, type Flags, type Numbers, query, queryValue, type Row, type Texts } from '../db/typed-row.ts'
+import { type Flags, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
-import type { OwnProcess } from './processes.ts'
+import { isRowOf, type OwnProcess } from './processes.ts'
 
 /** A name that landings bear: identity and epoch. */
 export interface Warehouse {
@@ -158,26 +158,16 @@ export const becomeClone = (db: Db, here: string): Promise<void> =>
     await note(trx, { kind: 'clone', message })
   })
 
-/** In the transaction of a report's purchase: holds the standing until it ends. Throws WAREHOUSE_COPY where this database may be a copy of one that goes on. */
-export const assertMayBuy = async (trx: Db, unitKey: string): Promise<void> => {
+/** In the transaction of a report's purchase: holds the standing until it ends. Throws WAREHOUSE_COPY where this database may be a copy of one that goes on, or is another one than it was. */
+export const assertMayBuy = async (trx: Db, own: OwnProcess, unitKey: string): Promise<void> => {
   const { standing, standing_reason } = await trx
     .selectFrom('etl.warehouse')
     .select(['standing', 'standing_reason'])
     .forShare()
     .executeTakeFirstOrThrow()
   if (standing !== 'own') throw buysNothing(unitKey, standing_reason ?? '')
-}
-
-/**
- * Draws the number of a purchase. Throws WAREHOUSE_COPY where the process has seen a higher one before: the database was replaced by an older one since, which does not know
- * what was bought meanwhile. From then on always.
- */
-export const drawNumber = async (trx: Db, { seen }: Pick<OwnProcess, 'seen'>, unitKey: string): Promise<string> => {
-  const before = seen.last
-  const drawn = await queryValue<Counts<'ask'>>(trx)`select nextval('etl.ask_numbers') as ask`
-  seen.last = Number(drawn) > before ? Math.max(seen.last, Number(drawn)) : Number.POSITIVE_INFINITY
-  if (Number(drawn) <= before) throw buysNothing(unitKey, 'This database was replaced by an older one since the command began.')
-  return drawn
+  const known = await trx.selectFrom('etl.processes').select('process_id').where(isRowOf(own)).executeTakeFirst()
+  if (known === undefined) throw buysNothing(unitKey, 'This database was replaced by another one since the command began.')
 }
 
 /** WAREHOUSE_COPY. @param reason why this database may be a copy of one that goes on */

@@ -11,7 +11,7 @@ import { readIdentity } from '../../src/ledger/warehouse.ts'
 import { settleIdentity } from '../../src/run/identity.ts'
 import { withReceipts } from '../../src/run/leave-receipts.ts'
 import { shippedDefinition } from '../support/definitions.ts'
-import { newJob, newPipeline, newProcess, newRun, takeOne } from '../support/ledger.ts'
+import { newJob, newPipeline, newProcess, newRun, type ProcessKit, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
 import { type MemoryLanding, memoryLanding } from '../support/memory-landing.ts'
 import { testDatabase } from '../support/postgres.ts'
@@ -28,10 +28,11 @@ let another: () => Promise<ClaimedJob>
 let landing: MemoryLanding
 let stop: AbortController
 
+let own: ProcessKit
 beforeEach(async () => {
   proxy = await startTcpProxy(db.url)
   database = await openDatabase({ databaseUrl: secret('test database', proxy.url), home: '/nowhere' })
-  const own = await newProcess(db)
+  own = await newProcess(db)
   const runId = await newRun(db, own.processId)
   const pipeline = await newPipeline(db)
   another = async () => takeOne(db, own, runId, pipeline, await newJob(db, pipeline, { runs: [runId], set: { kind: 'report' } }))
@@ -52,7 +53,7 @@ const memoHere = async (of = claim, warehouse = { id: 'w', epoch: 1 }) =>
         pipeline: of.pipeline,
         source: 'web-analytics.report',
         runId: of.runId,
-        process: { seen: { last: 0 } },
+        process: own,
         deadlineMs: 60_000,
         requestsPerSecond: 10,
       },

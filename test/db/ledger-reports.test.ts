@@ -10,6 +10,7 @@ import type { Db } from '../../src/db/tables.ts'
 import { requestCancel } from '../../src/ledger/cancel-request.ts'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
 import { creditsOfUnit } from '../../src/ledger/prices.ts'
+import { renewLease } from '../../src/ledger/processes.ts'
 import { adoptReport, giveUpReport, lostPurchases } from '../../src/ledger/purchases.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { type ReportMemoOptions, reportMemo } from '../../src/ledger/report-memo.ts'
@@ -402,16 +403,19 @@ describe('lost submissions', () => {
     expect(await jobRow(db, job)).toMatchObject({ state: 'replaced', ask_number: null })
   })
 
-  test('are not bought again where the database was replaced by an older one meanwhile: by no process that has seen a later number', async () => {
-    await memo.intend(intent)
-    await sql`select setval('etl.ask_numbers', last_value - 1) from etl.ask_numbers`.execute(k())
-    for (const _ of ['first', 'and from then on']) {
-      const anew = await claimed()
-      await expect(memoOf(anew).intend(intent)).rejects.toMatchObject({ code: 'WAREHOUSE_COPY' })
-      expect(await jobRow(db, anew.jobId)).toMatchObject({ report_state: null, ask_number: null })
-    }
-    one = await newProcess(db)
-    await memoOf(await claimed()).intend(intent)
+  test.each([
+    ['an older one', sql`lease_until = lease_until - interval '9 seconds'`, true],
+    ['one that does not know the process', sql`name = 'other:1-0'`, true],
+    ['the same, whose times were set right', sql`lease_until = clock_timestamp() + interval '20 seconds'`, false],
+  ])('are not bought where the database is %s now', async (_, change, isOther) => {
+    await sql`update etl.processes set lease_until = clock_timestamp() where process_id = ${one.processId}`.execute(k())
+    await renewLease(k(), one)
+    if (!isOther) one.seen.lease = '2056-01-01 00:00:00+00'
+    await sql`update etl.processes set ${change} where process_id = ${one.processId}`.execute(k())
+    const intended = memo.intend(intent)
+    if (isOther) await expect(intended).rejects.toMatchObject({ code: 'WAREHOUSE_COPY' })
+    else await intended
+    expect((await row()).ask_number === null).toBe(isOther)
   })
 })
 

@@ -44,7 +44,7 @@ export const newProcess = async (where: Where, choice: ProcessChoice = {}): Prom
     })
     .returning(['process_id', 'name'])
     .executeTakeFirstOrThrow()
-  return { processId: row.process_id, name: row.name, seen: { last: 0 } }
+  return { processId: row.process_id, name: row.name, seen: { lease: null } }
 }
 
 /** @param processId whose run it is; left out: a new process's */
