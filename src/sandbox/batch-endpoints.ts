@@ -275,13 +275,7 @@ const checkTables = (
 }
 
 const fieldErrors = (error: z.ZodError): string[] =>
-  error.issues.map(({ path, message }) => `${fieldName(path) || 'body'}: ${message}`)
-
-const fieldName = (path: readonly PropertyKey[]): string =>
-  path
-    .map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`))
-    .join('')
-    .replace(/^\./, '')
+  error.issues.map(({ path, message }) => `${z.core.toDotPath(path) || 'body'}: ${message}`)
 
 const firstDay = (text: string): string => (text.length === 7 ? `${text}-01` : text)
 const lastDay = (text: string): string => (text.length === 7 ? `${text}-31` : text)
