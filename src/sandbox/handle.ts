@@ -135,7 +135,7 @@ const replyBeforeEffect = ({ fault, url }: Exchange, family: Family): Reply | nu
 /** The reply with its body spoiled, where such a fault acts. */
 const faultedReply = async (reply: Reply, fault: Exchange['fault']): Promise<Reply> => {
   if (reply.status === 200 && fault('malformed-json') !== null) {
-    const text = (await bytesOf(reply)).toString('utf8')
+    const text = Buffer.concat(await Array.fromAsync<Buffer>(reply.body)).toString('utf8')
     return jsonText(200, `${text.slice(0, Math.max(1, text.lastIndexOf(',')))} ]`)
   }
   if (fault('bad-gzip') !== null) {
@@ -147,12 +147,6 @@ const faultedReply = async (reply: Reply, fault: Exchange['fault']): Promise<Rep
 
 /** Begins like gzip and is not. */
 const brokenGzip = Buffer.from('1f8b0800000000000003ffffffffff00112233445566778899', 'hex')
-
-const bytesOf = async ({ body }: Reply): Promise<Buffer> => {
-  const chunks: Buffer[] = []
-  for await (const chunk of body) chunks.push(chunk)
-  return Buffer.concat(chunks)
-}
 
 const longestUrl = 255
 
