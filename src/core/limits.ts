@@ -39,7 +39,8 @@ export const size = pattern('a size such as 500MB or 2GB', /^\d+(\.\d+)?(B|KB|MB
 /** From 0 to 1. */
 export const percent = pattern('a share such as 50%', /^(100|\d{1,2}(\.\d+)?)%$/).transform(share)
 
-export const quota = whole('a whole number of credits', 0, Number.MAX_SAFE_INTEGER)
+export const numberFrom = (error: string, least: number) => z.number({ error }).min(least, { error })
+const quota = whole('a whole number of credits', 0, Number.MAX_SAFE_INTEGER)
 
 const rejectsExpected = "a share such as 0.1%, a count such as 10, or both as '0.1%, 100'"
 export const rejects = z
@@ -97,3 +98,30 @@ export const limitsSchema = z
 
 /** `rejectCount` null: the share alone decides. */
 export type Limits = Readonly<z.infer<typeof limitsSchema>>
+
+export const guardSchema = z
+  .union(
+    [
+      z.literal('off').transform(() => null),
+      z
+        .strictObject({
+          credits_per_night: quota
+            .optional()
+            .describe(
+              'Nightly limit in credits; what is new beyond it waits for approval. Default: from the cost of recent nights.',
+            ),
+          factor: numberFrom('a number from 1 on', 1)
+            .max(1000, { error: 'a number up to 1000' })
+            .optional()
+            .describe('The nightly limit as a multiple of the usual cost. Default 2.'),
+        })
+        .transform(({ credits_per_night: creditsPerNight = null, factor = 2 }) => ({ creditsPerNight, factor })),
+    ],
+    { error: 'off, or a map such as { credits_per_night: 500 } or { factor: 3 }' },
+  )
+  .describe('What a night may buy by itself. Default: twice what nights cost of late, and at least one report.')
+  .optional()
+  .transform((rule = { creditsPerNight: null, factor: 2 }) => rule)
+
+/** What a night may buy without a person's word; see plan/guard.ts. `creditsPerNight` null: `factor` times what nights cost so far. */
+export type GuardRule = Readonly<NonNullable<z.infer<typeof guardSchema>>>

@@ -4,7 +4,7 @@ import type { ColumnType } from './column-types.ts'
 import type { DataPointRule } from './data-point-counts.ts'
 import type { DataTest } from './data-test.ts'
 import type { DimensionTable } from './dimension-table.ts'
-import type { Limits } from './limits.ts'
+import type { GuardRule, Limits } from './limits.ts'
 
 /** A calendar date as ISO text, `YYYY-MM-DD`. Data never holds a JavaScript `Date`. */
 export type IsoDate = string
@@ -129,13 +129,6 @@ export interface RowPeriod {
   readonly every: WindowSize
   /** The key holds what decides it, so that a table's rows of another span are told apart. */
   readonly isInKey: boolean
-}
-
-/** What a night may buy without a person's word; see plan/guard.ts. */
-export interface GuardRule {
-  /** Credits a night may cost, whatever nights cost so far; null: `factor` times what they cost. */
-  readonly creditsPerNight: number | null
-  readonly factor: number
 }
 
 /** A checked, frozen YAML file. */

@@ -65,7 +65,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
       finalNewline: raw.report?.final_newline ?? 'required',
       ...(raw.report?.section === undefined ? {} : { section: raw.report.section }),
     },
-    guard: guardOf(raw.guard),
+    guard: raw.guard,
     tags: raw.tags ?? {},
     expect: expectationOf(raw.expect, window, scope),
     publish: raw.publish ?? true,
@@ -99,11 +99,6 @@ export const readParts = (raw: Partial<RawDefinition>, scope: Scope) => {
   const indexes = table === undefined ? [] : resolveIndexes(table, columns, scope)
   return { window, schedule, limits, dimensions, params, columns, indexes, tests: readTests(raw.tests ?? {}, columns, scope) }
 }
-
-const usualFactor = 2
-
-const guardOf = (raw: RawDefinition['guard']): Definition['guard'] =>
-  raw === 'off' ? null : { creditsPerNight: raw?.credits_per_night ?? null, factor: raw?.factor ?? usualFactor }
 
 const expectationOf = (raw: RawDefinition['expect'], { every, publication }: WindowRule, scope: Scope): Definition['expect'] => {
   if (raw === undefined) return null

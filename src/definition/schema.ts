@@ -5,7 +5,7 @@ import { typeNames } from '../core/column-types.ts'
 import { allReadings } from '../core/data-point-counts.ts'
 import { testActions } from '../core/data-test.ts'
 import { roundingModes } from '../core/cast-cell.ts'
-import { duration, limitsSchema, pattern, percent, quota, whole } from '../core/limits.ts'
+import { duration, guardSchema, limitsSchema, numberFrom, pattern, percent, whole } from '../core/limits.ts'
 
 const name = z
   .string({ error: 'a name' })
@@ -15,7 +15,6 @@ const someColumns = columnNames.min(1, { error: 'at least one column name' })
 
 /** A text that is not empty. @param error what is expected, in a few words */
 const line = (error: string) => z.string({ error }).trim().min(1, { error })
-const numberFrom = (error: string, least: number) => z.number({ error }).min(least, { error })
 /** YAML's true or false; `yes` is a text. */
 const flag = z.boolean({ error: 'true or false' })
 
@@ -62,27 +61,6 @@ const dimension = z
     },
   )
   .describe('What to run for: a list, { file }, { values } or { query }, each with an optional bucket.')
-
-/** `off`, or a map; absent: twice what nights cost of late. */
-const guard = z
-  .union(
-    [
-      z.literal('off'),
-      z.strictObject({
-        credits_per_night: quota
-          .optional()
-          .describe(
-            'Nightly limit in credits; what is new beyond it waits for approval. Default: from the cost of recent nights.',
-          ),
-        factor: numberFrom('a number from 1 on', 1)
-          .max(1000, { error: 'a number up to 1000' })
-          .optional()
-          .describe('The nightly limit as a multiple of the usual cost. Default 2.'),
-      }),
-    ],
-    { error: 'off, or a map such as { credits_per_night: 500 } or { factor: 3 }' },
-  )
-  .describe('What a night may buy by itself. Default: twice what nights cost of late, and at least one report.')
 
 /** By when people expect a month to be loaded. Only for windows of a month. */
 const expectation = z.strictObject(
@@ -308,7 +286,7 @@ export const definitionSchema = z.strictObject(
     table: table.describe('The table the rows go to.'),
     limits: limitsSchema.prefault({}).describe('Everything that has a bound.'),
     report: report.optional().describe('What to do by itself when the choice costs money.'),
-    guard: guard.optional(),
+    guard: guardSchema,
     tags: tags.optional(),
     expect: expectation.optional().describe('By when the data must be there.'),
     tests: dataTests.optional(),

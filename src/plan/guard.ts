@@ -1,6 +1,6 @@
 // What a night may buy without a person's word, from what was bought of late, what waits already, and the price of tonight; docs/internals/decisions/0008-the-price-before-the-night.md says why so.
 // Which units are beyond the usual: `beyondReasons` in ledger/candidates.ts; what counts as bought of late: `pastNights` in ledger/guard-usual.ts.
-import type { GuardRule } from '../core/types.ts'
+import type { GuardRule } from '../core/limits.ts'
 import { type Unasked, type PastNights, pastNights, type WantedBy } from '../ledger/guard-usual.ts'
 import type { Db } from '../db/tables.ts'
 import { waitingApproval } from '../ledger/approvals.ts'

@@ -1,7 +1,8 @@
 // The guard of a night (promise 13): what is beyond the usual waits for a person's word, the usual goes on, and a word buys exactly what was held.
 import { describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import type { Definition, GuardRule } from '../../src/core/types.ts'
+import type { GuardRule } from '../../src/core/limits.ts'
+import type { Definition } from '../../src/core/types.ts'
 import { windowsBetween } from '../../src/core/window.ts'
 import type { Source } from '../../src/extract/source.ts'
 import { keepPaced } from '../../src/ledger/approved-jobs.ts'
