@@ -77,23 +77,19 @@ interface Met {
   readonly tries: number
 }
 
+type Shut = ReturnType<typeof newShut>
+
 /** A place in trouble. */
-interface Shut {
-  sinceMs: number
-  error: EtlError
-  tries: number
-  nextMs: number
-  isProbed: boolean
-  isSaid: boolean
-  isLasting: boolean
+const newShut = ({ error, isLasting }: Finding, what: string | undefined, sinceMs: number, nextMs: number) => ({
+  ...{ sinceMs, nextMs, error, isLasting, tries: 0, isProbed: false, isSaid: false },
   /** What the last one that tried in vain asked after. */
-  triedBy: string | undefined
+  triedBy: what,
   /** It alone has tried: whether the others are refused, too, is unknown. */
-  isOne: boolean
+  isOne: what !== undefined,
   /** Others have come since: only for them it leaves its turn. */
-  hasOthers: boolean
-  readonly met: Map<string | symbol, Met>
-}
+  hasOthers: false,
+  met: new Map<string | symbol, Met>(),
+})
 
 type Place = ReturnType<typeof newPlace>
 
@@ -104,8 +100,6 @@ const pauseMs = (clock: Clock, tries: number, askedMs: number | null): number =>
   const own = Math.min(longestPauseMs, firstPauseMs * 3 ** tries) * (0.9 + clock.random() * 0.2)
   return askedMs === null ? own : tries === 0 ? Math.max(50, askedMs) : Math.max(own, askedMs)
 }
-
-const untried = () => ({ tries: 0, isProbed: false, isSaid: false, hasOthers: false, met: new Map<string | symbol, Met>() })
 
 /** In memory: another process finds out by itself, but for what holds of the whole account (`rate.ts`). */
 const createPlaces = ({ clock, tell }: GateOptions) => {
@@ -150,7 +144,7 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
     wake()
   }
   const failed = (place: Place, finding: Finding, what: string | undefined): void => {
-    const { error, askedMs, enough, isLasting } = finding
+    const { askedMs, enough } = finding
     const now = steadyNow()
     if (place.shut !== null) {
       if (askedMs === null) return
@@ -162,7 +156,7 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
     place.failures += 1
     if (place.failures < enough) return
     const nextMs = now + pauseMs(clock, 0, askedMs)
-    place.shut = { ...untried(), sinceMs: place.failedAtMs, error, nextMs, isLasting, triedBy: what, isOne: what !== undefined }
+    place.shut = newShut(finding, what, place.failedAtMs, nextMs)
     if (nextMs - now >= toldPauseMs || enough > 1) say(place, place.shut)
   }
   return {
