@@ -4,16 +4,12 @@
 export const severities = ['critical', 'error', 'warning', 'info'] as const
 export type Severity = (typeof severities)[number]
 
-interface KindSpec {
-  /** Unless the cause itself says otherwise. */
-  readonly severity: Severity
-  /** For docs and messages. */
-  readonly about: string
-  /** False: it happened, and its end sends no message. Default true. */
-  readonly hasEnd?: boolean
-}
-
-const kind = (severity: Severity, about: string, more: Pick<KindSpec, 'hasEnd'> = {}): KindSpec => ({ severity, about, ...more })
+/**
+ * @param severity unless the cause itself says otherwise
+ * @param about for docs and messages
+ * @param hasEnd false: it happened, and its end sends no message
+ */
+const kind = (severity: Severity, about: string, hasEnd = true) => ({ severity, about, hasEnd }) as const
 
 /** Every kind of alarm by name. A kind more is a line here and the reader of its causes in src/schedule/notify/alarm-causes.ts. */
 export const alarmKinds = {
@@ -24,18 +20,18 @@ export const alarmKinds = {
   list: kind('warning', 'a list came empty or much shorter and is not obeyed'),
   drift: kind('warning', 'answers have other fields than the definition says'),
   quarantine: kind('warning', 'rows were rejected'),
-  test: kind('warning', 'rows were loaded that fail a test of their definition', { hasEnd: false }),
-  restated: kind('warning', 'the service changed loaded values by more than a test allows', { hasEnd: false }),
-  break: kind('warning', 'the service counts by another method from a month on', { hasEnd: false }),
+  test: kind('warning', 'rows were loaded that fail a test of their definition', false),
+  restated: kind('warning', 'the service changed loaded values by more than a test allows', false),
+  break: kind('warning', 'the service counts by another method from a month on', false),
   quota: kind('warning', 'a budget is spent to 80 % or 100 %'),
   approval: kind('warning', 'a run found more to buy than its guard allows'),
-} as const satisfies Record<string, KindSpec>
+} as const
 
 export type AlarmKind = keyof typeof alarmKinds
 
 /** Kinds whose end sends no message. */
-export const kindsWithoutEnd: readonly string[] = Object.entries<KindSpec>(alarmKinds)
-  .filter(([, { hasEnd }]) => hasEnd === false)
+export const kindsWithoutEnd: readonly string[] = Object.entries(alarmKinds)
+  .filter(([, { hasEnd }]) => !hasEnd)
   .map(([name]) => name)
 
 /** One thing that is wrong now. It is sent once when it begins and once when it is not among the causes any more. */

@@ -76,14 +76,9 @@ export const sureDigits = (bits: bigint): number => String(2n ** (bits - 1n) - 1
 
 const decimal = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,6}))?$/
 
-interface Decimal {
-  readonly sign: string
-  readonly whole: string
-  readonly fraction: string
-  readonly exponent: number
-}
+type Decimal = NonNullable<ReturnType<typeof read>>
 
-const read = (text: string): Decimal | null => {
+const read = (text: string) => {
   const found = decimal.exec(text)
   if (found === null) return null
   const [, sign = '', whole = '', fraction = '', exponent = '0'] = found

@@ -3,14 +3,8 @@
 /** `now`: try again soon, costs an attempt. `later`: not yet, costs none. `never`: cannot succeed as it stands. */
 export type Retry = 'now' | 'later' | 'never'
 
-interface CodeSpec {
-  readonly retry: Retry
-  /** What the unit becomes: failed, held (waits for a person) or waiting. */
-  readonly state: 'failed' | 'held' | 'waiting'
-  readonly meaning: string
-}
-
-const code = (retry: Retry, state: CodeSpec['state'], meaning: string): CodeSpec => ({ retry, state, meaning })
+/** @param state what the unit becomes: failed, held (waits for a person) or waiting */
+const code = (retry: Retry, state: 'failed' | 'held' | 'waiting', meaning: string) => ({ retry, state, meaning }) as const
 
 export const errorCodes = {
   USAGE: code('never', 'failed', 'The command line is not understood.'),
@@ -79,7 +73,7 @@ export const errorCodes = {
   CANCELLED: code('never', 'failed', 'The run was cancelled.'),
   INTERRUPTED: code('later', 'waiting', 'The process was asked to stop.'),
   INTERNAL: code('never', 'failed', 'A defect in Millrace.'),
-} as const satisfies Record<string, CodeSpec>
+} as const
 
 export type ErrorCode = keyof typeof errorCodes
 

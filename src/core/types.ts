@@ -224,17 +224,9 @@ export interface Reject {
   readonly raw: string
 }
 
-export interface RowCounts {
-  read: number
-  inserted: number
-  updated: number
-  ended: number
-  unchanged: number
-  quarantined: number
-  duplicates: number
-}
+export type RowCounts = ReturnType<typeof zeroCounts>
 
-export const zeroCounts = (): RowCounts => ({
+export const zeroCounts = () => ({
   read: 0,
   inserted: 0,
   updated: 0,
