@@ -23,6 +23,17 @@ export const summaryQuery = (
   return sql.join(mart.sql.split(/(\{\{\w+\}\})/).map((part) => tables.get(part) ?? sql.raw(part)), sql` `) // biome-ignore format: one look
 }
 
+/** The first day that another pipeline's rows stand for the pipeline's own in bi, as it is on record; infinity: there is none. */
+export const ownBefore = ({ pipeline }: Pick<Definition, 'pipeline'>): RawBuilder<string> =>
+  sql`coalesce((select case when h.successor is not null then h.starts_on end from etl.hand_overs h
+    where h.pipeline = ${sql.lit(pipeline)} order by h.since desc limit 1), 'infinity'::date)`
+
+/** Without what another pipeline continues: a summary has no rows of that one, and these are no longer read. @param period column of the facts */
+export const ownPart = (definition: Definition, period: string, { facts, units }: SummedUp): SummedUp => ({
+  facts: sql`(select own.* from ${facts} as own where ${sql.ref(`own.${period}`)} < ${ownBefore(definition)})`,
+  units: sql`(${units}) and u.window_from < ${ownBefore(definition)}`,
+})
+
 /** The columns of the key that tell units apart, of each unit that has an answer and all of them; in one line, so that those of the mart keep their numbers. */
 const loadedCells = ({ columns, dimensions }: Definition, units: RawBuilder<unknown>): RawBuilder<unknown> => {
   const own = columns.filter(

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
-import { type SummedUp, summaryQuery } from '../db/summary-query.ts'
+import { ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
 import { type Lists, prepared, queryColumn, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { amongValues, dataTable, inScope, periodColumn, type UnitScope } from './table-columns.ts'
@@ -105,7 +105,8 @@ export const refreshSummaries = async (
   for (const mart of await publishedSummaries(trx, { ...definition, version }, marts)) {
     const table = sql.table(`bi.${mart.name}`)
     await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}${only}`.execute(trx)
-    await sql`insert into ${table} ${summaryQuery(mart, definition, { facts, units: own })}`.execute(trx)
+    const part = ownPart(definition, periodColumn(definition), { facts, units: own })
+    await sql`insert into ${table} ${summaryQuery(mart, definition, part)}`.execute(trx)
   }
 }
 

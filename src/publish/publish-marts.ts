@@ -6,16 +6,16 @@ import type { Definition } from '../core/types.ts'
 import { columnNames, missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { sqlStateOf } from '../db/database-error.ts'
-import { summaryQuery } from '../db/summary-query.ts'
+import { ownBefore, ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import { type Maybe, query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, joinsOf } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
 import { giveRights, grantsOn, inSavepoint, replaceView } from './replace-view.ts'
-import { goingOn, keptUnits, recordVersion, seriesOf } from './versions.ts'
+import { goingOn, keptUnits, recordVersion, type Series, seriesOf } from './versions.ts'
 import { describedColumns, type DescribedView, wrongNames } from './view-columns.ts'
-import { currentRows } from './views.ts'
+import { currentRows, periodOf } from './views.ts'
 
 /** What marts are published with; `views`: as the definitions and all headers describe them. */
 interface Publishing {
@@ -122,9 +122,7 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: numbe
   const series = await seriesOf(trx, source)
   for (const { version } of goingOn(series))
     await sql`lock table ${sql.table(`data.${source.pipeline}_v${version}`)} in share mode`.execute(trx)
-  const kept = goingOn(series).map(({ version }) => sql`u.unit_id in (${keptUnits(source, version)})`)
-  const units = sql`p.pipeline = ${sql.lit(source.pipeline)} and (${sql.join([sql`p.version = ${sql.lit(source.version)}`, ...kept], sql` or `)})`
-  const query = summaryQuery(mart, source, { facts: sql`(${currentRows(source, series)})`, units })
+  const query = summaryQuery(mart, source, ownPart(source, periodOf(source), shownRows(source, series)))
   await sql`create table ${table} as ${query}`.execute(trx)
   await sql`alter table ${table} add primary key (${sql.join(mart.key.map((column) => sql.ref(column)))})`.execute(trx)
   for (const { column, table: dimension, to } of joinsOf(source).filter(
@@ -139,6 +137,34 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: numbe
   }
   await commentOn('table', table, `${aboutOf(mart)} [${signature}]`).execute(trx)
   return name
+}
+
+/** Of the published version, and of former ones what still counts. */
+const shownRows = (source: Definition, series: Series): SummedUp => {
+  const kept = goingOn(series).map(({ version }) => sql`u.unit_id in (${keptUnits(source, version)})`)
+  const units = sql`p.pipeline = ${sql.lit(source.pipeline)} and (${sql.join([sql`p.version = ${sql.lit(source.version)}`, ...kept], sql` or `)})`
+  return { facts: sql`(${currentRows(source, series)})`, units }
+}
+
+/**
+ * Takes out of a summary what another pipeline continues, so that it says nothing that bi.<pipeline> does not show; puts in again what came back. Call when
+ * the hand-over is on record. @param changedFrom the first day that changed hands just now; null: none
+ */
+export const fitSummary = async (trx: Db, mart: Mart, source: Definition, changedFrom: string | null): Promise<void> => {
+  const table = sql.table(`bi.${mart.name}`)
+  const period = periodOf(source)
+  if (changedFrom === null)
+    return void (await sql`delete from ${table} where ${sql.ref(period)} >= ${ownBefore(source)}`.execute(trx))
+  // A load that has summed up what it must not any more is waited for.
+  await sql`lock table ${table} in share row exclusive mode`.execute(trx)
+  const from = sql`${changedFrom}::date`
+  const { facts, units } = ownPart(source, period, shownRows(source, await seriesOf(trx, source)))
+  const since = {
+    facts: sql`(select changed.* from ${facts} as changed where ${sql.ref(`changed.${period}`)} >= ${from})`,
+    units: sql`${units} and u.window_from >= ${from}`,
+  }
+  await sql`delete from ${table} where ${sql.ref(period)} >= ${from}`.execute(trx)
+  await sql`insert into ${table} ${summaryQuery(mart, source, since)}`.execute(trx)
 }
 
 /** Readers of the former table are waited for, and wait from here until the transaction ends. */

@@ -11,7 +11,7 @@ import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, grainOf } from './comments.ts'
 import { type MartReaders, openMartReaders } from './mart-readers.ts'
-import { prepareSummaries, publishMart, recordMarts } from './publish-marts.ts'
+import { fitSummary, prepareSummaries, publishMart, recordMarts } from './publish-marts.ts'
 import { inSavepoint, replaceView } from './replace-view.ts'
 import { describedColumns, type DescribedView, describedViews } from './view-columns.ts'
 import { asOfFunction, asOfName, currentView, freshnessView, historyView, tableColumns } from './views.ts'
@@ -48,11 +48,13 @@ export const publishWithin = async (
   await step(() => publishShared(trx, definitions, readers))
   const shown = definitions.filter((one) => one.publish)
   // All of them first: the views of one read what is on record of what continues it.
-  await step(async () => {
+  const changedFrom = await step(async () => {
+    const days = new Map<string, string | null>()
     for (const definition of shown) {
       await recordVersion(trx, definition)
-      await recordHandOver(trx, definition, definitions)
+      days.set(definition.pipeline, await recordHandOver(trx, definition, definitions))
     }
+    return days
   })
   for (const definition of shown)
     await step(() => publishOne(trx, definition, definitions, readers)).catch((error: unknown) => {
@@ -63,6 +65,10 @@ export const publishWithin = async (
     const views = describedViews(definitions, marts)
     for (const mart of marts)
       if (await publishMart(trx, mart, definitions, { readers, summaries, views })) published.push(mart.name)
+    for (const mart of marts.filter(({ name }) => published.includes(name))) {
+      const source = shown.find(({ pipeline }) => pipeline === mart.summaryOf)
+      if (source !== undefined) await fitSummary(trx, mart, source, changedFrom.get(source.pipeline) ?? null)
+    }
     await grantReader(trx)
     // Here: a load that sees the one must see the other, or rows of it would lack in a new summary.
     await recordMarts(trx, published)

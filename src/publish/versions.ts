@@ -81,17 +81,21 @@ export const recordVersion = async (trx: Db, { pipeline, version, window }: Defi
   await query(trx)`delete from etl.kept_units where pipeline = ${pipeline} and until <= since`
 }
 
-/** Puts on record what readers see from now on in place of the pipeline's own rows. Idempotent. @param all definitions that are published */
-export const recordHandOver = async (trx: Db, definition: Definition, all: readonly Definition[]): Promise<void> => {
+/**
+ * Puts on record what readers see from now on in place of the pipeline's own rows. Idempotent. Returns the first day whose rows are another pipeline's than
+ * before; null: all are the same. @param all definitions that are published
+ */
+export const recordHandOver = async (trx: Db, definition: Definition, all: readonly Definition[]): Promise<string | null> => {
   const { pipeline } = definition
   const next = nextOf(definition, definition.successor, all)
   const from = next === null ? null : (definition.window.publication.until ?? null)
   const [successor, startsOn] = from === null ? [null, null] : [next?.definition.pipeline ?? null, from]
   const [last] = await query<Row<'etl.hand_overs', 'successor' | 'starts_on'>>(trx)`
     select successor, starts_on from etl.hand_overs where pipeline = ${pipeline} order by since desc limit 1`
-  if (last !== undefined && last.successor === successor && last.starts_on === startsOn) return
+  if (last !== undefined && last.successor === successor && last.starts_on === startsOn) return null
   await query(trx)`insert into etl.hand_overs (pipeline, successor, starts_on, since)
     values (${pipeline}, ${successor}, ${startsOn}, ${nextMoment('hand_overs', 'since', pipeline)})`
+  return [startsOn, last?.starts_on ?? null].filter((day) => day !== null).sort()[0] ?? null
 }
 
 /** From the first on for what comes first; else now, behind all that a clock that was ahead has written. */

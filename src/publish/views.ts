@@ -15,7 +15,8 @@ export const tableColumns = (definition: Definition): string[] => [...definition
 /** Names of the view's columns, in its order. */
 export const viewColumns = (definition: Definition): string[] => [...tableColumns(definition), 'is_final', 'restated_at']
 
-const periodOf = (definition: Definition): string => definition.key.find((name) => name === 'month' || name === 'date') ?? 'month'
+export const periodOf = (definition: Definition): string =>
+  definition.key.find((name) => name === 'month' || name === 'date') ?? 'month'
 
 /** After that many months no nightly run asks for the window again. */
 const finalAfter = (definition: Definition): RawBuilder<unknown> => {

@@ -168,6 +168,33 @@ test('every moment is told as readers saw it, also after the end was moved and t
   ])
 })
 
+test('summaries end where another pipeline continues, and have again what comes back: nothing is lost that is not loaded', async () => {
+  const keywords = readFileSync(fileOf('keywords'), 'utf8')
+  const months = 'select m.* from bi.keyword_months m order by month, domain, country'
+  const moved = `select count(*)::int as moved from bi.keyword_movements where period = 'month' and months_back = 1 and starts_on > '2026-06-01'`
+  await millrace('backfill', 'keywords', '--from', '2026-05', '--to', '2026-07', '--yes')
+  const before = (await query(months)) as { month: string }[]
+  const isMay = ({ month }: { month: string }): boolean => month === '2026-05-01'
+  const isJuly = ({ month }: { month: string }): boolean => month === '2026-07-01'
+  expect(before.filter(isJuly).length).toBeGreaterThan(0)
+  writeFileSync(fileOf('keywords'), keywords.replace('schedule:', 'until: 2026-06\nsuccessor: search_terms\nschedule:'))
+  writeFileSync(fileOf('search_terms'), keywords.replace('pipeline: keywords', 'pipeline: search_terms'))
+  await millrace('new', 'migration', 'search_terms')
+  await millrace('migrate')
+  expect(await query(months)).toEqual(before.filter((one) => !isJuly(one)))
+  expect(await query(moved)).toEqual([{ moved: 0 }])
+  // Nor does what is loaded of the months after the end bring them back.
+  await millrace('replay', 'keywords', '--from', '2026-05', '--to', '2026-07')
+  expect(await query(months)).toEqual(before.filter((one) => !isJuly(one)))
+  const ended = readFileSync(fileOf('keywords'), 'utf8')
+  writeFileSync(fileOf('keywords'), ended.replace('until: 2026-06', 'until: 2026-05'))
+  await millrace('migrate')
+  expect(await query(months)).toEqual(before.filter(isMay))
+  writeFileSync(fileOf('keywords'), keywords)
+  await millrace('migrate')
+  expect(await query(months)).toEqual(before)
+})
+
 const dbtBin = process.env['MILLRACE_DBT_BIN'] ?? ''
 test.skipIf(dbtBin === '')(
   'an incremental dbt model of the pipeline that ended follows loads of the one that continues it',
