@@ -2,7 +2,7 @@
 -- grain: One row per pipeline and break_id: a break that a run noticed, or the end of a table that another one continues.
 -- question: Did the traffic grow in May, or did the service count otherwise from then on?
 -- topic: Can I trust the figures
--- reads: etl.breaks, etl.pipelines, etl.published_now
+-- reads: etl.breaks, etl.pipelines, etl.published_now, etl.hand_overs
 -- column pipeline: The pipeline.
 -- column break_id: Number of the break; 0 for the end of a table.
 -- column starts_on: First day that is loaded by the new method; days before follow the former method.
@@ -21,7 +21,7 @@ select p.pipeline, b.break_id, b.starts_on, date_trunc('month', b.starts_on::tim
   round(b.share::numeric, 4) as share_changed, round(b.usual_share::numeric, 4) as usual_share, b.seen_back_to, b.noticed_at, b.run_id, null as continued_by
 from etl.breaks b join etl.pipelines p on p.pipeline_id = b.pipeline_id
 where not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
-union all select p.pipeline, 0, e.ends_on, e.ends_on, 'table', null, null, null, null, null, null, null, null, p.definition ->> 'successor'
-from etl.pipelines p cross join lateral (select (p.definition #>> '{window,publication,until}')::date as ends_on) e
-where p.definition ->> 'successor' is not null and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
-  and not exists (select from etl.pipelines l where l.pipeline = p.pipeline and l.version = p.version and l.pipeline_id > p.pipeline_id)
+-- As bi shows it, from the moment that is published.
+union all select h.pipeline, 0, h.starts_on, h.starts_on, 'table', null, null, null, null, null, null, null, null, h.successor
+from etl.hand_overs h where h.successor is not null
+  and not exists (select from etl.hand_overs l where l.pipeline = h.pipeline and l.since > h.since)

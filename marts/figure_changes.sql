@@ -2,7 +2,7 @@
 -- grain: One row per pipeline, month, changed_at, why and slice.
 -- question: Why does September show another figure than last week?
 -- topic: Can I trust the figures
--- reads: restatements, coverage, etl.loads, etl.loads_without_rows, etl.answers, etl.pipelines, etl.slices, etl.published_versions, etl.window_list
+-- reads: restatements, coverage, etl.loads, etl.loads_without_rows, etl.answers, etl.pipelines, etl.slices, etl.published_versions, etl.window_list, etl.hand_overs
 -- column pipeline: The pipeline.
 -- column month: First day of the month whose figures it is about.
 -- column changed_at: When it happened; NULL where something is not loaded.
@@ -13,8 +13,8 @@
 -- column rows_ended: Rows that vanished. Unit: rows.
 -- column detail: The version; or why it is not loaded; or, for rows of the pipeline that continues this one, the name of that pipeline.
 with recursive ends as (
-  select p.pipeline, p.definition ->> 'successor' as next, (p.definition #>> '{window,publication,until}')::date as ends_on, p.updated_at
-  from etl.pipelines p where p.definition ->> 'successor' is not null and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
+  select h.pipeline, h.successor as next, h.starts_on as ends_on, h.since
+  from etl.hand_overs h where h.successor is not null and not exists (select from etl.hand_overs l where l.pipeline = h.pipeline and l.since > h.since)
 ), series as (
   select pipeline, next, ends_on from ends
   union select s.pipeline, e.next, greatest(s.ends_on, e.ends_on) from series s join ends e on e.pipeline = s.next
@@ -72,9 +72,10 @@ union all
 select s.pipeline, c.month, c.changed_at, c.why, c.slice, c.rows_changed, c.rows_new, c.rows_ended, concat_ws(': ', c.pipeline, c.detail)
 from series s join changes c on c.pipeline = s.next and c.month >= date_trunc('month', s.ends_on::timestamp)
 union all
-select s.pipeline, w.month, e.updated_at, 'table', null, null, null, null, s.next
+select s.pipeline, w.month, e.since, 'table', null, null, null, null, s.next
 from series s join ends e on e.next = s.next join (select distinct pipeline, date_trunc('month', window_from::timestamp)::date as month from etl.window_list) w
   on w.pipeline in (s.pipeline, s.next) and w.month >= date_trunc('month', s.ends_on::timestamp)
+where isfinite(e.since)
 )
 -- Of a month's days or weeks one row: the question is of the month.
 select pipeline, month, changed_at, why, slice, sum(rows_changed)::bigint as rows_changed, sum(rows_new)::bigint as rows_new,

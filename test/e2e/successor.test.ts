@@ -70,6 +70,10 @@ test('continues in the views and marts of the shipped one: each month once, from
   await millrace('migrate')
   await look()
   await millrace('backfill', 'visits_and_pages', '--from', '2026-06', '--to', '2026-08', '--yes')
+  // Marked as soon as it is shown, whether or not a run has read the definition that ends.
+  expect(await query(`select pipeline, continued_by, month::text from bi.breaks`)).toEqual([
+    { pipeline: 'traffic_and_engagement', continued_by: 'visits_and_pages', month: '2026-07-01' },
+  ])
   const planned = await millrace('backfill', 'traffic_and_engagement', '--from', '2026-06', '--to', '2026-08', '--yes')
   expect(summaryOf(planned).units).toMatchObject({ planned: 9, unchanged: 9 })
 
