@@ -1,5 +1,5 @@
 // The rows behind the answers: the same request gives the same rows at any time.
-import { hashText, unit } from '../hash.ts'
+import { combine, hashText, unit } from '../hash.ts'
 import { addMonths, monthsBetween } from '../publication-calendar.ts'
 import { columnOf, type VendorTable } from './vendor-tables.ts'
 
@@ -58,3 +58,32 @@ const measure = (seed: number, metric: string, of: string, index: number): strin
     return (unit(hashText(`${metric} ${of}`, seed)) / (index + 1)).toFixed(6)
   return String(Math.floor((1e6 + amount(seed, `${metric} ${of}`, 9e6)) / (index + 1)))
 }
+
+/** Records of one page, best first, as the interface shows them (2.1). */
+export const keywordRecords = (
+  { domain, country, month }: Readonly<Record<'domain' | 'country' | 'month', string>>,
+  seed: number,
+  from: number,
+  to: number,
+): object[] =>
+  Array.from({ length: Math.max(0, to - from) }, (_, index) => {
+    const rank = from + index
+    const hash = combine(hashText(`${domain}|${country}|${month}`, seed), rank)
+    return {
+      keyword: `keyword ${rank + 1} of ${domain}`,
+      clicks: Math.floor((5e5 + (hash % 1000)) / (rank + 1)),
+      traffic_share: Number((0.2 / (rank + 1)).toFixed(8)),
+      difficulty: hash % 7 === 0 ? null : hash % 101,
+      competition: hash % 5 === 0 ? null : hash % 100,
+      primary_intent: hash % 3 === 0 ? 'Navigational' : 'Informational',
+      secondary_intent: null,
+      volume: 10 * (1 + (hash % 90_000)),
+      cpc: (hash % 500) / 100,
+      cpc_low_bid: (hash % 300) / 100,
+      cpc_high_bid: (hash % 900) / 100,
+      zero_clicks_share: (hash % 1000) / 1000,
+      position: 1 + (hash % 60),
+      serp_features: ['organic'],
+      top_url: `${domain}/page-${rank % 50}`,
+    }
+  })

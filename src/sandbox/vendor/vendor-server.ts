@@ -1,14 +1,13 @@
 // `millrace sandbox --like vendor`: the service as its documentation and others' measurements describe it, to hold the client against.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { addWindows } from '../../core/window.ts'
-import { keywordView } from '../keyword-data.ts'
 import { addMonths, monthsBetween } from '../publication-calendar.ts'
 import { readJson } from '../request-body.ts'
 import { closeServer, listenOn } from '../sandbox-server.ts'
 import { createRateBucket } from '../service.ts'
 import { credits, describe, readReport, readShopper, status, submit, userCredits, validate } from './vendor-batch.ts'
 import { openBooks, type VendorBooks } from './vendor-books.ts'
-import { quarters } from './vendor-data.ts'
+import { keywordRecords, quarters } from './vendor-data.ts'
 import { readVendorOptions, type VendorOptions, type VendorSettings } from './vendor-options.ts'
 import type { Price } from './vendor-prices.ts'
 import * as words from './vendor-words.ts'
@@ -177,10 +176,7 @@ type KeywordPage = Readonly<Record<'domain' | 'country' | 'from' | 'to', string>
 const page = (settings: VendorSettings, books: VendorBooks, query: URLSearchParams, asked: KeywordPage): VendorReply => {
   const limit = number(query.get('limit'), 100)
   const offset = number(query.get('offset'), 0)
-  const world = { seed: settings.seed, rows: asked.count, generation: 0, settled: true, hostile: false }
-  const view = keywordView({ ...asked, trafficSource: 'All', webSource: 'Total', brandedType: 'All' }, world)
-  const shown = Math.max(0, Math.min(limit, view.count - offset))
-  const records = Array.from({ length: shown }, (_, index): unknown => JSON.parse(view.record(offset + index)))
+  const records = keywordRecords({ ...asked, month: asked.from }, settings.seed, offset, Math.min(offset + limit, asked.count))
   const size = { rowsAsked: limit, rows: records.length, metrics: 13, periods: monthsBetween(asked.from, asked.to).length }
   const credits = books.charge(
     'rest',
