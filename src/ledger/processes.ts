@@ -47,6 +47,9 @@ export const isRowOf = ({ processId, name, seen: { lease } }: OwnProcess): RawBu
   sql<boolean>`(process_id = ${processId} and name = ${name}
     and (lease_until >= coalesce(${lease}::timestamptz, '-infinity') or ${lease}::timestamptz > ${leaseEnd}))`
 
+/** Why nothing is bought without it. */
+export const noRow = 'This database was replaced by another one since the command began.'
+
 /**
  * With a whole lease again; a longer one tells that the clock was set back, and stays until times are set right. A process that was thought dead and is back lives
  * again; see `revive`. False: this ledger is another one, restored from a backup perhaps.

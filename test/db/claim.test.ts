@@ -53,6 +53,16 @@ describe('a claim', () => {
     expect(await jobRow(db, a ?? 0)).toMatchObject({ holder: one.processId, fence: '1', attempts: 1, state: 'open' })
   })
 
+  test('tells that nothing may be bought where the ledger is an older one, or another one, than the process knows', async () => {
+    await newWalks(db, pipeline, runId, 3)
+    expect(await takeOne(db, one, runId, pipeline)).toMatchObject({ mayNotBuy: null })
+    const rows = sql`update etl.processes set lease_until = clock_timestamp() where process_id = ${one.processId}`
+    await rows.execute(db.database.kysely)
+    const restored = { ...one, seen: { lease: new Date(Date.now() + 5_000).toISOString() } }
+    for (const own of [restored, { ...one, name: 'other:1-0' }])
+      expect((await takeOne(db, own, runId, pipeline)).mayNotBuy).toContain('replaced')
+  })
+
   test('tells all that the work on the job needs', async () => {
     const traffic = await newPipeline(db, { dimensions: ['country', 'domain'], account: 'default' })
     const sliceIds = await newSlices(db, traffic, [
