@@ -6,9 +6,9 @@
 -- column clicks: Clicks the domain got from the keyword. Unit: clicks per month.
 -- column clicks_all: Clicks all followed domains got from the keyword. Unit: clicks per month.
 -- column share_of_voice: clicks divided by clicks_all. Unit: fraction. Not to be averaged: over several keywords divide the sums.
--- column domains_loaded: Followed domains that are loaded in the month, whether they have the keyword or not: what the share is of. Unit: domains.
+-- column domains_loaded: Followed domains that are loaded in the month, whether they have the keyword or not: what the share is of; NULL for rows of the pipeline that continues this one. Unit: domains.
 select month, country, traffic_source, web_source, branded_type, keyword, domain, clicks, clicks_all, share_of_voice,
-  (select count(*) from bi.keyword_months l where l.month = s.month and l.country = s.country and l.traffic_source = s.traffic_source
+  (select nullif(count(*), 0) from bi.keyword_months l where l.month = s.month and l.country = s.country and l.traffic_source = s.traffic_source
     and l.web_source = s.web_source and l.branded_type = s.branded_type) as domains_loaded
 from (
   select month, country, traffic_source, web_source, branded_type, keyword, domain, sum(clicks) as clicks,

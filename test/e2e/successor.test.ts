@@ -187,6 +187,11 @@ test('summaries end where another pipeline continues, and have again what comes 
   await millrace('migrate')
   expect(await query(months)).toEqual(before.filter((one) => !isJuly(one)))
   expect(await query(moved)).toEqual([{ moved: 0 }])
+  // Its rows are a share of what no summary tells: not of no domain.
+  await millrace('backfill', 'search_terms', '--from', '2026-07', '--to', '2026-07', '--yes')
+  expect(
+    await query(`select distinct domains_loaded is null as unknown from bi.keyword_share_of_voice where month = '2026-07-01'`),
+  ).toEqual([{ unknown: true }])
   // Nor does what is loaded of the months after the end bring them back.
   await millrace('replay', 'keywords', '--from', '2026-05', '--to', '2026-07')
   expect(await query(months)).toEqual(before.filter((one) => !isJuly(one)))
