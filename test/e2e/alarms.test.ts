@@ -174,6 +174,35 @@ describe('200 units of one cause', () => {
   })
 })
 
+describe('an address that the mail server does not know', () => {
+  test('keeps nothing from the others, who get each message once; `notify test` names it', async () => {
+    mail.refused.set('boss@example.com', 550)
+    refuse()
+    await run()
+    await dueAgain()
+    await run()
+    sandbox.configure({ faults: [] })
+    await run()
+    expect(mail.mails.map(({ to, text }) => [to, /Error|Over/.exec(text)?.[0]])).toEqual([
+      [['data@example.com'], 'Error'],
+      [['data@example.com'], 'Over'],
+    ])
+    expect((await deliveries()).filter(({ target, outcome }) => target === 'office' && outcome !== 'sent')).toEqual([])
+    const tested = await command('notify', 'test', 'office')
+    expect([tested.code, tested.stdout + tested.stderr]).toEqual([1, expect.stringContaining('refuses 1 of 2 addresses')])
+  })
+
+  test('for now is tried again', async () => {
+    mail.refused.set('boss@example.com', 451)
+    refuse()
+    await run()
+    mail.refused.clear()
+    await dueAgain()
+    await run()
+    expect(mail.mails.at(-1)?.to).toContain('boss@example.com')
+  })
+})
+
 describe('a receiver that is away', () => {
   test('is told later, and nobody else waits for it or hears it twice', async () => {
     refuse()

@@ -58,18 +58,25 @@ export interface ReceivedMail {
 export interface MailReceiver {
   readonly port: number
   readonly mails: ReceivedMail[]
+  /** Addresses that are refused, each with its code. */
+  readonly refused: Map<string, number>
   close(): Promise<void>
 }
 
 /** Takes mail of `user` with `password`. @param port 0: any free one */
 export const startMailReceiver = async (user: string, password: string, port = 0): Promise<MailReceiver> => {
   const mails: ReceivedMail[] = []
+  const refused = new Map<string, number>()
   const server = new SMTPServer({
     authOptional: false,
     allowInsecureAuth: true,
     disabledCommands: ['STARTTLS'],
     onAuth: (given, _session, done) =>
       given.username === user && given.password === password ? done(null, { user }) : done(new Error('wrong password')),
+    onRcptTo: ({ address }, _session, done) => {
+      const responseCode = refused.get(address)
+      done(responseCode === undefined ? null : Object.assign(new Error('no such mailbox'), { responseCode }))
+    },
     onData: (stream, session, done) => {
       let text = ''
       stream.on('data', (chunk: Buffer) => {
@@ -87,6 +94,7 @@ export const startMailReceiver = async (user: string, password: string, port = 0
   return {
     port: portOf(server.server),
     mails,
+    refused,
     close: () => new Promise((resolve) => server.close(() => resolve())),
   }
 }

@@ -100,7 +100,7 @@ export const testReceivers = async (runtime: Runtime, names: readonly string[]) 
   const nowMs = runtime.clock.now()
   const tested = []
   for (const receiver of receivers.filter(({ name }) => names.length === 0 || names.includes(name))) {
-    const sender = { warehouseId: `test-${nowMs}`, nowMs }
+    const sender = { warehouseId: `test-${nowMs}`, nowMs, isTest: true }
     const raised = await tell(receiver, testTelling(receiver.name, 'raised', nowMs), sender)
     const over =
       raised === null && receiver.opens ? await tell(receiver, testTelling(receiver.name, 'resolved', nowMs), sender) : null
