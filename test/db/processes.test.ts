@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
 import { beginMark, bootMark } from '../../src/db/process-mark.ts'
 import type { Db } from '../../src/db/tables.ts'
@@ -262,13 +262,13 @@ describe('keeping the lease', () => {
 
   test('tells that the ledger is an older one now, restored from a backup that knows the process', async () => {
     let lost = 0
+    const before = own.seen.lease
     const lease = await keepLease(db.database, own, silentLog, { onLost: () => (lost += 1) })
-    await sleep(4_500)
+    await vi.waitFor(() => expect(own.seen.lease).not.toBe(before), 15_000)
     await sql`update etl.processes set lease_until = lease_until - interval '9 seconds' where process_id = ${own.processId}`.execute(
       k(),
     )
-    await sleep(4_500)
-    expect(lost).toBe(1)
+    await vi.waitFor(() => expect(lost).toBe(1), 15_000)
     await lease.end()
   })
 
