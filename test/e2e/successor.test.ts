@@ -138,6 +138,17 @@ test('continues in the views and marts of the shipped one: each month once, from
     { month: '2026-08', why: ['came visits_and_pages', 'table visits_and_pages'] },
   ])
   expect((await query(told('visits_and_pages'))).length).toBe(3)
+  // A new method in the rows that continue it is marked as well; one in rows that are no longer shown is not.
+  const noticed = (pipeline: string, startsOn: string): string => `insert into etl.breaks
+      (pipeline_id, run_id, kind, starts_on, seen_back_to, columns, share, change, usual_share, usual_size, ask_number)
+    select pipeline_id, 9, 'method', '${startsOn}', '${startsOn}', '{all_traffic_visits}', 1, 0.2, 0.1, 0.01, 1 from etl.pipelines where pipeline = '${pipeline}'`
+  const isMarked = `select distinct method_changed from bi.traffic_comparison where months_back = 1 and loaded_in = 'both' and month = '2026-08-01'`
+  await query(noticed('visits_and_pages', '2026-08-01'))
+  expect(await query(isMarked)).toEqual([{ method_changed: true }])
+  await query('delete from etl.breaks')
+  await query(noticed('traffic_and_engagement', '2026-08-01'))
+  expect(await query(isMarked)).toEqual([{ method_changed: false }])
+  await query('delete from etl.breaks')
   // Tests of the dbt project read what was loaded lately, by either.
   const project = readFileSync(join(pipelinesOfRepository, '..', 'docs', 'dbt', 'models', 'semantic.yml'), 'utf8')
   const [, months = ''] = /(select month from bi\.coverage_months where \(pipeline = 'traffic_and_engagement'.*?'\{\{ var.*? days')\)/.exec(project.replaceAll(/\s+/g, ' ')) ?? [] // biome-ignore format: one look
