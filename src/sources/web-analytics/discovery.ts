@@ -209,7 +209,8 @@ export const listReports: NonNullable<Source['listReports']> = async ({ http }, 
   const found = new Map<string, ListedReport>()
   for (let page = 0; page < mostPages; page += 1) {
     const entries = await fetchPage(http, page * pageSize)
-    if (entries === null) return page === 0 ? null : [...found.values()]
+    if (entries === null && page === 0) return null
+    if (entries === null) break
     const before = found.size
     for (const one of entries.flatMap(listedOf)) found.set(one.reportId, one)
     const oldest = Math.min(...[...found.values()].map(({ createdMs }) => createdMs ?? Number.POSITIVE_INFINITY))
