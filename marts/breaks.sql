@@ -2,7 +2,7 @@
 -- grain: One row per pipeline and break_id: a break that a run noticed, or the end of a table that another one continues.
 -- question: Did the traffic grow in May, or did the service count otherwise from then on?
 -- topic: Can I trust the figures
--- reads: etl.breaks, etl.pipelines, etl.published_now, etl.hand_overs
+-- reads: etl.breaks, etl.pipelines, etl.published_now, etl.published_versions, etl.units, etl.kept_cells, etl.hand_overs
 -- column pipeline: The pipeline.
 -- column break_id: Number of the break; 0 for the end of a table.
 -- column starts_on: First day that is loaded by the new method; days before follow the former method.
@@ -21,6 +21,14 @@ select p.pipeline, b.break_id, b.starts_on, date_trunc('month', b.starts_on::tim
   round(b.share::numeric, 4) as share_changed, round(b.usual_share::numeric, 4) as usual_share, b.seen_back_to, b.noticed_at, b.run_id, null as continued_by
 from etl.breaks b join etl.pipelines p on p.pipeline_id = b.pipeline_id
 where not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
+  -- Noticed by a former version, of rows that are shown: some are still from before it. What the published one noticed of the same night says it already.
+  or exists (select from etl.published_versions v where v.pipeline = p.pipeline and v.version = p.version)
+    and not exists (select from etl.published_now n join etl.pipelines s on s.pipeline = n.pipeline and s.version = n.version join etl.breaks o on o.pipeline_id = s.pipeline_id
+      where n.pipeline = p.pipeline and o.noticed_at between b.noticed_at - interval '1 day' and b.noticed_at + interval '1 day')
+    and (exists (select from etl.published_now n join etl.pipelines s on s.pipeline = n.pipeline and s.version = n.version join etl.units u on u.pipeline_id = s.pipeline_id
+        where n.pipeline = p.pipeline and u.window_from < b.starts_on and u.answer_id is not null and u.ask_number < b.ask_number)
+      or exists (select from etl.kept_cells k join etl.units u on u.unit_id = k.unit_id
+        where k.pipeline = p.pipeline and k.until is null and u.window_from < b.starts_on and u.ask_number < b.ask_number))
 -- As bi shows it, from the moment that is published.
 union all select h.pipeline, 0, h.starts_on, h.starts_on, 'table', null, null, null, null, null, null, null, null, h.successor
 from etl.hand_overs h where h.successor is not null

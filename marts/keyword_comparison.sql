@@ -37,7 +37,7 @@
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.country, pair.traffic_source, pair.web_source, pair.branded_type,
   pair.loaded_in, pair.is_cut, m.month = (select max(newest.month) from bi.keyword_months newest) as is_newest,
-  exists (select from bi.breaks k where k.pipeline = 'keywords' and k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
+  exists (select from unnest((select array_agg(n.starts_on) from bi.breaks n where n.pipeline = 'keywords')) as k (starts_on) where k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
   pair.clicks, pair.clicks_before, pair.clicks_brand, pair.clicks_brand_before, pair.clicks_top_3, pair.clicks_top_3_before,
   pair.clicks_with_position, pair.clicks_with_position_before, pair.keywords, pair.keywords_before, pair.searches, pair.searches_before,
   pair.searches_without_click, pair.searches_without_click_before,

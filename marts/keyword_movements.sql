@@ -21,7 +21,7 @@
 select m.period, m.starts_on, b.months_back, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, pair.keyword,
   loaded.is_so as is_loaded, case when pair.is_now then pair.clicks when loaded.is_so and cut.top_now is null then 0 end as clicks, pair.clicks_before,
   case when loaded.is_so and (pair.is_now or cut.top_now is null) and (pair.was_before or cut.top_before is null) then case when pair.is_now then pair.clicks else 0 end - case when pair.was_before then pair.clicks_before else 0 end end as clicks_change,
-  exists (select from bi.breaks k where k.pipeline = 'keywords' and k.starts_on > (m.starts_on - make_interval(months => b.months_back))::date and k.starts_on < (m.starts_on + make_interval(months => m.span))::date) as method_changed,
+  exists (select from unnest((select array_agg(n.starts_on) from bi.breaks n where n.pipeline = 'keywords')) as k (starts_on) where k.starts_on > (m.starts_on - make_interval(months => b.months_back))::date and k.starts_on < (m.starts_on + make_interval(months => m.span))::date) as method_changed,
   pair.best_position, pair.best_position_before,
   case when earlier.months = 0 then 'first' when not loaded.is_so then 'in part' when not pair.is_now then coalesce('not in the top ' || cut.top_now, 'lost')
     when not pair.was_before then coalesce('not in the top ' || cut.top_before || ' before', 'new') when pair.clicks > pair.clicks_before then 'up' when pair.clicks < pair.clicks_before then 'down'

@@ -20,19 +20,19 @@
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) if the file names none.
 -- column ownership: own, competitor, or (none) if the file does not say.
 
--- Of the rows that are shown: from the end of a table on, those of what continues it.
-with recursive parts as (
-  select 'shopper_category_performance' as pipeline, '-infinity'::date as since
-  union select e.continued_by, e.starts_on from parts p join bi.breaks e on e.pipeline = p.pipeline and e.kind = 'table'
-), methods as materialized (
-  select k.starts_on from parts p join bi.breaks k on k.pipeline = p.pipeline left join bi.breaks e on e.pipeline = p.pipeline and e.kind = 'table'
-  where k.starts_on >= p.since and (e.starts_on is null or k.starts_on <= e.starts_on)
-)
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.category_id,
   pair.loaded_in, m.month = (select max(newest.date) from bi.shopper_category_performance newest where newest.granularity = 'monthly') as is_newest,
-  exists (select from methods k where k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
+  exists (select from unnest((
+    -- Read once. Of the rows that are shown: from the end of a table on, those of what continues it.
+    with recursive parts as (
+      select 'shopper_category_performance' as pipeline, '-infinity'::date as since
+      union select e.continued_by, e.starts_on from parts p join bi.breaks e on e.pipeline = p.pipeline and e.kind = 'table'
+    )
+    select array_agg(n.starts_on) from parts p join bi.breaks n on n.pipeline = p.pipeline left join bi.breaks e on e.pipeline = p.pipeline and e.kind = 'table'
+    where n.starts_on >= p.since and (e.starts_on is null or n.starts_on <= e.starts_on))) as k (starts_on)
+    where k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
   pair.revenue, pair.revenue_before, pair.product_views, pair.product_views_before, pair.units_sold, pair.units_sold_before,
   coalesce(c.name, pair.category_id::text) as category, coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
 from (select d.date as month from bi.dim_date d where d.date = d.month_start and exists (select from bi.shopper_category_performance f where f.date = d.date and f.granularity = 'monthly')) m
