@@ -49,9 +49,15 @@ export const stateOf = async (
   const parts = pipeline === null || !isKnown ? [] : await partsOf(reading, pipeline)
   const facts = [...model.subjects.values()].find((one) => one.pipeline === pipeline && knowsThePast(one))
   const months = parts.length === 0 ? [] : await monthsOf(reading, parts, facts, spans)
-  const absent =
-    parts.length === 0 ? [] : [...new Set(spans.flatMap(monthsIn))].filter((month) => !months.some(([there]) => there === month))
+  const absent = parts.length === 0 ? [] : monthsOfAll(spans).filter((month) => !months.some(([there]) => there === month))
   const former = await monthsShown(reading, facts, absent)
+  const handedOver = parts[1]?.from?.slice(0, 7)
+  // A summary has no rows of what continues its pipeline, whatever is loaded of that.
+  const after =
+    handedOver === undefined || subject.time === null
+      ? []
+      : monthsOfAll(spans).filter((month) => month >= handedOver && !absent.includes(month))
+  const summedUp = after.length === 0 ? [] : await monthsShown(reading, subject, after)
   const incomplete = months.filter(([, expected, found]) => found < expected)
   const asked = { parts, spans, cells }
   const missing = incomplete.length === 0 ? [] : await cellsIn(reading, 'bi.coverage', 'reason', asked, sql` and not has_data`)
@@ -66,7 +72,10 @@ export const stateOf = async (
     /** Months, as 2026-01, that the service may still change. */
     not_final,
     /** Months of the period of which nothing is loaded. */
-    months_missing: absent.filter((month) => !former.includes(month)),
+    months_missing: [
+      ...absent.filter((month) => !former.includes(month)),
+      ...after.filter((month) => !summedUp.includes(month)),
+    ].sort(),
     /** Months of which cells (one of each thing the pipeline runs for) are without rows. */
     months_incomplete: incomplete.map(([month, expected, found]) => ({ month, cells: expected, cells_with_rows: found })),
     /** The first cells without rows of what was asked for, with the reason. */
@@ -192,6 +201,8 @@ const monthsShown = async (reading: Reading, facts: Subject | undefined, months:
     where exists (select from ${sql.table(`bi.${facts.view}`)} f where ${time} >= m and ${time} < m + interval '1 month')`
   return (await rowsOf(reading, statement, monthName)).flat()
 }
+
+const monthsOfAll = (spans: readonly Span[]): string[] => [...new Set(spans.flatMap(monthsIn))]
 
 const monthsIn = ({ from, to }: Span): string[] => {
   const latest = addWindows(from, 'month', mostMonths)

@@ -3,6 +3,10 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { secret } from '../../src/core/redact.ts'
+import { loadSemantics } from '../../src/definition/semantic-model.ts'
+import { answerQuery } from '../../src/semantic/answer.ts'
+import { openReader } from '../../src/semantic/reader.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { openDbtProject } from '../support/dbt-project.ts'
@@ -203,6 +207,12 @@ test('summaries end where another pipeline continues, and have again what comes 
   expect(
     await query(`select distinct domains_loaded is null as unknown from bi.keyword_share_of_voice where month = '2026-07-01'`),
   ).toEqual([{ unknown: true }])
+  const reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  const model = await loadSemantics([])
+  const lacking = async (metric: string) =>
+    (await answerQuery(reader, model, { metrics: [metric], period: { from: '2026-06', to: '2026-07' } })).months_missing
+  expect([await lacking('clicks'), await lacking('keyword_clicks')]).toEqual([['2026-07'], []])
+  await reader.close()
   // Nor does what is loaded of the months after the end bring them back.
   await millrace('replay', 'keywords', '--from', '2026-05', '--to', '2026-07')
   expect(await query(months)).toEqual(before.filter((one) => !isJuly(one)))
