@@ -153,7 +153,7 @@ export const commands: readonly CommandSpec[] = [
     description: 'Cut a recorded answer for `millrace test` from what a unit holds.',
     options: [
       option('--records <records>', 'records to keep', '20'),
-      option('--anonymous', 'replace the names and numbers it was asked for'),
+      option('--anonymous', 'replace the domains and numbers it was asked for, no brands in keywords'),
     ],
     examples: ['millrace record 42', 'millrace record 42 --records 5 --anonymous'],
     load: async () => (await import('./dataset-commands.ts')).record,
