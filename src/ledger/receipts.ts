@@ -38,7 +38,7 @@ export type Newest = Numbers<'runId'> & Counts<'boughtAsk' | 'ask'>
 export const newestKnown = (db: Db): Promise<Newest> =>
   queryOne<Newest>(db)`
     select coalesce((select max(run_id) from etl.runs), 0)::float8 as "runId", b.ask as "boughtAsk",
-      greatest(b.ask, coalesce((select max(ask_number) from etl.answers), 0)) as ask
+      greatest(b.ask, coalesce((select max(answer_id) from etl.answer_rows), 0)) as ask
     from (select coalesce(max(ask_number), 0) as ask from etl.jobs where report_state is not null) b`
 
 /** How many of the runs are not on record. */

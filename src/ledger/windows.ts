@@ -161,7 +161,9 @@ export const unitsLeftBehind = (db: Db, pipelineId: number, windowFrom: IsoDate)
     with loaded as materialized (
       select u.slice_id, u.job_id is null and u.held_answer_id is null as is_free, a.source_last_updated as release,
         a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
+      -- A walk's answer is for one window, of whatever pipeline: by both an index finds them, where by number alone all answers there are would be read.
       from etl.units u join etl.answers a on a.answer_id = u.answer_id
+        and a.pipeline_id = any(array(select pipeline_id from etl.pipelines)) and a.window_from = u.window_from
       where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and a.source_last_updated is not null
     ), releases as materialized (
       select release, min(min(asked_at)) over (order by release rows between 1 following and unbounded following) as followed_at
