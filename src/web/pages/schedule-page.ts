@@ -5,7 +5,7 @@ import type { Db } from '../../db/tables.ts'
 import type { WebContext } from '../context.ts'
 import { count, coverageAddress, dayBefore, moment, unitsAddress } from '../format.ts'
 import { type Html, page, table, unitLink } from '../layout.ts'
-import { boxColumns, boxKey, wholes } from '../reads/shared-columns.ts'
+import { boxColumns, boxKey, wholes, wholesOrNull } from '../reads/shared-columns.ts'
 
 const daysShown = 60
 
@@ -53,23 +53,38 @@ const loadBoxes = (db: Db) =>
     .select(['l.rows_updated', 'l.rows_ended', 'l.rows_inserted', 'l.rows_read'])
     .select(sql<string>`etl.window_end(l.window_from, q.window_every)`.as('window_to'))
 
-/** Loads that changed or ended rows of an earlier load, the largest first; without a unit where the answer was for several. @param fromDay `YYYY-MM-DD` */
-const restatements = (db: Db, fromDay: string, limit: number) => {
-  const largest = loadBoxes(db)
-    .where(sql<boolean>`l.rows_updated + l.rows_ended > 0`)
-    .where('l.loaded_at', '>=', fromDay)
-    .orderBy(sql`l.rows_updated + l.rows_ended desc, l.load_id desc`)
-    .limit(limit)
-  const unitId = sql<number | null>`(select u.unit_id::float8 from etl.units u where cardinality(b.slice_ids) = 1
-    and u.pipeline_id = b.pipeline_id and u.window_from = b.window_from and u.slice_id = b.slice_ids[1])`
-  return db
-    .selectFrom(largest.as('b'))
+// The unit, where the answer was for one alone.
+const onlyUnit = sql`b.slice_ids[1]`
+
+/** Loads that changed or ended rows of an earlier load, the largest first. @param fromDay the first one, `YYYY-MM-DD` */
+const restatements = (db: Db, fromDay: string, limit: number) =>
+  db
+    .selectFrom(
+      loadBoxes(db)
+        .where(sql<boolean>`l.rows_updated + l.rows_ended > 0`)
+        .where('l.loaded_at', '>=', fromDay)
+        .orderBy(sql`l.rows_updated + l.rows_ended`, 'desc')
+        .orderBy('l.load_id', 'desc')
+        .limit(limit)
+        .as('b'),
+    )
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
+    .leftJoin('etl.units as u', (join) =>
+      join
+        .onRef('u.pipeline_id', '=', 'b.pipeline_id')
+        .onRef('u.window_from', '=', 'b.window_from')
+        .on('u.slice_id', '=', sql<number>`case when cardinality(b.slice_ids) = 1 then ${onlyUnit} end`),
+    )
     .select(boxColumns)
-    .select([unitId.as('unit_id'), 'b.loaded_at', ...wholes('b', 'rows_read', 'rows_updated', 'rows_ended', 'rows_inserted')])
-    .orderBy(sql`b.rows_updated + b.rows_ended desc, b.load_id desc`)
+    // Without a unit where the answer was for several.
+    .select([
+      ...wholesOrNull('u', 'unit_id'),
+      'b.loaded_at',
+      ...wholes('b', 'rows_read', 'rows_updated', 'rows_ended', 'rows_inserted'),
+    ])
+    .orderBy(sql`b.rows_updated + b.rows_ended`, 'desc')
+    .orderBy('b.load_id', 'desc')
     .execute()
-}
 
 type Restatement = Awaited<ReturnType<typeof restatements>>[number]
 

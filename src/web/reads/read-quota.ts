@@ -13,7 +13,9 @@ export const quotaDays = (db: Db, fromDay?: string) =>
     .select(sql<number>`coalesce(q.used_quota, 0)::float8`.as('used'))
     .select(sql<number>`coalesce(q.reserved_quota, 0)::float8`.as('reserved'))
     .where('q.day', '>=', fromDay ?? sql<string>`(clock_timestamp() - interval '1 year')::date`)
-    .orderBy(sql`q.day, q.account, q.pipeline`)
+    .orderBy('q.day')
+    .orderBy('q.account')
+    .orderBy('q.pipeline')
     .execute()
 
 export type QuotaDay = Awaited<ReturnType<typeof quotaDays>>[number]
@@ -35,5 +37,6 @@ export const dataPointReadings = (db: Db) =>
   db
     .selectFrom('etl.data_point_readings as r')
     .select(['r.account', 'r.dataset', 'r.readings', ...wholes('r', 'answer_id')])
-    .orderBy(sql`r.dataset, r.account`)
+    .orderBy('r.dataset')
+    .orderBy('r.account')
     .execute()

@@ -29,7 +29,8 @@ export const openReports = (db: Db, limit: number, pipelines: readonly string[] 
   reportLines(db)
     .where(isOpen)
     .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', pipelines))
-    .orderBy(sql`b.created_at, b.job_id`)
+    .orderBy('b.created_at')
+    .orderBy('b.job_id')
     .limit(limit)
     .execute()
 

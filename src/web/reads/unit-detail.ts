@@ -51,12 +51,24 @@ export const unitAnswers = (db: Db, { pipeline_id, window_from, slice_id }: Plac
 /** These jobs, and whatever they were asked again for. `holder`: the process that works on it. */
 export const unitJobs = (db: Db, jobIds: readonly number[]) =>
   db
-    .selectFrom('etl.jobs as j')
+    .withRecursive('chain(job_id)', (chain) =>
+      chain
+        .selectFrom('etl.jobs as j')
+        .select('j.job_id')
+        .where(amongIds('j.job_id', jobIds))
+        .union(
+          chain
+            .selectFrom('chain as c')
+            .innerJoin('etl.jobs as j', 'j.job_id', 'c.job_id')
+            .select(sql<string>`j.former_job_id`.as('job_id'))
+            .where('j.former_job_id', 'is not', null),
+        ),
+    )
+    .selectFrom('chain as c')
+    .innerJoin('etl.jobs as j', 'j.job_id', 'c.job_id')
     .leftJoin('etl.processes as p', 'p.process_id', 'j.holder')
     .select(['j.kind', 'j.reason', 'j.state', 'j.cells', 'j.created_at', 'p.name as holder'])
     .select([...wholes('j', 'job_id'), ...wholesOrNull('j', 'run_id', 'former_job_id')])
-    .where(sql<boolean>`j.job_id in (with recursive chain (job_id) as (select unnest(${sql.val([...jobIds])}::bigint[])
-      union select f.former_job_id from chain c join etl.jobs f on f.job_id = c.job_id where f.former_job_id is not null) select job_id from chain)`)
     .orderBy('j.job_id', 'desc')
     .limit(shortList)
     .execute()

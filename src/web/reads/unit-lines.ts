@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
-import { type Maybe, type Numbers, queryColumn, type Row } from '../../db/typed-row.ts'
+import type { Maybe, Numbers, Row } from '../../db/typed-row.ts'
 import { isSucceeded } from '../../ledger/slices.ts'
 import { unitsIn, type WindowState } from './read-windows.ts'
 import { amongIds, wholes } from './shared-columns.ts'
@@ -106,7 +106,9 @@ const idsIn = async (db: Db, view: Listed, filter: UnitFilter, limit: number, of
     .select(wholes('u', 'unit_id'))
     .where(within(filter))
     .where('u.state', 'in', listed[view])
-    .orderBy(sql`array_position(${sql.val([...listed[view]])}::text[], u.state), u.window_from desc, u.unit_id`)
+    .orderBy(sql`array_position(${sql.val([...listed[view]])}::text[], u.state)`)
+    .orderBy('u.window_from', 'desc')
+    .orderBy('u.unit_id')
     .limit(limit)
     .offset(offset)
     .execute()
@@ -114,14 +116,31 @@ const idsIn = async (db: Db, view: Listed, filter: UnitFilter, limit: number, of
 }
 
 /** Units of one window that no definition asks for. */
-const settledIds = (db: Db, window: WindowState, limit: number, offset: number): Promise<number[]> => {
-  const { pipeline_id, window_from, loaded } = window
-  // As windows are counted. Those that left are few, and are read once.
-  return queryColumn<Numbers<'unit_id'>>(db)`
-    select u.unit_id::float8 as unit_id from etl.units u where u.pipeline_id = ${pipeline_id} and u.window_from = ${window_from}::date
-      and u.job_id is null and u.held_answer_id is null and (u.answer_id is not null) = ${loaded} and u.slice_id not in (
-        select s.slice_id from etl.slices s where s.pipeline_id = ${pipeline_id} and s.wanted_until is not null)
-    order by u.slice_id limit ${limit} offset ${offset}`
+const settledIds = async (db: Db, window: WindowState, limit: number, offset: number): Promise<number[]> => {
+  const rows = await db
+    .selectFrom('etl.units as u')
+    .select(wholes('u', 'unit_id'))
+    .where('u.pipeline_id', '=', window.pipeline_id)
+    .where('u.window_from', '=', window.window_from)
+    .where('u.job_id', 'is', null)
+    .where('u.held_answer_id', 'is', null)
+    .where('u.answer_id', window.loaded ? 'is not' : 'is', null)
+    // As windows are counted. Those that left are few, and are read once.
+    .where(({ eb, selectFrom }) =>
+      eb(
+        'u.slice_id',
+        'not in',
+        selectFrom('etl.slices as s')
+          .select('s.slice_id')
+          .where('s.pipeline_id', '=', window.pipeline_id)
+          .where('s.wanted_until', 'is not', null),
+      ),
+    )
+    .orderBy('u.slice_id')
+    .limit(limit)
+    .offset(offset)
+    .execute()
+  return rows.map((row) => row.unit_id)
 }
 
 /** The load that a unit's rows come from, and their number where the answer was for this unit alone. */
