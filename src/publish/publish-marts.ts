@@ -153,8 +153,13 @@ const shownRows = (source: Definition, series: Series): SummedUp => {
 export const fitSummary = async (trx: Db, mart: Mart, source: Definition, changedFrom: string | null): Promise<void> => {
   const table = sql.table(`bi.${mart.name}`)
   const period = periodOf(source)
-  if (changedFrom === null)
-    return void (await sql`delete from ${table} where ${sql.ref(period)} >= ${ownBefore(source)}`.execute(trx))
+  if (changedFrom === null) {
+    // Where nothing continues it, no row is looked at.
+    await sql`delete from ${table} where ${ownBefore(source)} < 'infinity' and ${sql.ref(period)} >= ${ownBefore(source)}`.execute(
+      trx,
+    )
+    return
+  }
   // A load that has summed up what it must not any more is waited for.
   await sql`lock table ${table} in share row exclusive mode`.execute(trx)
   const from = sql`${changedFrom}::date`

@@ -128,7 +128,9 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     const state = stateOf(summary, unanswered + aside.listsNotObeyed, request.signal)
     if (state !== 'interrupted') await request.beforeEnd?.(runId)
     const seconds = (performance.now() - started) / 1000
-    await finishRun(kysely, runId, state, { ...summary, seconds, pipelines: await rowsByPipeline(kysely, runId) })
+    const heldAlone = state === 'failed' && summary.units.failed + counts.held + unanswered + aside.listsNotObeyed === 0
+    const pipelines = await rowsByPipeline(kysely, runId)
+    await finishRun(kysely, runId, state, { ...summary, seconds, pipelines, held_alone: heldAlone })
     const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
     const passed = summary.units.unchanged > 0 ? await unitsPassed(kysely, runId) : 0
     return { runId, summary, seconds, requestsSpared: spared, passed, unanswered, ...aside, state }

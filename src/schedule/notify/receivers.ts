@@ -195,8 +195,9 @@ const email = (raw: Raw, { name, kind, to, at }: Spec<'email'>): Receiver => {
           // RFC 3834: holiday notes do not answer it.
           headers: { 'Auto-Submitted': 'auto-generated' },
         })
+        const forGood = rejectedErrors.filter(({ responseCode = 0 }) => responseCode >= 500)
         // The others have it, and would get each repetition; who is refused for good gets none.
-        const isTaken = rejected.length === 0 || (!isTest && rejectedErrors.every(({ responseCode = 0 }) => responseCode >= 500))
+        const isTaken = rejected.length === 0 || (!isTest && forGood.length === rejected.length)
         return isTaken ? null : `the server refuses ${rejected.length} of ${to.length} addresses`
       } finally {
         transport.close()
