@@ -16,8 +16,8 @@ export interface ListReading {
   readonly readerUrl: Secret | null
 }
 
-/** Texts in the order of the rows, without NULLs. Throws LIST_QUERY, saying what to do. */
-export const readList = async (database: Pick<Database, 'pool'>, reading: ListReading): Promise<string[]> => {
+/** Texts in the order of the rows; null: the row has NULL. Throws LIST_QUERY, saying what to do. */
+export const readList = async (database: Pick<Database, 'pool'>, reading: ListReading): Promise<(string | null)[]> => {
   if (reading.readerUrl === null) return valuesOf(await readTable(database, reading, 1))
   const reader = await openDatabase({ databaseUrl: reading.readerUrl, home: '', maxConnections: 1, readsOnly: true })
   try {
@@ -27,7 +27,7 @@ export const readList = async (database: Pick<Database, 'pool'>, reading: ListRe
   }
 }
 
-const valuesOf = ({ rows }: Awaited<ReturnType<typeof readTable>>): string[] => rows.flatMap(([value]) => value ?? [])
+const valuesOf = ({ rows }: Awaited<ReturnType<typeof readTable>>) => rows.map(([value]) => value ?? null)
 
 /** A query of several columns: their names and its rows. Throws as `readList`. @param columns how many it must have; default any number */
 export const readTable = ({ pool }: Pick<Database, 'pool'>, reading: ListReading, columns?: number) =>

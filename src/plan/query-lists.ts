@@ -51,13 +51,13 @@ const readValues = async (runtime: ListReader, { name }: Dimension, query: ListQ
     const wrong: string[] = []
     const values = new Set<string>()
     for (const text of await readList(runtime.database, reading)) {
-      const checked = checkValue(text, spec, source)
+      const checked = text === null ? { message: 'NULL is no value' } : checkValue(text, spec, source)
       if ('message' in checked) wrong.push(checked.message)
       else values.add(checked.value)
     }
     return {
       values: [...values],
-      message: wrong.length === 0 ? null : `${wrong.length} values are left out: ${wrong.slice(0, 3).join('; ')}`,
+      message: wrong.length === 0 ? null : `${wrong.length} values are left out: ${[...new Set(wrong)].slice(0, 3).join('; ')}`,
     }
   } catch (error) {
     if (!isEtlError(error) || error.code !== 'LIST_QUERY') throw error

@@ -5,7 +5,8 @@ import { causesInLedger } from '../../src/ledger/causes.ts'
 import { approveLists, heldLists } from '../../src/ledger/lists.ts'
 import { grantReader } from '../../src/publish/publish.ts'
 import type { Definition } from '../../src/core/types.ts'
-import { plan, type Planning, preview, sourceOf } from '../support/planning.ts'
+import { triedLists } from '../../src/plan/query-lists.ts'
+import { plan, type Planning, preview, runtimeFor, sourceOf } from '../support/planning.ts'
 import { testDatabase } from '../support/postgres.ts'
 import { definitionOf } from '../unit/plan/definition.ts'
 
@@ -72,6 +73,17 @@ test('the values of a query are planned as those of a file are, and each run rem
   await plan(db, planning, due)
   expect(await wanted()).toEqual(['a.example', 'b.example', 'c.example'])
   expect(await readings()).toEqual(['taken: found 2, obeyed 2', 'unchanged: found 2, obeyed 2', 'taken: found 3, obeyed 3'])
+})
+
+test('a row of NULL is left out, and said', async () => {
+  await clients('a.example')
+  await sql`insert into bi.clients values (null), (null)`.execute(k())
+  const runtime = runtimeFor(db, planning) as unknown as Parameters<typeof triedLists>[0]
+  expect(await triedLists(runtime, planning.definition)).toMatchObject([
+    { count: 1, message: '2 values are left out: NULL is no value' },
+  ])
+  await plan(db, planning, due)
+  expect(await wanted()).toEqual(['a.example'])
 })
 
 test('an empty or much shorter answer is held, said, and obeyed once a person approves it', async () => {
