@@ -127,13 +127,15 @@ const now = sql`(select clock_timestamp())`
 const isOf = (runId: number, { processId }: OwnProcess): RawBuilder<unknown> =>
   sql`(select r.process_id = ${processId} from etl.runs r where r.run_id = ${runId}::bigint)`
 
+// Below a limit is part of the text: so the server knows that the plan it has kept is good for every claim. To plan anew takes longer than to claim.
+
 /** By what is due, not by the run's list: that one may be long and nearly all of it not begun. */
 const dueJobs = ({ claimable, process }: ClaimOptions, runId: number, count: number): RawBuilder<unknown> => sql`
   select j.job_id, ${runId}::bigint as run_id, false as orphan, 0 as priority from etl.jobs j
   where ${pipelinesOf(claimable)} and j.state = 'open' and j.holder is null and j.not_before is not null and j.not_before <= ${now}
     and ${mayTake(claimable, isOf(runId, process))} and ${lives(runId)}
     and (select true from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = j.job_id and w.outcome is null)
-  order by j.not_before limit ${count} for update of j skip locked`
+  order by j.not_before limit ${sql.lit(count)} for update of j skip locked`
 
 /** From the place in the list on. The lock within keeps the planner from reading all ready jobs of everybody first. */
 const listedJobs = ({ claimable, process }: ClaimOptions, runId: number, count: number, after: Place): RawBuilder<unknown> => sql`
@@ -142,13 +144,13 @@ const listedJobs = ({ claimable, process }: ClaimOptions, runId: number, count: 
       and ${mayTake(claimable, isOf(runId, process))} and not ${isUnserved} for update of j skip locked) j
   where w.run_id = ${runId}::bigint and w.outcome is null and (w.priority, w.job_id) > (${after.priority}::integer, ${after.jobId}::bigint)
     and ${lives(runId)}
-  order by w.priority, w.job_id limit ${count}`
+  order by w.priority, w.job_id limit ${sql.lit(count)}`
 
 const orphanJobs = ({ claimable }: ClaimOptions, count: number): RawBuilder<unknown> => sql`
   select j.job_id, j.run_id, true as orphan, 0 as priority from etl.jobs j
   where ${pipelinesOf(claimable)} and j.state = 'open' and j.ask_number is not null and j.holder is null and j.run_id is not null
     and coalesce(j.not_before <= ${now}, true) and ${mayTake(claimable)} and not ${isWaitedFor(sql`j.job_id`)}
-  order by j.job_id limit ${count} for update of j skip locked`
+  order by j.job_id limit ${sql.lit(count)} for update of j skip locked`
 
 type PlacedJob = ClaimedJob & { readonly place: Place }
 
