@@ -81,7 +81,7 @@ export const limitsSchema = z
     },
     { error: 'a map of limits' },
   )
-  .refine(({ poll_every, poll_max = poll_every }) => poll_max >= poll_every, {
+  .refine(({ poll_every, poll_max = poll_every }) => !(poll_max < poll_every), {
     path: ['poll_max'],
     error: 'at least poll_every, since it is the longest wait',
   })

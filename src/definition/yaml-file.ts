@@ -184,7 +184,7 @@ const unknownKeys = (keys: readonly string[], inside: Path, { schema, yaml, base
 // A union speaks through the branch that got furthest: the one whose value had the right kind at all.
 const fittingBranch = (branches: readonly (readonly Issue[])[]): readonly Issue[] | null => {
   const fitting = branches.filter(
-    (issues) => issues.length > 0 && !issues.some((issue) => issue.path.length === 0 && issue.code === 'invalid_type'),
+    (issues) => issues.length > 0 && !issues.some(({ path, code }) => path.length === 0 && /^invalid_(type|value)$/.test(code)),
   )
   const few = [...fitting].sort((left, right) => left.length - right.length)[0]
   return few?.some((issue) => issue.code === 'invalid_union' || issue.path.length > 0 || issue.code === 'unrecognized_keys')

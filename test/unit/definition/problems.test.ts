@@ -211,6 +211,13 @@ const keywordCases: readonly Case[] = [
     "19:70: limits.poll_max is '1m'; expected at least poll_every, since it is the longest wait.",
   ],
   [
+    'a bound of the guard',
+    'limits:',
+    'guard: { factor: 0.5 }\nlimits:',
+    "19:18: guard.factor is '0.5'; expected a number from 1 on.",
+  ],
+  ['one bad wait, and no word about the other', 'timeout: 30s', 'poll_every: 2x, poll_max: 1m', 'limits.poll_'],
+  [
     'a bad share',
     'rejects: 0.1%',
     'rejects: 0.1',
