@@ -38,33 +38,31 @@ export const backfill: Handler = async (invocation) => {
   return load(invocation, 'backfill', scope, { ...rangeOf(invocation), only: only ?? null, force: force === true })
 }
 
-/** By force it goes on with the one of the same arguments that did not finish. */
-const goesOn = async (
-  { database: { kysely } }: OpenRuntime,
-  invocation: Invocation,
-  scope: Scope,
-  named: Readonly<Record<string, unknown>>,
-): Promise<Scope> => {
+type Arguments = Readonly<Record<string, unknown>>
+
+/** By force it goes on with the one of the same arguments that did not finish, which stands among its own from then on. */
+const goesOn = async ({ database: { kysely } }: OpenRuntime, invocation: Invocation, scope: Scope, named: Arguments) => {
   const unfinished = scope.force === true ? await unfinishedForce(kysely, named) : null
-  if (unfinished === null) return scope
+  if (unfinished === null) return { scope, request: named }
   const { runId, startedAt, since } = unfinished
   invocation.output.note(
     `Resumes run ${runId}: --force of ${timesOf(invocation).at(startedAt)} has not finished, and what was requested since is not bought again. ` +
       'To buy that again too, run it once more when it has finished, or with another range or --only.',
   )
-  return { ...scope, takenSince: since }
+  return { scope: { ...scope, takenSince: since }, request: { ...named, resumes: runId } }
 }
 
 /** @param named what the run was asked for beside its pipelines, as the ledger keeps it */
-const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope, named: Readonly<Record<string, unknown>>) =>
+const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope, named: Arguments) =>
   withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
     const { args, options, output, signal } = invocation
     const { definitions } = opened
     const isNight = command === 'run'
     checkScope(definitions, asked)
     // In one order: by them a run by force knows the one that it goes on with.
-    const request = { pipelines: args.toSorted(), ...named }
-    const scope = await progress.aside(() => goesOn(opened, invocation, asked, request))
+    const { scope, request } = await progress.aside(() =>
+      goesOn(opened, invocation, asked, { pipelines: args.toSorted(), ...named }),
+    )
     const said = options['yes'] === true ? approvedBy(opened, `${command} --yes`) : opened
     if (options['dryRun'] === true) return showPlan(invocation, said, progress, command, scope)
     const runtime = await progress.aside(() => agreed(invocation, said, command, scope))

@@ -45,26 +45,28 @@ export const finishRun = async (db: Db, runId: number, state: RunState, summary:
 }
 
 /**
- * The backfills by force with these arguments since the last one that finished: the newest of them, when the first began, and the ask number at which it did;
- * null: there is none. Stopped, cancelled, or left units that failed, wait (but for the service to publish them) or are held still, or lists that were not obeyed: not finished. Those of more than
- * a week ago are over: a unit that fails for good must not stand in the way of buying anew.
+ * Where the newest backfill by force with these arguments did not finish: that one, when the first of those that it goes on with began, and the ask number at which
+ * it did; null: it finished. Stopped, cancelled, or left units that failed, wait (but for the service to publish them) or are held and were not released, or lists
+ * that were not obeyed: not finished. Those of more than a week ago are over: a unit that fails for good must not stand in the way of buying anew.
  */
 export const unfinishedForce = async (db: Db, named: Readonly<Record<string, unknown>>) => {
   const { runId, startedAt, since } = await queryOne<Maybe<Numbers<'runId'> & Texts<'startedAt' | 'since'>>>(db)`
     with same as (
-      select r.run_id, r.started_at, r.begun_at_ask,
+      select r.run_id, r.started_at, r.begun_at_ask, r.arguments ? 'resumes' as resumes,
         not exists (select from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
           where w.run_id = r.run_id and w.outcome = 'waiting' and j.error_code is distinct from 'NOT_PUBLISHED')
         and (r.state = 'done' or (r.summary ->> 'held_alone')::boolean and not exists (
-          select from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
-          where w.run_id = r.run_id and (w.outcome = 'held' and j.state in ('open', 'held', 'failed')
-            or w.held_units > 0 and exists (select from etl.units u where u.pipeline_id = j.pipeline_id and u.window_from >= j.window_from
-              and u.window_from < j.window_to and u.slice_id = any(j.slice_ids) and u.held_answer_id = j.answer_id)))) as is_finished
-      from etl.runs r where r.command = 'backfill' and r.arguments = ${JSON.stringify(named)}::jsonb
+          select from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id join etl.units u on u.pipeline_id = j.pipeline_id
+            and u.window_from >= j.window_from and u.window_from < j.window_to and u.slice_id = any(j.slice_ids)
+          -- Released, or asked for again since: it has that answer or a later one.
+          where w.run_id = r.run_id and (w.outcome = 'held' or w.held_units > 0)
+            and coalesce(u.ask_number, 0) < coalesce(j.answer_id, j.ask_number, r.begun_at_ask))) as is_finished
+      from etl.runs r where r.command = 'backfill' and r.arguments - 'resumes' = ${JSON.stringify(named)}::jsonb
         and r.started_at > clock_timestamp() - interval '7 days'
     )
     select max(run_id)::float8 as "runId", min(started_at) as "startedAt", min(begun_at_ask) as since from same
-    where run_id > coalesce((select max(run_id) from same where is_finished), 0)`
+    where run_id >= coalesce((select max(run_id) from same where not resumes), 0)
+      and (select is_finished from same order by run_id desc limit 1) is not true`
   return runId === null || startedAt === null || since === null ? null : { runId, startedAt, since }
 }
 

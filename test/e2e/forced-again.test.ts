@@ -183,15 +183,26 @@ const toBuy = async (args: readonly string[]): Promise<number> => {
 
 test('what was held in a forced run holds the others back until a person has released it', async () => {
   const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
-  const known = `{ column: domain, accepted: [${domains.slice(1).join(', ')}], on_failure: hold }`
-  writeFileSync(file, readFileSync(file, 'utf8').replace(/\ntests:\n/, `\ntests:\n  known: ${known}\n`))
+  const shipped = readFileSync(file, 'utf8')
+  const holding = (...held: string[]): void => {
+    const known = `{ column: domain, accepted: [${domains.filter((one) => !held.includes(one)).join(', ')}], on_failure: hold }`
+    writeFileSync(file, shipped.replace(/\ntests:\n/, `\ntests:\n  known: ${known}\n`))
+  }
+  holding('a.com')
   const args = [...month('traffic_and_engagement'), '--force']
-  const first = await whole(args)
-  expect(summaryOf(first).units).toMatchObject({ loaded: domains.length - 1, held: 1 })
+  expect(summaryOf(await whole(args)).units).toMatchObject({ loaded: domains.length - 1, held: 1 })
+  expect(await toBuy(args)).toBeLessThanOrEqual(1)
+  // Held again, by another answer: nobody has released anything.
+  expect(summaryOf(await whole(args)).units).toMatchObject({ held: 1, unchanged: domains.length - 1 })
+  expect(await toBuy(args)).toBeLessThanOrEqual(1)
+  // It loads; a new one is held.
+  holding()
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${[...domains, 'new.com'].join('\n')}\n`)
+  expect(summaryOf(await whole(args)).units).toMatchObject({ loaded: 1, held: 1, unchanged: domains.length - 1 })
   expect(await toBuy(args)).toBeLessThanOrEqual(1)
   const { rows } = await db.pool.query<{ unit: string }>('select unit_id as unit from etl.units where held_answer_id is not null')
   expect((await whole(['release', ...rows.map(({ unit }) => unit)])).code).toBe(0)
-  expect(await toBuy(args)).toBe(domains.length)
+  expect(await toBuy(args)).toBe(domains.length + 1)
 })
 
 test('a pipeline whose list could not be read keeps the others of a forced run from being bought again', async () => {
