@@ -152,16 +152,21 @@ export const readByPrefix = (environment: Environment, prefix: string): Readonly
     ),
   )
 
-/** Reads each setting and throws one CONFIGURATION that names all that is wrong, so that it can be put right in one go. */
-export const checkSettings = (...readings: readonly (() => unknown)[]): void => {
-  const problems = readings.flatMap((read) => {
+/** Reads each setting; throws one CONFIGURATION that names all that is wrong, so that it can be put right in one go. */
+export const readAll = <Readings extends readonly (() => unknown)[] | []>(readings: Readings) => {
+  const problems: string[] = []
+  const values = readings.map((read) => {
     try {
-      read()
-      return []
+      return read()
     } catch (error) {
       if (!isEtlError(error)) throw error
-      return [error.message]
+      problems.push(error.message)
+      return null
     }
   })
   if (problems.length > 0) throw configuration(problems.join('\n'))
+  return values as { -readonly [Index in keyof Readings]: ReturnType<Readings[Index]> }
 }
+
+/** The same, of settings that are read again later. */
+export const checkSettings = (...readings: readonly (() => unknown)[]): void => void readAll(readings)

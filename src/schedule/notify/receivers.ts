@@ -5,6 +5,7 @@ import { isLoopback, isPrivate } from '../../core/address.ts'
 import type { ReceiverSpec, Route } from '../../core/alarm-routes.ts'
 import { hidePassword, type Settings } from '../../core/env.ts'
 import { EtlError, messageOf, settingError } from '../../core/errors.ts'
+import { readAll } from '../../core/read-setting.ts'
 import { redact, type Secret, secret } from '../../core/redact.ts'
 import { namedSecret } from '../../core/secret-settings.ts'
 import type { ReceiverTraits, Telling, Told } from '../../ledger/deliveries.ts'
@@ -58,9 +59,9 @@ export type Alarming = ReturnType<typeof alarmingOf>
 
 /** notify.yaml together with the settings it names; without one, a route that tells everybody everything. Throws CONFIGURATION for what is missing or wrong, never with the secret's text. */
 export const alarmingOf = ({ settings: { raw }, routes }: Pick<Runtime, 'settings' | 'routes'>) => {
-  const environment = ownReceivers(raw)
-  const named = (routes?.receivers ?? []).map((spec) => receiverOf(raw, spec))
-  const receivers = [...named, ...environment.filter(({ name }) => !named.some((one) => one.name === name))]
+  const named = routes?.receivers ?? []
+  const specs = [...named, ...ownReceivers(raw).filter(({ name }) => !named.some((one) => one.name === name))]
+  const receivers = readAll(specs.map((spec) => () => receiverOf(raw, spec)))
   const everything = { kinds: null, severities: null, pipelines: null, tags: {}, at: 'the environment' }
   const found: readonly Route[] = routes?.routes ?? [{ ...everything, to: receivers.map(({ name }) => name) }]
   for (const { to, at } of found)
@@ -90,20 +91,19 @@ const causeOf = (error: unknown): string =>
 type Raw = Settings['raw']
 type Spec<Kind extends ReceiverSpec['kind']> = Extract<ReceiverSpec, { kind: Kind }>
 
-const ownReceivers = (raw: Raw): Receiver[] => {
+const ownReceivers = (raw: Raw): ReceiverSpec[] => {
   const at = 'the environment'
   const to = (raw[emailName] ?? '')
     .split(',')
     .map((one) => one.trim())
     .filter((one) => one !== '')
   const key = isSet(raw, webhookKeyName) ? webhookKeyName : null
-  const specs: ReceiverSpec[] = [
+  return [
     ...(isSet(raw, slackName) ? [{ name: 'slack', at, kind: 'slack', variable: slackName } as const] : []),
     ...(isSet(raw, webhookName) ? [{ name: 'webhook', at, kind: 'webhook', variable: webhookName, key } as const] : []),
     ...(isSet(raw, pagerdutyName) ? [{ name: 'pagerduty', at, kind: 'pagerduty', variable: pagerdutyName } as const] : []),
     ...(to.length > 0 ? [{ name: 'email', at, kind: 'email', to } as const] : []),
   ]
-  return specs.map((spec) => receiverOf(raw, spec))
 }
 
 const isSet = (raw: Raw, name: string): boolean => [name, `${name}_FILE`, `${name}_COMMAND`].some((one) => raw[one])
@@ -135,9 +135,8 @@ const slack = (raw: Raw, { name, kind, variable, at }: Spec<'slack'>): Receiver 
 }
 
 const webhook = (raw: Raw, spec: Spec<'webhook'>): Receiver => {
-  const { name, kind, at } = spec
-  const url = address(raw, spec.variable, at)
-  const key = spec.key === null ? null : keyOf(raw, spec.key, at)
+  const { name, kind, at, variable } = spec
+  const [url, key] = readAll([() => address(raw, variable, at), () => (spec.key === null ? null : keyOf(raw, spec.key, at))])
   return {
     ...{ name, kind, ...machine },
     send: ({ telling, first, id, nowMs }) => {
@@ -154,8 +153,7 @@ const webhook = (raw: Raw, spec: Spec<'webhook'>): Receiver => {
 
 /** Events API v2: one incident for each cause, which its end resolves. */
 const pagerduty = (raw: Raw, { name, kind, variable, at }: Spec<'pagerduty'>): Receiver => {
-  const url = pagerdutyUrl(raw)
-  const key = keyOf(raw, variable, at)
+  const [url, key] = readAll([() => pagerdutyUrl(raw), () => keyOf(raw, variable, at)])
   return {
     ...{ name, kind, ...machine, opens: true },
     send: ({ telling, first, warehouseId }) => {
@@ -178,8 +176,7 @@ const pagerduty = (raw: Raw, { name, kind, variable, at }: Spec<'pagerduty'>): R
 
 /** Over the SMTP server of MILLRACE_SMTP_URL. */
 const email = (raw: Raw, { name, kind, to, at }: Spec<'email'>): Receiver => {
-  const smtp = smtpOf(raw, at)
-  const from = fromOf(raw, at)
+  const [smtp, from] = readAll([() => smtpOf(raw, at), () => fromOf(raw, at)])
   return {
     ...{ name, kind, ...people },
     send: async ({ telling, first, id, warehouseId, isTest = false }) => {
