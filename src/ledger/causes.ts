@@ -72,7 +72,7 @@ const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
       `${pipeline}: ${counted(Number(units), 'unit')} (${reports === 0 ? '' : `${counted(Number(reports), 'report')}, `}${unpriced === true ? 'price not known' : `about ${counted(Number(credits), 'credit')}`}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `; the nightly limit was ${allowed}`}. ` +
       `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
     changed: 'They are beyond what nights cost of late. The usual part of the night runs.',
-    nextStep: `\`millrace approve ${pipeline}\` buys them; until then nothing more is spent on them.`,
+    nextStep: `\`millrace approve ${pipeline}\` allows them and the next run buys them; until then nothing is spent on them.`,
     details: { approval_id: Number(approval_id), units: Number(units), reports, credits: Number(credits) },
   }))
 }
