@@ -194,14 +194,17 @@ const grantLoaders = async (trx: Db, table: RawBuilder<unknown>): Promise<void> 
   for (const { role } of rows) await sql`grant select, insert, delete on ${table} to ${sql.id(role)}`.execute(trx)
 }
 
-/** A load replaces its unit's part of a summary, so the summary must know what a unit is made of. */
+/** A load replaces its unit's part of a summary, so the summary must know what a unit is made of. null: it does; else what to put right. */
+export const keyLacks = ({ key }: Mart, source: Definition): string | null => {
+  const lacking = source.columns.filter(({ name, isKey, origin }) => isKey && origin !== 'response' && !key.includes(name))
+  return lacking.length === 0
+    ? null
+    : `the key lacks ${lacking.map(({ name }) => name).join(', ')}, which distinguish the loads of ${source.pipeline}. Add it to '-- key:' and to the query.`
+}
+
 const assertScoped = (mart: Mart, source: Definition): void => {
-  const lacking = source.columns.filter(({ name, isKey, origin }) => isKey && origin !== 'response' && !mart.key.includes(name))
-  if (lacking.length === 0) return
-  throw new EtlError(
-    'DEFINITION',
-    `${mart.file}: the key lacks ${lacking.map(({ name }) => name).join(', ')}, which distinguish the loads of ${source.pipeline}. Add it to '-- key:' and to the query.`,
-  )
+  const lacks = keyLacks(mart, source)
+  if (lacks !== null) throw new EtlError('DEFINITION', `${mart.file}: ${lacks}`)
 }
 
 /** Which marts stand in bi because a file said so. Idempotent. */

@@ -168,6 +168,10 @@ test('finds every mistake of definitions and marts in one pass, with file and li
     join(folder, 'marts', 'grain.sql'),
     '-- purpose: p\n-- grain: One row per month and domain.\n-- question: q\n-- reads: keywords\nselect month as first_day, domain, country from bi.keywords\n',
   )
+  writeFileSync(
+    join(folder, 'marts', 'short_key.sql'),
+    '-- purpose: p\n-- grain: One row per month and domain.\n-- question: q\n-- kind: summary of keywords\n-- key: month, domain\n-- column clicks: c\nselect month, domain, sum(clicks) as clicks from {{facts}} group by month, domain\n',
+  )
   const summary = readFileSync(join(import.meta.dirname, '..', '..', 'marts', 'keyword_months.sql'), 'utf8')
   writeFileSync(join(folder, 'marts', 'keyword_months.sql'), `${summary.trimEnd()}\nhaving true\n`)
   const shops = join(folder, 'pipelines', 'shopper_category_performance.yaml')
@@ -190,6 +194,7 @@ test('finds every mistake of definitions and marts in one pass, with file and li
     /error \(definition\): .*shopper_category_performance\.yaml: the list of domain: its query failed: .*no_such_table/,
     /error \(mart\): bi\.keyword_months was made from another query than .*keyword_months\.sql has\. Run `millrace migrate`/,
     /refused\.sql:6:1: PostgreSQL refuses the query: .*no_such_column/,
+    /error \(mart\): .*short_key\.sql:5:1: the key lacks country, traffic_source, web_source, branded_type/,
   ])
     expect(lines).toMatch(line)
 })

@@ -24,6 +24,7 @@ import { shapeConflict } from '../../ledger/pipelines.ts'
 import { compareTables, type Difference } from '../../load/drift.ts'
 import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
 import { tableName } from '../../load/table-columns.ts'
+import { keyLacks } from '../../publish/publish-marts.ts'
 import { type DescribedView, describedViews, wrongNames } from '../../publish/view-columns.ts'
 import { triedLists } from '../../plan/query-lists.ts'
 import { identityFindings } from '../../run/identity.ts'
@@ -269,11 +270,15 @@ interface MartWords {
 /** Runs the mart's query for no row. Empty: it gives the columns that its header explains. */
 const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Promise<MartFinding[]> => {
   const { definitions } = words
-  if (mart.summaryOf !== null && sourceOf(mart, definitions) === undefined)
+  const source = sourceOf(mart, definitions)
+  if (mart.summaryOf !== null && source === undefined)
     return notAsked(mart, `there is no definition of ${mart.summaryOf} that is right and published.`)
+  const lacks = source === undefined ? null : keyLacks(mart, source)
+  const text = await readFile(mart.file, 'utf8')
+  if (lacks !== null)
+    return [{ result: 'error', message: `${mart.file}:${lineWhere(text, (line) => /^--\s*key\s*:/.test(line))}:1: ${lacks}` }]
   const missing = await notThere(kysely, mart, definitions)
   if (missing !== null) return notAsked(mart, `${missing} is not published yet (\`millrace migrate\` does it).`)
-  const text = await readFile(mart.file, 'utf8')
   const query = queryOf(kysely, mart, definitions)
   try {
     return compareColumns(mart, await columnsOf(kysely, query), words, text)
