@@ -111,6 +111,7 @@ const check = async (invocation: Invocation) => {
   const unread = async () => unreadSettings(settings, folders?.apis ?? new Map(), await notifyText(folder))
   for (const message of (await attempt('configuration', unread)) ?? []) notes.warning('configuration', message)
   for (const read of ownReadings(settings)) await attempt('configuration', async () => read())
+  await attempt('configuration', async () => checkTagBudgets(settings, definitions, notes))
   const apis = await attempt('configuration', async () => readApiSettings(folders?.apis ?? new Map(), settings.raw))
   const asking = offline || apis === null ? [] : checkAccounts(apis, definitions, notes)
   if (apis !== null && folders !== null)
@@ -189,7 +190,6 @@ const ownReadings = (settings: Settings): readonly (() => unknown)[] => {
     () => webSettings(raw, 0),
     () => pollSecondsOf(raw, new Map(), '2000-01-01'),
     () => readMonth(raw, 'MILLRACE_FISCAL_YEAR_FROM'),
-    () => tagBudgets(raw),
     () => createPing(settings, log),
     () => hooksSetting(raw),
     () => createLineage(raw, log),
@@ -229,6 +229,17 @@ const checkPrices = (apis: ApiSettings, { sources }: SourceFolders, definitions:
           `a price is set for '${name}' of account ${of.account}, which no definition asks for: it is not used. Definitions ask for ${[...new Set(asked)].sort().join(', ') || 'nothing'}.`,
         )
   }
+}
+
+/** Budgets of tags that no definition has: they limit nothing. */
+const checkTagBudgets = ({ raw }: Settings, definitions: readonly Definition[], notes: Notes): void => {
+  const written = [...new Set(definitions.flatMap(({ tags }) => Object.entries(tags).map((tag) => tag.join('='))))].sort()
+  for (const tag of new Set(tagBudgets(raw).map(({ name, value }) => `${name}=${value}`)))
+    if (!written.includes(tag))
+      notes.warning(
+        'configuration',
+        `a budget is set for the tag ${tag}, which no definition has: it limits nothing. Definitions have ${written.join(', ') || 'no tags'}.`,
+      )
 }
 
 /** Without asking it: whether the service is the one that rows came from, and is not asked for examples. */

@@ -177,12 +177,13 @@ export const keepPaced = async (db: Db, runId: number, by: string, planned: read
       await lockPipeline(trx, pipeline_id)
       await query(trx)`
         with paced as (
-          select j.job_id, j.reason, j.cells, j.window_from, j.window_to, coalesce(j.estimated_quota, j.cells) as credits
+          select j.job_id, j.kind, j.reason, j.cells, j.window_from, j.window_to, coalesce(j.estimated_quota, j.cells) as credits
           from ${pacedJobs(runId)} where j.pipeline_id = ${pipeline_id} order by j.job_id for update of j
         ), word as (
           insert into etl.approvals (pipeline_id, kind, digest, state, run_id, reasons, window_from, window_to, units, reports, credits, decided_at, decided_by)
           select ${pipeline_id}, 'backfill', ${digestOf(pipeline, version)}, 'approved', ${runId}, (select jsonb_object_agg(reason, units) from (
-              select reason, sum(cells) as units from paced group by 1) x), min(window_from), max(window_to), sum(cells), count(*), sum(credits),
+              select reason, sum(cells) as units from paced group by 1) x), min(window_from), max(window_to), sum(cells), count(*) filter (where kind = 'report'),
+            sum(credits),
             clock_timestamp(), ${by} from paced having count(*) > 0 returning approval_id
         )
         update etl.jobs j set approval_id = w.approval_id from paced p, word w where j.job_id = p.job_id`

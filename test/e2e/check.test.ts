@@ -199,6 +199,16 @@ test('finds every mistake of definitions and marts in one pass, with file and li
     expect(lines).toMatch(line)
 })
 
+test('a budget of a tag that no definition has is warned of; one that cannot be read is named once', async () => {
+  const warned = await check({ MILLRACE_TAG_BUDGETS: 'client=acme:400/day,client=acme:5000/month' })
+  expect([warned.code, said(warned).filter((line) => line.includes('client=acme'))]).toEqual([
+    0,
+    [expect.stringMatching(/^warning \(configuration\): a budget is set for the tag client=acme, which no definition has/)],
+  ])
+  const wrong = await check({ MILLRACE_TAG_BUDGETS: 'client' })
+  expect([wrong.code, said(wrong).filter((line) => line.includes('MILLRACE_TAG_BUDGETS')).length]).toEqual([2, 1])
+})
+
 test('eleven things that are broken at once, each of another kind, are all named, each once, and nothing is waited for', async () => {
   expect((await millrace(['migrate'])).code).toBe(0)
   await db.database.pool.query('alter table data.keywords_v1 rename column clicks to klicks')

@@ -166,6 +166,19 @@ test('a range larger than the budget of a day is bought as far as that goes, and
   expect(spent()).toBeLessThanOrEqual(120)
 }, 180_000)
 
+test('what a budget leaves of a backfill of pages is counted in units: pages are no reports', async () => {
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('limits: {', 'limits: { quota_per_day: 3,'))
+  expect((await millrace('migrate')).code).toBe(0)
+  const only = ['--only', 'country=us']
+  const { units } = summaryOf(await millrace('backfill', 'keywords', '--from', '2026-07', '--to', '2026-09', ...only))
+  expect(units.waiting).toBeGreaterThan(0)
+  const status = JSON.stringify((await millrace('status', 'keywords')).events)
+  expect(status).toContain(`"units":${units.waiting},"reports":0`)
+  const { rows } = await db.database.pool.query(`select units::int, reports from etl.approvals where kind = 'backfill'`)
+  expect(rows).toEqual([{ units: units.waiting, reports: 0 }])
+}, 180_000)
+
 /** The service at the same address, away or with so many credits. */
 const serviceAgain = async (options: Parameters<typeof startSandbox>[0] | null): Promise<void> => {
   const port = Number(new URL(sandbox.url).port)

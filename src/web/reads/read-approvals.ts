@@ -48,7 +48,7 @@ export type Standing = Texts<'pipeline'> &
 /** Approved, or named by a person, and not bought yet: beyond a day's or a month's budget, or no run began since. */
 export const standingWords = (db: Db, pipelines: readonly string[] = []): Promise<Standing[]> =>
   query<Standing>(db)`
-    select p.pipeline, sum(j.cells)::float8 as units, count(*)::integer as reports,
+    select p.pipeline, sum(j.cells)::float8 as units, (count(*) filter (where j.kind = 'report'))::integer as reports,
       case when bool_and(j.estimated_quota is not null) then sum(j.estimated_quota)::float8 end as credits,
       max(a.decided_by) as approved_by, max(a.done_on)::text as done_on
     from etl.approvals a join etl.pipelines p using (pipeline_id) join etl.jobs j on j.approval_id = a.approval_id
