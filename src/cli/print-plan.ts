@@ -186,7 +186,13 @@ const lookLines = (pipelines: readonly PreviewPipeline[]): string[] => {
 const paceLines = (pipelines: readonly PreviewPipeline[]): string[] =>
   pipelines.flatMap(({ name: pipeline, doneOn, backlog }) => {
     if (doneOn !== null) return [clipped(`${pipeline}: over a budget; continues each night, done ${doneOn}.`)]
-    return backlog.units === 0 ? [] : [clipped(`${pipeline}: ${counted(backlog.units, 'approved unit')} go with the next run.`)]
+    return backlog.units === 0
+      ? []
+      : [
+          clipped(
+            `${pipeline}: ${counted(backlog.units, 'approved unit')} ${backlog.units === 1 ? 'goes' : 'go'} with the next run.`,
+          ),
+        ]
   })
 
 /** The newest version of each: what is spent and forecast of a pipeline is of all of them. */
