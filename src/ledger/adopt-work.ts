@@ -219,6 +219,12 @@ export const awaitJob = async (
   jobId: string,
   { askNumber, isBilled }: { readonly askNumber: string; readonly isBilled: boolean },
 ): Promise<void> => {
+  // Jobs before units, as everybody locks them: who has one at hand may be about to cut it.
+  await query(trx)`
+    select j.job_id from etl.jobs j where (j.ask_number is null and j.answer_id is null or ${isOlderWalk(askNumber)}) and j.job_id in (
+      select u.job_id from etl.jobs w join etl.units u on u.pipeline_id = w.pipeline_id and u.window_from >= w.window_from
+        and u.window_from < w.window_to and u.slice_id = any(w.slice_ids) where w.job_id = ${jobId}::bigint)
+    order by j.job_id for update`
   const found = await queryValue<Maybe<Lists<Counts<'left'>>>>(trx)`
     with cell as (
       select w.at::date as window_from, s.slice_id from etl.jobs j

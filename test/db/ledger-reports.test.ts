@@ -403,6 +403,28 @@ describe('lost submissions', () => {
     expect(await jobRow(db, job)).toMatchObject({ state: 'replaced', ask_number: null })
   })
 
+  test('and wait for that process where it is about to cut them, so that neither fails', async () => {
+    await memo.intend(intent)
+    await memo.uncertain('reset')
+    await holdJob(k(), claim, { code: 'REPORT_UNCERTAIN', message: 'lost' })
+    await giveUpReport(k(), { jobId: claim.jobId, by: 'test' })
+    const set = { kind: 'report', account: `a${count}` } as const
+    const job = await newJob(db, pipeline, { sliceIds: claim.sliceIds, runs: [runId], set })
+    await takeOne(db, one, runId, pipeline, job)
+    const waiting = sql<{ n: number }>`select count(*)::int as n from pg_locks where not granted`
+    let adopting: Promise<void> = Promise.resolve()
+    await k()
+      .transaction()
+      .execute(async (trx) => {
+        await sql`select from etl.jobs where job_id = ${job} for update`.execute(trx)
+        adopting = adoptReport(k(), { jobId: claim.jobId, reportId: id(), by: 'test' })
+        await expect.poll(async () => (await waiting.execute(k())).rows[0]?.n, { timeout: 5_000 }).toBeGreaterThan(0)
+        await sql`update etl.units set job_id = job_id where job_id = ${job}`.execute(trx)
+      })
+    await adopting
+    expect(await jobRow(db, job)).toMatchObject({ state: 'replaced' })
+  })
+
   test.each([
     ['an older one', sql`lease_until = lease_until - interval '9 seconds'`, true],
     ['one that does not know the process', sql`name = 'other:1-0'`, true],
