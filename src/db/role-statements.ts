@@ -52,6 +52,10 @@ const relations = (schemas: string, kinds: string, more = ''): string =>
 
 const tables = "'r', 'p', 'v'"
 
+/** Views of bi call functions of etl with their reader's rights. Some databases withhold every new function from everybody: readers are granted these. */
+export const functionsOfViews = `select '' as schema, oid::regprocedure::text as name from pg_proc
+    where pronamespace = 'etl'::regnamespace and proname <> 'analyze_published'`
+
 /**
  * Idempotent, in one transaction; needs a warehouse that was migrated. The loader owns the tables of `data`, since PostgreSQL lets only an owner attach
  * a month; the owner is its member, so that views of the owner read them.
@@ -97,12 +101,13 @@ export const rolesSql = (): string =>
       relations("'bi'", "'r'", " and c.relname not like 'dim\\_%' and c.relname <> 'attribute_versions'"),
       `grant insert, delete on %I.%I to ${loader}`,
     ),
-    '-- Statistics of bi are renewed with the owner’s rights.',
-    `grant execute on function etl.analyze_published(regclass) to ${loader};`,
+    '-- Also where new functions are withheld from everybody. Statistics of bi are renewed with the owner’s rights.',
+    `grant execute on all functions in schema etl to ${loader};`,
     '-- Readers see bi and nothing else, also what comes later.',
     `grant usage on schema bi to ${reader};`,
     `grant select on all tables in schema bi to ${reader};`,
     `grant execute on all functions in schema bi to ${reader};`,
+    forEach(functionsOfViews, `grant execute on function %2$s to ${reader}`),
     '-- By default everybody may make tables in public (in a database that came from PostgreSQL 14), temporary ones, and large objects.',
     `do $$ begin execute format('revoke temporary on database %I from public', current_database());`,
     `  if to_regnamespace('public') is not null then revoke create on schema public from public; end if; end $$;`,
@@ -114,6 +119,7 @@ export const rolesSql = (): string =>
     `alter default privileges for role ${owner} in schema bi grant execute on functions to ${reader};`,
     `alter default privileges for role ${owner} in schema etl grant select, insert, update, delete on tables to ${loader};`,
     `alter default privileges for role ${owner} in schema etl grant usage on sequences to ${loader};`,
+    `alter default privileges for role ${owner} in schema etl grant execute on functions to ${loader};`,
     'commit;',
     '',
   ].join('\n')

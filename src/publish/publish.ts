@@ -18,7 +18,7 @@ import { asOfFunction, asOfName, currentView, freshnessView, historyView, tableC
 import { continuedSeries, recordHandOver, recordVersion } from './versions.ts'
 import { relationColumns, roleExists } from '../db/catalog.ts'
 import { readerRole } from '../db/read-list.ts'
-import { sessionLimits } from '../db/role-statements.ts'
+import { functionsOfViews, sessionLimits } from '../db/role-statements.ts'
 import { type Lists, query, type Texts } from '../db/typed-row.ts'
 
 /**
@@ -170,6 +170,9 @@ export const grantReader = async (trx: Db): Promise<void> => {
   await sql`grant usage on schema bi to ${role}`.execute(trx)
   await sql`grant select on all tables in schema bi to ${role}`.execute(trx)
   await sql`grant execute on all functions in schema bi to ${role}`.execute(trx)
+  const withheld = sql`not has_function_privilege(${readerRole}, oid, 'execute')`
+  const called = await sql<Texts<'name'>>`${sql.raw(functionsOfViews)} and ${withheld}`.execute(trx)
+  for (const { name } of called.rows) await sql`grant execute on function ${sql.raw(name)} to ${role}`.execute(trx)
   await sql`alter default privileges in schema bi grant select on tables to ${role}`.execute(trx)
   await sql`alter default privileges in schema bi grant execute on functions to ${role}`.execute(trx)
   await limitLogins(trx)

@@ -35,12 +35,12 @@ let db: TestDatabase
 let definitions: readonly Definition[]
 
 /** The same database, as one of the roles. */
-const as = async <T>(role: string, work: (other: TestDatabase) => Promise<T>): Promise<T> => {
-  const url = new URL(db.url)
+const as = async <T>(role: string, work: (other: TestDatabase) => Promise<T>, of: TestDatabase = db): Promise<T> => {
+  const url = new URL(of.url)
   url.searchParams.set('options', `-c role=${role}`)
   const database = await openDatabase({ databaseUrl: secret('test database', url.href), home: '/nowhere' })
   try {
-    return await work({ ...db, url: url.href, database })
+    return await work({ ...of, url: url.href, database })
   } finally {
     await database.close()
   }
@@ -153,6 +153,37 @@ test('a managed server’s administrator, who is no superuser, separates the rol
   await pool.query(`drop database ${admin}`)
   for (const role of ['owner', 'loader', 'reader'].map((name) => `${admin}_${name}`)) await dropRole(role)
   await dropRole(admin)
+})
+
+test('a database that withholds new functions from everybody is loaded and read all the same', async () => {
+  const hardened = await createTestDatabase({ empty: true })
+  const { pool } = hardened.database
+  try {
+    await pool.query('alter default privileges revoke execute on functions from public')
+    await migrate(hardened.database, { folders: [] })
+    await publish(hardened.database, definitions, await loadMarts([]))
+    const withheld = async (...roles: string[]) =>
+      (
+        await pool.query<{ what: string }>(
+          `select r.role || ' ' || p.oid::regprocedure as what from pg_proc p, unnest($1::text[]) as r (role)
+          where p.pronamespace in ('bi'::regnamespace, 'etl'::regnamespace) and not has_function_privilege(r.role, p.oid, 'execute')`,
+          [roles],
+        )
+      ).rows.map(({ what }) => what)
+    expect(await withheld('bi_reader')).toEqual(['bi_reader etl.analyze_published(regclass)'])
+    await pool.query(ownRolesSql())
+    expect(await withheld(names.loader, names.reader)).toEqual([`${names.reader} etl.analyze_published(regclass)`])
+    await as(
+      names.reader,
+      async ({ database }) => {
+        for (const view of ['coverage', 'figure_changes', 'freshness', 'keyword_comparison', 'keyword_movements', 'keywords'])
+          await database.pool.query(`select * from bi.${view}`)
+      },
+      hardened,
+    )
+  } finally {
+    await hardened.drop()
+  }
 })
 
 describe('the loader', () => {
