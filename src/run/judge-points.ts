@@ -216,18 +216,22 @@ const fetchedAgain = 'Nothing was loaded; the report is downloaded once more, it
 type Fitting = ReturnType<typeof fittingSettings>
 
 /** @param file of the definition */
-const held = (fitting: Fitting, file: string): string =>
-  'Nothing was loaded and nothing is bought again: the report is held, and each later run downloads it again. Ask the service whether it is whole. ' +
-  `If it is, ${ifWhole(fitting, file)} If it is not, \`millrace release UNIT\` (\`millrace status\` names it) loads it as it is.`
+const held = (fitting: Fitting, file: string): string => {
+  const whole = ifWhole(fitting, file)
+  const released = '`millrace release UNIT` (`millrace status` names it) loads it as it is.'
+  const next = whole === null ? released : `If it is, ${whole} If it is not, ${released}`
+  return `Nothing was loaded and nothing is bought again: the report is held, and each later run downloads it again. Ask the service whether it is whole. ${next}`
+}
 
-const ifWhole = ({ settings, isFirst }: Fitting, file: string): string => {
+/** null: no setting would make it right. */
+const ifWhole = ({ settings, isFirst }: Fitting, file: string): string | null => {
   const [first, ...others] = settings
   const or = others.length === 0 ? '' : ` (or ${others.join(', ')})`
   if (first !== undefined)
     return `the service counts ${words(settings)}: write \`report: { data_points: ${first} }\`${or} into ${file}, and the next run judges this report and all later ones by it.`
   return isFirst
     ? `the service counts something else: write \`report: { data_points: ignore }\` into ${file}, and the next run loads this report and all later ones uncompared.`
-    : '`millrace release UNIT` loads it.'
+    : null
 }
 
 const named: Readonly<Record<AnyReading, string>> = {
