@@ -58,7 +58,10 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
   const state = await migrationState(database, { folders })
   notes.proved('database', `${database.display} answers.`)
   for (const name of state.unknown)
-    notes.error('migration', `The warehouse has migration ${name}, which this program does not know; use the newer program.`)
+    notes.error(
+      'migration',
+      `The warehouse has migration ${name}, which this program does not know: use the newer Millrace that applied it, or put its file back under migrations/.`,
+    )
   // The embedded database is ours: the first command that works on it migrates it.
   for (const name of database.embedded ? [] : state.pending)
     notes.error('migration', `Migration ${name} is not applied; run \`millrace migrate\`.`)
