@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { tagBudgets } from '../core/budget-scope.ts'
 import { counted } from '../core/counted.ts'
-import type { Settings } from '../core/env.ts'
+import { readerLogin, type Settings, settingsWithoutPlaces } from '../core/env.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import { hooksSetting } from '../core/hooks-setting.ts'
 import { createLog } from '../core/log.ts'
@@ -87,7 +87,9 @@ const check = async (invocation: Invocation) => {
       checked.add(area)
       return result
     } catch (error) {
-      notes.error(area, messageOf(error))
+      // Of settings it has a line for each that is wrong.
+      const isLines = isEtlError(error) && error.code === 'CONFIGURATION'
+      for (const line of isLines ? error.message.split('\n') : [messageOf(error)]) notes.error(area, line)
       return null
     }
   }
@@ -105,17 +107,19 @@ const check = async (invocation: Invocation) => {
   notes.problems('semantic', dashboards?.problems ?? [])
   const settings = await attempt('configuration', async () => settingsOf(invocation))
   const result = () => ({ notes, checked: [...checked], services: [...services] })
-  if (settings === null) return result()
-  await attempt('alarms', () => checkAlarms(folder, settings, definitions, notes))
+  const readable = settings ?? withoutPlaces(invocation)
+  if (readable === null) return result()
+  await attempt('alarms', () => checkAlarms(folder, readable, definitions, notes))
   // A warning for each: the value may be somebody else's.
-  const unread = async () => unreadSettings(settings, folders?.apis ?? new Map(), await notifyText(folder))
+  const unread = async () => unreadSettings(readable, folders?.apis ?? new Map(), await notifyText(folder))
   for (const message of (await attempt('configuration', unread)) ?? []) notes.warning('configuration', message)
-  for (const read of ownReadings(settings)) await attempt('configuration', async () => read())
-  await attempt('configuration', async () => checkTagBudgets(settings, definitions, notes))
-  const apis = await attempt('configuration', async () => readApiSettings(folders?.apis ?? new Map(), settings.raw))
+  for (const read of ownReadings(readable)) await attempt('configuration', async () => read())
+  await attempt('configuration', async () => checkTagBudgets(readable, definitions, notes))
+  const apis = await attempt('configuration', async () => readApiSettings(folders?.apis ?? new Map(), readable.raw))
   const asking = offline || apis === null ? [] : checkAccounts(apis, definitions, notes)
   if (apis !== null && folders !== null)
     await attempt('configuration', async () => checkPrices(apis, folders, definitions, notes))
+  if (settings === null) return result()
   const { databaseUrl, home } = settings
   const database = await attempt('database', () => openDatabase({ databaseUrl, home, maxConnections: 2 }))
   try {
@@ -177,6 +181,15 @@ const checkAlarms = async (folder: string, settings: Settings, definitions: read
   else notes.notAsked('alarms', `no receiver is set: nobody gets a message when something goes wrong (${docPage('alarms.md')}).`)
 }
 
+/** null: nothing can be read. The error is on record already. */
+const withoutPlaces = ({ environment, folder }: Invocation): Settings | null => {
+  try {
+    return settingsWithoutPlaces(environment, folder)
+  } catch {
+    return null
+  }
+}
+
 /** Readings of the program's own settings, each of which some command would refuse. */
 const ownReadings = (settings: Settings): readonly (() => unknown)[] => {
   const { raw } = settings
@@ -190,6 +203,7 @@ const ownReadings = (settings: Settings): readonly (() => unknown)[] => {
     () => webSettings(raw, 0),
     () => pollSecondsOf(raw, new Map(), '2000-01-01'),
     () => readMonth(raw, 'MILLRACE_FISCAL_YEAR_FROM'),
+    () => readerLogin(settings),
     () => createPing(settings, log),
     () => hooksSetting(raw),
     () => createLineage(raw, log),

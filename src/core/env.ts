@@ -5,7 +5,7 @@ import { parse as parseDotenv } from 'dotenv'
 import { EtlError } from './errors.ts'
 import { landingSetting } from './landing-setting.ts'
 import { type ReadAgain, type Secret, secret } from './redact.ts'
-import { type Environment, setPlaces } from './read-setting.ts'
+import { type Environment, readAll, setPlaces } from './read-setting.ts'
 import { fileAgain } from './secret-files.ts'
 import { withSecrets } from './secret-settings.ts'
 
@@ -16,16 +16,27 @@ export type Settings = ReturnType<typeof readSettings>
 export const readSettings = (environment: Readonly<Record<string, string | undefined>>, folder: string) => {
   const raw: Environment = withSecrets(merged(environment, folder))
   const home = resolve(folder, raw['MILLRACE_HOME'] || '.millrace')
+  const [warehouse, landing] = readAll([
+    () => databaseUrl(raw['DATABASE_URL'], fileAgain(raw, 'DATABASE_URL')),
+    () => landingSetting(raw, home, folder),
+  ])
   return Object.freeze({
     /** The warehouse; null: the embedded PostgreSQL under `home`. */
-    databaseUrl: databaseUrl(raw['DATABASE_URL'], fileAgain(raw, 'DATABASE_URL')),
+    databaseUrl: warehouse,
     /** Absolute folder of the landing files and the embedded database. */
     home,
     /** Where the landings lie; a folder under `home` unless `MILLRACE_LANDING` says otherwise. */
-    landing: landingSetting(raw, home, folder),
+    landing,
     raw,
   })
 }
+
+/** The same with the embedded database and its landings, so that the other settings can be looked at where these are wrong. Throws CONFIGURATION. */
+export const settingsWithoutPlaces = (environment: Readonly<Record<string, string | undefined>>, folder: string): Settings =>
+  readSettings(
+    { ...environment, DATABASE_URL: '', DATABASE_URL_FILE: '', DATABASE_URL_COMMAND: '', MILLRACE_LANDING: '' },
+    folder,
+  )
 
 const merged = (environment: Readonly<Record<string, string | undefined>>, folder: string): Record<string, string> => {
   const file = resolve(folder, '.env')
@@ -52,9 +63,7 @@ const dotenvText = (file: string): string => {
 
 const databaseUrl = (text: string | undefined, again: ReadAgain | null): Secret | null => {
   if (!text) return null
-  if (!isDatabaseUrl(text)) {
-    throw new EtlError('CONFIGURATION', 'DATABASE_URL is not an address such as postgres://user:password@host:5432/database.')
-  }
+  assertDatabaseUrl('DATABASE_URL', text)
   hidePassword('DATABASE_URL', text)
   if (again === null) return secret('DATABASE_URL', text)
   return secret('DATABASE_URL', text, () => {
@@ -65,6 +74,11 @@ const databaseUrl = (text: string | undefined, again: ReadAgain | null): Secret 
   })
 }
 
+const assertDatabaseUrl = (name: string, text: string): void => {
+  if (!isDatabaseUrl(text))
+    throw new EtlError('CONFIGURATION', `${name} is not an address such as postgres://user:password@host:5432/database.`)
+}
+
 const isDatabaseUrl = (text: string): boolean => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
 
 /** A living process must not spread over two warehouses: another place is for the next start. */
@@ -72,10 +86,11 @@ const placeOf = (address: string): string => Object.assign(new URL(address), { u
 
 export const readerSetting = 'MILLRACE_READER_URL'
 
-/** The login of a reader; null: not set. */
+/** The login of a reader; null: not set. Throws CONFIGURATION. */
 export const readerLogin = ({ raw }: Pick<Settings, 'raw'>): Secret | null => {
   const text = raw[readerSetting]
   if (!text) return null
+  assertDatabaseUrl(readerSetting, text)
   hidePassword(readerSetting, text)
   return secret(readerSetting, text)
 }

@@ -1,8 +1,8 @@
 // Where services send messages to: the address under which this program is reached from outside, with a part of the path that is a secret.
 import { createHmac } from 'node:crypto'
 import { isPrivate, plainAddress } from './address.ts'
-import { EtlError } from './errors.ts'
-import type { Environment } from './read-setting.ts'
+import { settingError } from './errors.ts'
+import { type Environment, readAll } from './read-setting.ts'
 import { passingSecret, type Secret, secret } from './redact.ts'
 
 const addressName = 'MILLRACE_PUBLIC_URL'
@@ -13,17 +13,8 @@ export type Hooks = NonNullable<ReturnType<typeof hooksSetting>>
 
 /** null: no secret is set, so that nothing is received. Throws CONFIGURATION. */
 export const hooksSetting = (raw: Environment) => {
-  const key = raw[secretName]?.trim()
-  const base = publicAddress(raw)
-  if (!key) {
-    if (base === null) return null
-    throw new EtlError('CONFIGURATION', `${addressName} is set and ${secretName} is not; make one with \`openssl rand -hex 24\`.`)
-  }
-  if (key.length < shortestSecret)
-    throw new EtlError(
-      'CONFIGURATION',
-      `${secretName} is shorter than ${shortestSecret} characters; make one with \`openssl rand -hex 24\`.`,
-    )
+  const [base, key] = readAll([() => publicAddress(raw), () => secretOf(raw)])
+  if (key === null) return null
   secret(secretName, key)
   // Not the secret itself: an address that becomes known does not give it away.
   const token = secret('path of webhooks', createHmac('sha256', key).update('millrace webhooks').digest('hex').slice(0, 40))
@@ -40,12 +31,21 @@ export const hooksSetting = (raw: Environment) => {
   }
 }
 
+const secretOf = (raw: Environment): string | null => {
+  const key = raw[secretName]?.trim()
+  const advice = 'make one with `openssl rand -hex 24`.'
+  if (!key && raw[addressName]) throw settingError(`${addressName} is set and ${secretName} is not; ${advice}`)
+  if (!key) return null
+  if (key.length < shortestSecret) throw settingError(`${secretName} is shorter than ${shortestSecret} characters; ${advice}`)
+  return key
+}
+
 const publicAddress = (raw: Environment): string | null => {
   const text = raw[addressName]
   if (!text) return null
   const url = plainAddress(text)
   if (url === null || !isPrivate(url))
-    throw new EtlError('CONFIGURATION', `${addressName} is '${text}', expected an https address such as https://etl.example.com.`)
+    throw settingError(`${addressName} is '${text}', expected an https address such as https://etl.example.com.`)
   return url.href.replace(/\/$/, '')
 }
 

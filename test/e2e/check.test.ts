@@ -91,6 +91,10 @@ test('every setting that a command would refuse is named, all in one pass', asyn
     MILLRACE_PING_URL: 'x',
     MILLRACE_LOG_LEVEL: 'loud',
     MILLRACE_HOOK_SECRET: 'x',
+    MILLRACE_PUBLIC_URL: 'x',
+    MILLRACE_READER_URL: 'mysql://x',
+    MILLRACE_LANDING: 'ftp://x',
+    DATABASE_URL: 'mysql://x',
     OPENLINEAGE_URL: 'x',
   }
   const result = await millrace(['check', '--json', '--offline'], wrong)
