@@ -47,6 +47,10 @@ export const isRowOf = ({ processId, name, seen: { lease } }: OwnProcess): RawBu
   sql<boolean>`(process_id = ${processId} and name = ${name}
     and (lease_until >= coalesce(${lease}::timestamptz, '-infinity') or ${lease}::timestamptz > ${leaseEnd}))`
 
+/** False: nothing is bought here, and no tick taken, in the name of the process. */
+export const isKnown = async (db: Db, own: OwnProcess): Promise<boolean> =>
+  (await db.selectFrom('etl.processes').select('process_id').where(isRowOf(own)).executeTakeFirst()) !== undefined
+
 /** Why nothing is bought without it. */
 export const noRow = 'This database was replaced by another one since the command began.'
 

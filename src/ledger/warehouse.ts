@@ -8,7 +8,7 @@ import { type Flags, type Numbers, query, type Row, type Texts } from '../db/typ
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
-import { isRowOf, noRow, type OwnProcess } from './processes.ts'
+import { isKnown, noRow, type OwnProcess } from './processes.ts'
 
 /** A name that landings bear: identity and epoch. */
 export interface Warehouse {
@@ -166,8 +166,7 @@ export const assertMayBuy = async (trx: Db, own: OwnProcess, unitKey: string): P
     .forShare()
     .executeTakeFirstOrThrow()
   if (standing !== 'own') throw buysNothing(unitKey, standing_reason ?? '')
-  const known = await trx.selectFrom('etl.processes').select('process_id').where(isRowOf(own)).executeTakeFirst()
-  if (known === undefined) throw buysNothing(unitKey, noRow)
+  if (!(await isKnown(trx, own))) throw buysNothing(unitKey, noRow)
 }
 
 /** WAREHOUSE_COPY. @param reason why this database may be a copy of one that goes on */

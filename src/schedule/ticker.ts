@@ -6,6 +6,7 @@ import { isPassing } from '../db/database-error.ts'
 import { outlast } from '../db/outlast.ts'
 import type { Db } from '../db/tables.ts'
 import { approvedReady } from '../ledger/approved-jobs.ts'
+import { isKnown } from '../ledger/processes.ts'
 import { claimTick, finishTick, lockTicks, planTick } from '../ledger/releases.ts'
 import { paceRun } from '../plan/pace-backfill.ts'
 import { planApproved, planRun } from '../plan/plan-run.ts'
@@ -118,7 +119,7 @@ const takeNext = async (keeper: Keeper, entry: Scheduled, idle: string | null): 
     await lockTicks(trx, pipeline)
     // Where the clock was set back, a tick of the time before would keep all until then from being taken.
     await keeper.runtime.hearClock(trx)
-    const next = await look(keeper, trx, entry, idle)
+    const next = (await isKnown(trx, process)) ? await look(keeper, trx, entry, idle) : null
     if (next === null || next.waits || (idle === null && next.kind !== 'skipped')) return null
     await claimTick(trx, { pipeline, dueMs: next.dueMs, owner: process.name, kind: next.kind })
     return next.kind === 'skipped' ? null : next.dueMs

@@ -418,6 +418,22 @@ test('a scheduler that has not heard yet that the clock was set back by two days
   expect((await db.database.pool.query('select 1 from etl.ticks')).rows).toEqual([])
 })
 
+test('a scheduler whose database was replaced takes no tick of the other one: whoever is started anew does', async () => {
+  const ticker = createTicker(runtime, new AbortController().signal)
+  nowMs += 32 * minute
+  const ticks = async () => (await db.database.pool.query('select kind from etl.ticks')).rows
+  const rename = (name: string) =>
+    db.database.pool.query('update etl.processes set name = $1 where process_id = $2', [name, runtime.process.processId])
+  await rename('other:1-0')
+  ticker.sweep()
+  await ticker.settled()
+  expect(await ticks()).toEqual([])
+  await rename(runtime.process.name)
+  ticker.sweep()
+  await ticker.settled()
+  expect(await ticks()).toEqual([{ kind: 'on time' }])
+})
+
 test('a scheduler that began by a clock two days ahead takes the first tick of a pipeline once that is set back, and not two days later', async () => {
   nowMs = Date.parse('2026-06-04T10:20:00Z')
   const ticker = createTicker(runtime, new AbortController().signal)
