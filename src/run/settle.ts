@@ -1,4 +1,4 @@
-// What becomes of a job whose work threw: parked, held or failed.
+// What becomes of a job whose work threw: given back, parked, split, left waiting, held or failed.
 import type { Clock } from '../core/clock.ts'
 import { EtlError, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
 import type { Limits } from '../core/limits.ts'
