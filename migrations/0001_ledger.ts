@@ -782,11 +782,12 @@ const views = [
 
   // For bi.<pipeline>_as_of: true where the function has become a part of the question, else an error. PostgreSQL makes it one unless its argument is a
   // query or volatile; run by itself it would read every revision of every month. The line behind the first says who called, in the server's language.
-  `create function etl.assert_part_of_question(called text) returns boolean language plpgsql stable as $$
+  // It runs with the settings of whoever asks: no name in it depends on search_path, no backslash on standard_conforming_strings.
+  `create function etl.assert_part_of_question(called text) returns boolean language plpgsql stable set search_path = pg_catalog, pg_temp as $$
     declare stack text;
     begin
       get diagnostics stack = pg_context;
-      if split_part(stack, chr(10), 2) ~ (called || '["«»“”](?!\\()') then
+      if split_part(stack, chr(10), 2) ~ (called || '["«»“”](?![(])') then
         raise exception using errcode = 'feature_not_supported',
           message = format('bi.%s cannot take its moment from a query in its argument: it would read every revision of every month', called),
           hint = format('Write the moment as a literal, a parameter or with now(); or take it from a query in FROM: select k.* from (select … as at) m cross join lateral bi.%s(m.at) k', called);

@@ -402,6 +402,25 @@ describe('what stands in bi', () => {
     expect(text).not.toContain('p202608')
   })
 
+  test('a question as of a moment is answered whatever the settings of the session', async () => {
+    const reader = await db.database.pool.connect()
+    try {
+      await reader.query('begin')
+      await reader.query('create schema odd')
+      await reader.query('create domain odd.text as varchar(3)')
+      await reader.query('set local search_path = odd, pg_catalog')
+      await reader.query('set local standard_conforming_strings = off')
+      await reader.query('set local client_min_messages = error')
+      expect((await reader.query(`select count(*) > 0 as is from bi.keywords_as_of(now())`)).rows).toEqual([{ is: true }])
+      await reader.query('savepoint one')
+      await expect(reader.query('select bi.keywords_as_of(now())')).rejects.toMatchObject({ code: '0A000' })
+      await reader.query('rollback to one')
+    } finally {
+      await reader.query('rollback')
+      reader.release()
+    }
+  })
+
   test('a question as of a moment that another query finds is refused with the way out, and that way out uses the key', async () => {
     for (const moment of ['(select max(_loaded_at) from bi.keywords)', 'clock_timestamp()'])
       await expect(query(`select * from bi.keywords_as_of(${moment}) where month = '2026-09-01'`)).rejects.toMatchObject({
