@@ -92,3 +92,12 @@ test.each(files)('%s: the scheduler starts once the warehouse is migrated', (fil
   expect(found.services['migrate']).toMatchObject({ command: ['migrate'], read_only: true, cap_drop: ['ALL'] })
   expect(found.services['migrate']?.depends_on).toEqual({ postgres: { condition: 'service_healthy' } })
 })
+
+test('in a warehouse of its own, migrate reads the settings of .env and the receipts of purchases, as the scheduler does', () => {
+  const own = z.looseObject({ env_file: z.string().optional(), volumes: z.array(z.string()).optional() })
+  const compose = readFileSync(join(root, 'templates', 'warehouse', 'compose.yaml'), 'utf8')
+  const { migrate, schedule } = z
+    .object({ services: z.object({ migrate: own, schedule: own }) })
+    .parse(parse(compose, { merge: true })).services
+  expect([migrate.env_file, migrate.volumes]).toEqual([schedule.env_file, schedule.volumes])
+})
