@@ -45,8 +45,8 @@ export const init: Handler = async ({ args, options, folder, output }) => {
   output.line('  npm install')
   output.line('  npx millrace sandbox         in a second terminal: a free stand-in for the service')
   output.line('  cp .env.example .env         address and key: of the sandbox, or your own')
-  output.line('  npx millrace check           free: finds every problem in one go')
   output.line('  npx millrace migrate         free: makes tables and views')
+  output.line('  npx millrace check           free: finds every problem in one go')
   output.line('  npx millrace plan            free: what the first run loads and costs')
   output.line('  npx millrace run             spends credits at the real service')
   return 0
