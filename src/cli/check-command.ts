@@ -87,9 +87,9 @@ const check = async (invocation: Invocation) => {
       checked.add(area)
       return result
     } catch (error) {
-      // Of settings it has a line for each that is wrong.
-      const isLines = isEtlError(error) && error.code === 'CONFIGURATION'
-      for (const line of isLines ? error.message.split('\n') : [messageOf(error)]) notes.error(area, line)
+      // Of settings it has a line for each that is wrong; of definitions indented ones.
+      const lines = messageOf(error).split('\n')
+      for (const line of lines.every((one) => /^\S/.test(one)) ? lines : [lines.join('\n')]) notes.error(area, line)
       return null
     }
   }

@@ -3,6 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
+import { counted } from '../core/counted.ts'
 import { EtlError, isEtlError, messageOf, usageError } from '../core/errors.ts'
 import { assertFree, type DescribedDataset, newDataset } from '../definition/dataset-files.ts'
 import { suggest } from '../definition/problem.ts'
@@ -155,7 +156,7 @@ export const test: Handler = async (invocation) => {
   }
   output.summary('test', { tested, failed })
   const next = failed === 0 ? '' : ' If that is what you want, `millrace test --accept` takes it as expected.'
-  output.line(`${tested} recorded answers, ${failed} failed.${options['accept'] === true ? '' : next}`)
+  output.line(`${counted(tested, 'recorded answer')}, ${failed} failed.${options['accept'] === true ? '' : next}`)
   return failed > 0 && options['accept'] !== true ? 1 : 0
 }
 
