@@ -80,8 +80,8 @@ const tryPacing = async (): Promise<string[]> => {
   const lasting = await tryLasting(databases)
   const said = `said on standard error after ${lasting.saidSeconds.toFixed(1)} s, ${lasting.requests} requests for 30 units, over after ${lasting.seconds.toFixed(0)} s`
   row('429 for good, then over', lasting.wrong, said)
+  // Too many open reports are waited for until the deadline, however many tries that takes.
   for (const place of boundedPlaces)
-    // Too many open reports are waited for until the deadline, however many tries that takes.
     for (const bound of place === 'submit' ? (['deadline'] as const) : (['attempts', 'deadline'] as const)) {
       const { seconds, wrong } = await tryBounded(databases, place, bound)
       row(
