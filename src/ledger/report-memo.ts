@@ -81,7 +81,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         error_message: null,
       }),
     uncertain: (message) => set(reportTransitions['answer lost'], { report_state: 'uncertain', error_message: message }),
-    withdrawn: () => withdraw(db, claim),
+    withdrawn: () => withdrawIntent(db, claim),
     failed: (state, { statusWord, usedQuota, message }) =>
       set(endings[state], {
         report_state: state,
@@ -146,7 +146,7 @@ const changed = (db: Db, claim: ClaimedJob, transition: Transition<ReportState>,
  * Idempotent. One statement first: once it was sent the server carries it out, behind whatever lock and whatever becomes of this process. Where it finds
  * nothing a lock waits for an intent whose commit is still under way.
  */
-const withdraw = async (db: Db, claim: ClaimedJob): Promise<void> => {
+const withdrawIntent = async (db: Db, claim: ClaimedJob): Promise<void> => {
   const transition = reportTransitions['certainly not taken']
   if (await changed(db, claim, transition, nothingAsked)) return
   await db.transaction().execute(async (trx) => {

@@ -78,7 +78,7 @@ export const settle = (
   // The same bytes twice are a fact: the next run downloads them again.
   const isSame = error.code === 'BAD_RESPONSE' && isSameFault(error, formerError ?? null)
   const isLast = isSame || attempts >= (limits?.attempts ?? defaultAttempts)
-  if (follows?.next === 'count the try') return refusedAlone(error, follows.leftMs, { attempts, isLast }, clock)
+  if (follows?.next === 'count the try') return afterRefusal(error, follows.leftMs, { attempts, isLast }, clock)
   if (spec.retry === 'later') return putOff(error, clock)
   if ((spec.retry === 'now' || isClosed(error)) && !isLast) return parked(backoffMs(attempts, clock), false, true)
   return { kind: 'fail' }
@@ -89,7 +89,7 @@ const isClosed = (error: EtlError): boolean =>
   (error.code === 'DATABASE_READ_ONLY' || error.code === 'CONFIGURATION') && isPassing(error)
 
 /** Answered 429 again and again while others are not: later from try to try, in the end by the next run: the last try, or the deadline, comes first. */
-const refusedAlone = (
+const afterRefusal = (
   error: EtlError,
   leftMs: number,
   { attempts, isLast }: { readonly attempts: number; readonly isLast: boolean },
