@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { bucketSetting } from '../../src/core/landing-setting.ts'
@@ -48,6 +49,20 @@ describe('an export by month', () => {
     ])
     expect(await rowsOf(january)).toHaveLength(1000)
     expect((await rowsOf('2026-02')).every(({ month }) => month instanceof Date && month.getUTCMonth() === 1)).toBe(true)
+  })
+
+  test('is done where a place takes longer for a file than the server lets a transaction be idle', async () => {
+    db.database.pool.on('acquire', (client) => void client.query(`set idle_in_transaction_session_timeout = '600ms'`))
+    const target = folderTarget(folder)
+    const slow = {
+      ...target,
+      putFile: async (name: string, file: string) => {
+        await setTimeout(1500)
+        return target.putFile(name, file)
+      },
+    }
+    const done = await exportMonths(db.database, { view: 'facts', filter: everyRow, sinceLast: false, target: slow })
+    expect(done).toMatchObject({ rows: 3000 })
   })
 
   test('writes nothing the next time, and then only the month that changed, whatever way it did', async () => {

@@ -8,7 +8,7 @@ import { jsonOrNull } from '../../core/json.ts'
 import { usageError } from '../../core/errors.ts'
 import type { Database } from '../../db/connect.ts'
 import { makeLock, tryLockByName } from '../../db/named-lock.ts'
-import { type Flags, query, queryValue, type Texts } from '../../db/typed-row.ts'
+import { type Flags, type Numbers, query, queryValue, type Texts } from '../../db/typed-row.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Scales, scalesOf, writeParquet } from './parquet.ts'
 import { replaceFile, unlessMissing } from './replace-file.ts'
@@ -64,10 +64,36 @@ export const exportMonths = async (database: Database, request: MonthsRequest) =
       // Digests are made of text, which must not depend on the session.
       await sql`set local timezone = 'UTC'`.execute(trx)
       if (takesLocks) await holdPlace(trx, lock, request.target.place)
-      return writeMonths(trx, found, request, await readList(request), join(folder, 'month.parquet'))
+      const within = { ...request, target: await keptAlive(trx, request.target) }
+      return writeMonths(trx, found, within, await readList(within), join(folder, 'month.parquet'))
     })
   } finally {
     await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** A bucket may take longer for a month than a transaction may be idle: meanwhile the server is asked something. A process that sleeps still loses it. */
+const keptAlive = async (trx: Db, target: ExportTarget): Promise<ExportTarget> => {
+  const limit = await queryValue<Numbers<'ms'>>(
+    trx,
+  )`select setting::integer as ms from pg_settings where name = 'idle_in_transaction_session_timeout'`
+  const during = async <T>(work: Promise<T>): Promise<T> => {
+    let asked: Promise<unknown> = Promise.resolve()
+    const ask = (): void => void (asked = sql`select 1`.execute(trx).catch(() => undefined))
+    const timer = limit > 0 ? setInterval(ask, limit / 3) : undefined
+    try {
+      return await work
+    } finally {
+      clearInterval(timer)
+      await asked
+    }
+  }
+  return {
+    place: target.place,
+    text: (name) => during(target.text(name)),
+    putText: (name, text) => during(target.putText(name, text)),
+    putFile: (name, file) => during(target.putFile(name, file)),
+    remove: (name) => during(target.remove(name)),
   }
 }
 
