@@ -1,5 +1,6 @@
 // Month partitions of a data table: made empty before a load, or filled in its transaction and attached at its end. Readers are never blocked.
 import { type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
 import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import { lockByName, makeLock, tryLockByName } from '../db/named-lock.ts'
@@ -38,7 +39,7 @@ export const forgetPartitions = ({ client }: Session): void => void known.delete
 export const ensurePartitions = async (session: Session, definition: Definition, window: Window): Promise<void> => {
   const seen = notedOf(known, session)
   const months = monthsOf(definition, window).filter(({ name }) => !seen.has(name))
-  const found = months.length === 0 ? new Set() : await existing(session, months)
+  const found = months.length === 0 ? new Set() : await placed(session, definition, months)
   for (const month of months) {
     if (!found.has(month.name)) await makePartition(session, definition, month)
     seen.add(month.name)
@@ -51,13 +52,29 @@ type Month = ReturnType<typeof monthsOf>[number]
 const monthsOf = (definition: Definition, { from, to }: Window) =>
   windowsBetween(from, to, 'month').map((month) => ({ ...month, name: partitionName(definition, month.from) }))
 
-/** Those of the names that are tables. */
-const existing = async ({ kysely }: Session, months: readonly Month[]): Promise<ReadonlySet<string>> => {
+/**
+ * Names of the months that have a place: a partition of any name, which may hold others too. Throws TABLE_DRIFT where one has none and its name is taken, as by
+ * a month that somebody detached and kept.
+ */
+const placed = async ({ kysely }: Session, definition: Definition, months: readonly Month[]): Promise<ReadonlySet<string>> => {
+  const table = tableName(definition)
   // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed.
-  const rows = await query<Texts<'name'>>(kysely)`
-    select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'data' and c.relname = any(${months.map(({ name }) => name)}::text[])`
-  return new Set(rows.map(({ name }) => name))
+  const rows = await query<Texts<'name'> & Flags<'has_place' | 'is_taken'>>(kysely)`
+    with places as materialized (select pg_get_expr(c.relpartbound, c.oid) as bound from pg_inherits i join pg_class c on c.oid = i.inhrelid
+      join pg_class w on w.oid = i.inhparent join pg_namespace n on n.oid = w.relnamespace where n.nspname = 'data' and w.relname = ${table})
+    select m.name,
+      exists (select from places where bound like 'FOR VALUES FROM%' and coalesce(substring(bound from 'FROM [(]''([^'']+)')::date, '-infinity') <= m.starts
+        and coalesce(substring(bound from 'TO [(]''([^'']+)')::date, 'infinity') >= m.ends) as has_place,
+      exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'data' and c.relname = m.name) as is_taken
+    from unnest(${months.map(({ name }) => name)}::text[], ${months.map(({ from }) => from)}::date[], ${months.map(({ to }) => to)}::date[])
+      as m (name, starts, ends)`
+  const stray = rows.find(({ has_place, is_taken }) => is_taken && !has_place)
+  if (stray !== undefined)
+    throw new EtlError(
+      'TABLE_DRIFT',
+      `data.${stray.name} is no partition of data.${table}: attach it again, or give it another name or schema. Nothing was loaded; the next run loads what came.`,
+    )
+  return new Set(rows.filter(({ has_place }) => has_place).map(({ name }) => name))
 }
 
 /** A table this small is read in no time whatever the plan. */
@@ -90,7 +107,7 @@ const makePartition = async (session: Session, definition: Definition, month: Mo
   await session.kysely.transaction().execute(async (trx) => {
     const inside = { ...session, kysely: trx }
     await lockByName(trx, lockOf(month))
-    if ((await existing(inside, [month])).size > 0 || (await holdsByDefault(inside, definition, month))) return
+    if ((await placed(inside, definition, [month])).size > 0 || (await holdsByDefault(inside, definition, month))) return
     await sql`create table ${tableOf(month)} (like ${dataTable(definition)} including all) ${withCleaning}`.execute(trx)
     await attach(inside, dataTable(definition), month)
   })
@@ -129,7 +146,7 @@ export const monthsToMake = async (
 ): Promise<readonly Month[] | null> => {
   const months = monthsOf(definition, window)
   if (bytes < fillFromBytes || months.some(({ name }) => notedOf(known, session).has(name))) return null
-  if ((await existing(session, months)).size > 0 || (await hasRules(session, definition))) return null
+  if ((await placed(session, definition, months)).size > 0 || (await hasRules(session, definition))) return null
   for (const month of months) await makeLock(session.kysely, lockOf(month))
   return months
 }
@@ -161,7 +178,7 @@ export const makeMonths = async (session: Session, definition: Definition, month
   const { kysely } = session
   for (const month of months) if (!(await tryLockByName(kysely, lockOf(month)))) return null
   const [first] = months
-  if (first === undefined || (await existing(session, months)).size > 0) return null
+  if (first === undefined || (await placed(session, definition, months)).size > 0) return null
   for (const month of months)
     await sql`create table ${tableOf(month)} (like ${dataTable(definition)} including all excluding indexes) ${withCleaning}`.execute(
       kysely,

@@ -160,6 +160,42 @@ test('a table with a DEFAULT partition keeps the rows of a month that are in it 
   }
 })
 
+test('a month in a partition that somebody renamed, moved or made for more months is loaded into it', async () => {
+  const [first, second] = [month, nextMonth()]
+  await query(`create schema archive`)
+  await query(
+    `create table data.two_months partition of ${table} for values from ('${first}-01') to ('${addWindows(`${second}-01`, 'month', 1)}')`,
+  )
+  try {
+    for (const visits of ['1', '2']) {
+      expect(await load(kit, first, small, visits)).toMatchObject(
+        visits === '1' ? { inserted: domains.length } : { updated: domains.length },
+      )
+      await query(`alter table ${visits === '1' ? 'data' : 'archive'}.two_months set schema archive`)
+      const other = await openLoading(db, definition)
+      expect(await load(other, second, large, visits)).toMatchObject(
+        visits === '1' ? { inserted: domains.length } : { updated: domains.length },
+      )
+    }
+    expect(await query('select count(*)::int as n from archive.two_months')).toEqual([{ n: 2 * domains.length }])
+  } finally {
+    await query('drop schema archive cascade')
+  }
+})
+
+test('a month that somebody detached and kept is named, and nothing is tried in vain', async () => {
+  for (const bytes of [small, large]) {
+    const of = nextMonth()
+    const name = `${table}_p${of.replace('-', '')}`
+    await load(kit, of, bytes)
+    await query(`alter table ${table} detach partition ${name}`)
+    const other = await openLoading(db, definition)
+    await expect(load(other, of, bytes)).rejects.toMatchObject({ code: 'TABLE_DRIFT', message: expect.stringContaining(name) })
+    await query(`drop table ${name}`)
+    expect(await load(other, of, bytes, '2')).toMatchObject({ inserted: domains.length })
+  }
+})
+
 test('row security, for which PostgreSQL refuses COPY, gives the same rows', async () => {
   const role = `secured_${process.pid}`
   await query(`create role ${role}`)
