@@ -79,7 +79,9 @@ const keptAlive = async (trx: Db, target: ExportTarget): Promise<ExportTarget> =
   )`select setting::integer as ms from pg_settings where name = 'idle_in_transaction_session_timeout'`
   const during = async <T>(work: Promise<T>): Promise<T> => {
     let asked: Promise<unknown> = Promise.resolve()
-    const ask = (): void => void (asked = sql`select 1`.execute(trx).catch(() => undefined))
+    const ask = (): void => {
+      asked = sql`select 1`.execute(trx).catch(() => undefined)
+    }
     const timer = limit > 0 ? setInterval(ask, limit / 3) : undefined
     try {
       return await work
