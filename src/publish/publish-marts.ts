@@ -1,6 +1,6 @@
 // Marts in bi: views over what is published, and summaries as tables that each load keeps up to date.
 import { type RawBuilder, sql } from 'kysely'
-import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { EtlError, isEtlError, messageOf, settingError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { columnNames, missingRelations } from '../db/catalog.ts'
@@ -77,6 +77,22 @@ export const leftOut = async (db: Db, marts: readonly Mart[], published: readonl
     if (await readable(db, others)) left.push(name)
   }
   return left
+}
+
+/** Throws CONFIGURATION where bi has something under a name of ours that was never published: the schema may be older than the warehouse, and a table of somebody's own would be lost. */
+export const assertOwnNames = async (trx: Db, definitions: readonly Definition[], marts: readonly Mart[]): Promise<void> => {
+  const pipelines = definitions.filter(({ publish }) => publish).map(({ pipeline }) => pipeline)
+  const foreign = await query<Texts<'name'>>(
+    trx,
+  )`select c.relname as name from pg_class c where c.relnamespace = to_regnamespace('bi') and c.relname in (
+      select name from unnest(${marts.map(({ name }) => name)}::text[]) as m (name) where name not in (select name from etl.marts)
+      union all select p.name || e.ending from unnest(${pipelines}::text[]) as p (name), unnest(array['', '_history']) as e (ending)
+        where p.name not in (select pipeline from etl.published_versions)) order by 1`
+  if (foreign.length === 0) return
+  const list = foreign.map(({ name }) => `bi.${name}`).join(', ')
+  throw settingError(
+    `${list}: not made by Millrace, which needs the name. Rename it or move it to another schema, then migrate; it was not changed.`,
+  )
 }
 
 /** Makes no reader wait: nothing that readers read is touched. In the transaction that puts the summaries in their places; call it before that replaces anything. */

@@ -11,7 +11,7 @@ import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, grainOf } from './comments.ts'
 import { type MartReaders, openMartReaders } from './mart-readers.ts'
-import { fitSummary, prepareSummaries, publishMart, recordMarts } from './publish-marts.ts'
+import { assertOwnNames, fitSummary, prepareSummaries, publishMart, recordMarts } from './publish-marts.ts'
 import { inSavepoint, replaceView } from './replace-view.ts'
 import { describedColumns, type DescribedView, describedViews } from './view-columns.ts'
 import { asOfFunction, asOfName, currentView, freshnessView, historyView, tableColumns } from './views.ts'
@@ -41,6 +41,7 @@ export const publishWithin = async (
   { waitMs = longestReaderMs }: Patience = {},
 ): Promise<string[]> => {
   await lockByName(trx, 'publish')
+  await assertOwnNames(trx, definitions, marts)
   const readers = openMartReaders(marts)
   // First what takes long: it has no readers yet, while readers of what is replaced below wait until the transaction ends.
   const summaries = await prepareSummaries(trx, marts, definitions)

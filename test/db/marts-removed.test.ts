@@ -59,6 +59,49 @@ test('is removed from bi, with those that read it, and never what somebody else 
   expect(await migrate()).toMatchObject({ removed: [], kept: [] })
 })
 
+test.for(['table', 'view'])(
+  'never takes the place of a %s that somebody else made, and says so before anything is changed',
+  async (kind) => {
+    const { pool } = db.database
+    await pool.query(`create ${kind} bi.own_figures as select 1 as one`)
+    mart('own_figures', 'keywords\nselect domain from bi.keywords')
+    try {
+      await expect(migrate()).rejects.toMatchObject({
+        code: 'CONFIGURATION',
+        message: expect.stringContaining('bi.own_figures: not made by Millrace'),
+      })
+      expect((await pool.query('select * from bi.own_figures')).rows).toEqual([{ one: 1 }])
+    } finally {
+      await pool.query(`drop ${kind} bi.own_figures`)
+    }
+    await migrate()
+    // From now on it is ours, whatever becomes of it.
+    await migrate()
+    rmSync(join(folder, 'marts', 'own_figures.sql'))
+    await migrate()
+  },
+)
+
+test.for(['keyword_months', 'keywords', 'keywords_history'])(
+  'bi.%s that is older than the warehouse is not replaced',
+  async (name) => {
+    const older = await createTestDatabase()
+    const { pool } = older.database
+    try {
+      await pool.query(`create ${name === 'keywords' ? 'view' : 'table'} bi.${name} as select 1 as one`)
+      const settings = readSettings({ DATABASE_URL: older.url, MILLRACE_HOME: folder }, folder)
+      const done = migrateAndPublish({ settings, pipelinesFolder: join(folder, 'pipelines'), dryRun: false })
+      await expect(done).rejects.toMatchObject({
+        code: 'CONFIGURATION',
+        message: expect.stringContaining(`bi.${name}: not made by`),
+      })
+      expect((await pool.query(`select * from bi.${name}`)).rows).toEqual([{ one: 1 }])
+    } finally {
+      await older.drop()
+    }
+  },
+)
+
 test('that PostgreSQL refuses keeps the pending migrations from being applied, and leaves nothing behind', async () => {
   mkdirSync(join(folder, 'migrations'), { recursive: true })
   writeFileSync(
