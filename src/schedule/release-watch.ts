@@ -131,13 +131,13 @@ const tomorrow = (nowMs: number): IsoDate => addWindows(dateIn(nowMs, 'UTC'), 'd
 
 /**
  * The last day of whole data. A month is named by its first or its last day; any other day is one of a month that is not whole yet, and so is a
- * month that is not over.
+ * month that is not over, which its last day is part of.
  */
 export const wholeUntil = (every: ReleasedData, date: IsoDate, nowMs: number): IsoDate => {
   if (every === 'day') return date
   const first = alignDown(date, 'month')
   const last = addWindows(addWindows(first, 'month', 1), 'day', -1)
-  const isWhole = (date === first || date === last) && last < tomorrow(nowMs)
+  const isWhole = (date === first || date === last) && last < dateIn(nowMs, 'UTC')
   return isWhole ? last : addWindows(first, 'day', -1)
 }
 

@@ -19,6 +19,13 @@ test.each([
   expect(wholeUntil(every, date, now)).toBe(until)
 })
 
+test('a month is not over on its last day', () => {
+  for (const date of ['2026-11-01', '2026-11-30']) {
+    expect(wholeUntil('month', date, Date.parse('2026-11-30T23:59:59Z'))).toBe('2026-10-31')
+    expect(wholeUntil('month', date, Date.parse('2026-12-01T00:00:00Z'))).toBe('2026-11-30')
+  }
+})
+
 test('messages are read in both spellings of dates, and nothing else is one', () => {
   const body = {
     subscription_id: 's',
