@@ -60,10 +60,10 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
 
 /**
  * A walk `j` that a person took back, of a unit that has an answer: its pages are for who forces it again, and no reason to ask. One without is asked for
- * anyway, and goes on.
+ * anyway, and goes on; so is one that a night wanted, which has seen that the unit was restated.
  */
 export const isTakenBack = ({ force }: Policy, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
-  sql<boolean>`(${sql.lit(!force)} and j.state = 'failed' and j.error_code = 'CANCELLED' and (${isLoaded}))`
+  sql<boolean>`(${sql.lit(!force)} and j.state = 'failed' and j.error_code = 'CANCELLED' and j.wanted_by <> 'night' and (${isLoaded}))`
 
 /** Loaded unit `u` has an answer to the same question from such a run. */
 export const isTakenAnew = ({ since, asks, metrics }: TakenAnew): RawBuilder<boolean> =>

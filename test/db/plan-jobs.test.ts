@@ -262,6 +262,10 @@ describe('jobs there are', () => {
     expect(await jobRow(db, forced)).toMatchObject({ state: 'failed', begun_landing: 'begun/pages' })
     await plan(db, planning, range('2025-01', '2025-01', { force: true }))
     expect(await jobRow(db, forced)).toMatchObject({ state: 'open', begun_landing: 'begun/pages' })
+    // What a night wanted has been seen to be restated; whether the next one samples the unit is chance.
+    await setJob(db, forced, { ...takenBack, wanted_by: 'night' })
+    expect(await plan(db, planning, january)).toMatchObject({ units: 1, done: 0 })
+    expect(await jobRow(db, forced)).toMatchObject({ state: 'open', begun_landing: 'begun/pages' })
   })
 
   test('asked for by force that were not tried before their command was stopped are dissolved', async () => {
