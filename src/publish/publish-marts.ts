@@ -82,12 +82,13 @@ export const leftOut = async (db: Db, marts: readonly Mart[], published: readonl
 /** Throws CONFIGURATION where bi has something under a name of ours that was never published: the schema may be older than the warehouse, and a table of somebody's own would be lost. */
 export const assertOwnNames = async (trx: Db, definitions: readonly Definition[], marts: readonly Mart[]): Promise<void> => {
   const pipelines = definitions.filter(({ publish }) => publish).map(({ pipeline }) => pipeline)
+  const endings = sql`unnest(array['', '_history']) as e (ending)`
   const foreign = await query<Texts<'name'>>(
     trx,
   )`select c.relname as name from pg_class c where c.relnamespace = to_regnamespace('bi') and c.relname in (
-      select name from unnest(${marts.map(({ name }) => name)}::text[]) as m (name) where name not in (select name from etl.marts)
-      union all select p.name || e.ending from unnest(${pipelines}::text[]) as p (name), unnest(array['', '_history']) as e (ending)
-        where p.name not in (select pipeline from etl.published_versions)) order by 1`
+      select unnest(${marts.map(({ name }) => name)}::text[]) union all select p.name || e.ending from unnest(${pipelines}::text[]) as p (name), ${endings})
+    -- What was a pipeline's may become a mart's, and the other way round.
+    and c.relname not in (select name from etl.marts union all select v.pipeline || e.ending from etl.published_versions v, ${endings}) order by 1`
   if (foreign.length === 0) return
   const list = foreign.map(({ name }) => `bi.${name}`).join(', ')
   throw settingError(

@@ -107,7 +107,7 @@ const words: Readonly<Record<string, (value: unknown, all: Arguments) => string 
   to: () => null,
   only: (value) => `only ${String(value)}`,
   force: (value) => (value === true ? 'also what is loaded' : null),
-  resumes: (value) => `going on with run #${String(value)}`,
+  resumes: (value) => `resumes run #${String(value)}`,
   months: (value) => `${String(value)} months`,
   units: (value) => (Array.isArray(value) ? `units ${value.map((id) => `#${String(id)}`).join(', ')}` : null),
   answer: (value) => `answer #${String(value)}`,
