@@ -7,6 +7,7 @@ export const long = [
   'test/e2e/stop-in-time.test.ts',
   'test/db/load-oracle.test.ts',
   'test/e2e/analysts.test.ts',
+  'test/e2e/restored-bills.test.ts',
   'test/e2e/prices.test.ts',
   'test/e2e/bills-and-budgets.test.ts',
   'test/e2e/database-faults.test.ts',
