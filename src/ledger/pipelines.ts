@@ -6,8 +6,9 @@ import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, ParamValue } from '../core/types.ts'
 import { databaseNow } from '../db/database-clock.ts'
+import { lockByName } from '../db/named-lock.ts'
 import type { Db, PipelinesTable } from '../db/tables.ts'
-import type { Row } from '../db/typed-row.ts'
+import { query, type Row } from '../db/typed-row.ts'
 import type { Claimable } from './wait-list.ts'
 import { listsDigest, syncSlices, type ValueList } from './slices.ts'
 
@@ -35,6 +36,16 @@ export const isSamePipeline = (definition: Definition): RawBuilder<boolean> =>
 export const findPipeline = async (db: Db, definition: Definition): Promise<number | null> => {
   const row = await db.selectFrom('etl.pipelines').select('pipeline_id').where(isSamePipeline(definition)).executeTakeFirst()
   return row?.pipeline_id ?? null
+}
+
+/** Pipelines that ask the same take turns where they look at each other's words; ahead of any pipeline's lock. */
+export const lockQuestion = (trx: Db, asks: string): Promise<void> => lockByName(trx, `question ${asks}`)
+
+/** All versions there are, in the order in which others lock several. */
+export const lockVersions = async (trx: Db, pipelines: readonly string[]): Promise<void> => {
+  await query(
+    trx,
+  )`select from etl.pipelines where pipeline = any(${[...pipelines]}::text[]) order by pipeline_id for no key update`
 }
 
 /** Makes other planners of the pipeline wait until the transaction ends; loads and claims do not. */

@@ -1,9 +1,8 @@
 // What has a person's word is taken up by a run: what costs nothing by now is loaded, the rest keeps the word.
 import { windowsBetween } from '../core/window.ts'
-import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import { joinApproved, keepWord, type ReopenedWord, reopenServed } from '../ledger/approved-jobs.ts'
-import { lockPipeline } from '../ledger/pipelines.ts'
+import { lockPipeline, lockQuestion } from '../ledger/pipelines.ts'
 import { buysAll } from './guard-night.ts'
 import { type PlanContext, wholeSpan } from './plan-context.ts'
 import { askForReports } from './plan-reports.ts'
@@ -21,7 +20,7 @@ export const takeApproved = async (context: PlanContext): Promise<void> => {
   if (only.size > 0 || (isPart && span === null)) return
   signal.throwIfAborted()
   await step(async (trx) => {
-    if (reuse !== null) await lockByName(trx, `question ${reuse.asks}`)
+    if (reuse !== null) await lockQuestion(trx, reuse.asks)
     await lockPipeline(trx, frame.pipelineId)
     const served = () => reopenServed(trx, frame, reuse, span, policy.resubmitUncertain)
     for (let words = await served(); words.length > 0; words = await served()) await planAnew(trx, context, words)

@@ -1,4 +1,5 @@
 // What planning would make of a pipeline now: in a transaction that is taken back, so that lists and definitions as they are now count and nothing stays.
+import { asksOf } from '../core/asks.ts'
 import { sum } from '../core/counted.ts'
 import type { Box, Definition, Window } from '../core/types.ts'
 import { showWindow } from '../core/window.ts'
@@ -11,7 +12,7 @@ import type { WantedBy } from '../ledger/guard-usual.ts'
 import { databaseMs } from '../db/database-clock.ts'
 import { pastTimes } from '../ledger/prices.ts'
 import { joinableJobs } from '../ledger/join-jobs.ts'
-import { registerPipeline } from '../ledger/pipelines.ts'
+import { lockQuestion, lockVersions, registerPipeline } from '../ledger/pipelines.ts'
 import { changesSince } from '../ledger/plan-changes.ts'
 import { countSettled, windowStates, windowsNotYet } from '../ledger/windows.ts'
 import type { Scope } from './frames.ts'
@@ -60,6 +61,10 @@ export const wouldPlan = async (
   const trx = await runtime.database.kysely.startTransaction().execute()
   try {
     const found: Found[] = []
+    // Planners let go of their locks with each step; here they last, and would be waited for in a circle.
+    for (const asks of new Set(definitions.map(asksOf))) await lockQuestion(trx, asks)
+    const names = definitions.map(({ pipeline }) => pipeline)
+    await lockVersions(trx, names)
     for (const definition of definitions)
       found.push(await wouldPlanOne(trx, runtime, { definition, scope, signal, isLast: definition === definitions.at(-1) }))
     return found

@@ -1,8 +1,10 @@
 // Planning in a real ledger: what is asked for, with force and without, and in which order.
 import { describe, expect, test } from 'vitest'
 import { newRun } from '../support/ledger.ts'
-import { allLoaded, asked, cellsOf, died, jobsOf, onlyJob, submitted } from '../support/plan-ledger.ts'
-import { definitionFor, january, only, plan, range, report, reports, walk, withLists } from '../support/planning.ts'
+import { allLoaded, asked, cellsOf, died, jobsOf, onlyJob, pipelineIdOf, submitted } from '../support/plan-ledger.ts'
+import { lockPipeline, lockQuestion } from '../../src/ledger/pipelines.ts'
+import { asksOf } from '../../src/core/asks.ts'
+import { definitionFor, january, only, plan, previewAll, range, report, reports, walk, withLists } from '../support/planning.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -131,4 +133,26 @@ describe('force', () => {
     await plan(db, planning, { ...forced, only: only('b.com') })
     expect(await asked(db, planning)).toEqual(['forced: 2025-01 b.com'])
   })
+})
+
+test('a preview has its locks in the order of who plans, and of who looks at several versions: nobody waits in a circle', async () => {
+  const newer = report('circle.com').definition
+  const older = { ...newer, version: 2 }
+  for (const definition of [older, newer]) await plan(db, { source: reports, definition }, january)
+  const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  const meets = async (locks: readonly ((trx: Parameters<typeof lockPipeline>[0]) => Promise<void>)[]) => {
+    const shown = await db.database.kysely.transaction().execute(async (trx) => {
+      const [first, ...others] = locks
+      await first?.(trx)
+      const shown = previewAll(db, reports, [newer, older], january)
+      shown.catch(() => undefined)
+      await expect.poll(async () => (await db.database.pool.query(waiting)).rowCount, { timeout: 20_000 }).toBe(1)
+      for (const lock of others) await lock(trx)
+      return { shown }
+    })
+    expect((await shown.shown).pipelines.length).toBe(2)
+  }
+  const [one, two] = [await pipelineIdOf(db, older), await pipelineIdOf(db, newer)]
+  await meets([(trx) => lockQuestion(trx, asksOf(newer)), (trx) => lockPipeline(trx, two)])
+  await meets([(trx) => lockPipeline(trx, one), (trx) => lockPipeline(trx, two)])
 })
