@@ -35,13 +35,17 @@ export const readEvidence = async (db: Db, { notes }: Pick<LandingStore, 'notes'
     list: (folder, after) => notes.list(folder, after, signal),
     read: (path) => notes.read(path, signal),
   }
+  const { highestEpoch, replacedBy } = await epochsOf(reading)
+  const runs = await laterRuns(reading)
+  // Of any epoch, in the order of their ask numbers.
+  const unknown = await unknownPurchases(reading)
+  const ofThis = runs.filter(({ epoch }) => epoch === identity.epoch).map(({ runId }) => runId)
   return {
-    newest,
-    ...(await epochsOf(reading)),
-    /** Under this epoch. */
-    unknownRuns: await unknownRuns(reading),
-    /** Of any epoch, in the order of their ask numbers. */
-    unknown: await unknownPurchases(reading),
+    ...{ newest, replacedBy, unknown },
+    /** The highest in which anybody worked, or that anybody took: what was noted of an epoch itself is missing where the landings come from an older copy. */
+    highestEpoch: [...runs, ...unknown].reduce((highest, { epoch }) => Math.max(highest, epoch), highestEpoch),
+    /** Under this epoch. A run is on record before it is noted: one that began meanwhile is known by now. */
+    unknownRuns: await countUnknownRuns(db, ofThis),
   }
 }
 
@@ -49,7 +53,7 @@ export const readEvidence = async (db: Db, { notes }: Pick<LandingStore, 'notes'
 export const isNewerElsewhere = ({ unknownRuns, unknown }: Evidence, { epoch }: Identity): boolean =>
   unknownRuns > 0 || unknown.some((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch)
 
-/** The highest that anybody has taken, 0: none; and one that was declared to go on in the place of this one, null: none. */
+/** The highest that is noted, 0: none; and one that was declared to go on in the place of this one, null: none. */
 const epochsOf = async ({ list, identity }: Reading) => {
   let highestEpoch = 0
   let replacedBy: number | null = null
@@ -62,14 +66,13 @@ const epochsOf = async ({ list, identity }: Reading) => {
   return { highestEpoch, replacedBy }
 }
 
-const unknownRuns = async ({ db, list, identity: { id, epoch }, newest }: Reading): Promise<number> => {
-  const listed: number[] = []
+const laterRuns = async ({ list, identity: { id }, newest }: Reading) => {
+  const runs: NonNullable<ReturnType<typeof runName>>[] = []
   for await (const { path } of list(folderOf(id, 'runs'), runsAfter(id, newest.runId))) {
     const found = runName(path)
-    if (found !== null && found.epoch === epoch) listed.push(found.runId)
+    if (found !== null) runs.push(found)
   }
-  // A run is on record before it is noted: one that began meanwhile is known by now.
-  return countUnknownRuns(db, listed)
+  return runs
 }
 
 const atOnce = 1_000

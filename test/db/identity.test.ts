@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
 import { boughtPath, intentPath, runPath } from '../../src/extract/landing-files.ts'
-import { identityFindings, settledHere, settleIdentity } from '../../src/run/identity.ts'
+import { declareIdentity, identityFindings, settledHere, settleIdentity } from '../../src/run/identity.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
 import { type MemoryLanding, memoryLanding } from '../support/memory-landing.ts'
 
@@ -37,6 +37,19 @@ test('a backup from before the first run is known by what was done under its nam
   const { identity, warning } = await opened(copy, (database) => settleIdentity({ database, landing }))
   expect(identity).toMatchObject({ id, standing: 'copy' })
   expect(warning).toContain('millrace migrate --as restored')
+})
+
+test('landings older than the epochs in which was worked: none of those is taken again, by runs or by receipts they are known', async () => {
+  const [original = copy] = copies
+  // What was noted of the epochs themselves is gone with the older folder.
+  await landing.notes.write(runPath({ id, epoch: 3 }, 7), '{}')
+  const declared = await opened(original, (database) => declareIdentity({ database, landing }, 'restored'))
+  expect(declared.identity).toMatchObject({ id, standing: 'own', epoch: 4 })
+  expect((await opened(original, (database) => settleIdentity({ database, landing }))).warning).toBeNull()
+  const { epoch } = declared.identity
+  await landing.notes.write(intentPath({ id, epoch: epoch + 4 }, '8'), JSON.stringify(receiptOf(null, '8')))
+  const again = await opened(original, (database) => declareIdentity({ database, landing }, 'restored'))
+  expect(again.identity.epoch).toBe(epoch + 5)
 })
 
 test('a template under whose name nobody has worked makes warehouses of their own', async () => {
