@@ -53,18 +53,18 @@ const monthsOf = (definition: Definition, { from, to }: Window) =>
   windowsBetween(from, to, 'month').map((month) => ({ ...month, name: partitionName(definition, month.from) }))
 
 /**
- * Names of the months that have a place: a partition of any name, which may hold others too. Throws TABLE_DRIFT where one has none and its name is taken, as by
+ * Names of the months that have a place: partitions of any name, which may hold others too. Throws TABLE_DRIFT where one has none and its name is taken, as by
  * a month that somebody detached and kept.
  */
 const placed = async ({ kysely }: Session, definition: Definition, months: readonly Month[]): Promise<ReadonlySet<string>> => {
   const table = tableName(definition)
-  // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed.
+  // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed. A bound of no table (0) waits for nobody's lock.
   const rows = await query<Texts<'name'> & Flags<'has_place' | 'is_taken'>>(kysely)`
-    with places as materialized (select pg_get_expr(c.relpartbound, c.oid) as bound from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    with places as materialized (select pg_get_expr(c.relpartbound, 0) as bound from pg_inherits i join pg_class c on c.oid = i.inhrelid
       join pg_class w on w.oid = i.inhparent join pg_namespace n on n.oid = w.relnamespace where n.nspname = 'data' and w.relname = ${table})
     select m.name,
-      exists (select from places where bound like 'FOR VALUES FROM%' and coalesce(substring(bound from 'FROM [(]''([^'']+)')::date, '-infinity') <= m.starts
-        and coalesce(substring(bound from 'TO [(]''([^'']+)')::date, 'infinity') >= m.ends) as has_place,
+      exists (select from places where bound like 'FOR VALUES FROM%' and coalesce(substring(bound from 'FROM [(]''([^'']+)')::date, '-infinity') < m.ends
+        and coalesce(substring(bound from 'TO [(]''([^'']+)')::date, 'infinity') > m.starts) as has_place,
       exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'data' and c.relname = m.name) as is_taken
     from unnest(${months.map(({ name }) => name)}::text[], ${months.map(({ from }) => from)}::date[], ${months.map(({ to }) => to)}::date[])
       as m (name, starts, ends)`

@@ -196,6 +196,30 @@ test('a month that somebody detached and kept is named, and nothing is tried in 
   }
 })
 
+test('a month that somebody locks keeps no other from being loaded; one that somebody cut in two is loaded into both', async () => {
+  await load(kit, month, small)
+  const locked = `${table}_p${month.replace('-', '')}`
+  // Data tests read the months before.
+  month = addWindows(`${month}-01`, 'month', 12).slice(0, 7)
+  const other = await db.database.pool.connect()
+  try {
+    await other.query('begin')
+    await other.query(`lock table ${locked} in access exclusive mode`)
+    await asAnother('-c lock_timeout=2s', async (database) => {
+      const own = await onDatabase(database)
+      for (const bytes of [small, large]) expect(await load(own, nextMonth(), bytes)).toMatchObject({ inserted: domains.length })
+    })
+  } finally {
+    await other.query('rollback')
+    other.release()
+  }
+  const name = `${table}_p${nextMonth().replace('-', '')}`
+  const end = addWindows(`${month}-01`, 'month', 1)
+  await query(`create table ${name} partition of ${table} for values from ('${month}-01') to ('${month}-15')`)
+  await query(`create table ${name}_second partition of ${table} for values from ('${month}-15') to ('${end}')`)
+  expect(await load(kit, month, large)).toMatchObject({ inserted: domains.length })
+})
+
 test('row security, for which PostgreSQL refuses COPY, gives the same rows', async () => {
   const role = `secured_${process.pid}`
   await query(`create role ${role}`)
