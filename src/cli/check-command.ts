@@ -231,13 +231,16 @@ const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], no
   })
 }
 
+/** Of one that is wrong nobody knows what it asks for, nor by which tags. */
+const areAllRead = ({ all }: Notes): boolean => all.every(({ area, result }) => area !== 'definition' || result !== 'error')
+
 /** Prices that are set for what no definition asks for: a name that was misspelled. */
 const checkPrices = (apis: ApiSettings, { sources }: SourceFolders, definitions: readonly Definition[], notes: Notes): void => {
   for (const { of, definitions: asking } of accountsOf(definitions)) {
     if (connectionOf(apis, of) === null) continue
     const asked = asking.map((one) => priceName(one, sourceOf({ sources }, one)))
     for (const name of apis.allowance(of).prices?.keys() ?? [])
-      if (!asked.includes(name))
+      if (!asked.includes(name) && areAllRead(notes))
         notes.warning(
           'configuration',
           `a price is set for '${name}' of account ${of.account}, which no definition asks for: it is not used. Definitions ask for ${[...new Set(asked)].sort().join(', ') || 'nothing'}.`,
@@ -249,7 +252,7 @@ const checkPrices = (apis: ApiSettings, { sources }: SourceFolders, definitions:
 const checkTagBudgets = ({ raw }: Settings, definitions: readonly Definition[], notes: Notes): void => {
   const written = [...new Set(definitions.flatMap(({ tags }) => Object.entries(tags).map((tag) => tag.join('='))))].sort()
   for (const tag of new Set(tagBudgets(raw).map(({ name, value }) => `${name}=${value}`)))
-    if (!written.includes(tag))
+    if (!written.includes(tag) && areAllRead(notes))
       notes.warning(
         'configuration',
         `a budget is set for the tag ${tag}, which no definition has: it limits nothing. Definitions have ${written.join(', ') || 'no tags'}.`,

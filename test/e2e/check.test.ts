@@ -304,6 +304,14 @@ test('a price for what no definition asks for is named: it would not be used', a
   )
 })
 
+test('of a budget or a price whose definition cannot be read it is not said that no definition has it', async () => {
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/^source:/m, 'tags: { client: acme }\nsuorce: x\nsource:'))
+  const settings = { MILLRACE_TAG_BUDGETS: 'client=acme:400/day', WEB_ANALYTICS_PRICES: 'keywords=0.1/row asked' }
+  const result = await millrace(['check', '--offline', '--json'], settings)
+  expect([result.code, said(result).filter((line) => line.includes('which no definition'))]).toEqual([2, []])
+})
+
 test('a wrong setting is named with its line in .env and what is allowed; the environment has no lines', async () => {
   const said = async (lines: string, environment: Readonly<Record<string, string>> = {}): Promise<string> => {
     writeFileSync(join(folder, '.env'), lines)
