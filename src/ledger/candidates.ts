@@ -135,7 +135,10 @@ const reasonOf = (scope: CellScope, { from, refresh }: WindowAsk, decision: RawB
   const loaded = force ? 'forced' : onlyChecked(refresh) === null ? 'look-back' : 'full check'
   // A job of --force without an answer is forced again: then rows are compared also where the bytes are the loaded ones.
   const begun = sql`case when ${sql.lit(force)} or j.forced and j.answer_id is null and ${decision} = 'ask' then 'forced' else 'unfinished' end`
-  return sql<AskReason>`case when j.state in ('open', 'held', 'failed') then ${begun}
+  // In its turn it is looked at whatever a person took back.
+  const checked =
+    loaded === 'full check' ? sql`when ${isTakenBack(scope.policy, sql`u.answer_id is not null`)} then ${loaded}` : sql``
+  return sql<AskReason>`case ${checked} when j.state in ('open', 'held', 'failed') then ${begun}
     when u.answer_id is null then case when ${decision} = 'ask' then ${newReason(pipelineId, usual, sql`${from}::date`)} else 'new' end
     when ${sql.lit(!force)} and ${hasOtherTop(scope)} then 'changed definition' else ${sql.lit(loaded)} end`
 }

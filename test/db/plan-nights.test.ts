@@ -5,7 +5,8 @@ import type { Box, Fingerprint } from '../../src/core/types.ts'
 import { addWindows, lastRestatementMs } from '../../src/core/window.ts'
 import { slicesATurn } from '../../src/ledger/candidates.ts'
 import { checkCycle, windowsInScope } from '../../src/plan/frames.ts'
-import { allLoaded, cellsOf, closedWindows, jobsOf, loaded, pipelineIdOf } from '../support/plan-ledger.ts'
+import { jobRow, setJob } from '../support/ledger-answers.ts'
+import { allLoaded, cellsOf, closedWindows, died, jobsOf, loaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, range, sourceOf, withLists } from '../support/planning.ts'
 import { testDatabase } from '../support/postgres.ts'
 
@@ -268,6 +269,25 @@ describe('walks', () => {
     expect(cells).toHaveLength(slicesATurn * months(planning).length)
     for (const { jobId } of tonight) await loaded(db, jobId, { askedAt: inDays(0), ...answer })
     expect((await plan(db, planning, due)).units).toBe(0)
+  })
+
+  test.each([
+    ['is asked about as the others', {}, 1],
+    ['is checked in its turn', { fullCheckDays: 3 }, -3],
+  ])('a loaded unit whose forced pages a person took back %s', async (_, window, at) => {
+    const { planning, changed } = await loadedWalks(1, inDays(at === 1 ? 0 : -4), window)
+    const month = months(planning).at(at === 1 ? -1 : 0) ?? ''
+    const { runId } = await plan(db, planning, range(month, month, { force: true }))
+    await died(db, runId)
+    const taken = { state: 'failed', error_code: 'CANCELLED', begun_landing: 'begun/pages', wanted_by: 'beyond' } as const
+    const [forced] = await open(planning)
+    await setJob(db, forced?.jobId ?? 0, taken)
+    changed.add(`${month} d00.com`)
+    await plan(db, planning, due)
+    const again = (await open(planning)).filter(({ cells }) => cells[0]?.startsWith(month))
+    expect(again).toHaveLength(1)
+    const { begun_landing: begun } = await jobRow(db, again[0]?.jobId ?? 0)
+    expect(begun).toBe('begun/pages')
   })
 
   test('a unit that could not be asked about is left to a job of its own', async () => {
