@@ -1,5 +1,6 @@
 // What a definition has become since it was planned with last: values of its lists, and everything that is asked or bounded by it.
 import type { Definition } from '../core/types.ts'
+import { addWindows } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { Texts } from '../db/typed-row.ts'
 import { fetchingNeeds, isSamePipeline } from './pipelines.ts'
@@ -66,6 +67,8 @@ const listChanges = async (db: Db, definition: Definition, pipelineId: number, d
 }
 
 const flatten = (value: unknown, prefix = ''): Map<string, string> => {
+  // The month that was written: the definition keeps the first day after it.
+  if (prefix === 'window.publication.until') return new Map([['until', addWindows(String(value), 'month', -1).slice(0, 7)]])
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return new Map([[prefix, Array.isArray(value) ? value.join(', ') : String(value)]])
   return new Map(

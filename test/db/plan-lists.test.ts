@@ -314,6 +314,16 @@ describe('a preview', () => {
     ])
   })
 
+  test('names the month in which a table ends as it is written', async () => {
+    const planning = walk('a.com')
+    await plan(db, planning, january)
+    const { definition } = planning
+    const publication = { ...definition.window.publication, until: '2026-09-01' }
+    const ending = { ...planning, definition: { ...definition, window: { ...definition.window, publication } } }
+    const { pipelines } = await preview(db, ending, january)
+    expect(pipelines[0]?.changes.definition).toEqual([{ what: 'until', from: '-', to: '2026-08' }])
+  })
+
   const counts = async (): Promise<unknown> => {
     const { rows } = await db.database.pool.query(
       'select (select count(*) from etl.jobs) jobs, (select count(*) from etl.pipelines) pipelines, (select count(*) from etl.slices) slices, (select count(*) from etl.units) units',
