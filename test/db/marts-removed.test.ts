@@ -82,13 +82,13 @@ test.for(['table', 'view'])(
   },
 )
 
-test.for(['keyword_months', 'keywords', 'keywords_history'])(
+test.for(['keyword_months', 'keywords', 'keywords_history', 'freshness'])(
   'bi.%s that is older than the warehouse is not replaced',
   async (name) => {
     const older = await createTestDatabase()
     const { pool } = older.database
     try {
-      await pool.query(`create ${name === 'keywords' ? 'view' : 'table'} bi.${name} as select 1 as one`)
+      await pool.query(`create ${name === 'keywords' || name === 'freshness' ? 'view' : 'table'} bi.${name} as select 1 as one`)
       const settings = readSettings({ DATABASE_URL: older.url, MILLRACE_HOME: folder }, folder)
       const done = migrateAndPublish({ settings, pipelinesFolder: join(folder, 'pipelines'), dryRun: false })
       await expect(done).rejects.toMatchObject({
