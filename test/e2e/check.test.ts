@@ -213,6 +213,20 @@ test('a budget of a tag that no definition has is warned of; one that cannot be 
   expect([wrong.code, said(wrong).filter((line) => line.includes('MILLRACE_TAG_BUDGETS')).length]).toEqual([2, 1])
 })
 
+test('a month that was detached and kept, which loads refuse, is named', async () => {
+  expect((await millrace(['migrate'])).code).toBe(0)
+  const { pool } = db.database
+  await pool.query('create table data.keywords_v1_p202605 (like data.keywords_v1)')
+  try {
+    const found = said(await check({})).filter((line) => line.includes('p202605'))
+    expect(found).toEqual([
+      expect.stringMatching(/^warning \(table\): data\.keywords_v1_p202605 is no partition of data\.keywords_v1: attach/),
+    ])
+  } finally {
+    await pool.query('drop table data.keywords_v1_p202605')
+  }
+})
+
 test('eleven things that are broken at once, each of another kind, are all named, each once, and nothing is waited for', async () => {
   expect((await millrace(['migrate'])).code).toBe(0)
   await db.database.pool.query('alter table data.keywords_v1 rename column clicks to klicks')

@@ -22,6 +22,7 @@ import { openLandingStore } from '../../extract/landing.ts'
 import { datasetOf } from '../../ledger/data-points.ts'
 import { shapeConflict } from '../../ledger/pipelines.ts'
 import { compareTables, type Difference } from '../../load/drift.ts'
+import { detachedMonths } from '../../load/partition.ts'
 import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
 import { tableName } from '../../load/table-columns.ts'
 import { keyLacks } from '../../publish/publish-marts.ts'
@@ -78,6 +79,8 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
       await compareTables(database.kysely, checking.definitions),
       'its table has the columns, types and key of the definition.',
     )
+    for (const definition of checking.definitions)
+      for (const message of await detachedMonths(database.kysely, definition)) notes.warning('table', message)
     await checkQueries(database, checking)
     await checkRefused(database, checking)
     return checkReadings(database, checking)
