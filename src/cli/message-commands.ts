@@ -21,7 +21,7 @@ const test = (invocation: Invocation, names: readonly string[]): Promise<number>
     const results = await testReceivers(runtime, names)
     for (const { receiver, kind, problem } of results) {
       output.event({ event: 'tested', receiver, kind, arrived: problem === null, problem })
-      output.line(`${receiver} (${kind}): ${problem === null ? 'accepted the message.' : `did not accept it: ${problem}`}`)
+      output.line(`${receiver} (${kind}): ${problem === null ? 'accepted the message.' : `did not get it: ${problem}`}`)
     }
     const failed = results.filter(({ problem }) => problem !== null).length
     output.summary('notify test', { told: results.length - failed, failed })

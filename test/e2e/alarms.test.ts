@@ -260,10 +260,17 @@ describe('setting it up', () => {
     expect(mail.mails).toHaveLength(1)
     hook.answer = 500
     const one = await command('notify', 'test', 'hub')
-    expect([one.code, one.stdout.includes('did not accept it: HTTP 500')]).toEqual([1, true])
+    expect([one.code, one.stdout.includes('did not get it: HTTP 500')]).toEqual([1, true])
     const unknown = await command('notify', 'test', 'nobody')
     expect([unknown.code, unknown.stderr.includes('team, hub, oncall, office')]).toEqual([2, true])
     expect((await db.database.pool.query('select 1 from etl.notifications')).rows).toEqual([])
+  })
+
+  test('one that no route leads to gets no test message, since no alarm would reach it', async () => {
+    writeFileSync(join(folder, 'notify.yaml'), `${notifyYaml.slice(0, notifyYaml.indexOf('routes:'))}routes: [{ to: hub }]\n`)
+    const all = await command('notify', 'test')
+    expect([all.code, all.stdout]).toEqual([1, expect.stringContaining('team (slack): did not get it: no route of notify.yaml')])
+    expect([slack, hook, pager].map(({ received }) => received.length)).toEqual([0, 1, 0])
   })
 
   test('what is wrong with notify.yaml is said with line and column, by check and before anything is called', async () => {

@@ -12,7 +12,7 @@ import { deliverDue, type Sending, settleLeftBehind, syncNotifications, type Tel
 import { endLease, takeLease } from '../../ledger/processes.ts'
 import type { Runtime } from '../../run/runtime.ts'
 import { causes } from './alarm-causes.ts'
-import { type Alarming, alarmingOf, tell } from './receivers.ts'
+import { type Alarming, alarmingOf, type Receiver, tell } from './receivers.ts'
 
 /** One process sends at a time; another follows a dead one after that. Longer than a message takes. */
 const leaseName = 'alarms are sent'
@@ -87,9 +87,9 @@ const sendingOf = ({ warehouse, clock }: Runtime, { receivers, quietHours }: Ala
   },
 })
 
-/** Raised and over: what a receiver opens for the one it closes for the other. @param names which receivers; empty: all. `problem` null: it took the message. Throws USAGE, CONFIGURATION. */
+/** Each is sent one, where a route leads to it. @param names which receivers; empty: all. `problem` null: it took the message. Throws USAGE, CONFIGURATION. */
 export const testReceivers = async (runtime: Runtime, names: readonly string[]) => {
-  const { receivers } = alarmingOf(runtime)
+  const { receivers, routes } = alarmingOf(runtime)
   const known = receivers.map(({ name }) => name)
   if (known.length === 0)
     throw settingError(
@@ -97,16 +97,23 @@ export const testReceivers = async (runtime: Runtime, names: readonly string[]) 
     )
   const unknown = names.find((name) => !known.includes(name))
   if (unknown !== undefined) throw usageError(`There is no receiver '${unknown}'; there are ${known.join(', ')}.`)
-  const nowMs = runtime.clock.now()
   const tested = []
   for (const receiver of receivers.filter(({ name }) => names.length === 0 || names.includes(name))) {
-    const sender = { warehouseId: `test-${nowMs}`, nowMs, isTest: true }
-    const raised = await tell(receiver, testTelling(receiver.name, 'raised', nowMs), sender)
-    const over =
-      raised === null && receiver.opens ? await tell(receiver, testTelling(receiver.name, 'resolved', nowMs), sender) : null
-    tested.push({ receiver: receiver.name, kind: receiver.kind, problem: raised ?? over })
+    const { name, kind } = receiver
+    const isReached = routes.some(({ to }) => to.includes(name))
+    const problem = isReached
+      ? await testOne(receiver, runtime.clock.now())
+      : 'no route of notify.yaml names it, so no alarm is sent to it'
+    tested.push({ receiver: name, kind, problem })
   }
   return tested
+}
+
+/** Raised and over: what a receiver opens for the one it closes for the other. */
+const testOne = async (receiver: Receiver, nowMs: number): Promise<string | null> => {
+  const sender = { warehouseId: `test-${nowMs}`, nowMs, isTest: true }
+  const raised = await tell(receiver, testTelling(receiver.name, 'raised', nowMs), sender)
+  return raised !== null || !receiver.opens ? raised : tell(receiver, testTelling(receiver.name, 'resolved', nowMs), sender)
 }
 
 const testTelling = (target: string, event: Telling['event'], nowMs: number): Telling => {
