@@ -51,10 +51,11 @@ const absent = new Set<string>()
 
 const missing = new Set([404, 405, 410, 501])
 
-/** Their 404 may speak of the id in the path: they are asked each time. */
-const aboutAnId = new Set<EndpointName>(['retry'])
-
 type Asked = Partial<Pick<HttpRequest, 'method' | 'url' | 'body' | 'unrecorded' | 'idempotent'>>
+
+/** A 404 may speak of the id in the path, or of a page behind the first: these are asked each time. */
+const isAboutOne = (name: EndpointName, { url }: Asked): boolean =>
+  name === 'retry' || Number(url?.searchParams.get('offset')) > 0
 
 /** The answer of an optional endpoint, or null where the service does not have it. Default: a GET of its own address. */
 export const askOptional = async (http: HttpClient, name: EndpointName, asked: Asked = {}): Promise<HttpAnswer | null> => {
@@ -65,6 +66,6 @@ export const askOptional = async (http: HttpClient, name: EndpointName, asked: A
   const answer = await http.read({ method, endpoint, url: http.url(name, endpoint), idempotent: true, optional: true, ...asked })
   // HTML with status 200 is a web server's own page, not an endpoint.
   if (!missing.has(answer.status) && !(answer.status === 200 && /html/i.test(answer.contentType))) return answer
-  if (!aboutAnId.has(name)) absent.add(key)
+  if (!isAboutOne(name, asked)) absent.add(key)
   return null
 }

@@ -33,12 +33,34 @@ test('that is a number of 64 bits has every digit it was sent with, in an answer
   expect(reportIdIn(jsonOf(answer, '/report'))).toBe('7296412345678901234')
   expect(jsonOf(answer, '/report')).toMatchObject({ used_quota: 3 })
   const list = answerOf('[{"id":7296412345678901235,"created_at":"2026-11-01T00:00:00Z"}]')
+  expect(
+    (
+      await listReports(
+        listedBy(async () => list),
+        0,
+      )
+    )?.map(({ reportId }) => reportId),
+  ).toEqual(['7296412345678901235'])
+})
+
+test('a 404 for a later page of the list is the end of it, and the list is asked for again the next time', async () => {
+  const asked: string[] = []
+  const context = listedBy(async ({ url }) => {
+    const offset = url?.searchParams.get('offset') ?? ''
+    asked.push(offset)
+    const entries = Array.from({ length: 100 }, (_, at) => ({ id: `r${at}`, created_at: '2026-11-01T00:00:00Z' }))
+    return { status: offset === '0' ? 200 : 404, contentType: 'application/json', bytes: Buffer.from(JSON.stringify(entries)) }
+  })
+  for (const _ of [1, 2]) expect(await listReports(context, 0)).toHaveLength(100)
+  expect(asked).toEqual(['0', '100', '0', '100'])
+})
+
+const listedBy = (read: HttpClient['read']) => {
   const http: HttpClient = {
     url: (_, path) => new URL(path, 'https://service.test'),
     origin: 'https://service.test',
-    read: async () => list,
+    read,
     download: () => Promise.reject(new Error('nothing is downloaded')),
   }
-  const context = { http, log: silentLog, clock: systemClock, signal: AbortSignal.timeout(5_000) }
-  expect((await listReports(context, 0))?.map(({ reportId }) => reportId)).toEqual(['7296412345678901235'])
-})
+  return { http, log: silentLog, clock: systemClock, signal: AbortSignal.timeout(5_000) }
+}
