@@ -125,23 +125,19 @@ const mostTimes = async (db: Db, whose: Readonly<Record<string, string>>): Promi
   return times
 }
 
-const unpriced = sql<boolean>`j.kind = 'report' and j.approval_id is not null and j.ask_number is null and j.answer_id is null
-  and j.holder is null and j.estimated_quota is null`
+const unpriced = sql<boolean>`j.approval_id is not null and j.ask_number is null and j.answer_id is null and j.holder is null and j.estimated_quota is null`
 
-/** As much by the unit as the pipeline's reports cost so far; nothing where none was bought yet. */
-export const priceWaiting = async (db: Db, pipeline: string): Promise<void> => {
+/** @param credits of a unit, as the run has shown */
+export const priceWaiting = async (db: Db, pipeline: string, credits: number): Promise<void> => {
   const pipelineIds = await queryColumn<Row<'etl.pipelines', 'pipeline_id'>>(db)`
     select p.pipeline_id from etl.pipelines p where p.pipeline = ${pipeline}
       and exists (select from etl.jobs j where j.pipeline_id = p.pipeline_id and ${unpriced}) order by 1`
-  if (pipelineIds.length === 0) return
-  const quota = await creditsOfUnit(db, pipeline)
-  if (quota === null) return
   for (const pipelineId of pipelineIds)
     await db.transaction().execute(async (trx) => {
       await lockPipeline(trx, pipelineId)
       await query(trx)`
         with locked as (select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${unpriced} order by j.job_id for update)
-        update etl.jobs set estimated_quota = round(${quota}::numeric * cells, 2) where job_id in (select job_id from locked)`
+        update etl.jobs set estimated_quota = round(${credits}::numeric * cells, 2) where job_id in (select job_id from locked)`
       await countApproval(trx, pipelineId)
     })
 }

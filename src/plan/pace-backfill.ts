@@ -103,11 +103,11 @@ export const paceRun = async (
   const paced = []
   for (const definition of definitions) {
     const { pipeline } = definition
-    await priceWaiting(kysely, pipeline)
-    const { reports, units, unpriced, ...priced } = await backlogOf(kysely, definition)
-    if (units === 0) continue
     const { kind, unit } = await priceOf(pipeline)
     const price = unit?.likely ?? null
+    if (price !== null) await priceWaiting(kysely, pipeline, price)
+    const { reports, units, unpriced, ...priced } = await backlogOf(kysely, definition)
+    if (units === 0) continue
     // Pages cost what their bills say by now, whatever they were planned at; a report what the service said of it.
     const [sure, more] = kind === 'walk' && price !== null ? [0, units] : [priced.credits, unpriced]
     const credits = sure + more * (price ?? 0)

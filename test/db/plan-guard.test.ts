@@ -152,7 +152,7 @@ describe('a first run', () => {
     expect(await waiting(planning)).toMatchObject([{ units: 44, credits: null }])
     expect((await causes(planning))[0]?.message).toContain('44 units (1 report, price not known)')
     await bought(planning, first.runId)
-    await priceWaiting(db.database.kysely, planning.definition.pipeline)
+    await priceWaiting(db.database.kysely, planning.definition.pipeline, 3)
     expect(await waiting(planning)).toMatchObject([{ units: 44, credits: 132 }])
     expect((await preview(db, planning, due)).pipelines[0]?.waiting).toMatchObject({ credits: 132, priced: true })
   })

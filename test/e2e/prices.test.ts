@@ -862,6 +862,19 @@ test('what waits for the budget is counted in units where it is no report, at th
   expect(summaryOf(after)).toMatchObject({ unpriced_units: 0, quota_range: null })
 })
 
+test('pages that wait for approval since before any bill have the price of the first one', async () => {
+  await start({ keywords: 240 })
+  expect((await millrace(['migrate'])).code).toBe(0)
+  expect((await millrace(['run', 'keywords'])).code).toBe(1)
+  const { units, credits } = await one<{ units: number; credits: number | null }>(
+    `select units::int as units, credits::float8 as credits from etl.approvals where state = 'waiting'`,
+  )
+  const waiting = JSON.parse((await millrace(['status', 'keywords'])).stdout.trim().split('\n').at(-1) ?? '{}').needs_approval
+  const perUnit = charged() / (await one<{ units: number }>(`select count(answer_id)::int as units from etl.units`)).units
+  expect(waiting).toMatchObject([{ units, credits }])
+  within(credits ?? 0, perUnit * units)
+})
+
 test('what waits for the budget costs what the bills say by now, not what it was planned at', async () => {
   await start({ keywords: 250, prices: { keywords: { by: 'request', credits: 13 } } })
   const priced = { WEB_ANALYTICS_QUOTA_PER_DAY: '30', WEB_ANALYTICS_PRICES: 'keywords=5/request' }
