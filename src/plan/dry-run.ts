@@ -8,7 +8,7 @@ import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
 import { type Forecast, forecastsWith, type PlannedNow } from '../ledger/month-end.ts'
 import { type PastTimes, rowsAsked } from '../ledger/prices.ts'
-import type { Scope } from './frames.ts'
+import { checkScope, type Scope } from './frames.ts'
 import { type NightVerdict, dearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
 import { offerOlder } from './older-months.ts'
 import { doneWithin } from './pace-backfill.ts'
@@ -56,6 +56,7 @@ export const previewRun = async (runtime: PlanRuntime, definitions: readonly Def
   const planned: Planned[] = []
   const read: Definition[] = []
   for (const written of widestFirst(withReadFiles(runtime, definitions))) read.push(await withLists(runtime, written, null))
+  checkScope(read, scope)
   const plans = new Map<Definition, Found>()
   for (const group of Map.groupBy(read, questionOf).values())
     for (const [at, found] of (await wouldPlan(runtime, group, scope, signal)).entries()) {

@@ -1,7 +1,7 @@
 // What a plan covers: windows that are due, or a range, and some or all values of the lists. Pure.
 import { closest } from 'fastest-levenshtein'
 import { EtlError } from '../core/errors.ts'
-import type { Definition, IsoDate, Window, JobKind } from '../core/types.ts'
+import type { Definition, Dimension, IsoDate, JobKind, Window } from '../core/types.ts'
 import { addWindows, dateIn, isPastEnd, isPublished, isPublishedByDay, windowsBetween } from '../core/window.ts'
 
 export interface Scope {
@@ -41,17 +41,20 @@ export const windowsInScope = (definition: Definition, scope: Scope, nowMs: numb
   }))
 }
 
-/** Throws USAGE where range or values are none of the definitions': before anything is on record or asked. */
+/** Throws USAGE where range or values are none of the definitions': before anything is on record or asked, and once more when queries were read. */
 export const checkScope = (definitions: readonly Definition[], scope: Scope): void => {
   for (const definition of definitions) {
     if (scope.mode === 'range') rangeWindows(definition, scope)
     const versions = definitions.filter(({ pipeline }) => pipeline === definition.pipeline)
-    checkOnly(definition, scope.only ?? new Map(), (name, value) => versions.some((one) => isListed(one, name, value)))
+    checkOnly(definition, scope.only ?? new Map(), (name, value) => versions.some((one) => mayHave(one, name, value)))
   }
 }
 
-const isListed = ({ dimensions }: Definition, name: string, value: string): boolean =>
-  dimensions.some((one) => one.name === name && spellings(value).some((spelling) => one.values.includes(spelling)))
+const mayHave = ({ dimensions }: Definition, name: string, value: string): boolean =>
+  dimensions.some((one) => one.name === name && (isUnread(one) || spellings(value).some((text) => one.values.includes(text))))
+
+/** Its values are known once its query was read. */
+const isUnread = ({ query }: Dimension): boolean => query !== undefined && query.isRead !== true
 
 const rangeWindows = (definition: Definition, { rangeOf }: Scope): Window[] => {
   if (rangeOf === undefined) throw new EtlError('USAGE', 'A range of months is needed; write --from YYYY-MM --to YYYY-MM.')
@@ -117,8 +120,7 @@ const listedValues = (
 ): readonly string[] => {
   const names = definition.dimensions.map((dimension) => dimension.name)
   const found = definition.dimensions.find((dimension) => dimension.name === name)
-  // Its values are known once its query was read.
-  if (found?.query !== undefined && found.query.isRead !== true) return values
+  if (found !== undefined && isUnread(found)) return values
   const list = found?.values
   if (list === undefined) {
     throw new EtlError('USAGE', `--only ${name}=...: ${definition.pipeline} does not run for each '${name}'${near(name, names)}`)

@@ -152,9 +152,8 @@ const frameOf = ({ definition, source, pipeline, runId, scope }: PlanInput): Job
 
 const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
   const { runtime, maySendAgain = true, definition, source, pipeline, scope } = input
-  const isOfQuery = (name: string): boolean => definition.dimensions.some((one) => one.name === name && one.query !== undefined)
-  // Values that stand in files were looked for before, in the lists of all versions.
-  const only = checkOnly(definition, scope.only ?? new Map(), (name) => !isOfQuery(name))
+  // They were looked for before, in the lists of all versions.
+  const only = checkOnly(definition, scope.only ?? new Map(), () => true)
   const asks = askedBy(definition, source.kind)
   return {
     pipelineId: pipeline.pipelineId,

@@ -17,7 +17,7 @@ import { joinServing } from '../ledger/serving.ts'
 import { joinOrphans } from '../ledger/wait-list.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
-import type { PlanWindow, Scope } from './frames.ts'
+import { checkScope, type PlanWindow, type Scope } from './frames.ts'
 import { approveWaiting, dissolveStale, guardPlan, pagePrice, renewApproved, reportPrice, settleApproval } from './guard-night.ts'
 import { isForced, type PlanContext, planContext, sourceOf, lookContext, recorder, wholeSpan } from './plan-context.ts'
 import { askForReports, packStep, type ReportSteps, reportSteps } from './plan-reports.ts'
@@ -54,9 +54,10 @@ export const planRun = async (
 ): Promise<PlannedRun> => {
   const idle = { done: 0, held: 0, notPublished: 0, requests: 0 }
   const unpublished = new Map<string, IsoDate>()
-  const readable = widestFirst(withReadFiles(runtime, definitions))
-  for (const written of readable) {
-    const definition = await withLists(runtime, written, runId)
+  const readable: Definition[] = []
+  for (const written of widestFirst(withReadFiles(runtime, definitions))) readable.push(await withLists(runtime, written, runId))
+  checkScope(readable, scope)
+  for (const definition of readable) {
     const context = await openPlan(runtime, runId, definition, scope, signal)
     const { counted, requests } = await planPipeline(runtime, context)
     for (const window of context.windows)

@@ -5,8 +5,11 @@ import { causesInLedger } from '../../src/ledger/causes.ts'
 import { approveLists, heldLists } from '../../src/ledger/lists.ts'
 import { grantReader } from '../../src/publish/publish.ts'
 import type { Definition } from '../../src/core/types.ts'
+import { checkScope } from '../../src/plan/frames.ts'
+import { planRun } from '../../src/plan/plan-run.ts'
 import { triedLists } from '../../src/plan/query-lists.ts'
-import { plan, type Planning, preview, runtimeFor, sourceOf } from '../support/planning.ts'
+import { plan, type Planning, preview, previewAll, runtimeFor, sourceOf } from '../support/planning.ts'
+import { newRun } from '../support/ledger.ts'
 import { testDatabase } from '../support/postgres.ts'
 import { definitionOf } from '../unit/plan/definition.ts'
 
@@ -182,4 +185,32 @@ test.each([
   expect((await readings()).at(-1)).toBe('failed: found null, obeyed 2')
   expect(await alarms()).toEqual([expect.stringMatching(reason)])
   expect((await sql`select from bi.clients`.execute(k())).rows).toHaveLength(2)
+})
+
+test('--only takes what one version has in a file and another in its query; what neither has is refused', async () => {
+  await clients('a.example', 'q.example')
+  const { definition, source } = planning
+  const file = {
+    ...definition,
+    dimensions: [{ name: 'domain', values: ['a.example', 'f.example'], bucket: null, file: 'f.txt' }],
+  }
+  const versions = [file, { ...definition, version: 2 }]
+  const only = async (value: string) => {
+    const scope = { ...due, only: new Map([['domain', [value]]]) }
+    checkScope(versions, scope)
+    await previewAll(db, source, versions, scope)
+    const runtime = runtimeFor(db, planning) as unknown as Parameters<typeof planRun>[0]
+    await planRun(runtime, await newRun(db), versions, scope, new AbortController().signal)
+    const { rows } = await sql<{
+      asked: string
+    }>`select distinct 'v' || p.version || ' ' || s."values"[1] as asked from etl.jobs j
+      join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = j.slice_ids[1] where p.pipeline = ${definition.pipeline} order by 1`.execute(
+      k(),
+    )
+    return rows.map(({ asked }) => asked)
+  }
+  await expect(only('x.example')).rejects.toThrow("'x.example' is not in the list of")
+  expect(await only('q.example')).toEqual(['v2 q.example'])
+  expect(await only('f.example')).toEqual(['v1 f.example', 'v2 q.example'])
+  expect(await only('a.example')).toEqual(['v1 a.example', 'v1 f.example', 'v2 a.example', 'v2 q.example'])
 })
