@@ -272,9 +272,9 @@ describe('walks', () => {
   })
 
   test.each([
-    ['is asked about as the others', {}, 1],
-    ['is checked in its turn', { fullCheckDays: 3 }, -3],
-  ])('a loaded unit whose forced pages a person took back %s', async (_, window, at) => {
+    ['is asked about as the others', 'look-back', {}, 1],
+    ['is checked in its turn', 'full check', { fullCheckDays: 3 }, -3],
+  ])('a loaded unit whose forced pages a person took back %s', async (_, reason, window, at) => {
     const { planning, changed } = await loadedWalks(1, inDays(at === 1 ? 0 : -4), window)
     const month = months(planning).at(at === 1 ? -1 : 0) ?? ''
     const { runId } = await plan(db, planning, range(month, month, { force: true }))
@@ -286,8 +286,9 @@ describe('walks', () => {
     await plan(db, planning, due)
     const again = (await open(planning)).filter(({ cells }) => cells[0]?.startsWith(month))
     expect(again).toHaveLength(1)
-    const { begun_landing: begun } = await jobRow(db, again[0]?.jobId ?? 0)
-    expect(begun).toBe('begun/pages')
+    // It is looked at first, and then goes on from those pages.
+    const asked = { begun_landing: 'begun/pages', forced: false, reason, wanted_by: 'night' }
+    expect(await jobRow(db, again[0]?.jobId ?? 0)).toMatchObject(asked)
   })
 
   test('a unit that could not be asked about is left to a job of its own', async () => {
