@@ -41,6 +41,12 @@ const describe = (sqlState: string, message: string): { readonly code: ErrorCode
       code: 'DATABASE',
       advice: 'Another session holds what it needs; pg_blocking_pids() tells which. Run the command again once that has ended.',
     }
+  const limit = { '57014': 'statement_timeout', '25P04': 'transaction_timeout' }[sqlState]
+  if (limit !== undefined)
+    return {
+      code: 'DATABASE',
+      advice: `Unless somebody cancelled it, ${limit} of the server, the database or the login is too short: \`alter role … set ${limit} = 0\` for the login in DATABASE_URL, then run the command again.`,
+    }
   if (/certificate|SSL|self.signed/i.test(message))
     return { code: 'CONFIGURATION', advice: 'Check sslmode and sslrootcert in DATABASE_URL.' }
   return { code: 'DATABASE', advice: 'Run the command again; if it fails again, the message names the reason.' }

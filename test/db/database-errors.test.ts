@@ -62,4 +62,14 @@ describe('made for real', () => {
     await expectTriedAgain(await failureOf(raise(two, 1)), '40001')
     await two.query('rollback')
   })
+
+  test('a time limit of the server or the role is named, with what lifts it', async () => {
+    await one.query("set statement_timeout = '20ms'")
+    const error = asEtlError(await failureOf(one.query('select pg_sleep(10)')))
+    await one.query('reset statement_timeout')
+    expect(error).toMatchObject({ code: 'DATABASE', message: expect.stringContaining('set statement_timeout = 0') })
+    // Only PostgreSQL 17 and newer has this one.
+    const ended = Object.assign(new Error('terminating connection due to transaction timeout'), { code: '25P04' })
+    expect(asEtlError(ended).message).toContain('set transaction_timeout = 0')
+  })
 })
