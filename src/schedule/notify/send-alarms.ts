@@ -14,9 +14,9 @@ import type { Runtime } from '../../run/runtime.ts'
 import { causes } from './alarm-causes.ts'
 import { type Alarming, alarmingOf, type Receiver, tell } from './receivers.ts'
 
-/** One process sends at a time; another follows a dead one after that. Longer than a message takes. */
+/** One process sends at a time; another follows once that one is dead. Longer than a mail to eighty addresses takes, each answered at the last moment. */
 const leaseName = 'alarms are sent'
-const leaseSeconds = 60
+const leaseSeconds = 15 * 60
 /** Another process may be about to let go, or is dead: that is known after 20 seconds at most. */
 const waitForLeaseMs = 25_000
 const askAgainMs = 250
