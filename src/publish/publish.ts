@@ -45,7 +45,8 @@ export const publishWithin = async (
   const readers = openMartReaders(marts)
   // First what takes long: it has no readers yet, while readers of what is replaced below wait until the transaction ends.
   const summaries = await prepareSummaries(trx, marts, definitions)
-  const step = <T>(work: () => Promise<T>): Promise<T> => (summaries.size > 0 ? patiently(trx, waitMs, work) : work())
+  let hasFilled = summaries.size > 0
+  const step = <T>(work: () => Promise<T>): Promise<T> => (hasFilled ? patiently(trx, waitMs, work) : work())
   await step(() => publishShared(trx, definitions, readers))
   const shown = definitions.filter((one) => one.publish)
   // All of them first: the views of one read what is on record of what continues it.
@@ -57,6 +58,12 @@ export const publishWithin = async (
     }
     return days
   })
+  const fit = async (mart: Mart): Promise<void> => {
+    const source = shown.find(({ pipeline }) => pipeline === mart.summaryOf)
+    if (source !== undefined) await fitSummary(trx, mart, source, changedFrom.get(source.pipeline) ?? null)
+  }
+  for (const mart of marts.filter(({ name }) => !summaries.has(name))) await step(() => fit(mart))
+  if ([...changedFrom.values()].some((day) => day !== null)) hasFilled = true
   for (const definition of shown)
     await step(() => publishOne(trx, definition, definitions, readers)).catch((error: unknown) => {
       throw publishError(error, definition)
@@ -66,10 +73,7 @@ export const publishWithin = async (
     const views = describedViews(definitions, marts)
     for (const mart of marts)
       if (await publishMart(trx, mart, definitions, { readers, summaries, views })) published.push(mart.name)
-    for (const mart of marts.filter(({ name }) => published.includes(name))) {
-      const source = shown.find(({ pipeline }) => pipeline === mart.summaryOf)
-      if (source !== undefined) await fitSummary(trx, mart, source, changedFrom.get(source.pipeline) ?? null)
-    }
+    for (const mart of marts.filter(({ name }) => summaries.has(name) && published.includes(name))) await fit(mart)
     await grantReader(trx)
     // Here: a load that sees the one must see the other, or rows of it would lack in a new summary.
     await recordMarts(trx, published)

@@ -221,7 +221,13 @@ test('summaries end where another pipeline continues, and have again what comes 
   await millrace('migrate')
   expect(await query(months)).toEqual(before.filter(isMay))
   writeFileSync(fileOf('keywords'), keywords)
+  // It is filled again before readers of the view have to wait.
+  await query(`create function public.looks() returns trigger language plpgsql as $$ begin
+    if exists (select from pg_locks where pid = pg_backend_pid() and relation = 'bi.keywords'::regclass and mode = 'AccessExclusiveLock')
+    then raise 'readers wait'; end if; return null; end $$`)
+  await query('create trigger looks after insert on bi.keyword_months for each statement execute function public.looks()')
   await millrace('migrate')
+  await query('drop function public.looks() cascade')
   expect(await query(months)).toEqual(before)
 })
 
