@@ -101,3 +101,20 @@ test('in a warehouse of its own, migrate reads the settings of .env and the rece
     .parse(parse(compose, { merge: true })).services
   expect([migrate.env_file, migrate.volumes]).toEqual([schedule.env_file, schedule.volumes])
 })
+
+test.each([
+  ...files,
+  ...['migrate', 'schedule', 'worker', 'cronjob'].map((name) => `templates/warehouse/deploy/kubernetes/${name}.yaml`),
+])(
+  '%s: whoever works on a warehouse sees its landings: `migrate --as` reads what was bought from the receipts beside them',
+  (file) => {
+    const text = readFileSync(join(root, file), 'utf8')
+    const parts = /^services:/m.test(text)
+      ? Object.entries(
+          z.looseObject({ services: z.record(z.string(), z.unknown()) }).parse(parse(text, { merge: true })).services,
+        ).filter(([name]) => ['migrate', 'schedule'].includes(name))
+      : [[file, text]]
+    for (const [name, part] of parts)
+      expect(JSON.stringify(part), String(name)).toMatch(/millrace:\/var\/lib\/millrace|claimName: millrace-home/)
+  },
+)
