@@ -107,7 +107,9 @@ const check = async (invocation: Invocation) => {
   notes.problems('semantic', dashboards?.problems ?? [])
   const settings = await attempt('configuration', async () => settingsOf(invocation))
   const result = () => ({ notes, checked: [...checked], services: [...services] })
-  const readable = settings ?? withoutPlaces(invocation)
+  // What keeps all from being read is said once.
+  const others = async () => settingsWithoutPlaces(invocation.environment, invocation.folder)
+  const readable = settings ?? (await attempt('configuration', others))
   if (readable === null) return result()
   await attempt('alarms', () => checkAlarms(folder, readable, definitions, notes))
   // A warning for each: the value may be somebody else's.
@@ -179,15 +181,6 @@ const checkAlarms = async (folder: string, settings: Settings, definitions: read
   const names = receivers.map(({ name }) => name).join(', ')
   if (receivers.length > 0) notes.proved('alarms', `their receivers are set: ${names}. \`millrace notify test\` tries them.`)
   else notes.notAsked('alarms', `no receiver is set: nobody gets a message when something goes wrong (${docPage('alarms.md')}).`)
-}
-
-/** null: nothing can be read. The error is on record already. */
-const withoutPlaces = ({ environment, folder }: Invocation): Settings | null => {
-  try {
-    return settingsWithoutPlaces(environment, folder)
-  } catch {
-    return null
-  }
 }
 
 /** Readings of the program's own settings, each of which some command would refuse. */

@@ -123,15 +123,14 @@ const newReason = (pipelineId: number, rule: UsualRule | null, from: RawBuilder<
 }
 
 /** Unit `u` goes on with its job `j`. A loaded one whose pages a person took back is looked at first, like any other. */
-const isBegun = ({ policy }: CellScope): RawBuilder<boolean> =>
+const isBegun = (policy: Policy): RawBuilder<boolean> =>
   sql<boolean>`(j.state in ('open', 'held', 'failed') and ${isTakenBack(policy, sql`u.answer_id is not null`)} is not true)`
 
 /** Who first wanted what the job `j` did not bring; a person's word lasts. Else who asks now. */
-const wantedBy = (scope: CellScope, reason: RawBuilder<unknown>): RawBuilder<WantedBy> => {
-  const { asker } = scope
+const wantedBy = ({ asker, policy }: CellScope, reason: RawBuilder<unknown>): RawBuilder<WantedBy> => {
   const words = asker === 'night' ? sql`` : sql`and j.wanted_by in ('range', 'force', 'approval')`
   const anew = asker === 'night' ? sql`case when ${reason} in ${beyondReasons} then 'beyond' else 'night' end` : sql.lit(asker)
-  return sql<WantedBy>`case when ${isBegun(scope)} ${words} then j.wanted_by else ${anew} end`
+  return sql<WantedBy>`case when ${isBegun(policy)} ${words} then j.wanted_by else ${anew} end`
 }
 
 const reasonOf = (scope: CellScope, { from, refresh }: WindowAsk, decision: RawBuilder<unknown>): RawBuilder<AskReason> => {
@@ -140,7 +139,7 @@ const reasonOf = (scope: CellScope, { from, refresh }: WindowAsk, decision: RawB
   const loaded = force ? 'forced' : onlyChecked(refresh) === null ? 'look-back' : 'full check'
   // A job of --force without an answer is forced again: then rows are compared also where the bytes are the loaded ones.
   const begun = sql`case when ${sql.lit(force)} or j.forced and j.answer_id is null and ${decision} = 'ask' then 'forced' else 'unfinished' end`
-  return sql<AskReason>`case when ${isBegun(scope)} then ${begun}
+  return sql<AskReason>`case when ${isBegun(scope.policy)} then ${begun}
     when u.answer_id is null then case when ${decision} = 'ask' then ${newReason(pipelineId, usual, sql`${from}::date`)} else 'new' end
     when ${sql.lit(!force)} and ${hasOtherTop(scope)} then 'changed definition' else ${sql.lit(loaded)} end`
 }

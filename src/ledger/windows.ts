@@ -153,8 +153,7 @@ export const windowsOverdue = async (
 }
 
 /** Nothing asks for unit `u`; nor does a walk that a person took back. */
-const isFree = sql<boolean>`(u.held_answer_id is null and (u.job_id is null
-  or (select j.state = 'failed' and j.error_code = 'CANCELLED' from etl.jobs j where j.job_id = u.job_id)))`
+const isFree = sql<boolean>`(u.held_answer_id is null and (u.job_id is null or (select j.state = 'failed' and j.error_code = 'CANCELLED' from etl.jobs j where j.job_id = u.job_id)))`
 
 /**
  * Loaded units of the window that nothing asks for, last known to stand before the service was seen, by another unit of the window, to have a newer
@@ -163,8 +162,7 @@ const isFree = sql<boolean>`(u.held_answer_id is null and (u.job_id is null
 export const unitsLeftBehind = (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> =>
   queryValue<Row<'etl.jobs', 'slice_ids'>>(db)`
     with loaded as materialized (
-      select u.slice_id, ${isFree} as is_free, a.source_last_updated as release,
-        a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
+      select u.slice_id, ${isFree} as is_free, a.source_last_updated as release, a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
       -- A walk's answer is for one window, of whatever pipeline: by both an index finds them, where by number alone all answers there are would be read.
       from etl.units u join etl.answers a on a.answer_id = u.answer_id
         and a.pipeline_id = any(array(select pipeline_id from etl.pipelines)) and a.window_from = u.window_from
@@ -206,8 +204,7 @@ export const sampleUnits = async (
 export const countSettled = (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number> =>
   queryValue<Numbers<'units'>>(db)`
     select count(*)::float8 as units from etl.units u join etl.slices s on s.slice_id = u.slice_id
-    where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.answer_id is not null
-      and ${isFree} and s.wanted_until is null`
+    where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.answer_id is not null and ${isFree} and s.wanted_until is null`
 
 const loadedFrom = (db: Db, pipelineId: number, windowFrom: IsoDate, places: readonly number[], most: number) =>
   query<SampledUnit>(db)`
@@ -215,8 +212,7 @@ const loadedFrom = (db: Db, pipelineId: number, windowFrom: IsoDate, places: rea
       select u.slice_id as "sliceId", s."values", ${fingerprintOf('a')} as fingerprint,
         floor(extract(epoch from greatest(a.asked_at, a.stood_at)) * 1000)::float8 as "stoodAtMs"
       from etl.units u join etl.slices s on s.slice_id = u.slice_id join etl.answers a on a.answer_id = u.answer_id
-      where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place
-        and ${isFree} and s.wanted_until is null
+      where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place and ${isFree} and s.wanted_until is null
       order by u.slice_id limit ${most}) x order by x."sliceId"`
 
 /** Windows the service refused as not published, of which nothing came and nothing was heard since. @param released last day that is known to be published */
