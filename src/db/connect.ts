@@ -87,10 +87,14 @@ export const withLibpqMeaning = ({ searchParams }: URL): void => {
 const withOwnSession = (url: Secret): { readonly config: pg.ClientConfig; readonly settings: readonly Setting[] } => {
   const address = new URL(url.reveal())
   const { searchParams } = address
-  if (searchParams.size === 0) return { config: { connectionString: url.reveal() }, settings: [] }
+  // Of a database's name the driver leaves these as an address writes them; they may stand in its path as they are.
+  const pathname = address.pathname.replace(/%(?:2[46BCF]|3[ABD]|40)/gi, decodeURIComponent)
+  if (searchParams.size === 0 && pathname === address.pathname)
+    return { config: { connectionString: url.reveal() }, settings: [] }
   const { settings, rest } = readStartOptions(searchParams.get('options'))
   for (const name of ['options', 'application_name', 'fallback_application_name']) searchParams.delete(name)
   withLibpqMeaning(address)
+  address.pathname = pathname
   return { config: { connectionString: address.href, ...(rest === '' ? {} : { options: rest }) }, settings }
 }
 

@@ -64,6 +64,22 @@ describe('the address of the warehouse', () => {
     expect(await setting(database, 'TimeZone')).toBe('UTC')
     expect(await setting(database, 'statement_timeout')).toBe('54321ms')
   })
+
+  test('names a database that has reserved characters, written as an address writes them', async () => {
+    const name = `bi@a/b:c&d ${process.pid}%`
+    await db.database.pool.query(`create database "${name}"`)
+    try {
+      const address = new URL(db.url)
+      address.pathname = `/${encodeURIComponent(name)}`
+      for (const parameters of [{}, { application_name: 'x' }]) {
+        const { rows } = await (await open(parameters, address.href)).pool.query('select current_database() as name')
+        expect(rows).toEqual([{ name }])
+      }
+    } finally {
+      for (const one of opened.splice(0)) await one.close()
+      await db.database.pool.query(`drop database "${name}" with (force)`)
+    }
+  })
 })
 
 test('a session does not depend on settings of the database: isolation, commits, how SQL is read and types are named, and what a name means', async () => {
