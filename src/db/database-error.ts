@@ -93,11 +93,19 @@ export const isPassing = (error: unknown): boolean => {
   return isDatabaseError(error) && (isAway(error) || /^(?:25006|25P0[34]|28|3D|40|53|55|57|58)/.test(sqlStateOf(error)))
 }
 
+/** A function of somebody's own, as in an event trigger, that names something without its schema: null: it is none. */
+const adviceOnFunction = (error: unknown): string | null => {
+  const where = error instanceof Error ? Reflect.get(error, 'where') : null
+  const [, name] = /^PL\/pgSQL function (\S+)/.exec(String(where)) ?? []
+  if (name === undefined || !['42P01', '42883', '42704'].includes(sqlStateOf(error))) return null
+  return `It stands in the function ${name}. Millrace works with an empty search_path: name the schema there, or \`alter function … set search_path = public\`.`
+}
+
 /** @param display the database as people know it, without the password. */
 export const databaseError = (error: unknown, display: string): EtlError => {
   if (isEtlError(error)) return error
   const { code, advice } = describe(sqlStateOf(error), messageOf(error))
   // A failed connection to several addresses carries its reasons in a list, and an empty message.
   const said = error instanceof AggregateError ? error.errors.map(messageOf).join('; ') : messageOf(error)
-  return new EtlError(code, `The warehouse ${display}: ${redact(said)}. ${advice}`, { cause: error })
+  return new EtlError(code, `The warehouse ${display}: ${redact(said)}. ${adviceOnFunction(error) ?? advice}`, { cause: error })
 }

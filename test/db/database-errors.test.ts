@@ -72,4 +72,14 @@ describe('made for real', () => {
     const ended = Object.assign(new Error('terminating connection due to transaction timeout'), { code: '25P04' })
     expect(asEtlError(ended).message).toContain('set transaction_timeout = 0')
   })
+
+  test('a function of somebody else that names no schema is named, with what mends it', async () => {
+    await one.query(`create table public.ddl_log (at timestamptz);
+      create function public.note_ddl() returns event_trigger language plpgsql as $$ begin insert into ddl_log values (now()); end $$;
+      create event trigger note on ddl_command_end execute function public.note_ddl()`)
+    // As a load makes a month.
+    const error = asEtlError(await failureOf(db.database.pool.query('create table data.some_month (n integer)')))
+    expect(error.message).toMatch(/"ddl_log" does not exist.*public\.note_ddl\(\).*`alter function … set search_path = public`/)
+    await one.query('drop event trigger note')
+  })
 })
