@@ -6,7 +6,7 @@ import type { Definition } from '../core/types.ts'
 import { ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
 import { type Lists, prepared, queryColumn, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { amongValues, dataTable, inScope, periodColumn, type UnitScope } from './table-columns.ts'
+import { amongValues, dataTable, inScope, inWindow, periodColumn, type UnitScope } from './table-columns.ts'
 
 /** Those that are filled from the definition's rows. */
 const summariesOf = (definition: Definition, marts: readonly Mart[]): readonly Mart[] =>
@@ -102,13 +102,27 @@ export const refreshSummaries = async (
         and t._unit_id in (select u.unit_id from etl.units u where ${own}))`
     : sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})`
   const only = conditions.length > 1 || hasGaps ? sql` and ${isOfUnits(definition, own, 't')}` : sql``
+  const period = sql.ref(periodColumn(definition))
   for (const mart of await publishedSummaries(trx, { ...definition, version }, marts)) {
     const table = sql.table(`bi.${mart.name}`)
     await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}${only}`.execute(trx)
     const part = ownPart(definition, periodColumn(definition), { facts, units: own })
-    await sql`insert into ${table} ${summaryQuery(mart, definition, part)}`.execute(trx)
+    const [stray] = await queryColumn<Texts<'day'>>(trx)`
+      with part as materialized (${summaryQuery(mart, definition, part)}),
+      stray as materialized (select min(part.${period})::text as day from part where not (${inWindow(definition, scope.window, 'part')})),
+      filled as (insert into ${table} select part.* from part, stray where stray.day is null)
+      select day from stray where day is not null`
+    if (stray !== undefined) throw sumsUpMore(mart, stray)
   }
 }
+
+/** A load would leave of such a row what came of the last window. */
+const sumsUpMore = ({ file, name }: Mart, day: string): EtlError =>
+  new EtlError(
+    'DEFINITION',
+    `${file}: its query gives a row of ${day}, outside what was loaded. A summary keeps the period of the rows as it is: write bi.${name} as a view ` +
+      '(`-- reads:`), or group by the period. Nothing was loaded; then `millrace migrate`.',
+  )
 
 /** Unit `u` of a former version: the published one has no answer for it. */
 const stillCounts = ({ version }: Definition): RawBuilder<boolean> =>

@@ -268,4 +268,26 @@ select month, domain, country, traffic_source, web_source, branded_type, ${colum
     await load('fourth.com', next)
     expect(await read('own_sums')).toEqual(await read('own_later'))
   })
+
+  test('that sums up over more than the windows of its pipeline is refused at the next load: it would keep the last window alone', async () => {
+    const keywords = await shippedDefinition('keywords')
+    const file = join(folder, 'marts', 'own_quarters.sql')
+    summary('own_quarters', asFirst)
+    writeFileSync(
+      file,
+      readFileSync(file, 'utf8').replace('\nselect month,', "\nselect date_trunc('quarter', month)::date as month,"),
+    )
+    await migrate()
+    const known = await openMarts(join(folder, 'pipelines'))
+    const unit = unitOf(keywords, '2026-08', { domain: 'first.com', country: 'us' })
+    const load = db.database.kysely
+      .transaction()
+      .execute((trx) => refreshSummaries(trx, keywords, { ...unit, leftOut: [], units: sql`false` }, known))
+    await expect(load).rejects.toMatchObject({
+      code: 'DEFINITION',
+      message: expect.stringMatching(/own_quarters\.sql: .*2026-07-01/),
+    })
+    rmSync(file)
+    await migrate()
+  })
 })
