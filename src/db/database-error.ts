@@ -98,7 +98,7 @@ const adviceOnFunction = (error: unknown): string | null => {
   const where = error instanceof Error ? Reflect.get(error, 'where') : null
   const [, name] = /^PL\/pgSQL function (\S+)/.exec(String(where)) ?? []
   if (name === undefined || !['42P01', '42883', '42704'].includes(sqlStateOf(error))) return null
-  return `It stands in the function ${name}. Millrace works with an empty search_path: name the schema there, or \`alter function … set search_path = public\`.`
+  return `It is in the function ${name}. Millrace works with an empty search_path: name the schema there, or \`alter function … set search_path = public\`.`
 }
 
 /** @param display the database as people know it, without the password. */

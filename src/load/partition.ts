@@ -2,11 +2,11 @@
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Definition, IsoDate, Window } from '../core/types.ts'
-import { windowAt, windowsBetween } from '../core/window.ts'
+import { windowsBetween } from '../core/window.ts'
 import { lockByName, makeLock, tryLockByName } from '../db/named-lock.ts'
 import { ownPid, type Session } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
-import { type Flags, query, type Texts } from '../db/typed-row.ts'
+import { type Flags, query, queryColumn, type Texts } from '../db/typed-row.ts'
 import { liveColumns } from './drift.ts'
 import { dataTable, inWindow, keyColumns, lineage, names, periodColumn, tableName } from './table-columns.ts'
 
@@ -58,41 +58,30 @@ const monthsOf = (definition: Definition, { from, to }: Window) =>
  * a month that somebody detached and kept.
  */
 const placed = async ({ kysely }: Session, definition: Definition, months: readonly Month[]): Promise<ReadonlySet<string>> => {
-  const places = await placesOf(kysely, definition, months)
-  const [stray] = strayIn(places, definition)
-  if (stray !== undefined) throw new EtlError('TABLE_DRIFT', `${stray} Nothing was loaded; the next run loads what came.`)
-  return new Set(places.filter(({ has_place }) => has_place).map(({ name }) => name))
-}
-
-type Place = Texts<'name'> & Flags<'has_place' | 'is_taken'>
-
-const placesOf = (db: Db, definition: Definition, months: readonly Month[]): Promise<Place[]> =>
+  const table = tableName(definition)
   // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed. A bound of no table (0) waits for nobody's lock.
-  query<Place>(db)`
+  const rows = await query<Texts<'name'> & Flags<'has_place' | 'is_taken'>>(kysely)`
     with places as materialized (select pg_get_expr(c.relpartbound, 0) as bound from pg_inherits i join pg_class c on c.oid = i.inhrelid
-      join pg_class w on w.oid = i.inhparent join pg_namespace n on n.oid = w.relnamespace where n.nspname = 'data' and w.relname = ${tableName(definition)})
+      join pg_class w on w.oid = i.inhparent join pg_namespace n on n.oid = w.relnamespace where n.nspname = 'data' and w.relname = ${table})
     select m.name,
       exists (select from places where bound like 'FOR VALUES FROM%' and coalesce(substring(bound from 'FROM [(]''([^'']+)')::date, '-infinity') < m.ends
         and coalesce(substring(bound from 'TO [(]''([^'']+)')::date, 'infinity') > m.starts) as has_place,
       exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'data' and c.relname = m.name) as is_taken
     from unnest(${months.map(({ name }) => name)}::text[], ${months.map(({ from }) => from)}::date[], ${months.map(({ to }) => to)}::date[])
       as m (name, starts, ends)`
-
-const strayIn = (places: readonly Place[], definition: Definition): string[] =>
-  places.flatMap(({ name, has_place, is_taken }) =>
-    is_taken && !has_place
-      ? [`data.${name} is no partition of data.${tableName(definition)}: attach it again, or give it another name or schema.`]
-      : [],
-  )
-
-/** What loads into months that somebody detached and kept would be refused with. */
-export const detachedMonths = async (db: Db, definition: Definition): Promise<string[]> => {
-  const month = '_p[0-9]{4}(0[1-9]|1[0-2])$'
-  const found = await query<Texts<'from'>>(db)`select to_date(right(c.relname, 6), 'YYYYMM')::text as "from"
-    from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'data' and c.relname ~ ${`^${tableName(definition)}${month}`} order by 1`
-  const months = found.flatMap(({ from }) => monthsOf(definition, windowAt(from, 'month')))
-  return strayIn(await placesOf(db, definition, months), definition)
+  const stray = rows.find(({ has_place, is_taken }) => is_taken && !has_place)
+  if (stray !== undefined)
+    throw new EtlError(
+      'TABLE_DRIFT',
+      `data.${stray.name} is no partition of data.${table}: attach it again, or give it another name or schema. Nothing was loaded; the next run loads what came.`,
+    )
+  return new Set(rows.filter(({ has_place }) => has_place).map(({ name }) => name))
 }
+
+/** Tables of months that somebody detached and kept. */
+export const detachedMonths = (db: Db, definition: Definition): Promise<string[]> =>
+  queryColumn<Texts<'name'>>(db)`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'data' and c.relname ~ ${`^${tableName(definition)}_p[0-9]{6}$`} and not c.relispartition order by 1`
 
 /** A table this small is read in no time whatever the plan. */
 const smallBytes = 1_000_000

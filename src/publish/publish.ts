@@ -58,11 +58,11 @@ export const publishWithin = async (
     }
     return days
   })
-  const refit = async (mart: Mart): Promise<void> => {
+  const adjust = async (mart: Mart): Promise<void> => {
     const source = shown.find(({ pipeline }) => pipeline === mart.summaryOf)
     if (source !== undefined) await fitSummary(trx, mart, source, changedFrom.get(source.pipeline) ?? null)
   }
-  for (const mart of marts.filter(({ name }) => !summaries.has(name))) await step(() => refit(mart))
+  for (const mart of marts.filter(({ name }) => !summaries.has(name))) await step(() => adjust(mart))
   if ([...changedFrom.values()].some((day) => day !== null)) hasFilled = true
   for (const definition of shown)
     await step(() => publishOne(trx, definition, definitions, readers)).catch((error: unknown) => {
@@ -73,7 +73,7 @@ export const publishWithin = async (
     const views = describedViews(definitions, marts)
     for (const mart of marts)
       if (await publishMart(trx, mart, definitions, { readers, summaries, views })) published.push(mart.name)
-    for (const mart of marts.filter(({ name }) => summaries.has(name) && published.includes(name))) await refit(mart)
+    for (const mart of marts.filter(({ name }) => summaries.has(name) && published.includes(name))) await adjust(mart)
     await grantReader(trx)
     // Here: a load that sees the one must see the other, or rows of it would lack in a new summary.
     await recordMarts(trx, published)

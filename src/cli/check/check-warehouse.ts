@@ -80,7 +80,11 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
       'its table has the columns, types and key of the definition.',
     )
     for (const definition of checking.definitions)
-      for (const message of await detachedMonths(database.kysely, definition)) notes.warning('table', message)
+      for (const name of await detachedMonths(database.kysely, definition))
+        notes.warning(
+          'table',
+          `data.${name} is no partition of data.${tableName(definition)}: attach it again, or give it another name or schema. Loads of its month are refused, unless another partition has it.`,
+        )
     await checkQueries(database, checking)
     await checkRefused(database, checking)
     return checkReadings(database, checking)
