@@ -1,4 +1,5 @@
 // One dataset's way to buy a report, and what the service's words for its state mean.
+import type { RefusedPart } from '../core/errors.ts'
 import type { ListedReport } from '../core/report-shape.ts'
 import type { Limits } from '../core/limits.ts'
 import type { ReportPolicy } from '../core/types.ts'
@@ -21,6 +22,8 @@ export interface ReportStatus {
   readonly lastUpdated?: string
   /** Why it failed, where the service says so. */
   readonly detail: string | null
+  /** What of the request that is about, where it is rejected; null: every part of it. */
+  readonly refused?: RefusedPart | null
 }
 
 export interface ReportFile {

@@ -145,18 +145,32 @@ const notMade = async (buying: Buying, record: ReportRecord, status: ReportStatu
   }
   const usedQuota = billOf(buying, record, status)
   await context.report.failed(phase, { statusWord: word, usedQuota, message: `${word}${detail}` })
-  const said = `report ${reportId}${phase === 'expired' ? ' any more' : ''} ('${word}'${detail})`
+  // Rejected for nothing it is a refusal that came late (69): its parts find out what of it was meant.
+  const refused = phase === 'rejected' && !usedQuota ? (status.refused ?? null) : null
   const { code, what, next } = unmade[phase]
-  throw new EtlError(code, `${options.unitKey}: the service ${what} ${said}. ${next}`)
+  const message = `${options.unitKey}: the service ${what} ('${word}'${detail}). ${next}`
+  throw new EtlError(
+    code,
+    message.replace('REPORT', `report ${reportId}`),
+    refused === null ? {} : { follows: { next: 'split', about: refused } },
+  )
 }
 
 /** What people are told where no report was made. */
 const unmade = {
-  expired: { code: 'REPORT_EXPIRED', what: 'does not keep', next: 'To buy it again: `millrace backfill … --force`.' },
-  rejected: { code: 'REPORT_REJECTED', what: 'rejects', next: 'Correct the definition; then `millrace backfill … --force`.' },
+  expired: {
+    code: 'REPORT_EXPIRED',
+    what: 'does not keep REPORT any more',
+    next: 'To buy it again: `millrace backfill … --force`.',
+  },
+  rejected: {
+    code: 'REPORT_REJECTED',
+    what: 'rejects the report',
+    next: 'Correct the definition; then `millrace backfill … --force`.',
+  },
   failed: {
     code: 'REPORT_FAILED',
-    what: 'could not make',
+    what: 'could not make REPORT',
     next: 'To buy another: `millrace backfill … --force`, or report: { resubmit_failed: true }.',
   },
 } as const

@@ -225,7 +225,7 @@ export const refusedInARow = async (db: Db, claim: ClaimedJob, { code, message }
       union all
       select j.job_id, j.former_job_id, j.cells, j.slice_ids from etl.jobs j join whole w on j.job_id = w.former_job_id where j.error_code is not null
     ), asked as (
-      select j.job_id, j.former_job_id, j.cells, j.slice_ids, j.error_code, j.error_message, j.updated_at, j.submitted_at
+      select j.job_id, j.former_job_id, j.cells, j.slice_ids, j.error_code, j.error_message, j.updated_at, j.submitted_at, j.report_state
       from etl.run_jobs w join etl.jobs j using (job_id)
       where w.run_id = ${claim.runId}::bigint and w.job_id >= (select min(job_id) from whole) and j.pipeline_id = ${claim.pipelineId}
     ), parts as (
@@ -236,7 +236,8 @@ export const refusedInARow = async (db: Db, claim: ClaimedJob, { code, message }
       count(*) filter (where cells = 1 and error_code = ${code})::float8 as singles, (select max(cells) from whole)::float8 as cells,
       count(distinct slice_ids) filter (where cardinality(slice_ids) = 1 and error_code = ${code})::float8 as alone,
       (select max(cardinality(slice_ids)) from whole)::float8 as values
-    from parts where updated_at > coalesce((select max(submitted_at) from parts), '-infinity'::timestamptz)`
+    from parts where updated_at > coalesce((select max(submitted_at) from parts where ${code} <> 'REPORT_REJECTED' or report_state in ('ready', 'downloaded')),
+      '-infinity'::timestamptz)`
   if (refused <= mostRefusals(cells) || singles < singlesRefused) return null
   return claim.sliceIds.length > 1 && alone < mostRefusals(values) ? null : refused
 }

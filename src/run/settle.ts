@@ -65,7 +65,9 @@ export const settle = (
   if (follows?.next === 'load up to') return { kind: 'load up to', day: follows.day }
   if (follows?.next === 'fetch again') return parked(shortestWaitMs, false)
   // What is not published is so for every value of its window.
-  const isWholeWindow = error.code === 'NOT_PUBLISHED' && cells === sliceIds?.length
+  const isOfWindow =
+    error.code === 'NOT_PUBLISHED' || (error.code === 'REPORT_REJECTED' && follows?.next === 'split' && follows.about === 'dates')
+  const isWholeWindow = isOfWindow && cells === sliceIds?.length
   if (kind === 'report' && cells > 1 && follows?.next === 'split' && !isWholeWindow) return { kind: 'split' }
   // A budget of ours turns at a known time: a later run goes on then.
   if (follows?.next === 'split' && follows.elseInMs !== undefined) return parked(Math.max(follows.elseInMs, shortestWaitMs), true)

@@ -262,19 +262,43 @@ describe('what becomes of reports', () => {
     expect(await rows('data.traffic_and_engagement_v1')).toBe(2)
   })
 
+  const ofAsked = (request: Readonly<Record<string, unknown>>): string => {
+    const lines = ['a.com,US,2026-09-01,1', 'b.com,US,2026-09-01,2']
+    return csv(lines.filter((line) => JSON.stringify(request).includes(line.slice(0, 5))))
+  }
+
   test.each([
-    ['internal error', 'REPORT_FAILED'],
-    ['bad_request', 'REPORT_REJECTED'],
-  ])('one that ends as %s fails, is not bought again by the same command, and is with --force', async (word, code) => {
+    ['internal error', 'REPORT_FAILED', 1],
+    // What is rejected is asked for in its two parts (api-facts 69).
+    ['bad_request', 'REPORT_REJECTED', 3],
+  ])('one that ends as %s fails, is not bought again by the next command, and is with --force', async (word, code, bought) => {
     let ends = true
     const answer = status(word)
-    const strict = await start({ intercept: (request, response) => ends && answer(request, response) })
+    const strict = await start({ intercept: (request, response) => ends && answer(request, response), report: ofAsked })
     expectRefusal(await traffic(), 1, code, /because.*--force/s)
     await traffic()
-    expect(strict.bought).toHaveLength(1)
+    expect(strict.bought).toHaveLength(bought)
     ends = false
     expect((await traffic('--force')).code).toBe(0)
-    expect(strict.bought).toHaveLength(2)
+    expect(await rows('data.traffic_and_engagement_v1')).toBe(2)
+  })
+
+  test('one that is rejected for one of its values is cut until that value stands alone, unless it cost something', async () => {
+    let quota: number | null = 5
+    const rejected = (request: IncomingMessage, response: ServerResponse): boolean => {
+      const id = /request-status\/(.+)$/.exec(request.url ?? '')?.[1]
+      const asked = strict.bought.find((report) => report.id === id)
+      if (asked === undefined || !JSON.stringify(asked.body).includes('b.com')) return false
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ status: 'bad_request', ...(quota === null ? {} : { used_quota: quota }) }))
+      return true
+    }
+    const strict = await start({ intercept: (request, response) => rejected(request, response), report: ofAsked })
+    expectRefusal(await traffic(), 1, 'REPORT_REJECTED', /--force/)
+    expect([await rows('data.traffic_and_engagement_v1'), strict.bought.length]).toEqual([0, 1])
+    quota = null
+    expectRefusal(await traffic('--force'), 1, 'REPORT_REJECTED', /domain=b\.com.*--force/s)
+    expect([await rows('data.traffic_and_engagement_v1'), strict.bought.length]).toEqual([1, 4])
   })
 
   test('a rejected row is tried again from the landing once the definition allows it, without a call', async () => {

@@ -11,7 +11,7 @@ import type { ExtractRequest, LookContext, Source } from '../../extract/source.t
 import { askOptional, creditsIn, dataVersionIn, jsonOf } from './json-answer.ts'
 import { listReports, validate } from './discovery.ts'
 import { endpoints, pathOf, reportUrl } from './service-dialect.ts'
-import { readRefusal, type Refusal, refusalError } from './refusal-table.ts'
+import { consequences, meaningOf, readRefusal, type Refusal, refusalError } from './refusal-table.ts'
 import { type RefusedAt, refusedWith, wasTaken } from './refused-request.ts'
 
 const submission = z.looseObject({ status: z.string().nullish().catch(null) })
@@ -149,6 +149,7 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
     )
   }
   const { status, used_quota, data_points_count, errors, error_message, message } = parsed.data
+  const detail = redact(errors || error_message || message || '').slice(0, longestDetail)
   const files = linkFields.map((name) => filesIn(parsed.data[name])).find(({ length }) => length > 0) ?? []
   return {
     word: shownWord(status),
@@ -158,7 +159,8 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
     ...(data_points_count ?? { dataPoints: null }),
     dataVersion: dataVersionIn(parsed.data),
     lastUpdated: shownWord(String(parsed.data['last_updated'] ?? '')),
-    detail: redact(errors || error_message || message || '').slice(0, longestDetail) || null,
+    detail: detail || null,
+    refused: consequences[meaningOf({ status: 400, code: null, text: detail }, 'batch')].parts,
   }
 }
 
