@@ -19,7 +19,8 @@ const networkCodes = new Set([
   'EPIPE',
 ])
 
-const describe = (sqlState: string, message: string): { readonly code: ErrorCode; readonly advice: string } => {
+const describe = (error: unknown): { readonly code: ErrorCode; readonly advice: string } => {
+  const [sqlState, message] = [sqlStateOf(error), messageOf(error)]
   if (
     networkCodes.has(sqlState) ||
     /timeout exceeded when trying to connect|Query read timeout|Connection terminated|connection error|connection has been discarded/i.test(
@@ -46,6 +47,13 @@ const describe = (sqlState: string, message: string): { readonly code: ErrorCode
     return {
       code: 'DATABASE',
       advice: `Unless somebody cancelled it, ${limit} of the server, the database or the login is too short: \`alter role … set ${limit} = 0\` for the login in DATABASE_URL, then run the command again.`,
+    }
+  // Somebody's own, as in an event trigger.
+  const [, name] = /^PL\/pgSQL function (\S+)/.exec(error instanceof Error ? String(Reflect.get(error, 'where')) : '') ?? []
+  if (name !== undefined && /^42(P01|883|704)/.test(sqlState))
+    return {
+      code: 'DATABASE',
+      advice: `It is in the function ${name}. Millrace works with an empty search_path: name the schema there, or \`alter function … set search_path = public\`.`,
     }
   if (/certificate|SSL|self.signed/i.test(message))
     return { code: 'CONFIGURATION', advice: 'Check sslmode and sslrootcert in DATABASE_URL.' }
@@ -82,7 +90,7 @@ export const isDatabaseError = (error: unknown): boolean => {
   )
 }
 
-const isAway = (error: unknown): boolean => describe(sqlStateOf(error), messageOf(error)).code === 'DATABASE_UNREACHABLE'
+const isAway = (error: unknown): boolean => describe(error).code === 'DATABASE_UNREACHABLE'
 
 /**
  * Whether the failure is the server's, the connection's or another session's, and may pass by itself: an outage, a restore, a login that is closed for a while, a
@@ -93,19 +101,11 @@ export const isPassing = (error: unknown): boolean => {
   return isDatabaseError(error) && (isAway(error) || /^(?:25006|25P0[34]|28|3D|40|53|55|57|58)/.test(sqlStateOf(error)))
 }
 
-/** A function of somebody's own, as in an event trigger, that names something without its schema: null: it is none. */
-const adviceOnFunction = (error: unknown): string | null => {
-  const where = error instanceof Error ? Reflect.get(error, 'where') : null
-  const [, name] = /^PL\/pgSQL function (\S+)/.exec(String(where)) ?? []
-  if (name === undefined || !['42P01', '42883', '42704'].includes(sqlStateOf(error))) return null
-  return `It is in the function ${name}. Millrace works with an empty search_path: name the schema there, or \`alter function … set search_path = public\`.`
-}
-
 /** @param display the database as people know it, without the password. */
 export const databaseError = (error: unknown, display: string): EtlError => {
   if (isEtlError(error)) return error
-  const { code, advice } = describe(sqlStateOf(error), messageOf(error))
+  const { code, advice } = describe(error)
   // A failed connection to several addresses carries its reasons in a list, and an empty message.
   const said = error instanceof AggregateError ? error.errors.map(messageOf).join('; ') : messageOf(error)
-  return new EtlError(code, `The warehouse ${display}: ${redact(said)}. ${adviceOnFunction(error) ?? advice}`, { cause: error })
+  return new EtlError(code, `The warehouse ${display}: ${redact(said)}. ${advice}`, { cause: error })
 }

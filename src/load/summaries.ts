@@ -107,22 +107,19 @@ export const refreshSummaries = async (
     const table = sql.table(`bi.${mart.name}`)
     await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}${only}`.execute(trx)
     const part = ownPart(definition, periodColumn(definition), { facts, units: own })
+    // Of a row over more than was loaded only what came now would be left.
     const [stray] = await queryColumn<Texts<'day'>>(trx)`
       with part as materialized (${summaryQuery(mart, definition, part)}),
       stray as materialized (select min(part.${period})::text as day from part where not (${inWindow(definition, scope.window, 'part')})),
       filled as (insert into ${table} select part.* from part, stray where stray.day is null)
       select day from stray where day is not null`
-    if (stray !== undefined) throw sumsUpMore(mart, stray)
+    if (stray !== undefined)
+      throw new EtlError(
+        'DEFINITION',
+        `${mart.file}: its query gives a row of ${stray}, outside what was loaded. Let it keep the period of the rows, or write bi.${mart.name} as a view (\`-- reads:\`); then \`millrace migrate\`.`,
+      )
   }
 }
-
-/** A load would leave of such a row what came of the last window. */
-const sumsUpMore = ({ file, name }: Mart, day: string): EtlError =>
-  new EtlError(
-    'DEFINITION',
-    `${file}: its query gives a row of ${day}, outside what was loaded. A summary keeps the period of the rows as it is: write bi.${name} as a view ` +
-      '(`-- reads:`), or group by the period. Nothing was loaded; then `millrace migrate`.',
-  )
 
 /** Unit `u` of a former version: the published one has no answer for it. */
 const stillCounts = ({ version }: Definition): RawBuilder<boolean> =>

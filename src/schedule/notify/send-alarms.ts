@@ -12,7 +12,7 @@ import { deliverDue, type Sending, settleLeftBehind, syncNotifications, type Tel
 import { endLease, takeLease } from '../../ledger/processes.ts'
 import type { Runtime } from '../../run/runtime.ts'
 import { causes } from './alarm-causes.ts'
-import { type Alarming, alarmingOf, type Receiver, tell } from './receivers.ts'
+import { type Alarming, alarmingOf, tell } from './receivers.ts'
 
 /** One process sends at a time; another follows once that one is dead. Longer than a mail to eighty addresses takes, each answered at the last moment. */
 const leaseName = 'alarms are sent'
@@ -87,7 +87,7 @@ const sendingOf = ({ warehouse, clock }: Runtime, { receivers, quietHours }: Ala
   },
 })
 
-/** Each is sent one, where a route leads to it. @param names which receivers; empty: all. `problem` null: it took the message. Throws USAGE, CONFIGURATION. */
+/** Raised and over, where a route leads to it: what a receiver opens for the one it closes for the other. @param names which receivers; empty: all. `problem` null: it took the message. Throws USAGE, CONFIGURATION. */
 export const testReceivers = async (runtime: Runtime, names: readonly string[]) => {
   const { receivers, routes } = alarmingOf(runtime)
   const known = receivers.map(({ name }) => name)
@@ -97,23 +97,18 @@ export const testReceivers = async (runtime: Runtime, names: readonly string[]) 
     )
   const unknown = names.find((name) => !known.includes(name))
   if (unknown !== undefined) throw usageError(`There is no receiver '${unknown}'; there are ${known.join(', ')}.`)
+  const nowMs = runtime.clock.now()
+  const sender = { warehouseId: `test-${nowMs}`, nowMs, isTest: true }
   const tested = []
   for (const receiver of receivers.filter(({ name }) => names.length === 0 || names.includes(name))) {
-    const { name, kind } = receiver
+    const { name, kind, opens } = receiver
     const isReached = routes.some(({ to }) => to.includes(name))
-    const problem = isReached
-      ? await testOne(receiver, runtime.clock.now())
-      : 'no route of notify.yaml names it, so no alarm is sent to it'
+    let problem = isReached ? null : 'no route of notify.yaml names it, so no alarm is sent to it'
+    for (const event of opens ? (['raised', 'resolved'] as const) : (['raised'] as const))
+      problem ??= await tell(receiver, testTelling(name, event, nowMs), sender)
     tested.push({ receiver: name, kind, problem })
   }
   return tested
-}
-
-/** Raised and over: what a receiver opens for the one it closes for the other. */
-const testOne = async (receiver: Receiver, nowMs: number): Promise<string | null> => {
-  const sender = { warehouseId: `test-${nowMs}`, nowMs, isTest: true }
-  const raised = await tell(receiver, testTelling(receiver.name, 'raised', nowMs), sender)
-  return raised !== null || !receiver.opens ? raised : tell(receiver, testTelling(receiver.name, 'resolved', nowMs), sender)
 }
 
 const testTelling = (target: string, event: Telling['event'], nowMs: number): Telling => {
