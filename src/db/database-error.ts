@@ -69,12 +69,8 @@ export const sqlStateOf = (error: unknown): string => {
 /** The rule of a table that a row breaks: a constraint, a column that must be filled; null: the error is about something else. */
 export const brokenRule = (error: unknown): string | null => {
   if (!(error instanceof Error) || !/^23/.test(sqlStateOf(error))) return null
-  for (const [kind, name] of Object.entries({
-    constraint: Reflect.get(error, 'constraint'),
-    column: Reflect.get(error, 'column'),
-  }))
-    if (typeof name === 'string') return `${kind} ${name}`
-  return null
+  const kind = ['constraint', 'column'].find((one) => typeof Reflect.get(error, one) === 'string')
+  return kind === undefined ? null : `${kind} ${Reflect.get(error, kind)}`
 }
 
 /** Whether `error` comes from the database or its driver. */

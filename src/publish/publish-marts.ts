@@ -107,7 +107,8 @@ export const prepareSummaries = async (
   for (const mart of marts) {
     const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
     if (mart.summaryOf === null || source === undefined) continue
-    assertScoped(mart, source)
+    const lacks = keyLacks(mart, source)
+    if (lacks !== null) throw new EtlError('DEFINITION', `${mart.file}: ${lacks}`)
     const there = await query<Maybe<Texts<'about'>>>(trx)`
       select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about`
     const isMade = there[0]?.about?.endsWith(`[${summarySignature(mart, source.version)}]`) === true
@@ -220,18 +221,12 @@ export const keyLacks = ({ key }: Mart, source: Definition): string | null => {
     : `the key lacks ${lacking.map(({ name }) => name).join(', ')}, which distinguish the loads of ${source.pipeline}. Add it to '-- key:' and to the query.`
 }
 
-const assertScoped = (mart: Mart, source: Definition): void => {
-  const lacks = keyLacks(mart, source)
-  if (lacks !== null) throw new EtlError('DEFINITION', `${mart.file}: ${lacks}`)
-}
-
 /** Which marts stand in bi because a file said so. Idempotent. */
 export const recordMarts = async (trx: Db, names: readonly string[]): Promise<void> => {
   if (names.length === 0) return
-  const rows = names.map((name) => ({ name }))
   await trx
     .insertInto('etl.marts')
-    .values(rows)
+    .values(names.map((name) => ({ name })))
     .onConflict((conflict) => conflict.doNothing())
     .execute()
 }
