@@ -16,6 +16,8 @@ export interface FullCheck {
   readonly before: string
   readonly nights: number
   readonly night: number
+  /** Some of them were seen to be restated: to read these is beyond the usual. */
+  readonly isRestated?: boolean
 }
 
 /** Which loaded units are asked for again. */
@@ -127,9 +129,12 @@ const isBegun = (policy: Policy): RawBuilder<boolean> =>
   sql<boolean>`(j.state in ('open', 'held', 'failed') and ${isTakenBack(policy, sql`u.answer_id is not null`)} is not true)`
 
 /** Who first wanted what the job `j` did not bring; a person's word lasts. Else who asks now. */
-const wantedBy = ({ asker, policy }: CellScope, reason: RawBuilder<unknown>): RawBuilder<WantedBy> => {
+const wantedBy = ({ asker, policy }: CellScope, { fullCheck }: Refresh, reason: RawBuilder<unknown>): RawBuilder<WantedBy> => {
   const words = asker === 'night' ? sql`` : sql`and j.wanted_by in ('range', 'force', 'approval')`
-  const anew = asker === 'night' ? sql`case when ${reason} in ${beyondReasons} then 'beyond' else 'night' end` : sql.lit(asker)
+  const anew =
+    asker === 'night'
+      ? sql`case when ${reason} in ${beyondReasons} or ${reason} = 'full check' and ${sql.lit(fullCheck?.isRestated === true)} then 'beyond' else 'night' end`
+      : sql.lit(asker)
   return sql<WantedBy>`case when ${isBegun(policy)} ${words} then j.wanted_by else ${anew} end`
 }
 
@@ -164,7 +169,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   const check = onlyChecked(window.refresh)
   return sql`
-    select s.slice_id, d.decision, d.reason, case when d.decision = 'ask' then ${wantedBy(scope, sql`d.reason`)} end as wanted_by, u.job_id as left_job_id,
+    select s.slice_id, d.decision, d.reason, case when d.decision = 'ask' then ${wantedBy(scope, window.refresh, sql`d.reason`)} end as wanted_by, u.job_id as left_job_id,
       case when j.state is not null and (j.ask_number is not null or j.report_state is not null) then u.job_id end as former_job_id,
       ${reuse === null ? sql`null::bigint` : sql`r.answer_id`} as answer_id, ${reuse === null ? sql`null::bigint` : sql`case when r.answer_id is null then w.job_id end`} as served_by
     from etl.slices s

@@ -181,22 +181,25 @@ export type SampledUnit = Row<'etl.slices', 'values'> & Numbers<'sliceId' | 'sto
 /**
  * Up to `most` loaded units of the window that nothing asks for, begun at so many places of the slices; all of them where there are no more.
  * @param turn 0 to 1: another turn begins at other places
+ * @param check null: of all of them. Else the first ones that it is about
  */
 export const sampleUnits = async (
   db: Db,
   pipelineId: number,
   windowFrom: IsoDate,
   { most, turn }: { readonly most: number; readonly turn: number },
+  check: FullCheck | null = null,
 ): Promise<{ readonly units: readonly SampledUnit[]; readonly isWhole: boolean }> => {
-  const first = await loadedFrom(db, pipelineId, windowFrom, [0], most + 1)
+  const first = await loadedFrom(db, pipelineId, windowFrom, [0], most + 1, check)
   if (first.length <= most) return { units: first, isWhole: true }
+  if (check !== null) return { units: first.slice(0, most), isWhole: false }
   const { low, high } = await db
     .selectFrom('etl.slices')
     .select(({ fn }) => [fn.min('slice_id').as('low'), fn.max('slice_id').as('high')])
     .where((eb) => eb.and({ pipeline_id: pipelineId, wanted_until: null }))
     .executeTakeFirstOrThrow()
   const places = Array.from({ length: most }, (_, index) => low + Math.floor((((index + turn) % most) / most) * (high - low + 1)))
-  const units = await loadedFrom(db, pipelineId, windowFrom, places, 1)
+  const units = await loadedFrom(db, pipelineId, windowFrom, places, 1, null)
   return { units: units.length > 0 ? units : first.slice(0, most), isWhole: false }
 }
 
@@ -206,13 +209,21 @@ export const countSettled = (db: Db, pipelineId: number, windowFrom: IsoDate): P
     select count(*)::float8 as units from etl.units u join etl.slices s on s.slice_id = u.slice_id
     where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.answer_id is not null and ${isFree} and s.wanted_until is null`
 
-const loadedFrom = (db: Db, pipelineId: number, windowFrom: IsoDate, places: readonly number[], most: number) =>
+const loadedFrom = (
+  db: Db,
+  pipelineId: number,
+  windowFrom: IsoDate,
+  places: readonly number[],
+  most: number,
+  check: FullCheck | null = null,
+) =>
   query<SampledUnit>(db)`
     select distinct on (x."sliceId") x.* from unnest(${[...places]}::integer[]) as p (place) cross join lateral (
       select u.slice_id as "sliceId", s."values", ${fingerprintOf('a')} as fingerprint,
         floor(extract(epoch from greatest(a.asked_at, a.stood_at)) * 1000)::float8 as "stoodAtMs"
       from etl.units u join etl.slices s on s.slice_id = u.slice_id join etl.answers a on a.answer_id = u.answer_id
       where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place and ${isFree} and s.wanted_until is null
+        ${check === null ? sql`` : sql`and ${hasTurn(check)} and greatest(a.asked_at, a.stood_at) < ${check.before}::timestamptz`}
       order by u.slice_id limit ${most}) x order by x."sliceId"`
 
 /** Windows the service refused as not published, of which nothing came and nothing was heard since. @param released last day that is known to be published */

@@ -21,7 +21,7 @@ import { datasetOf } from '../ledger/data-points.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
 import type { RequestRecord } from '../ledger/requests.ts'
 import { reuseScope } from '../ledger/reuse-answers.ts'
-import type { WindowState } from '../ledger/windows.ts'
+import { windowsOverdue, type WindowState } from '../ledger/windows.ts'
 import { checkCycle, lookBackStart, nightOf, type PlanWindow, type Scope, windowsInScope, checkOnly } from './frames.ts'
 import { type PackLimits, mostUnitsAStep } from './pack.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
@@ -104,6 +104,10 @@ export type PlanContext = Awaited<ReturnType<typeof planContext>>
 export const planContext = async (db: Db, states: ReadonlyMap<IsoDate, WindowState>, input: PlanInput) => {
   const { source, pipeline, scope, nowMs, signal, step } = input
   const definition = await withRelease(db, input.definition)
+  const windows = windowsInScope(definition, scope, nowMs)
+  const fullCheck = scope.mode === 'due' ? fullCheckOf(definition, source, nowMs) : null
+  const days = windows.map(({ from }) => from)
+  let overdue: Promise<ReadonlySet<IsoDate>> | null = null
   return {
     ...{ definition, source, pipeline, scope, nowMs, signal, step, states },
     /** A step under the pipeline's lock: its planners take turns. */
@@ -118,13 +122,16 @@ export const planContext = async (db: Db, states: ReadonlyMap<IsoDate, WindowSta
     cells: await cellScope(db, { ...input, definition }),
     limits: limitsOf(definition, source, pipeline.dimensions),
     /** Oldest first, without gaps. */
-    windows: windowsInScope(definition, scope, nowMs),
+    windows,
     /** Windows before it may be closed; null: none. */
     lookBackFrom: lookBackStart(definition, nowMs),
     /** The moment the service last published or restated anything, ISO. */
     restatedAt: new Date(lastRestatementMs(definition.window.publication, nowMs)).toISOString(),
     /** Whose turn it is to be asked about again whatever the calendar says; null: none. */
-    fullCheck: scope.mode === 'due' ? fullCheckOf(definition, source, nowMs) : null,
+    fullCheck,
+    /** Windows with units whose full check is due. Read once, of many. */
+    overdue: () =>
+      (overdue ??= fullCheck === null ? Promise.resolve(new Set()) : windowsOverdue(db, pipeline.pipelineId, days, fullCheck)),
   }
 }
 

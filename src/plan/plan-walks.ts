@@ -1,9 +1,8 @@
 // Walks of one pipeline: which windows have units that need one, and a job for each, made in the database; a step at a time.
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type CellCount, countCells, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
+import { type CellCount, countCells, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
 import { insertWalks, type Ruling } from '../ledger/register-jobs.ts'
-import { windowsOverdue } from '../ledger/windows.ts'
 import type { CountedWindows } from './count-windows.ts'
 import type { PlanWindow } from './frames.ts'
 import type { NightGuard } from './guard-night.ts'
@@ -26,30 +25,31 @@ export const walksNeeded = async (
 ): Promise<NeededWalks[]> => {
   const needed: NeededWalks[] = []
   const windows = context.frame.order === 'oldest-first' ? context.windows : context.windows.toReversed()
-  const overdue = await overdueOf(db, context)
+  const overdue = await context.overdue()
   for (const window of windows) {
     context.signal.throwIfAborted()
-    const refresh = refreshes.get(window.from) ?? noRefresh
-    if (!(await counted.skip(db, window, refresh, refreshes.has(window.from)))) {
+    const looked = window.isInLookBack ? refreshes.get(window.from) : undefined
+    const refresh = looked ?? noRefresh
+    if (!(await counted.skip(db, window, refresh, looked !== undefined))) {
       const ask = askOf(context, window, refresh)
       const counts = await countCells(db, context.cells, ask)
-      counted.add(window, counts, refreshes.has(window.from))
+      counted.add(window, counts, looked !== undefined)
       if (counts.some(({ decision }) => decision === 'ask')) needed.push({ window, ask, counts })
     }
     if (refresh.all || !overdue.has(window.from)) continue
-    const checked = await inTurn(db, context, window)
+    const checked = await inTurn(db, context, window, refreshes.get(window.from)?.fullCheck ?? context.fullCheck)
     if (checked !== null) needed.push(checked)
   }
   return needed
 }
 
-const overdueOf = async (db: Db, { fullCheck, cells, windows }: PlanContext): Promise<ReadonlySet<IsoDate>> => {
-  const days = windows.map(({ from }) => from)
-  return fullCheck === null ? new Set() : windowsOverdue(db, cells.pipelineId, days, fullCheck)
-}
-
 /** Units that no run would ask about for longer than `window.full_check`, of those whose turn it is tonight, also in closed windows. */
-const inTurn = async (db: Db, { fullCheck, cells }: PlanContext, window: PlanWindow): Promise<NeededWalks | null> => {
+const inTurn = async (
+  db: Db,
+  { cells }: PlanContext,
+  window: PlanWindow,
+  fullCheck: FullCheck | null,
+): Promise<NeededWalks | null> => {
   const ask = { from: window.from, isPublished: window.isPublished, since: 0, refresh: { ...noRefresh, fullCheck } }
   const counts = (await countCells(db, cells, ask)).filter(
     ({ decision, reason }) => decision === 'ask' && reason === 'full check',

@@ -29,7 +29,8 @@ const largeSample = 20
 /**
  * Asks the service about a few loaded units of each window of the look-back. Where none has changed, the whole window stands and only the window's
  * `looked_at` is written; where one has, every loaded unit of it is to be asked about. Units it could not ask about are left to their own jobs.
- * `refreshes`: which loaded units of each window are to be asked for again.
+ * `refreshes`: which loaded units of each window are to be asked for again. Of older windows whose full check is due a few units are asked about, too:
+ * where one was restated, to read the others may be as dear as to load them was (promise 13).
  * A copy that nobody has decided about asks nothing that is paid for.
  */
 export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) => {
@@ -45,6 +46,14 @@ export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) 
     if (refresh === null) continue
     refreshes.set(window.from, refresh)
     if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
+  }
+  const { fullCheck } = context
+  const overdue = await context.overdue()
+  for (const window of context.windows.filter(({ from, isInLookBack }) => !isInLookBack && overdue.has(from))) {
+    context.signal.throwIfAborted()
+    const refresh = await sampleWindow(runtime, context, window, told)
+    if (fullCheck !== null && refresh !== null && refresh.releases.length > 0)
+      refreshes.set(window.from, { ...noRefresh, fullCheck: { ...fullCheck, isRestated: true } })
   }
   return { refreshes, requests: runtime.progress.counters.requests - before }
 }
@@ -118,7 +127,12 @@ const boundedBy = (payer: Payer, { pipeline, guard }: Definition): Payer => {
 }
 
 /** How many units of the window are asked about, and which: others each night. More where the service may have restated since they were last known to stand. */
-export const sampleOf = async (db: Db, { frame, states, nowMs, restatedAt }: PlanContext, { from }: PlanWindow) => {
+export const sampleOf = async (
+  db: Db,
+  { frame, states, nowMs, restatedAt, fullCheck }: PlanContext,
+  { from, isInLookBack }: PlanWindow,
+) => {
+  if (!isInLookBack) return sampleUnits(db, frame.pipelineId, from, { most: usualSample, turn: 0 }, fullCheck)
   const turn = (Math.floor(nowMs / 86_400_000) * 0.618_034) % 1
   const few = await sampleUnits(db, frame.pipelineId, from, { most: usualSample, turn })
   const stoodAt = Math.min(...few.units.map(({ stoodAtMs }) => stoodAtMs))

@@ -142,7 +142,7 @@ describe('reports', () => {
 describe('walks', () => {
   const answer = { lastUpdated: '2026-01-01', count: 3 }
   /** Loaded walks in every window that is due, and a probe that answers by domain and month. */
-  const loadedWalks = async (count: number, askedAt: string, window: { fullCheckDays?: number | null } = {}) => {
+  const loadedWalks = async (count: number, askedAt: string, window: { fullCheckDays?: number | null; from?: string } = {}) => {
     const probed: string[] = []
     const changed = new Set<string>()
     const probe = ({ slice, window: { from } }: Box): Fingerprint => {
@@ -272,9 +272,9 @@ describe('walks', () => {
   })
 
   test.each([
-    ['is asked about as the others', 'look-back', {}, 1],
-    ['is checked in its turn', 'full check', { fullCheckDays: 3 }, -3],
-  ])('a loaded unit whose forced pages a person took back %s', async (_, reason, window, at) => {
+    ['is asked about as the others', 'look-back', 'night', {}, 1],
+    ['is checked in its turn', 'full check', 'beyond', { fullCheckDays: 3 }, -3],
+  ])('a loaded unit whose forced pages a person took back %s', async (_, reason, wanted_by, window, at) => {
     const { planning, changed } = await loadedWalks(1, inDays(at === 1 ? 0 : -4), window)
     const month = months(planning).at(at === 1 ? -1 : 0) ?? ''
     const { runId } = await plan(db, planning, range(month, month, { force: true }))
@@ -287,8 +287,26 @@ describe('walks', () => {
     const again = (await open(planning)).filter(({ cells }) => cells[0]?.startsWith(month))
     expect(again).toHaveLength(1)
     // It is looked at first, and then goes on from those pages.
-    const asked = { begun_landing: 'begun/pages', forced: false, reason, wanted_by: 'night' }
+    const asked = { begun_landing: 'begun/pages', forced: false, reason, wanted_by }
     expect(await jobRow(db, again[0]?.jobId ?? 0)).toMatchObject(asked)
+  })
+
+  test.each([
+    ['were restated waits for a person: it is as dear as to load them was', true],
+    ['stand waits for nobody', false],
+  ])('a full check of older months that %s', async (_, isRestated) => {
+    const { planning, changed } = await loadedWalks(3, inDays(-3), { fullCheckDays: 2, from: monthsAgo(12) })
+    const older = months(planning).slice(0, -2)
+    if (isRestated) for (const month of older) for (const name of names(3)) changed.add(`${month} ${name}`)
+    const paid: Planning = {
+      source: { ...planning.source, billing: { seen: [] } },
+      definition: { ...planning.definition, guard: { creditsPerNight: null, factor: 2 } },
+      stated: { basis: 'request', credits: 10 },
+    }
+    await plan(db, paid, due)
+    const jobs = (await jobsOf(db, planning.definition)).filter(({ reason }) => reason === 'full check')
+    const held = jobs.filter(({ state }) => state === 'held').map(({ cells }) => cells[0]?.slice(0, 7))
+    expect([jobs.length, [...new Set(held)].sort()]).toEqual([3 * months(planning).length, isRestated ? older : []])
   })
 
   test('a unit that could not be asked about is left to a job of its own', async () => {
