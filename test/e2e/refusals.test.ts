@@ -239,6 +239,21 @@ describe('what the keyword endpoint refuses', () => {
   })
 })
 
+test('what pages cost that no bill and no balance showed in time is told by the next reading of the balance', async () => {
+  let left = 1000
+  await start({
+    intercept: (request, response) =>
+      answering('/capabilities', 200, 'application/json', JSON.stringify({ remaining_hits: left }))(request, response),
+  })
+  expect((await keywords()).code).toBe(0)
+  left = 900
+  const later = await keywords({}, '--only', 'domain=b.com;country=us')
+  expect([later.code, later.stderr]).toEqual([
+    0,
+    expect.stringContaining('the service charged 100 credits that are of no request on record'),
+  ])
+})
+
 describe('what becomes of reports', () => {
   const status = (word: string, times = Number.POSITIVE_INFINITY) => {
     let left = times
