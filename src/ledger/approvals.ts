@@ -10,7 +10,7 @@ import type { AskReason } from './candidates.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
-import { reapDead } from './processes.ts'
+import { reapOverdue } from './processes.ts'
 import { dissolve, isNobodys, isPersons, isUnbought, leavingUnits } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
@@ -241,7 +241,7 @@ export type Approved = Awaited<ReturnType<typeof approveIn>>[number]
  */
 export const withdraw = async (db: Db, pipelines: readonly string[], by: string): Promise<number> => {
   // What a killed process held is nobody's, and its run waits for nothing. No process has the number 0.
-  await reapDead(db, { processId: 0 })
+  await reapOverdue(db, 0)
   const ours = await db
     .selectFrom('etl.pipelines')
     .select('pipeline_id')

@@ -15,11 +15,21 @@ export interface OwnProcess {
   /** For people: `host:4711-1a2b3c4d`, unique over all hosts and starts. */
   readonly name: string
   /** The end of the lease as it was written last. The row has an earlier one in an older ledger alone, restored from a backup that knows the process. */
-  readonly seen: { lease: string | null }
+  readonly seen: { lease: string | null; readonly overdue?: Map<number, Overdue> }
 }
 
-/** Who has not renewed for so long is dead. A living process renews every 4 seconds. */
-const leaseMs = 20_000
+/** A lease that is over, in how many looks, and when the last was by the machine's own count of milliseconds. */
+interface Overdue {
+  readonly lease: string
+  readonly looks: number
+  readonly at: number
+}
+
+/** A living process renews every 4 seconds. */
+const leaseMs = 16_000
+/** So many looks, so far apart, find the same lease over: a database away, a clock that jumps, or a pause of this process lets leases of the living run out, and they renew meanwhile. */
+const looksForDeath = 4
+const lookMs = 1_500
 
 const leaseEnd = inMs(leaseMs)
 
@@ -36,7 +46,7 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
     })
     .returning('process_id')
     .executeTakeFirstOrThrow()
-  return { processId: row.process_id, name, seen: { lease: null } }
+  return { processId: row.process_id, name, seen: { lease: null, overdue: new Map() } }
 }
 
 /**
@@ -98,16 +108,24 @@ const ending = (db: Db, processId: number) =>
     .set({ ended_at: databaseNow })
     .where((eb) => eb.and({ process_id: processId, ended_at: null }))
 
-/**
- * Frees the jobs and closes the runs of processes that died, and sets times right that a wrong clock noted. Two small questions where there is nothing.
- * @param byLease whether a lease that is over is taken for a death. Not by who has just been away from the database, or could not renew its own: others
- * had the same trouble
- */
-export const reapDead = async (db: Db, own: Pick<OwnProcess, 'processId'>, byLease = true): Promise<void> => {
+/** Frees the jobs and closes the runs of processes that died, and sets times right that a wrong clock noted. Two small questions where there is nothing. */
+export const reapDead = (db: Db, { processId, seen: { overdue = new Map() } }: OwnProcess): Promise<void> =>
+  reap(db, processId, ({ process_id, lease_until: lease }) => {
+    const at = performance.now()
+    const before = overdue.get(process_id)
+    const isSame = before?.lease === lease
+    if (!isSame || at - before.at >= lookMs) overdue.set(process_id, { lease, looks: isSame ? before.looks + 1 : 1, at })
+    return (overdue.get(process_id)?.looks ?? 0) >= looksForDeath
+  })
+
+/** The same for a person who decides about what they held: a lease that is over is a death. */
+export const reapOverdue = (db: Db, processId: number): Promise<void> => reap(db, processId, () => true)
+
+const reap = async (db: Db, processId: number, isDeath: (overdue: Known) => boolean): Promise<void> => {
   await settleTimes(db)
   const here = { host: hostname(), boot: bootMark() }
-  for (const one of await othersWithSomething(db, own.processId)) {
-    if (!one.has_ended && !((byLease && one.is_over) || isDeadHere(one, here))) continue
+  for (const one of await othersWithSomething(db, processId)) {
+    if (!one.has_ended && !isDeadHere(one, here) && !(one.is_over && isDeath(one))) continue
     if (one.has_ended || (await declareDead(db, one))) await bury(db, one.process_id)
   }
 }

@@ -4,7 +4,7 @@ import { sqlStateOf } from '../db/database-error.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { withdrawRun } from '../ledger/approvals.ts'
 import { jobsInFlight, leaveRun, requestCancel } from '../ledger/cancel-request.ts'
-import { reapDead } from '../ledger/processes.ts'
+import { reapOverdue } from '../ledger/processes.ts'
 import { finishRun, runState, unitsOf } from '../ledger/runs.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -35,7 +35,7 @@ const cancelInTime = async ({ database: { kysely }, clock, process }: CancelRunt
     })
   try {
     // What a killed process held is nobody's.
-    await reapDead(kysely, process)
+    await reapOverdue(kysely, process.processId)
     const before = await runState(kysely, runId)
     if (before !== null && before !== 'running') {
       // Else other commands go on with what was left when it was stopped or killed.

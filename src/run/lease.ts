@@ -11,9 +11,6 @@ import { freeStrays } from './work-loop.ts'
 const tickMs = 2_000
 const renewEveryMs = 4_000
 const tryAgainMs = 1_000
-/** Who could not renew for so long has been away, and others may have been for the same reason: they get time to come back. */
-const awayMs = 10_000
-const graceMs = 8_000
 /** How long what is not urgent waits for somebody's lock. */
 const patienceMs = 800
 
@@ -60,27 +57,23 @@ interface Watched extends Required<Heard> {
 const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
   const { database, own, log, onRenewed, onLost } = watched
   let renewedAt = performance.now()
-  let trustedFrom = renewedAt
   let pause = tickMs
   while (await slept(pause, signal)) {
     pause = tryAgainMs
     try {
       watched.line ??= await openLine(database)
       const { kysely } = watched.line
-      const silent = performance.now() - renewedAt
-      if (silent >= renewEveryMs - tryAgainMs) {
+      if (performance.now() - renewedAt >= renewEveryMs - tryAgainMs) {
         if (!(await renewLease(kysely, own))) {
           onLost()
           break
         }
         await onRenewed(kysely)
+        renewedAt = performance.now()
       }
-      const now = performance.now()
-      if (silent >= awayMs) trustedFrom = now + graceMs
-      if (silent >= renewEveryMs - tryAgainMs) renewedAt = now
       // Somebody's lock on a dead one's jobs must not keep this one from renewing.
       const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
-      await stopsWith(soon, () => reapDead(kysely, own, now >= trustedFrom))
+      await stopsWith(soon, () => reapDead(kysely, own))
       const strays = await stopsWith(soon, () => freeStrays(kysely, own))
       if (strays > 0) log.info({ jobs: strays }, 'jobs whose claim got no answer are given back')
       pause = tickMs

@@ -9,6 +9,7 @@ import { silentLog } from '../../src/core/log.ts'
 import { beginMark, bootMark } from '../../src/db/process-mark.ts'
 import type { Db } from '../../src/db/tables.ts'
 import { finishJob, lostJobs } from '../../src/ledger/claim-fence.ts'
+import { isLeaseOver } from '../../src/ledger/lease-over.ts'
 import { endProcess, type OwnProcess, reapDead, registerProcess, renewLease } from '../../src/ledger/processes.ts'
 import { runState, startRun } from '../../src/ledger/runs.ts'
 import { keepLease } from '../../src/run/lease.ts'
@@ -93,10 +94,25 @@ describe('a process is dead', () => {
     expect(await takeOne(db, own, next, pipeline, claim.jobId)).toMatchObject({ fence: String(Number(claim.fence) + 1) })
   })
 
-  test('not by its lease for who has been away itself', async () => {
-    const process = await newProcess(db, { leaseMs: -60_000 })
-    await reapDead(k(), own, false)
-    expect(await isAlive(process)).toBe(true)
+  test('not by a lease that is over for a moment: the clock jumps, or the database was away, and it renews', async () => {
+    const silent = await newProcess(db, { leaseMs: -60_000 })
+    const living = await registerProcess(k())
+    await sql`update etl.processes set lease_until = clock_timestamp() - interval '1 day' where process_id = ${living.processId}`.execute(
+      k(),
+    )
+    const over = async () =>
+      (
+        await sql<{
+          over: boolean
+        }>`select ${isLeaseOver} as over from etl.processes h where process_id = ${silent.processId}`.execute(k())
+      ).rows[0]?.over
+    await expect.poll(over, { timeout: 20_000 }).toBe(true)
+    // However often at once: what counts is the time that it had.
+    for (let look = 0; look < 10; look += 1) await reapDead(k(), own)
+    expect([await isAlive(silent), await isAlive(living)]).toEqual([true, true])
+    await renewLease(k(), living)
+    await reapLapsed(silent)
+    expect(await isAlive(living)).toBe(true)
   })
 
   test('when it is one of this machine that has ended, however long its lease', async () => {

@@ -17,8 +17,8 @@ import { type Alarming, alarmingOf, tell } from './receivers.ts'
 /** One process sends at a time; another follows once that one is dead. Longer than a mail to eighty addresses takes, each answered at the last moment. */
 const leaseName = 'alarms are sent'
 const leaseSeconds = 15 * 60
-/** Another process may be about to let go, or is dead: that is known after 20 seconds at most. */
-const waitForLeaseMs = 25_000
+/** Another process may be about to let go, or is dead: that is known after 24 seconds at most. */
+const waitForLeaseMs = 28_000
 const askAgainMs = 250
 
 /** Reads what is wrong, then sends what is due. A receiver that does not answer is tried again later; nothing here fails a run. */
