@@ -342,7 +342,7 @@ test('where the report that serves another version is split, each part serves it
 
 test('what another purchase was to serve buys nothing as it stands where that one fails: it is planned anew', async () => {
   const backfill = () => millrace('backfill', 'traffic_and_engagement', '--from', '2025-08', '--to', '2025-08', '--json')
-  sandbox.configure({ faults: [{ kind: 'report-rejected', on: 'submit', domain: 'example.com', times: 1 }] })
+  sandbox.configure({ faults: [{ kind: 'report-failed', on: 'submit', domain: 'example.com', mends: false }] })
   const before = sandbox.books().quotaUsed
   // The second version's own domain alone is bought, in three countries.
   expect(summaryOf(await backfill()).units).toMatchObject({ loaded: 3, waiting: 6 })
