@@ -146,31 +146,29 @@ const notMade = async (buying: Buying, record: ReportRecord, status: ReportStatu
   const usedQuota = billOf(buying, record, status)
   await context.report.failed(phase, { statusWord: word, usedQuota, message: `${word}${detail}` })
   // Rejected for nothing it is a refusal that came late (69): its parts find out what of it was meant.
-  const refused = phase === 'rejected' && !usedQuota ? (status.refused ?? null) : null
+  const about = phase === 'rejected' && !usedQuota ? (status.refused ?? null) : null
+  // The same words for every part: no id.
+  const said = phase === 'rejected' ? 'the report' : `report ${reportId}${phase === 'expired' ? ' any more' : ''}`
   const { code, what, next } = unmade[phase]
-  const message = `${options.unitKey}: the service ${what} ('${word}'${detail}). ${next}`
-  throw new EtlError(
-    code,
-    message.replace('REPORT', `report ${reportId}`),
-    refused === null ? {} : { follows: { next: 'split', about: refused } },
-  )
+  const message = `${options.unitKey}: the service ${what} ${said} ('${word}'${detail}). ${next}`
+  throw new EtlError(code, message, about === null ? {} : { follows: { next: 'split', about } })
 }
 
 /** What people are told where no report was made. */
 const unmade = {
   expired: {
     code: 'REPORT_EXPIRED',
-    what: 'does not keep REPORT any more',
+    what: 'does not keep',
     next: 'To buy it again: `millrace backfill … --force`.',
   },
   rejected: {
     code: 'REPORT_REJECTED',
-    what: 'rejects the report',
+    what: 'rejects',
     next: 'Correct the definition; then `millrace backfill … --force`.',
   },
   failed: {
     code: 'REPORT_FAILED',
-    what: 'could not make REPORT',
+    what: 'could not make',
     next: 'To buy another: `millrace backfill … --force`, or report: { resubmit_failed: true }.',
   },
 } as const

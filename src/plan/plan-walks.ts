@@ -37,24 +37,18 @@ export const walksNeeded = async (
       if (counts.some(({ decision }) => decision === 'ask')) needed.push({ window, ask, counts })
     }
     if (refresh.all || !overdue.has(window.from)) continue
-    const checked = await inTurn(db, context, window, refreshes.get(window.from)?.fullCheck ?? context.fullCheck)
-    if (checked !== null) needed.push(checked)
+    needed.push(...(await inTurn(db, context, window, refreshes.get(window.from)?.fullCheck ?? context.fullCheck)))
   }
   return needed
 }
 
 /** Units that no run would ask about for longer than `window.full_check`, of those whose turn it is tonight, also in closed windows. */
-const inTurn = async (
-  db: Db,
-  { cells }: PlanContext,
-  window: PlanWindow,
-  fullCheck: FullCheck | null,
-): Promise<NeededWalks | null> => {
+const inTurn = async (db: Db, { cells }: PlanContext, window: PlanWindow, fullCheck: FullCheck | null) => {
   const ask = { from: window.from, isPublished: window.isPublished, since: 0, refresh: { ...noRefresh, fullCheck } }
   const counts = (await countCells(db, cells, ask)).filter(
     ({ decision, reason }) => decision === 'ask' && reason === 'full check',
   )
-  return counts.length === 0 ? null : { window, ask, counts }
+  return counts.length === 0 ? [] : [{ window, ask, counts }]
 }
 
 export const walksToBuy = ({ counts }: NeededWalks): UnitsToBuy[] =>
