@@ -145,8 +145,8 @@ const notMade = async (buying: Buying, record: ReportRecord, status: ReportStatu
   }
   const usedQuota = billOf(buying, record, status)
   await context.report.failed(phase, { statusWord: word, usedQuota, message: `${word}${detail}` })
-  // Rejected for nothing it is a refusal that came late (69): its parts find out what of it was meant.
-  const about = phase === 'rejected' && !usedQuota ? (status.refused ?? null) : null
+  // Rejected, and free by the service's own word, it is a refusal that came late (69): its parts find out what of it was meant.
+  const about = phase === 'rejected' && usedQuota === 0 ? (status.refused ?? null) : null
   // The same words for every part: no id.
   const said = phase === 'rejected' ? 'the report' : `report ${reportId}${phase === 'expired' ? ' any more' : ''}`
   const { code, what, next } = unmade[phase]
