@@ -926,8 +926,11 @@ const views = [
   `create view etl.kept_cells as
     select k.unit_id, k.pipeline, k.version, k.since, coalesce(k.until, n.handed_over_at) as until
     from etl.kept_units k left join lateral (
+      -- Of an answer that another version asked for the slices are that version's.
       select greatest(v.published_at, (select min(l.loaded_at) from etl.loads l join etl.answers a on a.answer_id = l.answer_id
-          where l.pipeline_id = u.pipeline_id and l.window_from = u.window_from and u.slice_id = any(a.slice_ids))) as handed_over_at
+          join etl.pipelines o on o.pipeline_id = a.pipeline_id join etl.slices x on x.pipeline_id = o.pipeline_id
+            and x."values" = array(select k.cell ->> d from unnest(o.dimensions) with ordinality as y (d, place) order by place)
+          where l.pipeline_id = u.pipeline_id and l.window_from = u.window_from and x.slice_id = any(a.slice_ids))) as handed_over_at
       from etl.published_now v join etl.pipelines p on p.pipeline = v.pipeline and p.version = v.version and k.cell - p.dimensions = p.parameters
         join etl.slices s on s.pipeline_id = p.pipeline_id
           and s."values" = array(select k.cell ->> d from unnest(p.dimensions) with ordinality as x (d, place) order by place)

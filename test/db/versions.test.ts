@@ -200,6 +200,21 @@ describe('after another version was published', () => {
     expect(await rows(`bi.traffic_and_engagement_as_of('${moments.beforeSwitch}')`)).toEqual(before)
   })
 
+  test('and at that moment, too, where the answer was asked for by the former one, which numbers its slices otherwise', async () => {
+    const figures =
+      'rows_read, rows_inserted, rows_updated, rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, loaded_at'
+    await query(`with its as (
+        select l.*, o.pipeline_id as asked_by, o.slice_id as asked_slice from etl.units u join etl.loads l using (answer_id, pipeline_id)
+          join etl.slices s using (slice_id) join etl.slices o on o."values" = s."values" and o.pipeline_id = ${old.pipeline.pipelineId}
+        where u.pipeline_id = ${fresh.pipeline.pipelineId} and u.window_from = '2025-12-01'
+      ), asked as (
+        update etl.answer_rows a set pipeline_id = asked_by, slice_id = null, slice_ids = array[asked_slice], loaded_at = null from its where a.answer_id = its.answer_id
+      )
+      insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, ${figures})
+      select answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, ${figures} from its`)
+    expect(await rows(`bi.traffic_and_engagement_as_of('${moments.late}')`)).toEqual(after)
+  })
+
   test('a summary keeps what the former one has of a unit that a replay spans and that the new one never asked for', async () => {
     const span = { ...boxOf(second, '2026-01', { domain: ['a.com', 'gone.com'], country: 'us' }) }
     const work = await workOn(fresh, { ...span, window: { from: '2026-01-01', to: '2026-03-01' } })
