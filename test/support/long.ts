@@ -8,6 +8,8 @@ export const long = [
   'test/db/load-oracle.test.ts',
   'test/e2e/analysts.test.ts',
   'test/e2e/restored-bills.test.ts',
+  'test/e2e/versions.test.ts',
+  'test/db/answer-watch.test.ts',
   'test/e2e/prices.test.ts',
   'test/e2e/bills-and-budgets.test.ts',
   'test/e2e/database-faults.test.ts',
