@@ -924,13 +924,13 @@ const views = [
     select distinct on (pipeline) pipeline, version, published_at from etl.published_versions order by pipeline, published_at desc`,
   // When the published version had an answer for what a former one has: by the values and parameters of the unit, in whatever order the version has them.
   `create view etl.kept_cells as
-    select k.unit_id, k.pipeline, k.version, k.since, coalesce(k.until, n.handed_over_at) as until
+    select k.unit_id, k.pipeline, k.version, k.since, coalesce(k.until, n.handed_over_at) as until, k.until is not null or n.is_there is true as is_over
     from etl.kept_units k left join lateral (
       -- Of an answer that another version asked for the slices are that version's.
       select greatest(v.published_at, (select min(l.loaded_at) from etl.loads l join etl.answers a on a.answer_id = l.answer_id
           join etl.pipelines o on o.pipeline_id = a.pipeline_id join etl.slices x on x.pipeline_id = o.pipeline_id
             and x."values" = array(select k.cell ->> d from unnest(o.dimensions) with ordinality as y (d, place) order by place)
-          where l.pipeline_id = u.pipeline_id and l.window_from = u.window_from and x.slice_id = any(a.slice_ids))) as handed_over_at
+          where l.pipeline_id = u.pipeline_id and l.window_from = u.window_from and x.slice_id = any(a.slice_ids))) as handed_over_at, true as is_there
       from etl.published_now v join etl.pipelines p on p.pipeline = v.pipeline and p.version = v.version and k.cell - p.dimensions = p.parameters
         join etl.slices s on s.pipeline_id = p.pipeline_id
           and s."values" = array(select k.cell ->> d from unnest(p.dimensions) with ordinality as x (d, place) order by place)
@@ -1143,6 +1143,8 @@ const relations: Readonly<Record<string, About>> = {
       version: 'The former version.',
       since: 'When that version was followed by another one.',
       until: 'That moment; NULL: it has none, the rows count.',
+      is_over:
+        'Whether there is one. Who need not know when asks for this: the moment is looked for among all loads of the window.',
     },
   ],
   warehouse: [

@@ -692,6 +692,7 @@ export interface KeptCellsView {
   /** The former version. */ version: number
   /** When that version was followed by another one. */ since: string
   /** That moment; NULL: it has none, the rows count. */ until: string | null
+  /** Whether there is one. Who need not know when asks for this: the moment is looked for among all loads of the window. */ is_over: boolean
 }
 
 /** The newest load of each pipeline and version. */

@@ -156,16 +156,8 @@ const notMade = async (buying: Buying, record: ReportRecord, status: ReportStatu
 
 /** What people are told where no report was made. */
 const unmade = {
-  expired: {
-    code: 'REPORT_EXPIRED',
-    what: 'does not keep',
-    next: 'To buy it again: `millrace backfill … --force`.',
-  },
-  rejected: {
-    code: 'REPORT_REJECTED',
-    what: 'rejects',
-    next: 'Correct the definition; then `millrace backfill … --force`.',
-  },
+  expired: { code: 'REPORT_EXPIRED', what: 'does not keep', next: 'To buy it again: `millrace backfill … --force`.' },
+  rejected: { code: 'REPORT_REJECTED', what: 'rejects', next: 'Correct the definition; then `millrace backfill … --force`.' },
   failed: {
     code: 'REPORT_FAILED',
     what: 'could not make',

@@ -8,7 +8,7 @@ import type { Definition, ParamValue } from '../core/types.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db, PipelinesTable } from '../db/tables.ts'
-import { query, type Row } from '../db/typed-row.ts'
+import type { Row } from '../db/typed-row.ts'
 import type { Claimable } from './wait-list.ts'
 import { listsDigest, syncSlices, type ValueList } from './slices.ts'
 
@@ -43,9 +43,8 @@ export const lockQuestion = (trx: Db, asks: string): Promise<void> => lockByName
 
 /** All versions there are, in the order in which others lock several. */
 export const lockVersions = async (trx: Db, pipelines: readonly string[]): Promise<void> => {
-  await query(
-    trx,
-  )`select from etl.pipelines where pipeline = any(${[...pipelines]}::text[]) order by pipeline_id for no key update`
+  const known = trx.selectFrom('etl.pipelines').select('pipeline_id').orderBy('pipeline_id').forNoKeyUpdate()
+  await known.where((eb) => eb('pipeline', '=', eb.fn.any(eb.val([...pipelines])))).execute()
 }
 
 /** Makes other planners of the pipeline wait until the transaction ends; loads and claims do not. */

@@ -199,7 +199,7 @@ export const sampleUnits = async (
     .where((eb) => eb.and({ pipeline_id: pipelineId, wanted_until: null }))
     .executeTakeFirstOrThrow()
   const places = Array.from({ length: most }, (_, index) => low + Math.floor((((index + turn) % most) / most) * (high - low + 1)))
-  const units = await loadedFrom(db, pipelineId, windowFrom, places, 1, null)
+  const units = await loadedFrom(db, pipelineId, windowFrom, places, 1)
   return { units: units.length > 0 ? units : first.slice(0, most), isWhole: false }
 }
 

@@ -123,7 +123,7 @@ export const refreshSummaries = async (
 
 /** Unit `u` of a former version: the published one has no answer for it. */
 const stillCounts = ({ version }: Definition): RawBuilder<boolean> =>
-  sql<boolean>`exists (select from etl.kept_cells k where k.unit_id = u.unit_id and k.version = ${version} and k.until is null)`
+  sql<boolean>`exists (select from etl.kept_cells k where k.unit_id = u.unit_id and k.version = ${version} and not k.is_over)`
 
 /**
  * The version that stands in bi, for one that its file does not publish; null: readers see nothing of the units. They see all of one that stands there as yet, of a former one

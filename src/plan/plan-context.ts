@@ -129,7 +129,7 @@ export const planContext = async (db: Db, states: ReadonlyMap<IsoDate, WindowSta
     restatedAt: new Date(lastRestatementMs(definition.window.publication, nowMs)).toISOString(),
     /** Whose turn it is to be asked about again whatever the calendar says; null: none. */
     fullCheck,
-    /** Windows with units whose full check is due. Read once, of many. */
+    /** Windows with units whose full check is due; read once. */
     overdue: () =>
       (overdue ??= fullCheck === null ? Promise.resolve(new Set()) : windowsOverdue(db, pipeline.pipelineId, days, fullCheck)),
   }

@@ -204,4 +204,4 @@ export const goingOn = ({ former, kept }: Series): readonly FormerSpan[] =>
 
 /** The query of units of a former version that still count. */
 export const keptUnits = ({ pipeline }: Definition, version: number): RawBuilder<unknown> =>
-  sql`select k.unit_id from etl.kept_cells k where k.pipeline = ${sql.lit(pipeline)} and k.version = ${sql.lit(version)} and k.until is null`
+  sql`select k.unit_id from etl.kept_cells k where k.pipeline = ${sql.lit(pipeline)} and k.version = ${sql.lit(version)} and not k.is_over`

@@ -117,9 +117,9 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     await refreshAttributes(runtime, request.signal)
     if (counts.jobs > 0 && !request.signal.aborted) await keepStatistics(runtime, runId, request.definitions)
     if (request.signal.aborted) return await endEarly(runtime, runId, started, counts, 'interrupted')
-    const bought = await runSummary(kysely, runId)
+    const bought = counts.jobs > 0 && asks(request) ? await runSummary(kysely, runId) : null
     // A night that only sampled leaves it to the next that has something to do; what came at an unknown price counts 0.
-    if (counts.jobs > 0 && asks(request) && (bought.quota_used > 0 || bought.units.loaded > 0))
+    if (bought !== null && (bought.quota_used > 0 || bought.units.loaded > 0))
       await inSpan('meter', span, () => readMeters(runtime, request.definitions, request.signal, 'after'))
     if (asks(request)) await foretell(runtime, runId, request.definitions)
     await noticeTakenBack(runtime, runId)
