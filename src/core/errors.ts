@@ -82,7 +82,7 @@ export type RefusedPart = 'size' | 'dates' | 'values'
 
 /** What becomes of a job after an error, where the error's code alone does not say it; `src/run/settle.ts` decides by it. */
 export type Follows =
-  /** A new job asks for the same once more, with a person's consent. */
+  /** A new job asks for the same once more: with a person's consent, or where the service took nothing for the former one, from `notBefore` on. */
   | { readonly next: 'ask again' }
   /** The answer is loaded into the windows before that day alone; the others are not asked for yet. */
   | { readonly next: 'load up to'; readonly day: string }

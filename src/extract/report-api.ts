@@ -1,5 +1,5 @@
 // One dataset's way to buy a report, and what the service's words for its state mean.
-import type { RefusedPart } from '../core/errors.ts'
+import type { EtlError } from '../core/errors.ts'
 import type { ListedReport } from '../core/report-shape.ts'
 import type { Limits } from '../core/limits.ts'
 import type { ReportPolicy } from '../core/types.ts'
@@ -22,8 +22,6 @@ export interface ReportStatus {
   readonly lastUpdated?: string
   /** Why it failed, where the service says so. */
   readonly detail: string | null
-  /** What of the request that is about, where it is rejected; null: every part of it. */
-  readonly refused?: RefusedPart | null
 }
 
 export interface ReportFile {
@@ -49,6 +47,8 @@ export interface ReportApi {
   status(reportId: string): Promise<ReportStatus | null>
   /** Its own list of reports, those made since then; null: it offers none. */
   listed(sinceMs: number): Promise<readonly ListedReport[] | null>
+  /** What it means that the service rejects a report which it took, for free. `ask again`: another job is to, from `notBefore` on. */
+  rejection(status: ReportStatus): Promise<EtlError>
   /** Asks for the free retry; false where the service has none. */
   retry(reportId: string): Promise<boolean>
 }

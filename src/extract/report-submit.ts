@@ -72,7 +72,9 @@ export const openReport = async (buying: Buying): Promise<ReportRecord> => {
   if (current === null) return submit(buying)
   if (current.state === 'intent') await report.uncertain('The process ended between the intent and the answer of the service.')
   if (current.state === 'intent' || current.state === 'uncertain') return foundAgain(buying, current)
-  if (current.state === 'failed' || current.state === 'rejected' || current.state === 'expired') throw ended(current, options)
+  // Rejected for free, and the process ended before it was cut: the service says once more what it was rejected for.
+  const isCut = current.state === 'rejected' && current.usedQuota === 0
+  if (!isCut && ['failed', 'rejected', 'expired'].includes(current.state)) throw ended(current, options)
   if (current.requestHash !== requestHash(api.request))
     context.notice(
       'REPORT_DIFFERS',

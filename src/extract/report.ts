@@ -146,12 +146,13 @@ const notMade = async (buying: Buying, record: ReportRecord, status: ReportStatu
   const usedQuota = billOf(buying, record, status)
   await context.report.failed(phase, { statusWord: word, usedQuota, message: `${word}${detail}` })
   // Rejected, and free by the service's own word, it is a refusal that came late (69): its parts find out what of it was meant.
-  const about = phase === 'rejected' && usedQuota === 0 ? (status.refused ?? null) : null
+  const refusal = phase === 'rejected' && usedQuota === 0 ? await api.rejection(status) : null
+  if (refusal?.follows?.next === 'ask again') throw refusal
   // The same words for every part: no id.
   const said = phase === 'rejected' ? 'the report' : `report ${reportId}${phase === 'expired' ? ' any more' : ''}`
   const { code, what, next } = unmade[phase]
   const message = `${options.unitKey}: the service ${what} ${said} ('${word}'${detail}). ${next}`
-  throw new EtlError(code, message, about === null ? {} : { follows: { next: 'split', about } })
+  throw new EtlError(code, message, refusal?.follows?.next === 'split' ? { follows: refusal.follows } : {})
 }
 
 /** What people are told where no report was made. */

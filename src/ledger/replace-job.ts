@@ -55,37 +55,39 @@ export const replaceJob = async (
   return made
 }
 
+type Wait = Pick<ParkOptions, 'code' | 'message' | 'notBeforeMs'>
+
 /** The job's answer is loaded by a new job into the windows before that day; the others wait in one that was not asked for. False: none of them counted on the job. */
-export const keepUpTo = async (
-  trx: Db,
-  claim: ClaimedJob,
-  day: IsoDate,
-  why: Pick<ParkOptions, 'code' | 'message' | 'notBeforeMs'>,
-): Promise<boolean> => {
+export const keepUpTo = async (trx: Db, claim: ClaimedJob, day: IsoDate, why: Wait): Promise<boolean> => {
   const { sliceIds, box } = claim
   const parts = [
     { sliceIds, window: { from: box.window.from, to: day }, isHere: true },
     { sliceIds, window: { from: day, to: box.window.to } },
   ]
   const made = await replaceJob(trx, claim, parts)
-  const among = sql<boolean>`j.job_id = any(${made.map(String)}::bigint[])`
   // A replay is for the units that there are.
   await query(trx)`
     with here as (
       update etl.jobs j set answer_id = f.answer_id, ask_number = f.ask_number, asked_at = f.asked_at, estimated_quota = 0,
         cells = (select count(*) from etl.units u where u.pipeline_id = j.pipeline_id and u.window_from >= j.window_from
           and u.window_from < j.window_to and u.slice_id = any(j.slice_ids))
-      from etl.jobs f where f.job_id = ${claim.jobId}::bigint and ${among} and j.window_from < ${day}::date returning j.job_id, j.cells
+      from etl.jobs f where f.job_id = ${claim.jobId}::bigint and j.job_id = any(${made.map(String)}::bigint[])
+        and j.window_from < ${day}::date returning j.job_id, j.cells
     )
     update etl.run_jobs w set units = least(w.units, h.cells) from here h where w.job_id = h.job_id`
+  return (await parkMade(trx, made, day, why)) > 0
+}
+
+/** Those of the new jobs that ask for windows from that day on wait for a later run. Returns how many do. */
+export const parkMade = async (trx: Db, made: readonly number[], from: IsoDate, why: Wait): Promise<number> => {
   const later = await trx
-    .selectFrom('etl.jobs as j')
+    .selectFrom('etl.jobs')
     .select(['job_id as jobId', 'fence'])
-    .where(among)
-    .where('window_from', '>=', day)
+    .where('job_id', '=', sql<string>`any(${made.map(String)}::bigint[])`)
+    .where('window_from', '>=', from)
     .execute()
   for (const job of later) await parkJob(trx, { ...job, holder: 0 }, { ...why, countsAttempt: false, final: true })
-  return later.length > 0
+  return later.length
 }
 
 type JobRow = Selectable<JobsTable>

@@ -10,7 +10,7 @@ import { redact } from '../core/redact.ts'
 import { addWindows, windowsBetween } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { dropAnswer } from '../ledger/answers.ts'
-import { type JobPart, keepUpTo, refusedInARow, replaceJob } from '../ledger/replace-job.ts'
+import { type JobPart, keepUpTo, parkMade, refusedInARow, replaceJob } from '../ledger/replace-job.ts'
 import { alsoBegun, failJob, holdJob, isIdKnown, parkJob, returnJob, setClaimed } from '../ledger/claim-fence.ts'
 import { halvesOfSlices, sliceValues } from '../ledger/slices.ts'
 import { type Paid, withRequests } from './job-work.ts'
@@ -25,8 +25,8 @@ export type Settlement =
   | { readonly kind: 'fail' }
   /** Put back as if it had not been claimed, for the next process. */
   | { readonly kind: 'return' }
-  /** A new job asks for the same once more, with consent. */
-  | { readonly kind: 'again' }
+  /** A new job asks for the same once more: at once, or after so long, by a later run. */
+  | { readonly kind: 'again'; readonly notBeforeMs: number }
   /** New jobs ask for its parts. */
   | { readonly kind: 'split' }
   /** Its answer is loaded into the windows before that day; a job that was not asked for waits with the others. */
@@ -61,7 +61,8 @@ export const settle = (
   if (error.code === 'FENCED') return { kind: 'leave' }
   if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return { kind: 'return' }
   const { follows } = error
-  if (follows?.next === 'ask again') return { kind: 'again' }
+  if (follows?.next === 'ask again')
+    return { kind: 'again', notBeforeMs: error.notBefore === null ? 0 : error.notBefore - clock.now() }
   if (follows?.next === 'load up to') return { kind: 'load up to', day: follows.day }
   if (follows?.next === 'fetch again') return parked(shortestWaitMs, false)
   // What is not published is so for every value of its window.
@@ -190,9 +191,13 @@ const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: Et
     case 'return':
       await returnJob(trx, claim)
       break
-    case 'again':
-      await replaceJob(trx, claim, [{ sliceIds: claim.sliceIds, window: claim.box.window }])
+    case 'again': {
+      const { notBeforeMs } = decision
+      const { window } = claim.box
+      const made = await replaceJob(trx, claim, [{ sliceIds: claim.sliceIds, window }])
+      if (notBeforeMs > 0) await parkMade(trx, made, window.from, { ...reason, notBeforeMs })
       break
+    }
     case 'split':
       return splitJob(trx, claim, error)
     case 'load up to':
@@ -232,8 +237,9 @@ const tell = (runtime: SettlingRuntime, claim: ClaimedJob, decision: Settlement,
   const { box, sliceIds, windowEvery } = claim
   const units =
     kind === 'load up to' ? sliceIds.length * windowsBetween(decision.day, box.window.to, windowEvery).length : claim.cells
-  if (kind === 'leave' || kind === 'return' || kind === 'again' || kind === 'split') return
-  const state = kind === 'park' || kind === 'load up to' ? 'waiting' : kind === 'hold' ? 'held' : 'failed'
+  const isAtOnce = kind === 'again' && decision.notBeforeMs <= 0
+  if (kind === 'leave' || kind === 'return' || isAtOnce || kind === 'split') return
+  const state = kind === 'park' || kind === 'again' || kind === 'load up to' ? 'waiting' : kind === 'hold' ? 'held' : 'failed'
   if (kind !== 'park' || decision.final) runtime.progress.counters.unitsDone += units
   runtime.progress.emit({
     ...{ event: 'unit', run_id: claim.runId, job_id: claim.jobId, unit: box.key, units, state },

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type CommandResult, pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { lastMonth } from '../support/release-world.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type KeywordRecord, type StrictOptions, type StrictService, startStrictService } from '../support/strict-service.ts'
 import { runWarm } from '../support/warm-command.ts'
@@ -315,6 +316,30 @@ describe('what becomes of reports', () => {
     quota = 0
     expectRefusal(await traffic('--force'), 1, 'REPORT_REJECTED', /domain=b\.com.*--force/s)
     expect([await rows('data.traffic_and_engagement_v1'), strict.bought.length]).toEqual([1, 5])
+  })
+
+  test('one that is rejected, for free, because its month is not out waits, and the next run asks for the month again', async () => {
+    let isOut = false
+    const strict = await start({
+      report: () => csv(['a.com', 'b.com'].map((domain) => `${domain},US,${lastMonth}-01,1`)),
+      intercept: (request, response) => {
+        const isEarly = !isOut && request.url?.includes('request-status') === true
+        if (isEarly) {
+          response.writeHead(200, { 'content-type': 'application/json' })
+          response.end(JSON.stringify({ status: 'bad_request', used_quota: 0, error_message: 'Dates out of range' }))
+        }
+        return isEarly
+      },
+    })
+    edit('traffic_and_engagement', (text) => text.replace('look_back: 2', 'look_back: 2, publication: { published_on: 1 }'))
+    const newest = () =>
+      plainly(...['backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth, '--only', 'country=us', '--json'])
+    const early = await newest()
+    expect(early.stdout + early.stderr).toMatch(/NOT_PUBLISHED[\s\S]*the next run asks again/)
+    expect(summaryOf(early).units).toMatchObject({ waiting: 2, failed: 0 })
+    isOut = true
+    expect(summaryOf(await newest()).units).toMatchObject({ loaded: 2, waiting: 0 })
+    expect([await rows('data.traffic_and_engagement_v1'), strict.bought.length]).toEqual([2, 2])
   })
 
   test('a rejected row is tried again from the landing once the definition allows it, without a call', async () => {

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import { redact, type Secret } from '../../core/redact.ts'
 import type { Box, Definition } from '../../core/types.ts'
-import { addWindows } from '../../core/window.ts'
+import { addWindows, windowsBetween } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportFile, ReportStatus } from '../../extract/report-api.ts'
@@ -11,7 +11,7 @@ import type { ExtractRequest, LookContext, Source } from '../../extract/source.t
 import { askOptional, creditsIn, dataVersionIn, jsonOf } from './json-answer.ts'
 import { listReports, validate } from './discovery.ts'
 import { endpoints, pathOf, reportUrl } from './service-dialect.ts'
-import { consequences, meaningOf, readRefusal, type Refusal, refusalError } from './refusal-table.ts'
+import { readRefusal, type Refusal, refusalError } from './refusal-table.ts'
 import { type RefusedAt, refusedWith, wasTaken } from './refused-request.ts'
 
 const submission = z.looseObject({ status: z.string().nullish().catch(null) })
@@ -79,6 +79,7 @@ const reportApi = (dataset: BatchDataset, asked: ExtractRequest, context: LookCo
     },
     status: (reportId) => readStatus(http, reportId, box),
     listed: (sinceMs) => listReports(context, sinceMs),
+    rejection: ({ detail }) => lateRefusal(at, detail ?? ''),
     retry: (reportId) => freeRetry(http, reportId),
   }
 }
@@ -123,6 +124,15 @@ const refusedReport = async (at: RefusedAt, refusal: Refusal, said?: string): Pr
   (await refusedWith(at, refusal, said)) ??
   new EtlError('INTERNAL', `${at.request.box.key}: a report cannot be answered with "no data" before it is made.`)
 
+/** Dates and values may be refused after the submission was taken (69). */
+const lateRefusal = async (at: RefusedAt, text: string): Promise<EtlError> => {
+  const error = await refusedReport(at, { status: 400, code: null, text }, `the service rejects the report: "${text}".`)
+  const { definition, box } = at.request
+  const isOneWindow = windowsBetween(box.window.from, box.window.to, definition.window.every).length === 1
+  // This job has had its report.
+  return error.code === 'NOT_PUBLISHED' && isOneWindow ? error.with(error.message, { follows: { next: 'ask again' } }) : error
+}
+
 /** A price the service states for free. A request it would reject is not submitted. */
 const price = async (at: RefusedAt, request: unknown): Promise<number | null> => {
   const said = await validate(at.context.http, request)
@@ -160,7 +170,6 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
     dataVersion: dataVersionIn(parsed.data),
     lastUpdated: shownWord(String(parsed.data['last_updated'] ?? '')),
     detail: detail || null,
-    refused: consequences[meaningOf({ status: 400, code: null, text: detail }, 'batch')].parts,
   }
 }
 

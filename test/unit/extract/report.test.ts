@@ -46,6 +46,7 @@ interface Scene {
   readonly statuses?: readonly (ReportStatus | null)[]
   readonly submit?: ReportApi['submit']
   readonly estimate?: number | null | EtlError
+  readonly rejection?: EtlError
   readonly retry?: boolean
   /** HTTP statuses of downloads in order; the last one stays. */
   readonly downloads?: readonly number[]
@@ -113,6 +114,8 @@ const play = (scene: Scene) => {
       if (scene.listed instanceof EtlError) throw scene.listed
       return scene.listed ?? null
     },
+    rejection: async () =>
+      scene.rejection ?? new EtlError('BAD_REQUEST', 'refused', { follows: { next: 'split', about: 'values' } }),
     retry: async (reportId) => {
       calls.push(`retry ${reportId}`)
       return scene.retry ?? false
@@ -196,6 +199,7 @@ describe('buying', () => {
       },
       status: async () => null,
       listed: async () => null,
+      rejection: async () => new EtlError('BAD_REQUEST', 'refused'),
       retry: async () => false,
     }
     const run = runReport(
@@ -546,6 +550,24 @@ describe('a report that could not be made', () => {
     expect([played.memo.steps, played.calls]).toEqual([['failed internal_error: disk'], calls])
     const { error } = await errorOf({ record: { ...played.memo.record } })
     expect(error.message).toContain("(the service says 'internal_error')")
+  })
+
+  test('is cut where the request was rejected for free, also by the process after the one that noted it', async () => {
+    const rejected = status('bad_request', { usedQuota: 0 })
+    const first = await errorOf({ record: { state: 'submitted', polls: 1 }, statuses: [rejected] })
+    const next = await errorOf({ record: { ...first.memo.record }, statuses: [rejected] })
+    for (const { error, calls } of [first, next]) {
+      expect(error).toMatchObject({ code: 'REPORT_REJECTED', follows: { next: 'split', about: 'values' } })
+      expect(calls).toEqual(['status r1'])
+    }
+  })
+
+  test('that was rejected for a month to come is asked for again by another job', async () => {
+    const rejection = new EtlError('NOT_PUBLISHED', 'not yet', { follows: { next: 'ask again' }, notBefore: start + 1 })
+    const { error, memo } = await errorOf({
+      ...{ record: { state: 'submitted', polls: 1 }, statuses: [status('bad_request', { usedQuota: 0 })], rejection },
+    })
+    expect([error, memo.steps]).toEqual([rejection, ['rejected bad_request']])
   })
 
   test('ends at once where the request is rejected', async () => {
