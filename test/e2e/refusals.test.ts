@@ -194,6 +194,27 @@ describe('what the keyword endpoint refuses', () => {
     expectRefusal(await keywords(), 1, 'NO_CAPABILITY', /keywords answers 200 \(code FORBIDDEN_ERROR\): "Access forbidden"/)
   })
 
+  test.each([
+    [meta(100, 'Internal error'), 0, 1],
+    [
+      JSON.stringify({ meta: { status: 'Error', error_message: 'Service temporarily unavailable', data_credits_charged: 2 } }),
+      1,
+      0,
+    ],
+  ])('trouble of the service within a 200 is tried again, unless it was paid for: %s', async (body, exit, loaded) => {
+    let isFirst = true
+    const trouble = answering(path, 200, 'application/json', body)
+    await start({
+      intercept: (request, response) => {
+        const isTrouble = isFirst && trouble(request, response)
+        isFirst &&= !isTrouble
+        return isTrouble
+      },
+    })
+    expect((await keywords()).code).toBe(exit)
+    expect(await rows('data.keywords_v1')).toBe(loaded)
+  })
+
   test('a month not published yet waits and is no failure of a nightly run; a future one is not even asked for', async () => {
     const strict = await start({
       intercept: answering('start_date=2026-10', 400, 'application/json', meta(101, 'Dates out of range')),

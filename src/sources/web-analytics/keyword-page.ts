@@ -194,10 +194,15 @@ const saysError = (status: unknown, code: unknown): boolean =>
   (typeof status === 'string' && /^(error|fail)/i.test(status)) ||
   !(code === undefined || code === null || code === '' || Number(code) === 0)
 
-/** Errors come with status 200 too, in the same envelope; without rows or a bill they are as free as any refusal. */
+const trouble = /\binternal (server )?error\b|\bunavailable\b|\btry again\b|\btime(d )?out\b/i
+
+/** Errors come with status 200 too, in the same envelope; without rows or a bill they are as free as any refusal, and one of the service's own passes. */
 const refusedWithin200 = async (at: RefusedAt, answer: HttpAnswer, meta: unknown, rows = 0): Promise<null> => {
-  await answer.billed?.(rows, billOf(meta))
-  return refused(at, answer, aboutNoData(answer) ? 404 : 400)
+  const bill = billOf(meta)
+  await answer.billed?.(rows, bill)
+  const said = { ...readRefusal(answer), status: 400 }
+  const passes = !bill && trouble.test(said.text) && meaningOf(said, 'rest') === 'bad request'
+  return refused(at, answer, aboutNoData(answer) ? 404 : passes ? 500 : 400)
 }
 
 const saidWith404 = (answer: HttpAnswer): Meaning => meaningOf({ ...readRefusal(answer), status: 404 }, 'rest')
