@@ -8,7 +8,8 @@
 -- column share_brand: clicks_brand divided by all clicks. Unit: fraction.
 
 -- Slice by slice, so that the first rows come without reading all months.
-select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, t.clicks_brand, t.clicks_other,
+select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type,
+  case when m.clicks is not null then t.clicks_brand end as clicks_brand, case when m.clicks is not null then t.clicks_other end as clicks_other,
   round(t.clicks_brand / nullif(t.clicks, 0), 6) as share_brand
 from bi.keyword_months m join bi.domains d on d.domain = m.domain and d.brand_terms is not null cross join lateral (
   select coalesce(sum(k.clicks) filter (where b.is_brand), 0) as clicks_brand, coalesce(sum(k.clicks) filter (where not b.is_brand), 0) as clicks_other,

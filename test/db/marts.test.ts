@@ -113,6 +113,18 @@ describe('marts, on rows worked out by hand', () => {
     ]) // biome-ignore format: a table
   })
 
+  test('keyword_months does not know the clicks of positions and brand where the service told no clicks at all', async () => {
+    const [mart, keywords] = [
+      marts.find(({ name }) => name === 'keyword_months'),
+      definitions.find((one) => one.pipeline === 'keywords'),
+    ]
+    const silent = sql`(select month, domain, country, traffic_source, web_source, branded_type, keyword, null::numeric as clicks, position, volume,
+      zero_clicks_share, serp_features from data.keywords_v1 where domain = 'shop.com')`
+    const { rows } = await sql`select distinct keywords > 0 as has_keywords, clicks, clicks_top_3, clicks_21_and_on, clicks_brand
+      from (${summaryQuery(mart!, keywords!, { facts: silent, units: sql`false` })}) q`.execute(db.database.kysely)
+    expect(rows).toEqual([{ has_keywords: true, clicks: null, clicks_top_3: null, clicks_21_and_on: null, clicks_brand: null }])
+  })
+
   test('keyword_movements tells new, lost, up, down and first', async () => {
     const rows =
       await query(`select starts_on::text as month, keyword, clicks::int, clicks_before::int, clicks_change::int, best_position::int, movement
