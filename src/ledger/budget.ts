@@ -188,15 +188,16 @@ export const reserveReport = async (
   await turn(left)
 }
 
-/** Sets aside what planning is about to ask, for no job. Throws as reserveBudget. Given back by `setAside`. */
+/** Sets aside what planning is about to ask, for no job. Throws as reserveBudget. Given back by `setAside`. @param kept what must be left besides, where the price is known */
 export const reserveQuestions = (
   db: Db,
   of: { readonly runId: number; readonly pipelineId: number },
-  reservation: Omit<Reservation, 'isExtra'>,
+  { estimated, ...reservation }: Omit<Reservation, 'isExtra'>,
+  kept = 0,
 ): Promise<void> =>
   db.transaction().execute(async (trx) => {
-    await reserveBudget(trx, { ...reservation, isExtra: false })
-    if ((reservation.estimated ?? 0) > 0) await setAside(trx, { ...of, account: reservation.account }, reservation.estimated ?? 0)
+    await reserveBudget(trx, { ...reservation, estimated: estimated === null ? null : estimated + kept, isExtra: false })
+    if (estimated !== null && estimated > 0) await setAside(trx, { ...of, account: reservation.account }, estimated)
   })
 
 /** What pages of a walk that are on their way have set aside together. */

@@ -126,6 +126,14 @@ export const noteLookedAt = async (db: Db, pipelineId: number, windowFrom: IsoDa
     .execute()
 }
 
+/** The service said that nothing of these loaded units has changed. */
+export const noteStood = async (db: Db, pipelineId: number, windowFrom: IsoDate, sliceIds: readonly number[]): Promise<void> => {
+  await query(db)`
+    with locked as (select answer_id from etl.answer_rows where answer_id in (select u.answer_id from etl.units u
+      where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = any(${[...sliceIds]}::integer[])) order by 1 for update)
+    update etl.answer_rows set stood_at = clock_timestamp() where answer_id in (select answer_id from locked)`
+}
+
 /**
  * Those of the windows with a loaded unit in its turn that were not asked about for too long. Without an old load no answer of a window can be old;
  * elsewhere only the units whose turn it is are read, in the order of their key.
@@ -187,10 +195,17 @@ export const sampleUnits = async (
   db: Db,
   pipelineId: number,
   windowFrom: IsoDate,
-  { most, turn }: { readonly most: number; readonly turn: number },
-  check: FullCheck | null = null,
+  { most, turn, check = null }: { readonly most: number; readonly turn: number; readonly check?: FullCheck | null },
 ): Promise<{ readonly units: readonly SampledUnit[]; readonly isWhole: boolean }> => {
-  const first = await loadedFrom(db, pipelineId, windowFrom, [0], most + 1, check)
+  const loadedFrom = (places: readonly number[], atEach: number) => query<SampledUnit>(db)`
+    select distinct on (x."sliceId") x.* from unnest(${[...places]}::integer[]) as p (place) cross join lateral (
+      select u.slice_id as "sliceId", s."values", ${fingerprintOf('a')} as fingerprint,
+        floor(extract(epoch from greatest(a.asked_at, a.stood_at)) * 1000)::float8 as "stoodAtMs"
+      from etl.units u join etl.slices s on s.slice_id = u.slice_id join etl.answers a on a.answer_id = u.answer_id
+      where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place and ${isFree} and s.wanted_until is null
+        ${check === null ? sql`` : sql`and ${hasTurn(check)} and greatest(a.asked_at, a.stood_at) < ${check.before}::timestamptz`}
+      order by u.slice_id limit ${atEach}) x order by x."sliceId"`
+  const first = await loadedFrom([0], most + 1)
   if (first.length <= most) return { units: first, isWhole: true }
   if (check !== null) return { units: first.slice(0, most), isWhole: false }
   const { low, high } = await db
@@ -199,7 +214,7 @@ export const sampleUnits = async (
     .where((eb) => eb.and({ pipeline_id: pipelineId, wanted_until: null }))
     .executeTakeFirstOrThrow()
   const places = Array.from({ length: most }, (_, index) => low + Math.floor((((index + turn) % most) / most) * (high - low + 1)))
-  const units = await loadedFrom(db, pipelineId, windowFrom, places, 1)
+  const units = await loadedFrom(places, 1)
   return { units: units.length > 0 ? units : first.slice(0, most), isWhole: false }
 }
 
@@ -208,23 +223,6 @@ export const countSettled = (db: Db, pipelineId: number, windowFrom: IsoDate): P
   queryValue<Numbers<'units'>>(db)`
     select count(*)::float8 as units from etl.units u join etl.slices s on s.slice_id = u.slice_id
     where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.answer_id is not null and ${isFree} and s.wanted_until is null`
-
-const loadedFrom = (
-  db: Db,
-  pipelineId: number,
-  windowFrom: IsoDate,
-  places: readonly number[],
-  most: number,
-  check: FullCheck | null = null,
-) =>
-  query<SampledUnit>(db)`
-    select distinct on (x."sliceId") x.* from unnest(${[...places]}::integer[]) as p (place) cross join lateral (
-      select u.slice_id as "sliceId", s."values", ${fingerprintOf('a')} as fingerprint,
-        floor(extract(epoch from greatest(a.asked_at, a.stood_at)) * 1000)::float8 as "stoodAtMs"
-      from etl.units u join etl.slices s on s.slice_id = u.slice_id join etl.answers a on a.answer_id = u.answer_id
-      where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place and ${isFree} and s.wanted_until is null
-        ${check === null ? sql`` : sql`and ${hasTurn(check)} and greatest(a.asked_at, a.stood_at) < ${check.before}::timestamptz`}
-      order by u.slice_id limit ${most}) x order by x."sliceId"`
 
 /** Windows the service refused as not published, of which nothing came and nothing was heard since. @param released last day that is known to be published */
 export const windowsNotYet = async (db: Db, pipelineId: number, released: IsoDate | null): Promise<ReadonlySet<IsoDate>> => {

@@ -10,16 +10,16 @@ import type { Db } from '../db/tables.ts'
 import { outlast } from '../db/outlast.ts'
 import type { LookContext, Source } from '../extract/source.ts'
 import { hasBudget, type Payer, reserveQuestions } from '../ledger/budget.ts'
-import { noRefresh, type Refresh } from '../ledger/candidates.ts'
+import { countCells, noRefresh, type Refresh } from '../ledger/candidates.ts'
 import { priceKnown } from '../ledger/prices.ts'
 import { setAside } from '../ledger/request-credits.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { readIdentity } from '../ledger/warehouse.ts'
-import { noteLookedAt, type SampledUnit, sampleUnits, unitsLeftBehind } from '../ledger/windows.ts'
+import { noteLookedAt, noteStood, type SampledUnit, sampleUnits, unitsLeftBehind } from '../ledger/windows.ts'
 import type { PlanWindow } from './frames.ts'
-import { lookContext, payerOf, type PlanContext, priceSubject, recorder } from './plan-context.ts'
+import { askOf, lookContext, payerOf, type PlanContext, priceSubject, recorder } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { lookPrice } from './price.ts'
+import { lookPrice, pagePrices } from './price.ts'
 
 /** Units asked about in a window on a usual night. */
 const usualSample = 2
@@ -47,33 +47,57 @@ export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) 
     refreshes.set(window.from, refresh)
     if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
   }
-  const { fullCheck } = context
-  const overdue = await context.overdue()
-  for (const window of context.windows.filter(({ from, isInLookBack }) => !isInLookBack && overdue.has(from))) {
-    context.signal.throwIfAborted()
-    const refresh = await sampleWindow(runtime, context, window, told)
-    if (fullCheck !== null && refresh !== null && refresh.releases.length > 0)
-      refreshes.set(window.from, { ...noRefresh, fullCheck: { ...fullCheck, isRestated: true } })
-  }
+  await sampleOlder(runtime, context, refreshes, told)
   return { refreshes, requests: runtime.progress.counters.requests - before }
 }
 
-/** null: nothing of the window is loaded, or asking about it is beyond a budget. @param refused is told why it is */
+/** Adds the older windows that were restated. The newest come first; what newer ones are about to cost is left for them. */
+const sampleOlder = async (runtime: PlanRuntime, context: PlanContext, refreshes: Map<IsoDate, Refresh>, refused: Refused) => {
+  const { fullCheck, signal, windows } = context
+  const overdue = await context.overdue()
+  const older = windows.filter(({ from, isInLookBack }) => !isInLookBack && overdue.has(from)).toReversed()
+  const kept = older.length === 0 ? 0 : await newerNeed(runtime, context, refreshes)
+  for (const window of older) {
+    signal.throwIfAborted()
+    const refresh = await sampleWindow(runtime, context, window, refused, kept)
+    if (fullCheck !== null && refresh !== null && refresh.releases.length > 0)
+      refreshes.set(window.from, { ...noRefresh, fullCheck: { ...fullCheck, isRestated: true } })
+  }
+}
+
+/** Credits that the units of the look-back need; 0: none, or nobody knows. */
+const newerNeed = async (runtime: PlanRuntime, context: PlanContext, refreshes: ReadonlyMap<IsoDate, Refresh>) => {
+  if (purseOf(runtime, context) === null) return 0
+  const { kysely } = runtime.database
+  let units = 0
+  for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
+    const ask = askOf(context, window, refreshes.get(window.from) ?? noRefresh)
+    for (const { decision, served, cells } of await countCells(kysely, context.cells, ask))
+      if (!served && (decision === 'ask' || decision === 'join')) units += cells
+  }
+  return units * ((await pagePrices(kysely, runtime, context)).unit?.likely ?? 0)
+}
+
+type Refused = (error: EtlError) => void
+
+/** null: nothing of the window is loaded, or asking about it is beyond a budget. @param refused is told why it is @param kept credits that are left for others */
 const sampleWindow = async (
   runtime: PlanRuntime,
   context: PlanContext,
   window: PlanWindow,
-  refused: (error: EtlError) => void,
+  refused: Refused,
+  kept = 0,
 ): Promise<Refresh | null> => {
   const { kysely } = runtime.database
+  const { pipelineId } = context.frame
   const { units, isWhole } = await sampleOf(kysely, context, window)
   if (units.length === 0) return null
   // Of a release that some units of the window have, the others have not heard: no sample is needed to know that they are due.
-  const behind = await unitsLeftBehind(kysely, context.frame.pipelineId, window.from)
+  const behind = window.isInLookBack ? await unitsLeftBehind(kysely, pipelineId, window.from) : []
   const { probe } = context.source
   const known = units.filter(({ fingerprint }) => fingerprint.lastUpdated !== null)
   if (probe === undefined || known.length === 0) return { ...noRefresh, all: true }
-  const verdicts = await withinBudget(runtime, context, window, known.length, (look) =>
+  const verdicts = await withinBudget(runtime, context, window, { questions: known.length, kept }, (look) =>
     inTurns(known, context.definition.limits.concurrency, (unit) => probed(probe, unit, context, window, look)),
   ).catch((error: unknown) => {
     if (!isEtlError(error) || (error.code !== 'QUOTA_EXHAUSTED' && error.code !== 'REPORT_PENDING')) throw error
@@ -81,30 +105,32 @@ const sampleWindow = async (
     return null
   })
   if (verdicts === null) return behind.length === 0 ? null : { ...noRefresh, sliceIds: behind }
+  const stood = known.filter((_, index) => verdicts[index]?.verdict === 'stands').map(({ sliceId }) => sliceId)
+  // That was their check: no job is to pay for it again.
+  if (!window.isInLookBack) await noteStood(kysely, pipelineId, window.from, stood)
   const changed = verdicts.filter(({ verdict }) => verdict === 'changed')
   const releases = [...new Set(changed.flatMap(({ release }) => release ?? []))]
   if (changed.length > 0 && !isWhole) return { ...noRefresh, all: true, releases }
-  const unsure = units.filter((unit) => !known.includes(unit) && isWhole)
-  const seen = [...known.filter((_, index) => verdicts[index]?.verdict !== 'stands'), ...unsure].map(({ sliceId }) => sliceId)
-  return { ...noRefresh, sliceIds: [...new Set([...behind, ...seen])], releases }
+  const seen = units.filter((unit) => known.includes(unit) || isWhole).map(({ sliceId }) => sliceId)
+  return { ...noRefresh, sliceIds: [...new Set([...behind, ...seen.filter((id) => !stood.includes(id))])], releases }
 }
 
 /** What so many questions cost is set aside while they are asked. Throws as reserveBudget. */
 const withinBudget = async <T>(
   runtime: PlanRuntime,
-  { definition, source, frame, signal }: PlanContext,
+  context: PlanContext,
   window: PlanWindow,
-  questions: number,
+  { questions, kept }: { readonly questions: number; readonly kept: number },
   ask: (look: LookContext) => Promise<T>,
 ): Promise<T> => {
+  const { definition, source, frame, signal } = context
   const { kysely } = runtime.database
   const subject = priceSubject(runtime, definition, source)
-  const payer = boundedBy(payerOf(runtime, definition), definition)
-  const isReserved = source.billing !== undefined && hasBudget(payer)
-  if (isReserved) {
+  const payer = purseOf(runtime, context)
+  if (payer !== null) {
     const estimated = times(lookPrice(await priceKnown(kysely, subject)), questions)?.high ?? null
     const unitKey = `${definition.pipeline}, to see whether ${showWindow(window)} was restated`
-    await reserveQuestions(kysely, frame, { ...payer, estimated, isBlind: estimated === null, unitKey })
+    await reserveQuestions(kysely, frame, { ...payer, estimated, isBlind: estimated === null, unitKey }, kept)
   }
   const requests: RequestRecord[] = []
   const record = recorder(runtime, frame, requests, subject)
@@ -113,9 +139,15 @@ const withinBudget = async <T>(
   } finally {
     await outlast(runtime, signal, async () => {
       await recordRequests(kysely, requests)
-      if (isReserved) await setAside(kysely, { ...frame, account: payer.account }, 0)
+      if (payer !== null) await setAside(kysely, { ...frame, account: payer.account }, 0)
     })
   }
+}
+
+/** null: no budget bounds what is asked. */
+const purseOf = (runtime: PlanRuntime, { definition, source }: PlanContext): Payer | null => {
+  const payer = boundedBy(payerOf(runtime, definition), definition)
+  return source.billing !== undefined && hasBudget(payer) ? payer : null
 }
 
 /** A night asks for no more than it may buy. */
@@ -132,9 +164,9 @@ export const sampleOf = async (
   { frame, states, nowMs, restatedAt, fullCheck }: PlanContext,
   { from, isInLookBack }: PlanWindow,
 ) => {
-  if (!isInLookBack) return sampleUnits(db, frame.pipelineId, from, { most: usualSample, turn: 0 }, fullCheck)
   const turn = (Math.floor(nowMs / 86_400_000) * 0.618_034) % 1
-  const few = await sampleUnits(db, frame.pipelineId, from, { most: usualSample, turn })
+  const few = await sampleUnits(db, frame.pipelineId, from, { most: usualSample, turn, check: isInLookBack ? null : fullCheck })
+  if (!isInLookBack) return few
   const stoodAt = Math.min(...few.units.map(({ stoodAtMs }) => stoodAtMs))
   const since = Math.max(states.get(from)?.lookedAtMs ?? 0, few.units.length === 0 ? nowMs : stoodAt)
   if (since >= Date.parse(restatedAt) || few.isWhole) return few

@@ -257,10 +257,11 @@ describe('walks', () => {
   test('every unit is asked about once within window.full_check, spread over the nights, also in closed windows', async () => {
     const days = 9
     const { nights = 0 } = checkCycle('walk', days) ?? {}
-    const { planning } = await loadedWalks(nights * slicesATurn, inDays(-days - 1), { fullCheckDays: days })
+    const { planning, probed, newest } = await loadedWalks(nights * slicesATurn, inDays(-days - 1), { fullCheckDays: days })
     await plan(db, planning, due)
     const tonight = (await open(planning)).filter(({ reason }) => reason === 'full check')
-    const cells = tonight.flatMap((job) => job.cells)
+    // Two of each older month by planning itself.
+    const cells = [...tonight.flatMap((job) => job.cells), ...probed.filter((cell) => cell < (newest[0] ?? ''))]
     const { rows } = await db.database.pool.query('select slice_id, "values" from etl.slices where pipeline_id = $1', [
       await pipelineIdOf(db, planning.definition),
     ])
@@ -306,8 +307,32 @@ describe('walks', () => {
     await plan(db, paid, due)
     const jobs = (await jobsOf(db, planning.definition)).filter(({ reason }) => reason === 'full check')
     const held = jobs.filter(({ state }) => state === 'held').map(({ cells }) => cells[0]?.slice(0, 7))
-    expect([jobs.length, [...new Set(held)].sort()]).toEqual([3 * months(planning).length, isRestated ? older : []])
+    // Two of each older month were asked about by planning: those that stand are not asked about again.
+    const checked = isRestated ? 0 : 2 * older.length
+    expect([jobs.length, [...new Set(held)].sort()]).toEqual([3 * months(planning).length - checked, isRestated ? older : []])
   })
+
+  test.each([
+    [30, 0],
+    [40, 1],
+  ])(
+    'of %i credits a day older months are asked about with what the newest one leaves, the newest of them first',
+    async (quotaPerDay, isAsked) => {
+      const { planning, probed } = await loadedWalks(2, inDays(-3), { fullCheckDays: 2, from: monthsAgo(12) })
+      const [last = '', ...others] = months(planning).toReversed()
+      await sql`update etl.units set answer_id = null, ask_number = null where window_from = ${`${last}-01`}::date
+      and pipeline_id = ${await pipelineIdOf(db, planning.definition)}`.execute(db.database.kysely)
+      const { definition, source } = planning
+      const paid: Planning = {
+        source: { ...source, billing: { seen: [] } },
+        definition: { ...definition, limits: { ...definition.limits, quotaPerDay } },
+        stated: { basis: 'request', credits: 10 },
+      }
+      await plan(db, paid, due)
+      const asked = isAsked === 1 ? others : others.slice(0, 1)
+      expect(probed.map((cell) => cell.slice(0, 7))).toEqual(asked.flatMap((month) => [month, month]))
+    },
+  )
 
   test('a unit that could not be asked about is left to a job of its own', async () => {
     const source = sourceOf({
