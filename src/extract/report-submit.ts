@@ -118,7 +118,7 @@ const uncertain = ({ unitKey, resubmitUncertain, policy }: ReportOptions, cause?
     },
   )
 
-const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
+export const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
   new EtlError(
     record.state === 'expired' ? 'REPORT_EXPIRED' : record.state === 'rejected' ? 'REPORT_REJECTED' : 'REPORT_FAILED',
     `${unitKey}: report ${record.reportId ?? '(no id)'} ${record.state} (the service says '${record.statusWord ?? '-'}'). To buy it again: ` +

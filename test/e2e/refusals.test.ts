@@ -321,11 +321,12 @@ describe('what becomes of reports', () => {
 
   test('one that is rejected for one of its values is cut until that value stands alone, where the service says that it cost nothing', async () => {
     let quota: number | null = 5
+    let isForgotten = false
     const rejected = (request: IncomingMessage, response: ServerResponse): boolean => {
       const id = /request-status\/(.+)$/.exec(request.url ?? '')?.[1]
       const asked = strict.bought.find((report) => report.id === id)
       if (asked === undefined || !JSON.stringify(asked.body).includes('b.com')) return false
-      response.writeHead(200, { 'content-type': 'application/json' })
+      response.writeHead(isForgotten ? 404 : 200, { 'content-type': 'application/json' })
       response.end(JSON.stringify({ status: 'bad_request', ...(quota === null ? {} : { used_quota: quota }) }))
       return true
     }
@@ -337,6 +338,11 @@ describe('what becomes of reports', () => {
     quota = 0
     expectRefusal(await traffic('--force'), 1, 'REPORT_REJECTED', /domain=b\.com.*--force/s)
     expect([await rows('data.traffic_and_engagement_v1'), strict.bought.length]).toEqual([1, 5])
+    // The id of what was rejected may be forgotten by the service.
+    isForgotten = true
+    await db.database.pool.query(`update etl.jobs set submitted_at = now() - interval '2 days' where report_state = 'rejected'`)
+    expectRefusal(await traffic(), 1, 'REPORT_REJECTED', /--force/)
+    expect(strict.bought.length).toBe(5)
   })
 
   test('one that is rejected, for free, because its month is not out waits, and the next run asks for the month again', async () => {
