@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { releaseNotes } from './release-notes.ts'
+import { shippedParts } from './sbom.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const { values } = parseArgs({
@@ -20,12 +21,6 @@ const out = resolve(root, values.out)
 const { version, repository } = z
   .object({ version: z.string(), repository: z.unknown().optional() })
   .parse(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')))
-
-const listSchema = z.looseObject({
-  metadata: z.looseObject({ component: z.looseObject({ name: z.string() }) }),
-  components: z.array(z.looseObject({ name: z.string(), 'bom-ref': z.string() })),
-  dependencies: z.array(z.looseObject({ ref: z.string(), dependsOn: z.array(z.string()).optional() })),
-})
 
 const problems: string[] = []
 const run = (program: string, args: readonly string[]): string =>
@@ -72,24 +67,8 @@ function packProgram(): void {
   say('package', `millrace-${version}.tgz, ${megabytes(file)}`)
 }
 
-/** From the lock file. The checkout's own Node.js and our workspaces are in it, but nobody who installs Millrace gets them. */
 function writeSbom(): void {
-  const list = listSchema.parse(
-    JSON.parse(
-      run('npm', ['sbom', '--package-lock-only', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--omit', 'dev']),
-    ),
-  )
-  const isOurs = (name: string): boolean => name.startsWith('@millrace/') || /^node-(?:bin-)?(?:darwin|linux|win)-/.test(name)
-  const left = new Set(list.components.filter(({ name }) => isOurs(name)).map((one) => one['bom-ref']))
-  const { component } = list.metadata
-  const shipped = {
-    ...list,
-    metadata: { ...list.metadata, component: { ...component, name: 'millrace' } },
-    components: list.components.filter((one) => !left.has(one['bom-ref'])),
-    dependencies: list.dependencies
-      .filter(({ ref }) => !left.has(ref))
-      .map((one) => ({ ...one, dependsOn: one.dependsOn?.filter((ref) => !left.has(ref)) })),
-  }
+  const shipped = shippedParts()
   writeFileSync(join(out, 'sbom.cdx.json'), `${JSON.stringify(shipped, null, 2)}\n`)
   say('sbom', `sbom.cdx.json, ${shipped.components.length} packages (optional ones too)`)
 }

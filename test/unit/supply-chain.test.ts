@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { shippedParts } from '../../scripts/sbom.ts'
 
 const root = resolve(import.meta.dirname, '..', '..')
 const read = (name: string): string => readFileSync(join(root, name), 'utf8')
@@ -120,6 +121,18 @@ describe('the supply chain', () => {
       expect([page, ...new Set(named)]).toEqual([page, oldest])
     }
     expect(read('bin/millrace.js')).not.toMatch(/\b22\.\d+/)
+  })
+
+  test('the list of parts of a release names every library that runs at a user’s, and none that only develops', () => {
+    const listed = new Set(shippedParts().components.map((one) => one['bom-ref']))
+    const runs = Object.entries({ ...manifest.dependencies, ...optional }).map(([name, version]) => `${name}@${version}`)
+    expect(runs.filter((one) => !listed.has(one))).toEqual([])
+    const develops = Object.entries(manifest.devDependencies).filter(
+      ([name]) => lock.packages[`node_modules/${name}`]?.dev === true,
+    )
+    expect(
+      [...develops.map(([name, version]) => `${name}@${version}`), '@millrace/node@0.0.0'].filter((one) => listed.has(one)),
+    ).toEqual([])
   })
 
   test('a newcomer finds at most twenty scripts; what is rarer is called by its file', () => {
