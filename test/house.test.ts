@@ -55,29 +55,12 @@ const allowed: Record<string, readonly string[]> = {
   'index.ts': ['core', 'extract'],
 }
 
-/** Packages that only one folder may import, so that each can be replaced in one place. */
-const owners: Record<string, readonly string[]> = {
-  pg: ['db'],
-  'pg-copy-streams': ['db'],
-  undici: ['extract'],
-  '@aws-sdk/client-s3': ['extract'],
-  // Attribute files are small, and read as they are checked.
-  'csv-parse': ['definition'],
-  'node-cron': ['plan', 'schedule', 'definition'],
-  dotenv: ['core'],
-  nodemailer: ['schedule'],
-  pino: ['core'],
-  yaml: ['definition', 'semantic', 'sources'],
-  commander: ['cli'],
-  'cli-progress': ['cli'],
-  'string-width': ['cli'],
-  hono: ['web'],
-  'prom-client': ['web'],
-  '@observablehq/plot': ['web'],
-  linkedom: ['web'],
-  '@opentelemetry/api': ['cli'],
-  '@modelcontextprotocol/server': ['semantic'],
-}
+/** By package, the rooms that import it: the table of CONTRIBUTING, so that each can be replaced in one place. */
+const owners = new Map(
+  [...read(join(root, 'CONTRIBUTING.md')).matchAll(/^\| ([^|]+) \| ([\w, -]+) \| /gm)].flatMap(([, names = '', rooms = '']) =>
+    names.split(', ').map((name) => [name.replace(/^-\//, '@opentelemetry/'), rooms] as const),
+  ),
+)
 
 const internalImports = files.flatMap((file) =>
   importsOf(file)
@@ -98,19 +81,16 @@ describe('the house', () => {
     expect([...new Set(files.map(folderOf))].filter((folder) => !(folder in allowed) && !folder.endsWith('.ts'))).toEqual([])
   })
 
-  test('each package is imported from the one folder that owns it', () => {
-    const wrong = files.flatMap((file) =>
-      importsOf(file)
-        .map(({ specifier }) =>
-          specifier
-            .split('/')
-            .slice(0, specifier.startsWith('@') ? 2 : 1)
-            .join('/'),
-        )
-        .filter((name) => name in owners && !(owners[name] ?? []).includes(folderOf(file)))
-        .map((name) => `${show(file)} imports ${name}`),
-    )
-    expect(wrong).toEqual([])
+  test('each package is imported by the rooms that CONTRIBUTING names, and by no other', () => {
+    const rooms = new Map<string, Set<string>>()
+    for (const file of files)
+      for (const { specifier, kind } of importsOf(file)) {
+        if (kind === 'type' || /^(?:\.|node:)/.test(specifier)) continue
+        const name = specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
+        rooms.set(name, (rooms.get(name) ?? new Set()).add(folderOf(file)))
+      }
+    const found = [...rooms].map(([name, its]) => [name, [...its].sort().join(', ')])
+    expect(found).toEqual(found.map(([name = '']) => [name, owners.get(name)]))
   })
 
   test('what only one API has stands in its own folder', () => {
