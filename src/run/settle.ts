@@ -1,6 +1,6 @@
 // What becomes of a job whose work threw: given back, parked, split, left waiting, held or failed.
 import type { Clock } from '../core/clock.ts'
-import { EtlError, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
+import { EtlError, type Follows, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
 import type { Limits } from '../core/limits.ts'
 import type { IsoDate, Window, WindowSize } from '../core/types.ts'
 import { databaseError, isDatabaseError, isPassing } from '../db/database-error.ts'
@@ -77,12 +77,12 @@ export const settle = (
   // The same bytes would be parsed again.
   if (follows?.next === 'keep the answer') return { kind: 'fail' }
   // The service is in trouble for all: that is no try of this job.
-  if (follows?.next === 'wait for the service') return putOff(error, clock)
+  if (follows?.next === 'wait for the service') return putOff(error, follows, clock)
   // The same bytes twice are a fact: the next run downloads them again.
   const isSame = error.code === 'BAD_RESPONSE' && isSameFault(error, formerError ?? null)
   const isLast = isSame || attempts >= (limits?.attempts ?? defaultAttempts)
   if (follows?.next === 'count the try') return afterRefusal(error, follows.leftMs, { attempts, isLast }, clock)
-  if (spec.retry === 'later') return putOff(error, clock)
+  if (spec.retry === 'later') return putOff(error, follows, clock)
   if ((spec.retry === 'now' || isClosed(error)) && !isLast) return parked(backoffMs(attempts, clock), false, true)
   return { kind: 'fail' }
 }
@@ -110,13 +110,15 @@ const parked = (notBeforeMs: number, final: boolean, countsAttempt = false): Set
   ...{ kind: 'park', notBeforeMs, countsAttempt, final },
 })
 
-const isFinal = ({ follows }: EtlError): boolean => follows !== null && 'isFinal' in follows && follows.isFinal
+/** What `settle` has not decided before; so the compiler finds a kind that it forgot. */
+type Left = Extract<Follows, { next: 'wait' | 'wait for the service' | 'split' | 'as its code says' }>
 
-const putOff = (error: EtlError, clock: Clock): Settlement => {
+const putOff = (error: EtlError, follows: Left | null, clock: Clock): Settlement => {
   const waitMs = (error.notBefore ?? 0) - clock.now()
   const notBeforeMs = Math.max(waitMs, error.code === 'REPORT_PENDING' ? 0 : shortestWaitMs)
   // Without the definition each run finds out by itself that it cannot go on (see ledger/wait-list.ts): another one may.
-  const final = error.code === 'NOT_PUBLISHED' || notBeforeMs > longestWaitMs || isFinal(error)
+  const isFinal = follows !== null && 'isFinal' in follows && follows.isFinal
+  const final = error.code === 'NOT_PUBLISHED' || notBeforeMs > longestWaitMs || isFinal
   return parked(notBeforeMs, final)
 }
 
