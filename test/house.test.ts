@@ -219,6 +219,21 @@ describe('the house', () => {
     expect(files.filter((file) => /^\s*(export )?class (?!\w*Error\b|\w+ extends pg\.)/m.test(read(file))).map(show)).toEqual([])
   })
 
+  test('what a file exports another file names', () => {
+    const all = ['src', 'test', 'scripts', 'bench', 'bin'].flatMap((folder) => listFiles(join(root, folder)))
+    const readers = new Map<string, number>()
+    for (const file of all.filter((one) => one !== import.meta.filename))
+      for (const word of new Set(read(file).match(/\w+/g))) readers.set(word, (readers.get(word) ?? 0) + 1)
+    const exported = /^export (?:async )?(?:const|function\*?|type|interface|class) (\w+)/gm
+    const unused = written.flatMap((file) =>
+      [...read(file).matchAll(exported)]
+        .filter(([, name = '']) => readers.get(name) === 1)
+        .map(([, name]) => `${show(file)} exports ${name}`),
+    )
+    // The compiler writes it into the type of another export.
+    expect(unused).toEqual(['src/sandbox/report-jobs.ts exports NewReport'])
+  })
+
   test('migrations import nothing of ours', () => {
     const migrations = listFiles(join(root, 'migrations'))
     expect(migrations.filter((file) => importsOf(file).some(({ specifier }) => specifier.startsWith('.'))).map(show)).toEqual([])

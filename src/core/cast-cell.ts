@@ -11,7 +11,7 @@ export const maxCellCharacters = 1_000_000
 /** Digits of a number before its point, and after it. PostgreSQL stores more, but not in an index entry beside the key; no measurement has them. */
 export const maxWholeDigits = 400
 /** Digits behind the point; far more than any figure has, far less than PostgreSQL takes. */
-export const maxFractionDigits = 400
+const maxFractionDigits = 400
 
 /** The first characters of `text` on one line, for messages. */
 export const excerpt = (text: string, most = 80): string => {

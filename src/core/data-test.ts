@@ -2,7 +2,7 @@
 
 /** `warn`: the rows are loaded and people are told; `hold`: the answer waits for a person. */
 export const testActions = ['warn', 'hold'] as const
-export type TestAction = (typeof testActions)[number]
+type TestAction = (typeof testActions)[number]
 
 /** Decimal texts, both inclusive; null: no bound. */
 export interface Bounds {

@@ -122,7 +122,7 @@ const counted = {
   request: () => 1,
 } satisfies Readonly<Record<string, (size: PurchaseSize) => number | null>>
 
-export type PriceBasis = keyof typeof counted
+type PriceBasis = keyof typeof counted
 export const priceBases = Object.keys(counted) as readonly PriceBasis[]
 
 /** Credits before rounding that would have become the bill. */
@@ -207,7 +207,7 @@ export const agree = (bills: readonly Bill[]): boolean => {
 }
 
 /** `expected`: it says nothing new. `contradicts`: what was known before is over. */
-export type Lesson = 'expected' | 'new' | 'contradicts'
+type Lesson = 'expected' | 'new' | 'contradicts'
 
 /** What a bill adds to what is known. A bill for no rows says nothing. */
 export const lessonOf = (known: PriceKnown, bill: Bill): Lesson => {

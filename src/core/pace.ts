@@ -11,7 +11,7 @@ export interface LearntPace {
 }
 
 /** One answer 429, as the process that got it saw it. */
-export interface RateRefusal {
+interface RateRefusal {
   /** How long ago the request left. */
   readonly leftMsAgo: number
   /** How long ago a request was last answered otherwise; null: never. */
@@ -23,7 +23,7 @@ export interface RateRefusal {
 }
 
 /** An account as its requests find it. */
-export interface AccountTurn {
+interface AccountTurn {
   /** How long until a request may leave; a few milliseconds less than nothing where one might have left before. */
   readonly waitMs: number
   /** null: it was never refused. */

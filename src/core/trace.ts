@@ -1,9 +1,9 @@
 // The seam for traces: a span is a name, attributes and the work it covers. Without a tracer the work is simply done.
 
 /** Never a secret: endpoints, unit keys, counts. */
-export type SpanAttributes = Readonly<Record<string, string | number>>
+type SpanAttributes = Readonly<Record<string, string | number>>
 
-export type Tracer = <T>(name: string, attributes: SpanAttributes, work: () => Promise<T>) => Promise<T>
+type Tracer = <T>(name: string, attributes: SpanAttributes, work: () => Promise<T>) => Promise<T>
 
 let tracer: Tracer | null = null
 

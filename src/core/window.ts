@@ -105,8 +105,7 @@ export const isPublishedByDay = (window: Window, calendar: PublicationCalendar, 
   publicationDate(window, calendar) <= dateIn(nowMs, calendar.timeZone)
 
 /** Start of `date` in `timeZone`, in milliseconds since the epoch. */
-export const startOfDayMs = (date: IsoDate, timeZone: string): number =>
-  plainDate(date).toZonedDateTime({ timeZone }).epochMilliseconds
+const startOfDayMs = (date: IsoDate, timeZone: string): number => plainDate(date).toZonedDateTime({ timeZone }).epochMilliseconds
 
 /** The last moment up to now at which the service published or restated anything (milliseconds since the epoch). */
 export const lastRestatementMs = (calendar: PublicationCalendar, nowMs: number): number => {

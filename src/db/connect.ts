@@ -21,7 +21,7 @@ export type DatabasePool = pg.Pool
 export type Database = Awaited<ReturnType<typeof connect>>
 
 /** Which warehouse, and how patient its connections are. */
-export interface DatabaseOptions {
+interface DatabaseOptions {
   /** null: the embedded PostgreSQL under `home`. */
   readonly databaseUrl: Secret | null
   readonly home: string
@@ -211,7 +211,7 @@ const pidOf = async (client: pg.ClientBase): Promise<number | undefined> =>
   (await client.query<Numbers<'pid'>>('select pg_backend_pid() as pid')).rows[0]?.pid
 
 /** A pooler makes up the number that it tells at the start; PostgreSQL tells its own. @param pid the server's own number of the client's session */
-export const isPooled = (client: pg.ClientBase, pid: number): boolean =>
+const isPooled = (client: pg.ClientBase, pid: number): boolean =>
   'processID' in client && typeof client.processID === 'number' && client.processID !== pid
 
 /**
@@ -219,7 +219,7 @@ export const isPooled = (client: pg.ClientBase, pid: number): boolean =>
  * staging tables would be another's. While a second client is inside a transaction, the first must still be where it was, and be there alone.
  * @param display the database as people know it
  */
-export const assertOwnSession = async (client: pg.ClientBase, config: pg.ClientConfig, display: string): Promise<void> => {
+const assertOwnSession = async (client: pg.ClientBase, config: pg.ClientConfig, display: string): Promise<void> => {
   const other = new pg.Client({
     ...config,
     application_name: 'millrace pooler check',

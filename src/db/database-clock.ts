@@ -5,7 +5,7 @@ import type { Db } from './tables.ts'
 import { type Numbers, query } from './typed-row.ts'
 
 /** Differences beyond this are said. */
-export const mostSkewMs = 60_000
+const mostSkewMs = 60_000
 
 /** The one clock for times that are compared: several machines write to one warehouse. Asks once; throws what the database throws. */
 export const openDatabaseClock = async (db: Db) => {

@@ -19,7 +19,7 @@ import { query, type Texts } from './typed-row.ts'
 export const shippedMigrations = shipped('migrations')
 
 /** Migration files by name (without extension). The same name in two folders must be the same file. */
-export const migrationFiles = async (folders: readonly string[]): Promise<ReadonlyMap<string, string>> => {
+const migrationFiles = async (folders: readonly string[]): Promise<ReadonlyMap<string, string>> => {
   const files = new Map<string, string>()
   for (const folder of new Set([shippedMigrations, ...folders])) {
     if (!existsSync(folder)) continue
@@ -46,7 +46,7 @@ const loadMigration = async (name: string, file: string): Promise<Migration> => 
 }
 
 /** Statements in order. A migration that asks the database before it decides sees an empty answer here. */
-export const statementsOf = async (up: (database: Kysely<unknown>) => Promise<unknown>): Promise<string[]> => {
+const statementsOf = async (up: (database: Kysely<unknown>) => Promise<unknown>): Promise<string[]> => {
   const statements: string[] = []
   const database = new Kysely<unknown>({
     dialect: {
@@ -70,7 +70,7 @@ const withValues = (text: string, values: readonly unknown[]): string =>
 const migrationSchema = 'etl'
 
 /** Which migrations, and how. */
-export interface MigrateOptions {
+interface MigrateOptions {
   /** Folders of the user's own migrations; those shipped always count. A folder that is not there is empty. */
   readonly folders: readonly string[]
   readonly dryRun?: boolean

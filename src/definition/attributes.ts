@@ -128,7 +128,7 @@ const csvSets = async (file: string, text: string, subjects: Subjects, problems:
 }
 
 /** Lines of a table, the header first. Of a query the line is the row's number. */
-export type AttributeTable = Parameters<Extract<AttributeSet, { sql: string }>['rowsOf']>[0]
+type AttributeTable = Parameters<Extract<AttributeSet, { sql: string }>['rowsOf']>[0]
 
 const setOf = (file: string, [header, ...lines]: AttributeTable, subjects: Subjects) => {
   const problems: Problem[] = []

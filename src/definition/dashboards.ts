@@ -6,7 +6,7 @@ import { folderFiles } from './folder-files.ts'
 import { problemAt, problemsOf, readYaml, type YamlFile } from './yaml-file.ts'
 import { assertNoProblems, type Problem } from './problem.ts'
 
-export const shippedDashboards = shipped('dashboards')
+const shippedDashboards = shipped('dashboards')
 
 /** As `readDashboards`. Throws DEFINITION with every problem. */
 export const loadDashboards = async (folders: readonly string[]) => assertNoProblems(await readDashboards(folders)).dashboards

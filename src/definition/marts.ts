@@ -6,7 +6,7 @@ import { shipped } from '../core/shipped.ts'
 import { folderFiles } from './folder-files.ts'
 import { assertNoProblems, type Problem, sortProblems } from './problem.ts'
 
-export const shippedMarts = shipped('marts')
+const shippedMarts = shipped('marts')
 
 /** Views that others are made of: no pipeline can take their place in `bi`. */
 export const isShippedMart = (name: string): boolean => existsSync(join(shippedMarts, `${name}.sql`))

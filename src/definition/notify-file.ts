@@ -8,7 +8,7 @@ import { type Path, problemAt, problemsOf, readYaml, type YamlFile } from './yam
 import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
 
 /** Receivers that the environment alone makes: usable in routes by these names. */
-export const receiversOfEnvironment = ['slack', 'webhook', 'pagerduty', 'email'] as const
+const receiversOfEnvironment = ['slack', 'webhook', 'pagerduty', 'email'] as const
 
 type Written = z.infer<typeof notifySchema>
 

@@ -65,7 +65,7 @@ export type Formula =
   | WindowFormula
 
 /** A sum of the same subject (`of`), set against other rows of the answer. */
-export type WindowFormula =
+type WindowFormula =
   /** Divided by that of all values of a dimension. */
   | { readonly kind: 'share'; readonly of: string; readonly over: string }
   /** Added up from the first period asked for, or from the first of each year, quarter, ... */

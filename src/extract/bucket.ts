@@ -225,7 +225,7 @@ const otherAdvice = `Check MILLRACE_LANDING and the AWS_ settings (${docPage('st
  * As LANDING_REFUSED where another try is useless, else LANDING_UNREACHABLE; the client has tried several times already.
  * @param doing what was tried, as in `write s3://bucket/key`. @param endpoint where, for the person who looks for the server.
  */
-export const bucketError = (error: unknown, doing: string, endpoint: string): EtlError => {
+const bucketError = (error: unknown, doing: string, endpoint: string): EtlError => {
   if (isEtlError(error)) return error
   const { name, status } = refusalOf(error)
   const found = [name, status === null ? '' : `HTTP ${status}`, messageOf(error)].filter((word) => word !== '').join(', ')
@@ -244,4 +244,4 @@ export const bucketError = (error: unknown, doing: string, endpoint: string): Et
 }
 
 /** Tries of one request, the first one included. */
-export const bucketAttempts = 5
+const bucketAttempts = 5

@@ -9,10 +9,10 @@ import type { Progress } from './http-failure.ts'
 import type { UnitHttpOptions } from './http-types.ts'
 
 /** An answer whose body is still to be read. */
-export type RawAnswer = ReturnType<typeof readable>
+type RawAnswer = ReturnType<typeof readable>
 
 /** One attempt. */
-export interface SendOptions {
+interface SendOptions {
   /** null: a connection of its own, because one kept alive may be closed under a request that must not be sent twice. */
   readonly dispatcher: Dispatcher | null
   readonly url: URL

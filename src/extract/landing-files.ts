@@ -225,7 +225,7 @@ export const runName = (path: string): { readonly runId: number; readonly epoch:
 }
 
 /** `copy`: taken by a database that was found to be a copy. `goes-on`: declared to go on in the place of all epochs before. */
-export type EpochKind = 'copy' | 'goes-on'
+type EpochKind = 'copy' | 'goes-on'
 
 /** Written once an epoch is taken. */
 export const epochPath = ({ id, epoch }: Warehouse, kind: EpochKind): string =>

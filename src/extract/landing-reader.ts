@@ -8,7 +8,7 @@ import type { Payload } from '../core/types.ts'
 import { type Manifest, type ManifestPart, parseManifest } from './landing-files.ts'
 
 /** Where one landing lies. */
-export interface LandingShelf {
+interface LandingShelf {
   /** Of the manifest and of the data, as a person would look for them. */
   readonly manifestPlace: string
   readonly dataPlace: string
@@ -89,7 +89,7 @@ export const missingLanding = (place: string): EtlError =>
   new EtlError('LANDING_MISSING', `${place} is not there. Restore it, ${remedy} (reports are bought again).`)
 
 /** @param found what is wrong, in a few words */
-export const corruptLanding = (place: string, found: string): EtlError =>
+const corruptLanding = (place: string, found: string): EtlError =>
   new EtlError('LANDING_CORRUPT', `${place} is damaged: ${found}. Restore it from a backup, ${remedy}.`)
 
 async function* readPart(shelf: LandingShelf, take: Take, part: ManifestPart, from: number): AsyncGenerator<Uint8Array> {

@@ -50,7 +50,7 @@ export const unstable = (unitKey: string, found: string): EtlError =>
  * Pages from the second on. Asks for the next page whenever one has come, not when it is taken or read: the service is kept busy meanwhile. At
  * most `concurrency` are on their way, and as many again wait to be taken. After a failure nothing more is asked for.
  */
-export const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: number, size: number, total: number) => {
+const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: number, size: number, total: number) => {
   const asked = new Map<number, Promise<Page | null>>()
   let next = 1
   let onTheirWay = 0

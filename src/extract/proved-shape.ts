@@ -55,7 +55,7 @@ const enough = 3
 const firstWaitMs = 10 * 60_000
 const longestWaitMs = 6 * 3_600_000
 
-export interface ShapeWaiter {
+interface ShapeWaiter {
   readonly clock: Clock
   readonly signal: AbortSignal
   /** The unit, for the message. */

@@ -9,7 +9,7 @@ export type Verdict = (refusedForMs: number | null) => void
 export type RateBudget = ReturnType<typeof createRateBudget>
 
 /** What a budget is made of. */
-export interface RateOptions {
+interface RateOptions {
   /** As set: never exceeded, and less from the first answer 429 on. */
   readonly requestsPerSecond: number
   readonly clock: Clock

@@ -43,7 +43,7 @@ export const findListed = (listed: readonly ListedReport[], { request, sentAtMs 
   alike(listed, request, { fromMs: sentAtMs, toMs: sentAtMs })[0]?.reportId ?? null
 
 /** The newest report of the span that asked for the same; null: none that is certainly it. */
-export const findForgotten = (listed: readonly ListedReport[], request: unknown, span: Span): string | null =>
+const findForgotten = (listed: readonly ListedReport[], request: unknown, span: Span): string | null =>
   alike(listed, request, span).at(-1)?.reportId ?? null
 
 /** Every value that the list names must be the one that was sent, and it must name at least what is asked for. */

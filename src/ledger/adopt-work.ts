@@ -15,7 +15,7 @@ import { productOf } from './slices.ts'
 import { mayBegin, openAgain, reportTransitions, setJob } from './transitions.ts'
 
 /** A pipeline as the receipt names it. */
-export interface PipelineWords extends Omit<PipelineRow, 'version'> {
+interface PipelineWords extends Omit<PipelineRow, 'version'> {
   readonly pipeline_version: number
 }
 
@@ -26,7 +26,7 @@ export interface FoundAnswer extends NewAnswer {
 }
 
 /** What a receipt or a landing proves of a job that the ledger lost, named as in a receipt. `report_id` null: a walk, or a submission whose answer was not noted. */
-export interface LostWork extends Readonly<Record<'report_id' | 'endpoint' | 'request_hash' | 'estimated_quota', string | null>> {
+interface LostWork extends Readonly<Record<'report_id' | 'endpoint' | 'request_hash' | 'estimated_quota', string | null>> {
   readonly kind: JobKind
   readonly ask_number: string
   readonly asked_at: string

@@ -28,7 +28,7 @@ export const hasWord = sql<boolean>`j.approval_id is not null and j.guard = 'usu
 const isStanding = sql<boolean>`${hasWord} and j.state = 'open'`
 
 /** Units that are bought in a person's name at this moment; `run_id` null: no living run waits for them, and a worker buys them. */
-export type StillBought = Row<'etl.pipelines', 'pipeline'> & Numbers<'units'> & Maybe<Numbers<'run_id'>>
+type StillBought = Row<'etl.pipelines', 'pipeline'> & Numbers<'units'> & Maybe<Numbers<'run_id'>>
 
 /** What a process has at hand of what a person allowed, named or forced: nobody else takes that back. @param pipelines names; empty: every one */
 export const stillBought = (db: Db, pipelines: readonly string[]): Promise<readonly StillBought[]> =>
@@ -196,7 +196,7 @@ const pacedJobs = (runId: number) => sql`etl.jobs j join etl.run_jobs w on w.job
       or w.outcome = 'waiting' and j.state = 'open' and j.error_code is distinct from 'NOT_PUBLISHED')`
 
 /** Approved and not bought yet, of what the service has published: credits of those that have a price, units of those without one. */
-export type Backlog = Numbers<'reports' | 'units' | 'credits' | 'unpriced'>
+type Backlog = Numbers<'reports' | 'units' | 'credits' | 'unpriced'>
 
 /** What of the pipeline has a person's word and was not bought yet. */
 export const backlogOf = (db: Db, definition: Definition): Promise<Backlog> =>

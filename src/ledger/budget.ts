@@ -22,7 +22,7 @@ export interface Payer {
 }
 
 /** A purchase before it is made. */
-export interface Reservation extends Payer {
+interface Reservation extends Payer {
   /** Credits it is thought to cost; null where unknown: then it needs that anything is left, and whoever comes next waits until its bill is known. */
   readonly estimated: number | null
   /** Nobody knows a price of what is asked: where the bill of one was never seen, lost again and again it would be bought beyond any budget. */
@@ -150,7 +150,7 @@ export const extraLeft = (period: 'month' | 'day', limit: number, spent: Spent):
 }
 
 /** Part of a range that a person named, or approved by one. */
-export const isBeyondUsual = async (db: Db, claim: ClaimedJob): Promise<boolean> => {
+const isBeyondUsual = async (db: Db, claim: ClaimedJob): Promise<boolean> => {
   const row = await jobRow(db, claim).select('wanted_by').executeTakeFirst()
   return row !== undefined && ['range', 'force', 'approval'].includes(row.wanted_by)
 }

@@ -63,7 +63,7 @@ export const jobsClaimedBy = async (db: Db, processId: number): Promise<Claim[]>
 }
 
 /** Several of them, as the table `m`. */
-export const claimList = (claims: readonly Claim[]): RawBuilder<unknown> => {
+const claimList = (claims: readonly Claim[]): RawBuilder<unknown> => {
   const jobIds = claims.map(({ jobId }) => String(jobId))
   const fences = claims.map(({ fence }) => fence)
   return sql`unnest(${jobIds}::bigint[], ${fences}::bigint[]) as m(job_id, fence)`

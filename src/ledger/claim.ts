@@ -59,7 +59,7 @@ export interface ClaimedJob extends Claim {
 }
 
 /** Who takes jobs, and of which list. */
-export interface ClaimOptions {
+interface ClaimOptions {
   readonly process: OwnProcess
   /** null: for every living run in turn, then what was asked for without a waiting run. */
   readonly runId: number | null

@@ -9,7 +9,7 @@ import { lockPipeline } from './pipelines.ts'
 import { openAgain, reportTransitions } from './transitions.ts'
 
 /** Whose count is read. */
-export type CountedDataset = Texts<'account' | 'dataset'>
+type CountedDataset = Texts<'account' | 'dataset'>
 
 /** Those that are not ruled out; null: no answer of the dataset has agreed with its count yet. */
 export const knownReadings = async (

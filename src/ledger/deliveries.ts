@@ -144,7 +144,7 @@ const settle = async (db: Db, telling: Telling, problem: string | null): Promise
 const byDefinition: AlarmKind[] = ['late', 'due', 'quota']
 
 /** Who is to hear of a cause. */
-export type TargetsOf = (cause: Cause) => readonly string[]
+type TargetsOf = (cause: Cause) => readonly string[]
 
 /**
  * Opens a notification for each cause without one, brings open ones up to date, ends those whose cause is gone, and queues both for those they are

@@ -18,7 +18,7 @@ export interface Policy {
 }
 
 /** What a forced run that did not finish has asked for. */
-export interface TakenAnew {
+interface TakenAnew {
   /** The ask number at which it began: clocks are set back. */
   readonly since: string
   /** What is asked, and by which metrics: an answer to another question does not count. */

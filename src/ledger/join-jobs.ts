@@ -84,7 +84,7 @@ export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: st
 }
 
 /** `isOver`: the service could not make its report; a run says so again and buys nothing. `isApproved`: by a person, and it was not asked for yet. */
-export interface JoinableJob extends Window, Numbers<'jobId' | 'units'>, Flags<'isBought' | 'isHere' | 'isOver' | 'isApproved'> {
+interface JoinableJob extends Window, Numbers<'jobId' | 'units'>, Flags<'isBought' | 'isHere' | 'isOver' | 'isApproved'> {
   readonly sliceIds: readonly number[]
 }
 

@@ -8,7 +8,7 @@ import { addUpCredits } from './request-credits.ts'
 import { valuesIn } from './slices.ts'
 
 /** Rows that went, by table; of jobs done walks and replays. */
-export type Pruned = Numbers<'jobs' | 'run_jobs' | 'requests' | 'processes'>
+type Pruned = Numbers<'jobs' | 'run_jobs' | 'requests' | 'processes'>
 
 /** Rows read in one statement, each a commit. */
 const step = 10_000

@@ -78,7 +78,7 @@ export const supersedeReplaced = async (db: Db, pipelineId: number, pipeline: st
 }
 
 /** Which rows; what is left out does not narrow. */
-export interface QuarantineFilter {
+interface QuarantineFilter {
   /** Empty: all. */
   readonly pipelines: readonly string[]
   readonly limit: number
@@ -95,7 +95,7 @@ const rowsOf = (db: Db) =>
     .select([asNumber('q.line').as('line'), sql<number | null>`q.run_id::float8`.as('run_id')])
 
 /** A rejected record with where it came from; the line of the file, or its place in the page, counts from 1. */
-export type QuarantineRow = Awaited<ReturnType<ReturnType<typeof rowsOf>['executeTakeFirstOrThrow']>>
+type QuarantineRow = Awaited<ReturnType<ReturnType<typeof rowsOf>['executeTakeFirstOrThrow']>>
 
 /** Newest first. */
 export const listQuarantine = async (db: Db, { pipelines, limit, all }: QuarantineFilter) => {

@@ -16,7 +16,7 @@ import { isUnitOf } from './job-units.ts'
 import { mayBegin, nothingAsked, reportTransitions, setJob } from './transitions.ts'
 
 /** An id that the service gave for a submission. */
-export interface GivenId {
+interface GivenId {
   readonly reportId: string
   readonly statusWord: string | null
   readonly letGo?: () => Promise<void>

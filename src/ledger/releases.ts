@@ -6,7 +6,7 @@ import { databaseNow } from '../db/database-clock.ts'
 import type { Db, Tables } from '../db/tables.ts'
 import type { Numbers, Texts } from '../db/typed-row.ts'
 
-export interface HeardRelease extends Release {
+interface HeardRelease extends Release {
   /** The API and the account in it. */
   readonly account: string
   readonly heardBy: 'message' | 'poll'
@@ -121,7 +121,7 @@ export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'h
 }
 
 /** A tick that a process takes. */
-export interface TickClaim extends Texts<'pipeline' | 'owner'>, Numbers<'dueMs'> {
+interface TickClaim extends Texts<'pipeline' | 'owner'>, Numbers<'dueMs'> {
   readonly kind: 'on time' | 'caught up' | 'skipped' | 'released'
 }
 

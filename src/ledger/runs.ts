@@ -17,7 +17,7 @@ export const emptySummary = {
 export type RunSummary = Readonly<typeof emptySummary>
 
 /** `interrupted`: its process ended without closing it; its jobs are free for others. */
-export type RunState = 'running' | 'done' | 'failed' | 'cancelled' | 'interrupted'
+type RunState = 'running' | 'done' | 'failed' | 'cancelled' | 'interrupted'
 
 /** A run of this process. What others left behind by dying is free before it plans. */
 export const startRun = async (

@@ -131,7 +131,7 @@ export const tagThisMonth = (db: Db, name: string, value: string): Promise<reado
       and s.tag_set_id in (select t.tag_set_id from etl.tag_sets t where t.tags @> ${JSON.stringify({ [name]: value })}::jsonb) group by 1`
 
 /** Whose counter at the service is read. */
-export type MeterOf = Texts<'api' | 'account' | 'pipeline'>
+type MeterOf = Texts<'api' | 'account' | 'pipeline'>
 
 /** What is on record of the account, over all time, and whether anything is under way that is not. */
 export type Counted = Numbers<'requests' | 'reports'> & Flags<'isQuiet'>

@@ -105,7 +105,7 @@ export const listJobs = (trx: Db, runId: number, jobs: RawBuilder<unknown>, isBe
  * are in the job's span, and it does not count them: so many less. Cell by cell: a range of windows holds all slices, a job a few of them.
  * @param settled the job's row, with the columns named above
  */
-export const passedUnits = (settled: string): RawBuilder<unknown> => {
+const passedUnits = (settled: string): RawBuilder<unknown> => {
   const job = sql.ref(settled)
   return sql`(
     select greatest(0, count(*) filter (where u.ask_number > ${job}.answer_id and u.answer_id <> ${job}.answer_id

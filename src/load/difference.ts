@@ -167,7 +167,7 @@ export const protectKeys = async (
 }
 
 /** What is compared, and how it is written. */
-export interface Comparison {
+interface Comparison {
   readonly session: Session
   readonly definition: Definition
   /** Units that keep what they have are left out of it. */
@@ -185,7 +185,7 @@ export interface Comparison {
 }
 
 /** Rows by number of the unit. */
-export type RowsByUnit = ReadonlyMap<number, number>
+type RowsByUnit = ReadonlyMap<number, number>
 
 /** What was written, by unit; null: a key of the answer comes twice, and what was done must be rolled back. */
 export interface Written {

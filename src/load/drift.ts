@@ -13,7 +13,7 @@ import { sql } from 'kysely'
 import { type Flags, type Lists, query, type Texts } from '../db/typed-row.ts'
 
 /** A column as the catalog has it, and spells its type: `timestamp with time zone`. `has_default`: rows that do not name it get a value. */
-export type LiveColumn = Texts<'table' | 'name' | 'type'> & Flags<'nullable' | 'has_default'>
+type LiveColumn = Texts<'table' | 'name' | 'type'> & Flags<'nullable' | 'has_default'>
 
 /** In the order of the table. */
 export const liveColumns = (db: Db, tables: readonly string[]): Promise<LiveColumn[]> =>
@@ -24,7 +24,7 @@ export const liveColumns = (db: Db, tables: readonly string[]): Promise<LiveColu
     order by c.relname, a.attnum`
 
 /** Columns of the primary key, by table. */
-export const primaryKeys = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> => {
+const primaryKeys = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> => {
   const rows = await query<Texts<'table'> & Lists<Texts<'key'>>>(db)`
     select c.relname as "table", array_agg(a.attname::text order by k.place) as key
     from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
@@ -35,7 +35,7 @@ export const primaryKeys = async (db: Db, tables: readonly string[]): Promise<Re
 }
 
 /** Names of the definitions' dimension tables that `bi` does not have. */
-export const missingDimensions = async (db: Db, definitions: readonly Definition[]): Promise<ReadonlySet<string>> => {
+const missingDimensions = async (db: Db, definitions: readonly Definition[]): Promise<ReadonlySet<string>> => {
   const names = new Set(definitions.flatMap(({ dimensionTables }) => dimensionTables.map(({ name }) => `bi.${name}`)))
   return new Set((await missingRelations(db, [...names])).map((name) => name.slice('bi.'.length)))
 }
@@ -44,7 +44,7 @@ export const missingDimensions = async (db: Db, definitions: readonly Definition
 type LiveIndex = Texts<'table'> & Lists<Texts<'columns' | 'include'>> & Flags<'is_whole'>
 
 /** Plain ascending b-trees of the tables of `data`, by table. */
-export const liveIndexes = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly LiveIndex[]>> => {
+const liveIndexes = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly LiveIndex[]>> => {
   const rows = await query<LiveIndex>(db)`
     select c.relname as "table", i.indisvalid as is_whole,
       array(select a.attname::text from unnest(i.indkey) with ordinality k (number, place) join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
@@ -59,7 +59,7 @@ export const liveIndexes = async (db: Db, tables: readonly string[]): Promise<Re
 }
 
 /** What the definition asks for and the table lacks, in words. */
-export const missingIndexes = ({ indexes }: Definition, live: readonly LiveIndex[]): string[] =>
+const missingIndexes = ({ indexes }: Definition, live: readonly LiveIndex[]): string[] =>
   indexes.flatMap((wanted) => {
     const found = live.filter((one) => serves(one, wanted))
     if (found.some((one) => one.is_whole)) return []

@@ -5,7 +5,7 @@ import type { Column, Definition } from '../core/types.ts'
 import { measureColumns } from './table-columns.ts'
 
 /** Rows whose figure changed, and the sums of their changes as parts of the larger of both values, without and with the sign. */
-export interface FigureChanges {
+interface FigureChanges {
   readonly rows: number
   readonly size: number
   readonly shift: number

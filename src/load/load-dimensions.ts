@@ -6,7 +6,7 @@ import type { Db } from '../db/tables.ts'
 import { executePrepared } from '../db/typed-row.ts'
 
 /** Whose values are new. */
-export interface NewValues {
+interface NewValues {
   /** Values of each dimension that the loaded units have. */
   readonly slice: ReadonlyMap<string, readonly string[]>
   /** The rows that were inserted, or more of the same units. */

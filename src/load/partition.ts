@@ -11,7 +11,7 @@ import { liveColumns } from './drift.ts'
 import { dataTable, inWindow, keyColumns, lineage, names, periodColumn, tableName } from './table-columns.ts'
 
 /** `keywords_v1_p202601` */
-export const partitionName = (definition: Definition, month: IsoDate): string =>
+const partitionName = (definition: Definition, month: IsoDate): string =>
   `${tableName(definition)}_p${month.slice(0, 7).replace('-', '')}`
 
 /**

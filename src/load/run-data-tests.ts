@@ -24,14 +24,14 @@ export interface TestedRows {
 }
 
 /** A unit in a window before, and that of the same slice in the window at hand. */
-export interface FormerUnit {
+interface FormerUnit {
   readonly former: number
   readonly tested: number
   /** Its rows are those of the same answer, and not those that are loaded. */
   readonly comes: boolean
 }
 
-export interface FormerWindow {
+interface FormerWindow {
   readonly window: Window
   readonly units: readonly FormerUnit[]
 }
@@ -127,7 +127,7 @@ const totalOf = ({ column }: TotalTest, rows: string): RawBuilder<unknown> =>
   column === null ? sql`count(*)::numeric` : sql`sum(${sql.ref(`${rows}.${column}`)})::numeric`
 
 /** Looked back so many windows at most: what waits for a person, or was never there, is passed over. */
-export const mostFormer = 3
+const mostFormer = 3
 
 /** Newest first. */
 export const formerWindows = ({ from }: Window, every: WindowSize): readonly Window[] =>

@@ -23,7 +23,7 @@ export interface KnownMarts {
  * Those of the definition's summaries that stand in bi, each as its table was made: a mart that came or changed since the process began is read from its
  * file. Throws SCHEMA_BEHIND where the file has another query than the table, since rows would land in wrong columns.
  */
-export const publishedSummaries = async (db: Db, definition: Definition, marts: KnownMarts): Promise<readonly Mart[]> => {
+const publishedSummaries = async (db: Db, definition: Definition, marts: KnownMarts): Promise<readonly Mart[]> => {
   let known = marts.current()
   let found = await foundAmong(db, definition, known)
   const unknown = found.filter((one) => !one.includes(' ')).join()

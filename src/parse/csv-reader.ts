@@ -334,7 +334,7 @@ export interface Header {
 }
 
 /** Of a table that is not the definition's. */
-export const foreignHeader = (cells: readonly string[], { columns }: ParsePlan): Header => {
+const foreignHeader = (cells: readonly string[], { columns }: ParsePlan): Header => {
   const dates = columns.flatMap(({ column, names }) => (column.isKey && column.type === 'date' ? names : []))
   return { width: cells.length, places: [], dateAt: cells.findIndex((cell) => dates.includes(fieldName(cell))) }
 }
@@ -345,7 +345,7 @@ export const isHeader = (cells: readonly string[], { columns, keyPlaces }: Parse
   keyPlaces.some((place) => cells.some((cell) => columns[place]?.names.includes(fieldName(cell))))
 
 /** Maps the header by name. Throws BAD_RESPONSE where a name stands twice or a key column is missing. */
-export const readHeader = (cells: readonly string[], sink: RowSink): Header => {
+const readHeader = (cells: readonly string[], sink: RowSink): Header => {
   const { plan, report } = sink
   if (cells.length > maxColumns) throw bad(sink, `has ${cells.length} columns, at most ${maxColumns} are read`)
   const found = cells.map(fieldName)

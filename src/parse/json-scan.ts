@@ -57,7 +57,7 @@ export const skipValue = (bytes: Buffer, at: number, depth = 0): number => {
 }
 
 /** Behind the closing quote, or `cut`. */
-export const skipString = (bytes: Buffer, at: number): number => {
+const skipString = (bytes: Buffer, at: number): number => {
   let next = at + 1
   for (;;) {
     while (inString[bytes[next] ?? quote] === 0) next += 1
@@ -124,7 +124,7 @@ const skipWord = (bytes: Buffer, at: number): number => {
 }
 
 /** Behind the value that begins at `at`, or `cut`, as `skipValue` tells it. */
-export type ReadValue = (bytes: Buffer, at: number, depth: number) => number
+type ReadValue = (bytes: Buffer, at: number, depth: number) => number
 
 /** Behind the list that begins at `at`, or `cut`. Elements are read in order. Throws JsonError. @param depth of the list itself */
 export const eachElement = (bytes: Buffer, at: number, depth: number, read: ReadValue): number => {
@@ -143,7 +143,7 @@ export const eachElement = (bytes: Buffer, at: number, depth: number, read: Read
 }
 
 /** Called with each field of an object: its name and its value, both with their quotes and brackets. */
-export type OnField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number) => void
+type OnField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number) => void
 
 /** Behind the object that begins at `at`, or `cut`. Fields come in order. Throws JsonError. */
 export const eachField = (bytes: Buffer, at: number, depth: number, onField: OnField | null): number => {

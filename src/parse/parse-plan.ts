@@ -140,7 +140,7 @@ export const keyOf = (plan: ParsePlan, cellOf: CellOf): (string | null)[] =>
   })
 
 /** What an answer may hold: the box that wants it, and the span it was asked for, which may be wider. */
-export interface AskedFor extends Box {
+interface AskedFor extends Box {
   readonly span: Window
 }
 

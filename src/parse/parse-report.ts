@@ -58,7 +58,7 @@ export const addStray = (report: ParseReport, { period, isExpected }: Stray): vo
 }
 
 /** Rejects of one unit; with more it fails at once. Their keys are needed in memory, so the number is bounded. */
-export const maxKeptRejects = 100_000
+const maxKeptRejects = 100_000
 /** Characters of a raw record that are kept; fewer once the unit's rejects hold `generousTotal` together. */
 export const longestRaw = 10_000
 export const shortRaw = 200

@@ -56,7 +56,7 @@ export const createAnswerParser = (plan: ParsePlan, report: ParseReport, onAccep
 }
 
 /** A record as it came, for quarantine. */
-export interface RawRecord {
+interface RawRecord {
   /** Number of the accepted row within the answer, from 1. */
   readonly ordinal: number
   readonly part: number

@@ -9,7 +9,7 @@ import type { PlanContext } from './plan-context.ts'
 import { unitsOfReport } from './price.ts'
 
 /** Credits: what nights bought so far by themselves, and what is about to be bought. */
-export interface NightPrice extends Pick<PastNights, 'pipeline' | 'account'> {
+interface NightPrice extends Pick<PastNights, 'pipeline' | 'account'> {
   readonly rule: GuardRule
   /** What every night buys: the new month of values that are held, restated months, what was not finished. */
   readonly usual: number
@@ -59,7 +59,7 @@ export const heldBy = ({ holds }: Pick<NightVerdict, 'holds'>, mode: GuardFacts[
   return mode === 'range' ? ['night', 'beyond', 'range', 'force', 'approval'] : ['night', 'beyond']
 }
 
-export type GuardFacts = Awaited<ReturnType<typeof guardFacts>>
+type GuardFacts = Awaited<ReturnType<typeof guardFacts>>
 
 /** What the verdict on a plan is based on, but for the plan and its price. */
 export const guardFacts = async (db: Db, { definition, source, frame, scope }: PlanContext) => ({

@@ -35,7 +35,7 @@ export const doneOn = (credits: number, paces: readonly Pace[], today: IsoDate):
 const dayRoom = ({ perDay, leftToday, sharers }: Pace, isToday: boolean): number =>
   isToday ? leftToday : perDay === null ? Infinity : perDay / sharers
 
-export type SpentBy = Awaited<ReturnType<typeof spentBy>>
+type SpentBy = Awaited<ReturnType<typeof spentBy>>
 
 /** `tags`: those that have a budget. @param settings of the process: budgets of tags */
 export const spentBy = async (

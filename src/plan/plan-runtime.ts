@@ -18,7 +18,7 @@ export interface RunConsent {
 }
 
 /** Tells a person something that is no unit's state. */
-export interface Notice {
+interface Notice {
   readonly event: 'notice'
   readonly code: string
   readonly message: string

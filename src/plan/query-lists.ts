@@ -16,7 +16,7 @@ import type { PlanRuntime } from './plan-runtime.ts'
 
 const mostValues = 1_000_000
 
-export type ListRuntime = Pick<PlanRuntime, 'database' | 'settings' | 'sources' | 'progress' | 'log'>
+type ListRuntime = Pick<PlanRuntime, 'database' | 'settings' | 'sources' | 'progress' | 'log'>
 
 /** The definition with its lists filled in. What was read is remembered with the run. @param runId null: only read, nothing is written */
 export const withLists = async (runtime: ListRuntime, definition: Definition, runId: number | null): Promise<Definition> => {

@@ -14,7 +14,7 @@ export interface DescribedView {
 }
 
 /** A type of PostgreSQL; null: unknown. */
-export interface DescribedColumn {
+interface DescribedColumn {
   readonly name: string
   readonly type: string | null
   readonly isNullable: boolean

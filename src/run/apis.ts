@@ -46,7 +46,7 @@ export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment
 /** Called when the service of an account is away or refuses everything, and with null when that is over. */
 type TellTrouble = (account: string, place: string, trouble: Trouble | null) => void
 
-export interface ServiceRoom {
+interface ServiceRoom {
   /** The warehouse in which every machine counts its requests; null: there is none, so that no other process asks. */
   readonly database: Pick<Database, 'kysely'> | null
   readonly log: Log
@@ -149,7 +149,7 @@ export const originOf = ({ source: api, account }: AccountOf, { baseUrl, authent
 const isHere = (address: string): boolean => isLoopbackHost(new URL(`http://${address}`).hostname)
 
 /** A key is rotated, an address moves; both at once, or the sandbox and a service elsewhere, is another service. */
-export const isSameService = (known: Origin, now: Origin): boolean =>
+const isSameService = (known: Origin, now: Origin): boolean =>
   isHere(known.address) === isHere(now.address) && (known.address === now.address || known.keySha256 === now.keySha256)
 
 /** What is wrong with the service; null: nothing. */

@@ -50,7 +50,7 @@ export interface Place {
 type Judged = Pick<Identity, 'standing' | 'reason'>
 
 /** What a ledger is by its own words, by where it is, and by what lies beside the landings. Changes nothing. @param evidence null: not asked for */
-export const standingOf = (identity: Identity, evidence: Evidence | null): Judged => {
+const standingOf = (identity: Identity, evidence: Evidence | null): Judged => {
   const name = `warehouse ${identity.id}, epoch ${identity.epoch}`
   if (identity.standing !== 'own') return identity
   if (isAway(identity) && !(identity.isUnused && (evidence === null || !isNewerElsewhere(evidence, identity))))
@@ -83,7 +83,7 @@ const thoseOf = (counts: Readonly<Record<string, number>>): string =>
     .join(' and ')
 
 /** Reason and remedy in one text; null: nothing is wrong. */
-export const warningOf = ({ standing, reason }: Judged): string | null =>
+const warningOf = ({ standing, reason }: Judged): string | null =>
   standing === 'own' ? null : `${reason ?? ''} It buys and deletes nothing until you decide. ${howToDecide}`
 
 /**

@@ -10,7 +10,7 @@ import { type Purchase, purchaseOf, receiptWritten } from '../ledger/receipts.ts
 import type { JobWork } from './job-work.ts'
 
 /** What a receipt needs of the work on a job. */
-export type ReceiptWork = Pick<JobWork, 'claim' | 'definition' | 'signal'> & {
+type ReceiptWork = Pick<JobWork, 'claim' | 'definition' | 'signal'> & {
   readonly runtime: Pick<JobWork['runtime'], 'database' | 'landing' | 'warehouse' | 'log' | 'clock'>
 }
 

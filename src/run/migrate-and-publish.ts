@@ -19,7 +19,7 @@ import { attributesOf, publishAttributes } from './refresh-attributes.ts'
 import { assertTablesMade } from '../load/drift.ts'
 import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
 
-export interface MigrateRequest {
+interface MigrateRequest {
   readonly settings: Settings
   readonly pipelinesFolder: string
   readonly dryRun: boolean

@@ -38,7 +38,7 @@ import type { Runtime } from './runtime.ts'
 import { loadMarts } from '../definition/marts.ts'
 import { differingSummaries, type KnownMarts, summaryDiffers } from '../load/summaries.ts'
 
-export interface RuntimeOptions {
+interface RuntimeOptions {
   readonly settings: Settings
   /** Absolute folder of the pipeline definitions. */
   readonly pipelinesFolder: string

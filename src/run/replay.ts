@@ -20,7 +20,7 @@ import type { PlanCounts } from '../plan/plan-runtime.ts'
 import { inTurns } from '../plan/sample-windows.ts'
 import { type RunRequest, type RunResult, runJobs } from './run-jobs.ts'
 
-export interface ReplayRange {
+interface ReplayRange {
   readonly from: string
   readonly to: string
   readonly only: ReplayScope['only']

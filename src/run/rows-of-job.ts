@@ -101,7 +101,7 @@ const reason = 'another row of the same answer has the same key and other values
 const few = 1_000
 
 /** A record whose key another one has too. */
-export interface ConflictRecord extends QuarantineEntry {
+interface ConflictRecord extends QuarantineEntry {
   /** Number of the row among those of the answer, from 1. */
   readonly ordinal: number
 }

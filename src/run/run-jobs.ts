@@ -219,7 +219,7 @@ const stateOf = ({ units }: RunSummary, others: number, signal: AbortSignal): Ru
   signal.aborted ? 'interrupted' : units.failed + units.held + others > 0 ? 'failed' : 'done'
 
 /** The ledger's summary plus the units that were in scope and needed nothing. */
-export const withAside = (summary: RunSummary, { done, held, notPublished }: PlanCounts): RunSummary => {
+const withAside = (summary: RunSummary, { done, held, notPublished }: PlanCounts): RunSummary => {
   const { units } = summary
   return {
     ...summary,

@@ -16,7 +16,7 @@ import { halvesOfSlices, sliceValues } from '../ledger/slices.ts'
 import { type Paid, withRequests } from './job-work.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
 
-export type Settlement =
+type Settlement =
   /** Another process has the job; nothing of it may be written. */
   | { readonly kind: 'leave' }
   /** Not yet: again so many milliseconds from now. `final` ends the job's part in the runs that wait for it. */

@@ -15,7 +15,7 @@ export interface TestedUnit {
   readonly slice: number
 }
 
-export interface TestedAnswer {
+interface TestedAnswer {
   readonly units: readonly TestedUnit[]
   /** See `TestedRows`. */
   readonly rows: RawBuilder<unknown>

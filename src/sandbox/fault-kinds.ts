@@ -2,7 +2,7 @@
 import { z } from 'zod'
 
 /** Where a fault can act. `submit` is both submissions, `any` every endpoint. */
-export const faultPlaces = [
+const faultPlaces = [
   'any',
   'keywords',
   'submit',

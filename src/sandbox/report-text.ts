@@ -7,7 +7,7 @@ import { reportRows, type ReportRow, shapeOf } from './report-rows.ts'
 
 export type ContentFaults = ReadonlyMap<FaultKind, Fault>
 
-export interface ReportText {
+interface ReportText {
   readonly query: ReportQuery
   readonly world: ReportWorld
   readonly csv: Settings['csv']

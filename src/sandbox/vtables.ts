@@ -23,7 +23,7 @@ export interface MetricSpec {
   readonly granularities: readonly Granularity[]
 }
 
-export interface Vtable {
+interface Vtable {
   readonly name: string
   /** Splits each domain, country and date further: the column and its values; null values: a free text, as many as wanted. */
   readonly dimension: { readonly column: string; readonly about: string; readonly values: readonly string[] | null } | null

@@ -31,7 +31,7 @@ interface Watch {
   asking: number
 }
 
-export type ReleaseWatch = ReturnType<typeof createReleaseWatch>
+type ReleaseWatch = ReturnType<typeof createReleaseWatch>
 
 /** @param onRelease called when a release that wakes runs is on record */
 export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRelease: () => void) => {

@@ -34,7 +34,7 @@ const lineOf = (metric: Metric, subject: Subject) => ({
 })
 
 /** `sum of clicks`, `visits / visitors` (of the sums), with its condition. */
-export const formulaWords = ({ formula, where }: Metric): string => wordsOf(formula) + (where === null ? '' : `, where ${where}`)
+const formulaWords = ({ formula, where }: Metric): string => wordsOf(formula) + (where === null ? '' : `, where ${where}`)
 
 const wordsOf = (formula: Formula): string => {
   if (formula.kind === 'ratio') return `${formula.of} / ${formula.to}`

@@ -4,7 +4,7 @@ import { isOne, type Span } from './period.ts'
 import { type QueryFilter, refuse, type SemanticQuery } from './query.ts'
 
 /** A condition the question did not name, and why it is there. */
-export interface DefaultFilter {
+interface DefaultFilter {
   readonly dimension: SemanticDimension
   readonly is: 'one' | 'not'
   readonly value: string

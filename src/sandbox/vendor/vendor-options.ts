@@ -23,7 +23,7 @@ const replacedSchema = z.strictObject({
   headers: z.record(z.string(), z.string()).default({}),
 })
 
-export const vendorSchema = z.strictObject({
+const vendorSchema = z.strictObject({
   port: z.int().min(0).max(65_535).default(0),
   /** REST and batch had a key each in this version (fact 16). */
   restKey: z.string().min(1).default('vendor-key'),

@@ -14,7 +14,7 @@ export type WindowState = Awaited<ReturnType<typeof openStates>>[number]
 export type Windows = Awaited<ReturnType<typeof readWindows>>
 
 /** Whose windows, and whether windows that look as they did are counted again. */
-export interface Looking {
+interface Looking {
   /** Only these; empty: all. */
   readonly pipelines?: readonly string[]
   /** For pages that are asked for again and again. Default false: everything is counted. */
