@@ -27,16 +27,21 @@ const zone = z.string().refine((text) => {
   }
 }, 'a time zone such as Europe/Berlin')
 
-const receiver = z.union([
-  z.strictObject({ slack: variable }).transform(({ slack }) => ({ kind: 'slack' as const, variable: slack })),
-  z
+const forms = {
+  slack: z.strictObject({ slack: variable }).transform(({ slack }) => ({ kind: 'slack' as const, variable: slack })),
+  webhook: z
     .strictObject({ webhook: variable, key: variable.optional() })
     .transform(({ webhook, key }) => ({ kind: 'webhook' as const, variable: webhook, key: key ?? null })),
-  z.strictObject({ pagerduty: variable }).transform(({ pagerduty }) => ({ kind: 'pagerduty' as const, variable: pagerduty })),
-  z
+  pagerduty: z
+    .strictObject({ pagerduty: variable })
+    .transform(({ pagerduty }) => ({ kind: 'pagerduty' as const, variable: pagerduty })),
+  email: z
     .strictObject({ email: oneOrMore(z.email('an e-mail address')) })
     .transform(({ email }) => ({ kind: 'email' as const, to: email })),
-])
+}
+const receiver = z.union(Object.values(forms))
+/** The environment alone makes one of each, which routes name by its kind. */
+export const receiverKinds: readonly string[] = Object.keys(forms)
 
 const route = z
   .strictObject({

@@ -3,12 +3,9 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { z } from 'zod'
-import { type AlarmRoutes, notifySchema } from '../core/alarm-routes.ts'
+import { type AlarmRoutes, notifySchema, receiverKinds } from '../core/alarm-routes.ts'
 import { type Path, problemAt, problemsOf, readYaml, type YamlFile } from './yaml-file.ts'
 import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
-
-/** Receivers that the environment alone makes: usable in routes by these names. */
-const receiversOfEnvironment = ['slack', 'webhook', 'pagerduty', 'email'] as const
 
 type Written = z.infer<typeof notifySchema>
 
@@ -50,7 +47,7 @@ const withoutSecrets = (yaml: YamlFile): YamlFile => ({
 })
 
 const namesOf = (yaml: YamlFile, { receivers, routes }: Written, pipelines: readonly string[] | null): Problem[] => {
-  const known = [...Object.keys(receivers), ...receiversOfEnvironment]
+  const known = [...Object.keys(receivers), ...receiverKinds]
   const missing = (path: Path, what: string, wanted: readonly string[], there: readonly string[]): Problem[] =>
     wanted.flatMap((one, index) =>
       there.includes(one)

@@ -1,5 +1,6 @@
 // Receivers of alarms, those of notify.yaml and those of the environment: each kind with the settings it reads, checked before anything is called, the form of
-// its messages, and how they are sent. A new kind is a function here with its entries in receiverOf and ownReceivers, and its settings in core/alarm-routes.ts, definition/notify-file.ts and cli/check/check-settings.ts. An address is revealed where a message leaves and nowhere else.
+// its messages, and how they are sent. A new kind is a function here with its entries in receiverOf and ownReceivers, its form in core/alarm-routes.ts, and the
+// names of its settings in cli/check/check-settings.ts. An address is revealed where a message leaves and nowhere else.
 import { createHmac } from 'node:crypto'
 import { isLoopback, isPrivate } from '../../core/address.ts'
 import type { ReceiverSpec, Route } from '../../core/alarm-routes.ts'
