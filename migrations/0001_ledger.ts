@@ -26,7 +26,7 @@ const words = [
     noted_at timestamptz not null default now(),
     primary key (api, account)
   )`,
-  // Names it bore before: answers landed under them are its own, and to be deleted by it only where nobody else goes on with them.
+  // Names it bore before: answers landed under them are its own, and to be deleted by it only where no other warehouse goes on with them.
   `create table etl.former_names (
     warehouse_id uuid not null,
     epoch integer not null,
@@ -643,8 +643,8 @@ const words = [
   )`,
   `create index deliveries_due on etl.deliveries (next_at) where outcome is null`,
 
-  // Rows that are locked, not read: whoever may only read the warehouse cannot lock them, as anybody could lock an advisory lock.
-  // A lease is for work that must not be within a transaction: whoever is named has it until then.
+  // Rows that are locked, not read: a login that may only read the warehouse cannot lock them, while any login can take an advisory lock.
+  // A lease is for work that must not be within a transaction: the named process has it until then.
   `create table etl.locks (
     name text primary key,
     held_by integer references etl.processes,
@@ -782,7 +782,7 @@ const views = [
 
   // For bi.<pipeline>_as_of: true where the function has become a part of the question, else an error. PostgreSQL makes it one unless its argument is a
   // query or volatile; run by itself it would read every revision of every month. The line behind the first says who called, in the server's language.
-  // It runs with the settings of whoever asks: no name in it depends on search_path, no backslash on standard_conforming_strings.
+  // It runs with the settings of its caller: no name in it depends on search_path, no backslash on standard_conforming_strings.
   `create function etl.assert_part_of_question(called text) returns boolean language plpgsql stable set search_path = pg_catalog, pg_temp as $$
     declare stack text;
     begin
@@ -969,7 +969,7 @@ const views = [
       j.state as job_state, j.answer_id
     from etl.jobs j join etl.pipelines p using (pipeline_id) where j.report_state is not null`,
 
-  // Every credit, by what it was spent on. What is bought or about to be, and whose price nobody has told yet, counts with its estimate, or with 1.
+  // Every credit, by what it was spent on. What is bought or about to be, and whose price is not known yet, counts with its estimate, or with 1.
   `create view etl.spending as
     select j.account, p.pipeline, j.pipeline_id, coalesce(j.tag_set_id, p.tag_set_id) as tag_set_id,
       (coalesce(j.asked_at, j.created_at) at time zone 'UTC')::date as day, count(*) filter (where j.report_state <> 'intent') as reports,
@@ -1156,7 +1156,7 @@ const relations: Readonly<Record<string, About>> = {
       created_at: 'When the ledger was made.',
       home: 'Server (its system identifier) and database (its number there) in which the ledger was last known to be; NULL before the first run.',
       standing:
-        'own; copy (restored, cloned or moved, and nobody has said which: it buys and deletes nothing); replaced (another database goes on in its place).',
+        'own; copy (restored, cloned or moved, not yet said which: it buys and deletes nothing); replaced (another database goes on in its place).',
       standing_reason: 'How it was found to be a copy or replaced; NULL where it is neither.',
       standing_since: 'When that was found; NULL where it is neither.',
     },
@@ -1176,7 +1176,7 @@ const relations: Readonly<Record<string, About>> = {
     {
       warehouse_id: 'The warehouse: etl.warehouse, or the one it is a clone of.',
       epoch: 'The epoch.',
-      is_ours: 'Whether landings of that name may be deleted by this warehouse: nobody else goes on with them.',
+      is_ours: 'Whether landings of that name may be deleted by this warehouse: no other one goes on with them.',
       until: 'When it took another name.',
     },
   ],
@@ -1205,7 +1205,7 @@ const relations: Readonly<Record<string, About>> = {
       started_at: 'When it began.',
       begun_at_ask: 'Drawn from the ask numbers when it began: what was asked for since has a higher one.',
       finished_at: 'When it ended; NULL while it runs.',
-      cancel_requested_at: 'When somebody asked it to stop; NULL where nobody did.',
+      cancel_requested_at: 'When somebody asked it to stop; NULL: not asked.',
       summary: 'The numbers it ended with: units, rows, requests, reports, quota, bytes.',
     },
   ],
@@ -1259,8 +1259,8 @@ const relations: Readonly<Record<string, About>> = {
       came: 'Values that were not in the list before. Unit: values.',
       gone: 'Values of the list before that are not in it. Unit: values.',
       read_at: 'When it was read.',
-      decided_at: 'When a person decided; NULL where nobody had to.',
-      decided_by: 'Who that was; NULL where nobody had to.',
+      decided_at: 'When a person decided; NULL where no decision was needed.',
+      decided_by: 'Who that was; NULL where no decision was needed.',
     },
   ],
   list_reads: [
@@ -1469,8 +1469,8 @@ const relations: Readonly<Record<string, About>> = {
       bytes: 'Size of the answer. Unit: bytes.',
       sha256: 'SHA-256 of the answer in hexadecimal; NULL where it was not kept.',
       credits:
-        'What it cost, where requests are paid for one by one; NULL where it is free, or nobody knows its price. Unit: credits.',
-      unpriced: 'Whether it is paid for and nobody knows its price.',
+        'What it cost, where requests are paid for one by one; NULL where it is free, or its price is unknown. Unit: credits.',
+      unpriced: 'Whether it is paid for and its price is unknown.',
       started_at: 'When it was sent.',
       milliseconds: 'From sending to the end of the answer. Unit: milliseconds.',
     },
@@ -1488,7 +1488,7 @@ const relations: Readonly<Record<string, About>> = {
       credits: 'What they cost. Unit: credits.',
       uncertain:
         'Of the credits, those of requests whose answer did not come whole: the service may not have charged them. Unit: credits.',
-      unpriced: 'Of the requests, those whose price nobody knows: their credits are not counted. Unit: requests.',
+      unpriced: 'Of the requests, those of unknown price: their credits are not counted. Unit: requests.',
       lost: 'Of these, those whose process was killed before their bill was seen. Unit: requests.',
     },
   ],
@@ -1501,7 +1501,7 @@ const relations: Readonly<Record<string, About>> = {
       said_in: 'Where it stood: answer (with the answer itself), or balance (two readings around it).',
       job_id: jobOfRow,
       rows_asked: 'The most rows that were asked for; NULL where no number was named. Unit: rows.',
-      rows: 'Rows that came; NULL where nobody said. Unit: rows.',
+      rows: 'Rows that came; NULL where unknown. Unit: rows.',
       metrics: 'Metrics that were asked for. Unit: metrics.',
       values: 'Combinations of values and periods that were asked for. Unit: units.',
       credits: 'What it cost. Unit: credits.',
@@ -1530,7 +1530,7 @@ const relations: Readonly<Record<string, About>> = {
       quarantine_id: 'Number of the rejected record.',
       answer_id: 'The answer it came in: etl.answers.',
       job_id: jobOfRow,
-      unit_id: 'The unit: etl.units; NULL where nobody can tell whose record it is.',
+      unit_id: 'The unit: etl.units; NULL where the record names no unit.',
       run_id: runOfRow,
       pipeline: pipelineName,
       part: 'Which part of the landing, from 1.',
@@ -1621,7 +1621,7 @@ const relations: Readonly<Record<string, About>> = {
       month: 'First day of the month (UTC).',
       run_id: runOfRow,
       spent: 'Credits spent and reserved by then. Unit: credits.',
-      low: 'Credits at the end of the month, at least; NULL: nobody can say. Unit: credits.',
+      low: 'Credits at the end of the month, at least; NULL: unknown. Unit: credits.',
       high: 'The same at most; as low where the price is known. Unit: credits.',
       computed_at: 'When it was computed.',
     },
@@ -1647,7 +1647,7 @@ const relations: Readonly<Record<string, About>> = {
       due_at: 'The moment its schedule names.',
       claimed_by: 'The scheduler that took it.',
       claimed_at: 'When it was taken.',
-      kind: 'on time, caught up (after a time nobody ran), skipped, or released (the service said that there are new data).',
+      kind: 'on time, caught up (after a time without a scheduler), skipped, or released (the service said that there are new data).',
       run_id: 'The run it started: etl.runs; NULL where it started none.',
       finished_at: 'When that run ended.',
     },
@@ -1710,7 +1710,7 @@ const relations: Readonly<Record<string, About>> = {
     'Names that transactions lock while they work: a budget, a month of a table, what is published. And leases, for work outside transactions.',
     {
       name: 'What is locked. The lock is its row lock.',
-      held_by: 'Of a lease: the process that has it, see etl.processes. NULL: nobody had it yet.',
+      held_by: 'Of a lease: the process that has it, see etl.processes. NULL: not taken yet.',
       held_until: 'Of a lease: until when, unless it is renewed.',
     },
   ],
@@ -1729,7 +1729,7 @@ const relations: Readonly<Record<string, About>> = {
       trouble_code: 'Why, as a code of docs/operations.md.',
       trouble_message: 'What the service says or does, in words.',
       trouble_since: 'Since when.',
-      trouble_seen_at: 'When that was last tried. Long ago: whoever tried has ended.',
+      trouble_seen_at: 'When that was last tried. Long ago: the process that tried has ended.',
     },
   ],
   kysely_migration: [
@@ -1912,7 +1912,7 @@ const relations: Readonly<Record<string, About>> = {
       used_quota:
         'Of reports what the service said they cost, NULL while it said nothing; of requests what their price is. Unit: credits.',
       reserved_quota: 'What reports that the service named no bill for yet are expected to cost. Unit: credits.',
-      unpriced: 'Reports and requests that were paid for and whose price nobody knows yet: their credits are not counted.',
+      unpriced: 'Reports and requests that were paid for and whose price is not known yet: their credits are not counted.',
     },
   ],
   quota: [
@@ -1925,7 +1925,7 @@ const relations: Readonly<Record<string, About>> = {
       requests: 'Requests that cost something. Unit: requests.',
       used_quota: 'What they cost; NULL while the service said nothing. Unit: credits.',
       reserved_quota: 'What reports that the service named no bill for yet are expected to cost. Unit: credits.',
-      unpriced: 'Reports and requests that were paid for and whose price nobody knows yet: their credits are not counted.',
+      unpriced: 'Reports and requests that were paid for and whose price is not known yet: their credits are not counted.',
     },
   ],
 }

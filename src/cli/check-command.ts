@@ -180,7 +180,7 @@ const checkAlarms = async (folder: string, settings: Settings, definitions: read
   const { receivers } = alarmingOf({ settings, routes })
   const names = receivers.map(({ name }) => name).join(', ')
   if (receivers.length > 0) notes.proved('alarms', `their receivers are set: ${names}. \`millrace notify test\` tries them.`)
-  else notes.notAsked('alarms', `no receiver is set: nobody gets a message when something goes wrong (${docPage('alarms.md')}).`)
+  else notes.notAsked('alarms', `no receiver is set: no message is sent when something goes wrong (${docPage('alarms.md')}).`)
 }
 
 /** Readings of the program's own settings, each of which some command would refuse. */
@@ -224,7 +224,7 @@ const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], no
   })
 }
 
-/** Of one that is wrong nobody knows what it asks for, nor by which tags. */
+/** What a wrong one asks for, and by which tags, is not known. */
 const areAllRead = ({ all }: Notes): boolean => all.every(({ area, result }) => area !== 'definition' || result !== 'error')
 
 /** Prices that are set for what no definition asks for: a name that was misspelled. */

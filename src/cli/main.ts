@@ -246,7 +246,7 @@ const interruption = (): Interruption => {
   return {
     signal: controller.signal,
     isSignalled: () => firstAt > 0,
-    stop: () => controller.abort(new Error('nobody reads the output')),
+    stop: () => controller.abort(new Error('the output was closed')),
   }
 }
 

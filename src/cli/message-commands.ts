@@ -39,7 +39,7 @@ const list = (invocation: Invocation, rest: readonly string[]): Promise<number> 
     output.summary('notify list', { alarms: alarms.length, receivers: receivers.length })
     if (receivers.length === 0)
       output.line(
-        `No receiver is set: nothing is watched, and nobody gets a message (${docPage('alarms.md')}). \`millrace status\` says what is wrong now.`,
+        `No receiver is set: nothing is watched, and no message is sent (${docPage('alarms.md')}). \`millrace status\` says what is wrong now.`,
       )
     else if (alarms.length === 0) output.line('Nothing is wrong: no alarm is open.')
     if (alarms.length > 0)

@@ -10,7 +10,7 @@ export const asksOf = ({ source, params, window }: Pick<Definition, 'source' | '
     .digest('hex')
 }
 
-/** In place of it for an answer that was asked for with other parameters than its definition has by now: it serves nobody else. */
+/** In place of it for an answer that was asked for with other parameters than its definition has by now: it serves no other definition. */
 export const asksOther = 'other'
 
 /** Metrics a definition asks for: its measures' names at the service. */

@@ -42,7 +42,7 @@ export const readAddress = (environment: Environment, name: string): URL => {
     throw configuration(`${name} holds a user, a query or a fragment; give only scheme, host and path.`)
   if (!isPrivate(url) && !(readHosts(environment, plainHttpName) ?? []).includes(url.hostname))
     throw configuration(
-      `${name} is plain http to ${url.hostname}: whoever is on the way would read the key. Use https; or, for a service inside your own network, set ` +
+      `${name} is plain http to ${url.hostname}: others on the way would read the key. Use https; or, for a service inside your own network, set ` +
         `${plainHttpName}=${url.hostname}.`,
     )
   return url

@@ -30,7 +30,7 @@ interface DatabaseOptions {
   readonly maxConnections?: number
   /** Only reads: a standby and a login that may not write will do. Default false. */
   readonly readsOnly?: boolean
-  /** Whether an embedded warehouse that nobody made yet is refused. Default false: it is made. */
+  /** Whether an embedded warehouse that does not exist yet is refused. Default false: it is made. */
   readonly mustExist?: boolean
   /** How long a statement may bring nothing before its server is asked whether it still works on it. Default 30 s. */
   readonly silenceMs?: number

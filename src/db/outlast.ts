@@ -44,7 +44,7 @@ export const createPatience = ({ clock, log }: Waiting) => {
   }
 }
 
-/** Tries again while the database is away, or refuses whoever asks, unless the signal has aborted. @param act may have been carried out although its answer was lost */
+/** Tries again while the database is away, or refuses all logins, unless the signal has aborted. @param act may have been carried out although its answer was lost */
 export const outlast = async <T>(runtime: Waiting, signal: AbortSignal, act: () => Promise<T>): Promise<T> => {
   const patience = createPatience(runtime)
   for (;;) {

@@ -154,7 +154,7 @@ export interface ForecastsTable {
   /** First day of the month (UTC). */ month: string
   /** The run: etl.runs. */ run_id: BigintText
   /** Credits spent and reserved by then. Unit: credits. */ spent: BigintText
-  /** Credits at the end of the month, at least; NULL: nobody can say. Unit: credits. */ low: NullableBigint
+  /** Credits at the end of the month, at least; NULL: unknown. Unit: credits. */ low: NullableBigint
   /** The same at most; as low where the price is known. Unit: credits. */ high: NullableBigint
   /** When it was computed. */ computed_at: Generated<string>
 }
@@ -163,7 +163,7 @@ export interface ForecastsTable {
 export interface FormerNamesTable {
   /** The warehouse: etl.warehouse, or the one it is a clone of. */ warehouse_id: string
   /** The epoch. */ epoch: number
-  /** Whether landings of that name may be deleted by this warehouse: nobody else goes on with them. */ is_ours: Generated<boolean>
+  /** Whether landings of that name may be deleted by this warehouse: no other one goes on with them. */ is_ours: Generated<boolean>
   /** When it took another name. */ until: Generated<string>
 }
 
@@ -263,8 +263,8 @@ export interface ListsTable {
   /** Values that were not in the list before. Unit: values. */ came: number
   /** Values of the list before that are not in it. Unit: values. */ gone: number
   /** When it was read. */ read_at: Generated<string>
-  /** When a person decided; NULL where nobody had to. */ decided_at: string | null
-  /** Who that was; NULL where nobody had to. */ decided_by: string | null
+  /** When a person decided; NULL where no decision was needed. */ decided_at: string | null
+  /** Who that was; NULL where no decision was needed. */ decided_by: string | null
 }
 
 /** Rows behind etl.loads that do not stand with their answer. Written here, read there. */
@@ -294,7 +294,7 @@ export interface LoadRowsTable {
 /** Names that transactions lock while they work: a budget, a month of a table, what is published. And leases, for work outside transactions. */
 export interface LocksTable {
   /** What is locked. The lock is its row lock. */ name: string
-  /** Of a lease: the process that has it, see etl.processes. NULL: nobody had it yet. */ held_by: number | null
+  /** Of a lease: the process that has it, see etl.processes. NULL: not taken yet. */ held_by: number | null
   /** Of a lease: until when, unless it is renewed. */ held_until: string | null
 }
 
@@ -355,7 +355,7 @@ export interface PaceTable {
   /** Why, as a code of docs/operations.md. */ trouble_code: string | null
   /** What the service says or does, in words. */ trouble_message: string | null
   /** Since when. */ trouble_since: string | null
-  /** When that was last tried. Long ago: whoever tried has ended. */ trouble_seen_at: string | null
+  /** When that was last tried. Long ago: the process that tried has ended. */ trouble_seen_at: string | null
 }
 
 /** One row a pipeline, version and set of key parameters: that is whose units are told apart by window and slice. */
@@ -387,7 +387,7 @@ export interface PricesTable {
   /** Where it stood: answer (with the answer itself), or balance (two readings around it). */ said_in: 'answer' | 'balance'
   /** The job: etl.jobs. */ job_id: NullableBigint
   /** The most rows that were asked for; NULL where no number was named. Unit: rows. */ rows_asked: NullableBigint
-  /** Rows that came; NULL where nobody said. Unit: rows. */ rows: NullableBigint
+  /** Rows that came; NULL where unknown. Unit: rows. */ rows: NullableBigint
   /** Metrics that were asked for. Unit: metrics. */ metrics: number
   /** Combinations of values and periods that were asked for. Unit: units. */ values: BigintText
   /** What it cost. Unit: credits. */ credits: BigintText
@@ -420,7 +420,7 @@ export interface QuarantineTable {
   /** Number of the rejected record. */ quarantine_id: GeneratedBigint
   /** The answer it came in: etl.answers. */ answer_id: BigintText
   /** The job: etl.jobs. */ job_id: BigintText
-  /** The unit: etl.units; NULL where nobody can tell whose record it is. */ unit_id: NullableBigint
+  /** The unit: etl.units; NULL where the record names no unit. */ unit_id: NullableBigint
   /** The run: etl.runs. */ run_id: NullableBigint
   /** The pipeline. */ pipeline: string
   /** Which part of the landing, from 1. */ part: number
@@ -455,7 +455,7 @@ export interface RequestCreditsTable {
   /** Requests that cost something. Unit: requests. */ requests: BigintText
   /** What they cost. Unit: credits. */ credits: BigintText
   /** Of the credits, those of requests whose answer did not come whole: the service may not have charged them. Unit: credits. */ uncertain: BigintText
-  /** Of the requests, those whose price nobody knows: their credits are not counted. Unit: requests. */ unpriced: BigintText
+  /** Of the requests, those of unknown price: their credits are not counted. Unit: requests. */ unpriced: BigintText
   /** Of these, those whose process was killed before their bill was seen. Unit: requests. */ lost: DefaultBigint
 }
 
@@ -475,8 +475,8 @@ export interface RequestsTable {
   /** Code of the error, as in docs/operations.md; NULL where it went well. */ error_code: string | null
   /** Size of the answer. Unit: bytes. */ bytes: DefaultBigint
   /** SHA-256 of the answer in hexadecimal; NULL where it was not kept. */ sha256: string | null
-  /** What it cost, where requests are paid for one by one; NULL where it is free, or nobody knows its price. Unit: credits. */ credits: NullableBigint
-  /** Whether it is paid for and nobody knows its price. */ unpriced: Generated<boolean>
+  /** What it cost, where requests are paid for one by one; NULL where it is free, or its price is unknown. Unit: credits. */ credits: NullableBigint
+  /** Whether it is paid for and its price is unknown. */ unpriced: Generated<boolean>
   /** When it was sent. */ started_at: string
   /** From sending to the end of the answer. Unit: milliseconds. */ milliseconds: number
 }
@@ -521,7 +521,7 @@ export interface RunsTable {
   /** When it began. */ started_at: Generated<string>
   /** Drawn from the ask numbers when it began: what was asked for since has a higher one. */ begun_at_ask: DefaultBigint
   /** When it ended; NULL while it runs. */ finished_at: string | null
-  /** When somebody asked it to stop; NULL where nobody did. */ cancel_requested_at: string | null
+  /** When somebody asked it to stop; NULL: not asked. */ cancel_requested_at: string | null
   /** The numbers it ended with: units, rows, requests, reports, quota, bytes. */ summary: NullableJson
 }
 
@@ -574,7 +574,7 @@ export interface TicksTable {
   /** The moment its schedule names. */ due_at: string
   /** The scheduler that took it. */ claimed_by: string
   /** When it was taken. */ claimed_at: Generated<string>
-  /** on time, caught up (after a time nobody ran), skipped, or released (the service said that there are new data). */ kind: 'on time' | 'caught up' | 'skipped' | 'released'
+  /** on time, caught up (after a time without a scheduler), skipped, or released (the service said that there are new data). */ kind: 'on time' | 'caught up' | 'skipped' | 'released'
   /** The run it started: etl.runs; NULL where it started none. */ run_id: NullableBigint
   /** When that run ended. */ finished_at: string | null
 }
@@ -599,7 +599,7 @@ export interface WarehouseTable {
   /** Grows when the warehouse was restored or cloned, so that what came after can be told from what came before. */ epoch: Generated<number>
   /** When the ledger was made. */ created_at: Generated<string>
   /** Server (its system identifier) and database (its number there) in which the ledger was last known to be; NULL before the first run. */ home: string | null
-  /** own; copy (restored, cloned or moved, and nobody has said which: it buys and deletes nothing); replaced (another database goes on in its place). */ standing: Generated<'own' | 'copy' | 'replaced'>
+  /** own; copy (restored, cloned or moved, not yet said which: it buys and deletes nothing); replaced (another database goes on in its place). */ standing: Generated<'own' | 'copy' | 'replaced'>
   /** How it was found to be a copy or replaced; NULL where it is neither. */ standing_reason: string | null
   /** When that was found; NULL where it is neither. */ standing_since: string | null
 }
@@ -776,7 +776,7 @@ export interface QuotaView {
   /** Requests that cost something. Unit: requests. */ requests: string
   /** What they cost; NULL while the service said nothing. Unit: credits. */ used_quota: string | null
   /** What reports that the service named no bill for yet are expected to cost. Unit: credits. */ reserved_quota: string
-  /** Reports and requests that were paid for and whose price nobody knows yet: their credits are not counted. */ unpriced: string
+  /** Reports and requests that were paid for and whose price is not known yet: their credits are not counted. */ unpriced: string
 }
 
 /** Purchases: one row a job that buys or bought a report. */
@@ -840,7 +840,7 @@ export interface SpendingView {
   /** Requests that cost something; 0 where the row is of reports. Unit: requests. */ requests: string
   /** Of reports what the service said they cost, NULL while it said nothing; of requests what their price is. Unit: credits. */ used_quota: string | null
   /** What reports that the service named no bill for yet are expected to cost. Unit: credits. */ reserved_quota: string
-  /** Reports and requests that were paid for and whose price nobody knows yet: their credits are not counted. */ unpriced: string
+  /** Reports and requests that were paid for and whose price is not known yet: their credits are not counted. */ unpriced: string
 }
 
 /** Units that are held or failed. */

@@ -71,7 +71,7 @@ const follow = async (buying: Buying, record: ReportRecord): Promise<FinishedRep
   if (status === null && record.state === 'rejected') throw ended(record, options)
   if (status === null) context.log.info(about, 'the service does not know the report yet')
   else if (!isKnownStatus(status.word))
-    context.log.warn({ ...about, word: status.word }, 'a status word nobody knows: the report stays open')
+    context.log.warn({ ...about, word: status.word }, 'an unknown status word: the report stays open')
   const phase = status === null ? 'open' : foldStatus(status.word)
   if (status === null || phase === 'open') return stillOpen(buying, record, status)
   if (phase !== 'done') return notMade(buying, record, status, phase)

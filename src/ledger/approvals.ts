@@ -136,7 +136,7 @@ export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved
   return dissolved
 }
 
-/** What a person allowed and nobody has asked for yet, to be planned anew where more is asked for by now, or something else; how many jobs. Under the pipeline's lock. */
+/** What a person allowed and no process has asked for yet, to be planned anew where more is asked for by now, or something else; how many jobs. Under the pipeline's lock. */
 export const dissolveChanged = (trx: Db, pipelineId: number, { asks, metrics }: Asked): Promise<number> => {
   const isSame = sql`case when split_part(a.digest, E'\\n', 1) = ${asks} then split_part(a.digest, E'\\n', 2)::jsonb @> ${JSON.stringify(metrics)}::jsonb else false end`
   return dissolve(trx)`
@@ -240,7 +240,7 @@ export type Approved = Awaited<ReturnType<typeof approveIn>>[number]
  * belongs to a night is held anew by the next one. What a process has at hand stays its own. Returns how many jobs. @param pipelines names; empty: every one
  */
 export const withdraw = async (db: Db, pipelines: readonly string[], by: string): Promise<number> => {
-  // What a killed process held is nobody's, and its run waits for nothing. No process has the number 0.
+  // What a killed process held is free, and its run waits for nothing. No process has the number 0.
   await reapOverdue(db, 0)
   const ours = await db
     .selectFrom('etl.pipelines')

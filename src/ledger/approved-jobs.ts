@@ -30,7 +30,7 @@ const isStanding = sql<boolean>`${hasWord} and j.state = 'open'`
 /** Units that are bought in a person's name at this moment; `run_id` null: no living run waits for them, and a worker buys them. */
 type StillBought = Row<'etl.pipelines', 'pipeline'> & Numbers<'units'> & Maybe<Numbers<'run_id'>>
 
-/** What a process has at hand of what a person allowed, named or forced: nobody else takes that back. @param pipelines names; empty: every one */
+/** What a process has at hand of what a person allowed, named or forced: no other process takes that back. @param pipelines names; empty: every one */
 export const stillBought = (db: Db, pipelines: readonly string[]): Promise<readonly StillBought[]> =>
   query<StillBought>(db)`
     select p.pipeline, r.run_id::float8 as run_id, sum(j.cells)::float8 as units
@@ -56,7 +56,7 @@ export const joinApproved = (trx: Db, runId: number, pipelineId: number): Promis
       then ${priorityOf('oldest-first', sql`window_from`, sql`window_to`)} else ${priorityOf('newest-first', sql`window_from`, sql`window_to`)} end, cells from locked
     on conflict (run_id, job_id) do nothing returning job_id`
 
-/** As they are defined here: nobody buys by a version, or by key parameters, that is no more. */
+/** As they are defined here: a version, or key parameters, that are no more buy nothing. */
 const definedBy = (definitions: readonly Definition[]): RawBuilder<unknown> =>
   sql`(select pipeline_id from etl.pipelines where ${sql.join(definitions.map(isSamePipeline), sql` or `)})`
 

@@ -23,9 +23,9 @@ export interface Payer {
 
 /** A purchase before it is made. */
 interface Reservation extends Payer {
-  /** Credits it is thought to cost; null where unknown: then it needs that anything is left, and whoever comes next waits until its bill is known. */
+  /** Credits it is thought to cost; null where unknown: then it needs that anything is left, and the next purchase waits until its bill is known. */
   readonly estimated: number | null
-  /** Nobody knows a price of what is asked: where the bill of one was never seen, lost again and again it would be bought beyond any budget. */
+  /** No price of what is asked is known: where the bill of one was never seen, lost again and again it would be bought beyond any budget. */
   readonly isBlind?: boolean
   readonly unitKey: string
   /** How many pieces it may be cut into. Default 2. */
@@ -94,7 +94,7 @@ const refuseBeyond = (
     throw new EtlError(
       'QUOTA_EXHAUSTED',
       `${unitKey}: ${spent[period]} of ${limit} credits${whose} are spent or reserved this ${period}, ${kept}` +
-        `${estimated === null ? 'nobody knows its price yet' : `it needs about ${Number(price.toFixed(2))}`}. It resumes when the ${period} turns, or raise ${setting ?? 'the budget'}.`,
+        `${estimated === null ? 'its price is not known yet' : `it needs about ${Number(price.toFixed(2))}`}. It resumes when the ${period} turns, or raise ${setting ?? 'the budget'}.`,
       {
         follows: estimated === null ? unknownFollows(limit, turns) : followingOf({ price, limit, left, parts, turnsInMs: turns }),
       },
@@ -107,7 +107,7 @@ const billWaitMs = 1_000
 /** A schedule would run what a person allowed each minute, for nothing. */
 const leftWaitMs = 600_000
 
-/** Whatever it costs is taken from what is left: nothing more is bought before that is known. Where nobody is at it, a later run goes on. */
+/** Whatever it costs is taken from what is left: nothing more is bought before that is known. Where no process is at it, a later run goes on. */
 const billAwaited = (unitKey: string, { leftAlone }: SpentNow): EtlError =>
   new EtlError(
     'REPORT_PENDING',
@@ -235,7 +235,7 @@ export const reservePages = (
 export const setReserved = (db: Db, claim: ClaimedJob, { credits, takesAll }: Held): Promise<boolean> =>
   setClaimed(db, claim, { reserved_credits: credits > 0 || takesAll ? String(credits) : null, reserves_all: takesAll })
 
-/** What an earlier try of this walk had set aside and nobody gave back counts as paid. Before it sets anything aside itself. */
+/** What an earlier try of this walk had set aside and not given back counts as paid. Before it sets anything aside itself. */
 export const bookLost = async (db: Db, claim: ClaimedJob, { account }: Payer): Promise<void> => {
   const row = await jobRow(db, claim).select(['reserved_credits', 'pipeline_id']).executeTakeFirst()
   if (row === undefined || row.reserved_credits === null) return

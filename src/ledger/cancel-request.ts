@@ -91,7 +91,7 @@ export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<
 }
 
 /**
- * Nothing was asked for it, nor is now, or a walk that nobody reads; what is to be loaded again from an answer of another job asks for nothing either. What a
+ * Nothing was asked for it, nor is now, or a walk that no process reads; what is to be loaded again from an answer of another job asks for nothing either. What a
  * person released or approved stays.
  */
 const isPlan = sql<boolean>`j.state = 'open' and ${isNobodys} and not j.released and j.approval_id is null and (j.ask_number is null

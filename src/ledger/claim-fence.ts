@@ -33,7 +33,7 @@ export const lockJob = async (db: Db, claim: Claim): Promise<void> => {
   if (rows.length === 0) throw fenced(claim)
 }
 
-/** The job's row, whoever has it. */
+/** The job's row, with or without a holder. */
 export const jobRow = (db: Db, { jobId }: Pick<Claim, 'jobId'>) => db.selectFrom('etl.jobs').where('job_id', '=', String(jobId))
 
 /** Sets columns of the job; false: it is not held under this claim any more, and nothing was written. @param also what must be true besides */

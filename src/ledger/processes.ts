@@ -173,7 +173,7 @@ const bury = async (db: Db, processId: number): Promise<void> => {
     where r.process_id = dead.process_id and r.state = 'running'`
 }
 
-/** What it had set aside for pages on their way counts as paid at once: the jobs may be taken back, and nobody saw the answers. */
+/** What it had set aside for pages on their way counts as paid at once: the jobs may be taken back, and the answers were not seen. */
 const freeJobs = async (trx: Db, processId: number): Promise<void> => {
   const freed = await query<SetAside>(trx)`
     with freed as (

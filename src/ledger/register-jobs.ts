@@ -63,7 +63,7 @@ export const isNobodys = sql<boolean>`(j.holder is null or exists (select from e
   where h.process_id = j.holder and (h.ended_at is not null or ${isLeaseOver})))`
 
 /**
- * Deletes the jobs, with units that were nothing but planned. Walks that have paid for pages stay, as failed and in nobody's name: who asks for the unit goes on
+ * Deletes the jobs, with units that were nothing but planned. Walks that have paid for pages stay, as failed and in no run's name: the next run that asks for the unit goes on
  * from them. Returns how many, deleted or kept. @param picked job_id of jobs to lock and delete; they may not have been asked for yet
  */
 export const dissolve =
@@ -80,7 +80,7 @@ export const dissolve =
     select job_id from deleted union all select job_id from kept`
 
 const takenBack =
-  'It was cancelled while its pages were read. Those that were paid for are kept: whoever asks for its month again buys only the rest.'
+  'It was cancelled while its pages were read. Those that were paid for are kept: a run that asks for its month again buys only the rest.'
 
 /**
  * Takes back jobs that were not asked for yet and that no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only

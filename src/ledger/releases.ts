@@ -125,7 +125,7 @@ interface TickClaim extends Texts<'pipeline' | 'owner'>, Numbers<'dueMs'> {
   readonly kind: 'on time' | 'caught up' | 'skipped' | 'released'
 }
 
-/** Its process let go of it before what is due was planned: nobody took it yet. A skipped one has no run. @param idle see `isAtWork` */
+/** Its process let go of it before what is due was planned: no other process has taken it yet. A skipped one has no run. @param idle see `isAtWork` */
 const isLost = (idle: string | null) => sql<boolean>`(etl.ticks.run_id is null and etl.ticks.finished_at is null
   and etl.ticks.kind <> 'skipped' and exists (select from etl.processes p
     where p.name = etl.ticks.claimed_by and (p.ended_at is not null or p.name = ${idle})))`
@@ -134,7 +134,7 @@ const isLost = (idle: string | null) => sql<boolean>`(etl.ticks.run_id is null a
 const isAtWork = (idle: string | null) => sql<boolean>`(etl.ticks.finished_at is null and exists (select from etl.processes p
   where p.name = etl.ticks.claimed_by and p.ended_at is null and p.name is distinct from ${idle}))`
 
-/** Takes the tick, which is nobody's or lost. Under the lock of `lockTicks`, in the transaction that found it so. */
+/** Takes the tick, which is free or lost. Under the lock of `lockTicks`, in the transaction that found it so. */
 export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickClaim): Promise<void> => {
   await db
     .insertInto('etl.ticks')

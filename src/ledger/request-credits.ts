@@ -68,7 +68,7 @@ const onRecordAmid = (
 /** What a walk had set aside: `reserved` 0: for a page of unknown price; null: nothing. */
 export type SetAside = Numbers<'jobId' | 'pipelineId'> & Maybe<Texts<'account'> & Numbers<'reserved'>>
 
-/** Pages that were on their way when their process was killed: nobody saw their answers, and they count as paid. */
+/** Pages that were on their way when their process was killed: their answers were not seen, and they count as paid. */
 export const countLost = async (db: Db, walks: readonly SetAside[]): Promise<void> => {
   const lost = walks.filter(({ account, reserved }) => account !== null && reserved !== null)
   if (lost.length === 0) return

@@ -52,7 +52,7 @@ const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
 
 /**
  * Job `y` was asked for, at least in part, or is about to be: this run waits for it, or another living one. What is only a plan that was left, or waits for its own
- * budget in no run or another, keeps nobody else waiting.
+ * budget in no run or another, keeps no other unit waiting.
  */
 const isAtIt = (runId: number): RawBuilder<boolean> =>
   sql<boolean>`(${isBegun} or ${isListed(runId, 'y')} or y.error_code is distinct from 'QUOTA_EXHAUSTED' and ${isWaitedFor(sql`y.job_id`)})`

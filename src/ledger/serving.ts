@@ -6,7 +6,7 @@ import { ended, hasFailedLive, isWaitedFor, leaveJobs, listJobs } from './wait-l
 
 /**
  * Of job `y`, whose answer is to serve others: it has none, and may get one. What was bought is polled again; a purchase whose answer was lost may have been
- * taken. Nobody buys either again without a word; what failed at the service brings nothing.
+ * taken. Neither is bought again without a person's word; what failed at the service brings nothing.
  */
 export const mayYetServe = sql<boolean>`(y.answer_id is null and coalesce(y.report_state, '') not in ${ended}
   and (y.state = 'open' or y.state in ('held', 'failed') and y.report_state is not null))`
@@ -28,7 +28,7 @@ export const isUnserved = sql<boolean>`(j.served_by is not null and j.answer_id 
 export const isBegun = sql<boolean>`(y.ask_number is not null or y.begun_landing is not null)`
 
 /**
- * The run waits for the jobs whose answers serve its own, once they are begun: a former version may have left them where nobody works on them. What is
+ * The run waits for the jobs whose answers serve its own, once they are begun: a former version may have left them where no process works on them. What is
  * not begun is for the run that planned it, whose person may take it back. In the planner's transaction. Returns how many.
  */
 export const joinServing = (trx: Db, runId: number): Promise<number> =>

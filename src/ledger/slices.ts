@@ -26,7 +26,7 @@ export const valuesIn = (slice: string, from: string, to: string): RawBuilder<un
     from unnest(${sql.ref(`${to}.dimensions`)}) with ordinality d (name, place) order by d.place)`
 
 /**
- * Unit `u` is of a version whose place a later one has taken, as readers see it, which has loaded the same unit: whatever became of it here needs nobody. Which
+ * Unit `u` is of a version whose place a later one has taken, as readers see it, which has loaded the same unit: whatever became of it here needs no work. Which
  * versions these are is asked once: there may be 100,000 units in trouble.
  */
 export const isSucceeded = sql<boolean>`(u.pipeline_id in (

@@ -46,10 +46,10 @@ const isBorneOut = sql<boolean>`(j.said_quota is null or exists (select from etl
   where b.account = j.account and o.pipeline = p.pipeline and b.said_quota is not null
     and b.report_state not in ('intent', 'submitted', 'uncertain', 'failed', 'rejected', 'expired')))`
 
-/** What is on record alone, as bought by another clone, is not under way: nobody would ever see its bill. */
+/** What is on record alone, as bought by another clone, is not under way: this warehouse would never see its bill. */
 const isUnpriced = sql<boolean>`(j.used_quota is null and j.state <> 'replaced' and j.report_state in ('intent', 'submitted') and (j.estimated_quota is null or not ${isBorneOut}))`
 
-/** Nobody is at the report `j` any more: no run waits for it, and no worker would look at it, or it is past its deadline, or none has looked at it for a while. */
+/** The report `j` is left alone: no run waits for it, and no worker would look at it, or it is past its deadline, or none has looked at it for a while. */
 const isLeft = sql<boolean>`(j.holder is null and not ${isWaitedFor(sql`j.job_id`)}
   and (j.state <> 'open' or coalesce(j.deadline_at <= t.now, false) or coalesce(j.next_poll_at, j.updated_at) < t.now - interval '15 seconds'))`
 

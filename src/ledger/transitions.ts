@@ -59,7 +59,7 @@ export const reportTransitions = {
 export const mayBegin = ({ from }: Transition<ReportState>): RawBuilder<boolean> =>
   sql<boolean>`report_state = any(${[...from]}::text[])`
 
-/** Of one job, whoever has it. The caller has its lock. */
+/** Of one job, with or without a holder. The caller has its lock. */
 export const setJob = async (trx: Db, jobId: number | string, values: UpdateObject<Tables, 'etl.jobs'>): Promise<void> => {
   await trx.updateTable('etl.jobs').set(values).where('job_id', '=', String(jobId)).execute()
 }

@@ -59,7 +59,7 @@ const monthsOf = (definition: Definition, { from, to }: Window) =>
  */
 const placed = async ({ kysely }: Session, definition: Definition, months: readonly Month[]): Promise<ReadonlySet<string>> => {
   const table = tableName(definition)
-  // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed. A bound of no table (0) waits for nobody's lock.
+  // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed. A bound of no table (0) waits for no lock.
   const rows = await query<Texts<'name'> & Flags<'has_place' | 'is_taken'>>(kysely)`
     with places as materialized (select pg_get_expr(c.relpartbound, 0) as bound from pg_inherits i join pg_class c on c.oid = i.inhrelid
       join pg_class w on w.oid = i.inhparent join pg_namespace n on n.oid = w.relnamespace where n.nspname = 'data' and w.relname = ${table})

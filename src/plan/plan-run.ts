@@ -109,7 +109,7 @@ const openPlan = async (runtime: PlanRuntime, runId: number, definition: Definit
 /** Two folders that plan one pipeline by lists of their own take each other's units back, night after night. */
 const tellListsBack = ({ progress }: PlanRuntime, { pipeline, version, file }: Definition): void => {
   const message =
-    `${pipeline} v${version}: the lists are again as they were before they last changed. If nobody changed them back, another machine or folder ` +
+    `${pipeline} v${version}: the lists are again as they were before they last changed. If you did not change them back, another machine or folder ` +
     `runs this pipeline with other lists, and each takes back what waits for the other's values: give all the same ${file} and lists.`
   progress.emit({ event: 'notice', code: 'LISTS_CHANGED_BACK', message })
 }

@@ -31,7 +31,7 @@ const largeSample = 20
  * `looked_at` is written; where one has, every loaded unit of it is to be asked about. Units it could not ask about are left to their own jobs.
  * `refreshes`: which loaded units of each window are to be asked for again. Of older windows whose full check is due a few units are asked about, too:
  * where one was restated, to read the others may be as dear as to load them was (promise 13).
- * A copy that nobody has decided about asks nothing that is paid for.
+ * An undecided copy asks nothing that is paid for.
  */
 export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) => {
   const refreshes = new Map<IsoDate, Refresh>()

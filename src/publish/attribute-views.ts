@@ -20,7 +20,7 @@ export const applyAttributes = async (
   await lockByName(trx, 'attributes')
   const all = sets.flatMap(({ file, subject, rows }) => rows.map((row) => ({ file, subject, ...row })))
   const wanted = sql`jsonb_to_recordset(${JSON.stringify(all)}::jsonb) as w (subject text, value text, attributes jsonb, file text)`
-  // One for all, so that no moment lies between a value's former attributes and its new ones; behind the lock, so behind whoever held it.
+  // One for all, so that no moment lies between a value's former attributes and its new ones; taken under the lock, so later than the former holder's.
   const [clock] = await query<Texts<'moment'>>(trx)`select clock_timestamp()::text as moment`
   const moment = sql`${clock?.moment}::timestamptz`
   const [ended] = await query<Counts<'gone'>>(trx)`

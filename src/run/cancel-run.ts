@@ -34,7 +34,7 @@ const cancelInTime = async ({ database: { kysely }, clock, process }: CancelRunt
       throw late.aborted ? notCancelled(runId, error) : error
     })
   try {
-    // What a killed process held is nobody's.
+    // What a killed process held is free.
     await reapOverdue(kysely, process.processId)
     const before = await runState(kysely, runId)
     if (before !== null && before !== 'running') {

@@ -72,7 +72,7 @@ export const takeInLeft = async (runtime: LeavingRuntime & Pick<Runtime, 'databa
 }
 
 /**
- * The pages are the job's while nobody took it since: it has the fence of that claim, or the next one without a holder where it was let go of. So is what it had
+ * The pages are the job's while no process took it since: it has the fence of that claim, or the next one without a holder where it was let go of. So is what it had
  * set aside, for pages that are all among the requests.
  */
 const takeIn = ({ database: { kysely } }: Pick<Runtime, 'database'>, { job_id, fence, requests, begun }: Left): Promise<void> =>

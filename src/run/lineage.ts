@@ -27,7 +27,7 @@ const sendMs = 5_000
 
 const endTypes: Readonly<Record<RunEnd, string>> = { done: 'COMPLETE', failed: 'FAIL', cancelled: 'ABORT', interrupted: 'ABORT' }
 
-/** By the standard variables OPENLINEAGE_URL, _ENDPOINT, _API_KEY, _NAMESPACE and _DISABLED; null: nobody listens. Throws CONFIGURATION. */
+/** By the standard variables OPENLINEAGE_URL, _ENDPOINT, _API_KEY, _NAMESPACE and _DISABLED; null: no receiver is set. Throws CONFIGURATION. */
 export const createLineage = (environment: Environment, log: Log) => {
   const text = environment[addressName] ?? ''
   if (text === '' || environment['OPENLINEAGE_DISABLED'] === 'true') return null

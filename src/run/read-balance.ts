@@ -83,7 +83,7 @@ const newLearning = () => ({
   isOver: false,
   /** A page is under way alone. */
   isAtIt: false,
-  /** Job of the walk whose pages are asked for alone, one after the other: the last of them is of another size than the first. null: whoever comes. */
+  /** Job of the walk whose pages are asked for alone, one after the other: the last of them is of another size than the first. null: any walk. */
   walk: null as number | null,
   /** Whose turn it is not yet. */
   waiting: [] as (() => void)[],
@@ -174,7 +174,7 @@ export const beginAlone = async (
     let before: Meter | null = null
     let isLooking = false
     return {
-      /** Reads the balance, right before the page is asked for: by then its money is set aside, and nobody else under that budget asks for any. */
+      /** Reads the balance, right before the page is asked for: by then its money is set aside, and no other walk under that budget asks for any. */
       look: async (): Promise<void> => {
         isLooking = true
         learning.alone += 1
@@ -220,11 +220,11 @@ const readBalance = async (
   return (await meter?.(lookContext(runtime, definition, { signal, attempts: 1, record: () => undefined }))) ?? null
 }
 
-/** Commands that a budget makes wait take a job and let go of it each second: between two of them nobody is at work. */
+/** Commands that a budget makes wait take a job and let go of it each second: between two of them none is at work. */
 const mostLooks = 8
 const betweenLooksMs = 250
 
-/** What is left while nobody else is at work; null: it does not say, or others are. */
+/** What is left while no other process is at work; null: the balance does not say, or others are. */
 const readAlone = async (
   { runtime, source, claim, definition }: JobWork,
   { signal }: SourceContext,

@@ -264,7 +264,7 @@ const workUntilSettled = async (runtime: Runtime, runId: number, request: RunReq
 const tidy = async (runtime: Runtime, runId: number): Promise<void> => {
   const { kysely } = runtime.database
   const left = await leaveUntakeable(kysely, runId, await runtime.claimable())
-  if (left > 0) runtime.log.warn({ run_id: runId, jobs: left }, 'jobs left to whoever has their definition')
+  if (left > 0) runtime.log.warn({ run_id: runId, jobs: left }, 'jobs left to the machines that have their definition')
   await leaveUnserved(kysely, runId)
   const forgotten = await endForgotten(kysely, runId)
   if (forgotten > 0) runtime.log.info({ run_id: runId, jobs: forgotten }, 'jobs were settled while this run joined them')

@@ -87,7 +87,7 @@ export const settle = (
   return { kind: 'fail' }
 }
 
-/** The database refuses whoever asks, in the middle of the work: it was read-only, or took no logins, for a while. */
+/** The database refuses everybody in the middle of the work: it was read-only, or took no logins, for a while. */
 const isClosed = (error: EtlError): boolean =>
   (error.code === 'DATABASE_READ_ONLY' || error.code === 'CONFIGURATION') && isPassing(error)
 

@@ -54,7 +54,7 @@ export const fieldsOf = ({ read, missingColumns, partlyMissing }: Fields): LoadR
 
 /**
  * Against what the answer was asked for: it may serve another definition than the one that asked, or the same after a change. null: it is as asked for. One
- * without metrics was asked for nobody knows what.
+ * without metrics was asked for unknown metrics.
  */
 export const driftOf = async (
   db: Db,

@@ -26,7 +26,7 @@ const ask = async <T>(http: HttpClient, name: EndpointName, shape: z.ZodType<T>)
   const [issue] = parsed.error.issues
   throw new EtlError(
     'BAD_RESPONSE',
-    `${endpoints[name]} answered in a shape nobody knows: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. If the service has moved the endpoint, set ${pathPrefix}${name.toUpperCase()}.`,
+    `${endpoints[name]} gave an unexpected response: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. If the service has moved the endpoint, set ${pathPrefix}${name.toUpperCase()}.`,
   )
 }
 

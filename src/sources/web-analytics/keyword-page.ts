@@ -111,7 +111,7 @@ const askForPage = async (
     await arrived?.()
     return await readPage(at, answer)
   } finally {
-    // Where nobody has told what came.
+    // Where the service has not told what came.
     await answer.billed?.(null, null)
   }
 }

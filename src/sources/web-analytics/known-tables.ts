@@ -27,7 +27,7 @@ let known: z.infer<typeof schema> | null = null
 const tables = (): z.infer<typeof schema> =>
   (known ??= schema.parse(parse(readFileSync(shipped('src', 'sources', 'web-analytics', 'known-tables.yaml'), 'utf8'))))
 
-const nobodyKnows: KnownTable = { filters: ['domains', 'countries', 'include_subdomains'], rows: 'many', values: 100 }
+const unknownTable: KnownTable = { filters: ['domains', 'countries', 'include_subdomains'], rows: 'many', values: 100 }
 
 type Params = Readonly<Record<string, unknown>>
 
@@ -45,7 +45,7 @@ const texts = z.array(z.string())
 
 /** As the definition with these parameters, as they were written, has it. */
 export const tableOf = (params: Params): KnownTable => {
-  const table = tables()[String(params['vtable'])] ?? nobodyKnows
+  const table = tables()[String(params['vtable'])] ?? unknownTable
   const { filters, rows, most_values: values, most_months: months } = params
   return {
     ...table,

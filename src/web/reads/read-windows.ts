@@ -152,7 +152,7 @@ const openStates = (db: Db, pipelines: readonly string[]) =>
     .groupBy(['u.pipeline_id', 'p.pipeline', 'p.version', 'u.window_from', 'u.state', sql`u.answer_id is not null`, 'x.needed'])
     .execute()
 
-/** Weeks or days without a unit, in months that have others: without them such a month is not whole, whoever has asked for them. As bi.coverage has it. */
+/** Weeks or days without a unit, in months that have others: without them such a month is not whole, also where no run has asked for them. As bi.coverage has it. */
 export const absentStates = async (db: Db, pipelines: readonly string[] = []): Promise<WindowState[]> => {
   const windows = await db
     .selectFrom('etl.expected_windows as w')

@@ -25,7 +25,7 @@ const read = <T>(schema: z.ZodType<T>, answer: HttpAnswer, path: string, where: 
   if (answer.status !== 200) throw new EtlError('SERVICE_ERROR', `${where}: ${path} answers ${answer.status}. It is asked again.`)
   const body = schema.safeParse(parseJson(answer, path, addressSetting))
   if (body.success) return body.data
-  throw new EtlError('BAD_RESPONSE', `${where}: ${path} answers in a shape nobody knows. It is asked again.`)
+  throw new EtlError('BAD_RESPONSE', `${where}: ${path} gives an unexpected response. It is asked again.`)
 }
 
 export const api: Api = {
