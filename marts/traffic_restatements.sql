@@ -29,7 +29,7 @@ from (
         coalesce(h._unit_id <> lag(h._unit_id) over (unit order by h.valid_from), false) as is_told_anew,
         h.all_traffic_visits is not distinct from lag(h.all_traffic_visits) over (unit order by h.valid_from) as is_same
       from bi.traffic_and_engagement_history h
-      -- A unit whose first answer had no row of it is known from its loads alone: nobody saw them before its version was published.
+      -- A unit whose first answer had no row of it is known from its loads alone: readers did not see them before its version was published.
       left join (select u.unit_id, greatest(min(l.loaded_at), min(v.published_at)) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
         join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
         join etl.pipelines p on p.pipeline_id = u.pipeline_id left join etl.published_versions v on v.pipeline = p.pipeline and v.version = p.version

@@ -7,7 +7,7 @@ const words = `case when keyword ~ '[^ -~]|  |^ | $' then array_length(regexp_sp
 
 const statements = [
   `create schema if not exists bi`,
-  // Fiscal columns follow the calendar until `millrace migrate` is told the first month of the fiscal year (src/publish/calendar.ts).
+  // Fiscal columns follow the calendar until `millrace migrate` is told the first month of the fiscal year (setFiscalYear).
   `create table bi.dim_date (
     date date primary key,
     year integer not null,

@@ -161,7 +161,7 @@ describe('the house', () => {
 
   test('comments cite pages that are in the repository', () => {
     const cited = /(?:docs|test|src|scripts|pipelines|migrations|marts|examples)\/[\w./-]+\.(?:md|ts|yaml|sql)\b/g
-    const wrong = files.flatMap((file) =>
+    const wrong = [...files, ...listFiles(join(root, 'migrations'))].flatMap((file) =>
       [...(read(file).match(/^\s*(?:\/\/|\/?\*).*$/gm) ?? [])]
         .flatMap((line) => [...line.matchAll(cited)].map(([path]) => path))
         .filter((path) => !existsSync(join(root, path)))

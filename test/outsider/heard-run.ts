@@ -112,7 +112,7 @@ The same command must end with exit code 0, with the rows and the submissions of
 | --- | --- | --- | --- |
 ${answers.join('\n')}
 
-| limit nobody configured | figures | wrong |
+| limit that is not configured | figures | wrong |
 | --- | --- | --- |
 ${pacing.join('\n')}`,
     )
