@@ -34,6 +34,7 @@ export const avoided: readonly (readonly [RegExp, string])[] = [
   [/\bforetold\b|\bat its end\b/i, 'forecast, at month end'],
   [/\b(?:is|are) at work\b/i, 'is in progress'],
   [/\b(?:nothing|else|what) needs a person\b/i, 'no action needed; approval needed'],
+  [/\b(?:nobody|whoever)\b/i, 'the one who acts: a person, a process, no other run'],
   [/\bvalues? of the lists\b/i, 'a domain, a country'],
 ]
 

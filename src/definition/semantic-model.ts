@@ -130,7 +130,7 @@ const checkDimensions = (parts: readonly Part[], { grain, time, dimensions }: Su
       if (data.grain !== undefined && column !== time?.column && !reachable.has(column))
         wrong(
           ['grain', at],
-          `'${column}' is neither the time nor a dimension; add it under dimensions, so that nobody sums over it unseen.`,
+          `'${column}' is neither the time nor a dimension; add it under dimensions, so that no sum runs over it unseen.`,
         )
     for (const [name, one] of Object.entries(data.dimensions))
       if (one?.of !== undefined && dimensions.get(one.of)?.entity == null)
