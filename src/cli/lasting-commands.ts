@@ -2,7 +2,7 @@
 // warehouse; and the status page beside them, `demo --keep` and `status --serve`.
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { timeIn } from '../core/window.ts'
-import { noteCancel } from '../ledger/release.ts'
+import { noteCancel } from '../ledger/release-unit.ts'
 import { previewRun } from '../plan/dry-run.ts'
 import { pricesOf } from '../plan/price.ts'
 import { withReadFiles } from '../plan/query-lists.ts'

@@ -3,7 +3,7 @@
 import { docPage } from '../core/shipped.ts'
 import { settingError, usageError } from '../core/errors.ts'
 import type { ReleasedData } from '../core/release-month.ts'
-import { forgetSubscription, keepSubscription, subscriptionOf } from '../ledger/releases.ts'
+import { forgetSubscription, keepSubscription, subscriptionOf } from '../ledger/data-releases.ts'
 import { accountsOf } from '../run/apis.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { alarmingOf } from '../schedule/notify/receivers.ts'

@@ -5,7 +5,7 @@ import { usageError } from '../core/errors.ts'
 import { isReportId } from '../core/report-shape.ts'
 import { showSpan } from '../core/window.ts'
 import { adoptReport, giveUpReport } from '../ledger/purchases.ts'
-import { type Release, type Releasable, releasable, releaseFor, unknownUnits } from '../ledger/release.ts'
+import { type ReleasedUnit, type Releasable, releasable, releaseFor, unknownUnits } from '../ledger/release-unit.ts'
 import { emptySummary } from '../ledger/runs.ts'
 import { cancelRun } from '../run/cancel-run.ts'
 import type { Runtime } from '../run/runtime.ts'
@@ -97,7 +97,7 @@ export const release: Handler = async (invocation) => {
 }
 
 const printReleased = async ({ output }: Invocation, runtime: Runtime, { units, run }: ReleaseResult): Promise<number> => {
-  const idsThat = (...kinds: readonly Release['kind'][]): number[] =>
+  const idsThat = (...kinds: readonly ReleasedUnit['kind'][]): number[] =>
     [...units].filter(([, kind]) => kinds.includes(kind)).map(([unitId]) => unitId)
   const [released, notHeld, needApproval] = [idsThat('released', 'joined'), idsThat('not held'), idsThat('needs approval')]
   const lines = await linesOf(runtime.database.kysely, [...units.keys()])
@@ -149,7 +149,7 @@ const releaseUnits = async (runtime: Runtime, unitIds: readonly number[], signal
     const named = unknown.length === 1 ? `is no unit ${unknown[0]}` : `are no units ${unknown.join(', ')}`
     throw usageError(`There ${named}; \`millrace status\` lists held units with their numbers. Nothing was released.`)
   }
-  const units = new Map<number, Release['kind']>(unitIds.map((unitId) => [unitId, 'not held']))
+  const units = new Map<number, ReleasedUnit['kind']>(unitIds.map((unitId) => [unitId, 'not held']))
   const held = await releasable(kysely, unitIds)
   if (held.length === 0) return { units, run: null }
   assertReachable(runtime, held)

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline/promises'
 import { stopsWith } from '../db/stoppable.ts'
 import { type PreviewPipeline, previewRun } from '../plan/dry-run.ts'
 import { checkScope } from '../plan/frames.ts'
-import { keepRest, paceRun } from '../plan/pace-backfill.ts'
+import { keepRest, spreadRun } from '../plan/spread-backfill.ts'
 import { costsCredits, sourceOf } from '../plan/plan-context.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
@@ -168,10 +168,10 @@ const afterRun = async (runtime: Runtime, { state }: RunResult) => {
   const pipelines = definitions.map(({ pipeline }) => pipeline)
   const isWhole = state === 'done' || state === 'failed'
   const find = async () => ({
-    paced: await paceRun(runtime, definitions),
+    spread: await spreadRun(runtime, definitions),
     waiting: await waitingWords(database.kysely, pipelines),
   })
-  return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => ({ paced: [], waiting: [] }))
+  return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => ({ spread: [], waiting: [] }))
 }
 
 /** Messages, for which a run that was stopped takes no longer either. */
@@ -186,12 +186,12 @@ const sayEnded = (
   output: Output,
   command: string,
   result: RunResult,
-  { paced, waiting }: Awaited<ReturnType<typeof afterRun>>,
+  { spread, waiting }: Awaited<ReturnType<typeof afterRun>>,
 ): void => {
   for (const one of waiting) output.event({ event: 'needs_approval', ...one, approve: `millrace approve ${one.pipeline}` })
-  for (const { doneOn, ...one } of paced) output.event({ event: 'paced', ...one, done_on: doneOn })
+  for (const { doneOn, ...one } of spread) output.event({ event: 'spread', ...one, done_on: doneOn })
   printSummary(output, command, result)
-  for (const { pipeline, reports, units, credits, doneOn } of paced)
+  for (const { pipeline, reports, units, credits, doneOn } of spread)
     output.line(
       `${pipeline}: ${reports > 0 ? counted(reports, 'report') : counted(units, 'unit')} (${credits === null ? 'price not known' : `about ${counted(credits, 'credit')}`}) wait for the budget or the service. Every night continues with them, in the same order of months` +
         `${doneOn === null ? '' : `; the last about ${doneOn}`}.`,

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import { type Finding, type Pass, type Waiter, wholeAccount } from './gate.ts'
+import { type Finding, type Pass, type Waiter, wholeAccount } from './breaker.ts'
 import { excerpt } from './http-answer.ts'
 import { type Asked, classify, type Progress } from './http-failure.ts'
 import type { HttpRequest, OpenService, UnitHttpOptions } from './http-types.ts'
@@ -38,7 +38,7 @@ export const withRetries = async <A extends Answered>(
   request: HttpRequest,
   once: (attempt: number, progress: Progress) => Promise<A>,
 ): Promise<A> => {
-  const { clock, gate, log, addressSetting } = service
+  const { clock, breaker, log, addressSetting } = service
   const { lane } = options
   const refusedBy = `${lane} ${request.endpoint}`
   const asked: Asked = { request, signal: options.signal, addressSetting }
@@ -49,9 +49,9 @@ export const withRetries = async <A extends Answered>(
   let refusals = 0
   for (let attempt = 1; ; attempt += 1) {
     if (attempt > 1) await request.letOthers?.()
-    const pass = await gate.pass(waiter).catch((error: unknown) => stoppedOr(error, asked))
+    const pass = await breaker.pass(waiter).catch((error: unknown) => stoppedOr(error, asked))
     // Others of the account were answered since the endpoint refused this run: then it is the endpoint that refuses.
-    const isRefusedAlone = service.refusedSince.has(refusedBy) && !gate.isShut(wholeAccount)
+    const isRefusedAlone = service.refusedSince.has(refusedBy) && !breaker.isOpen(wholeAccount)
     const sent = await sendOnce(service, options, { ...asked, isRefusedAlone }, pass, (progress) => once(attempt, progress))
     if (sent.trouble === null) {
       service.refusedSince.delete(refusedBy)
@@ -68,10 +68,10 @@ export const withRetries = async <A extends Answered>(
       if (!request.idempotent || isPatienceOver || enough > 1) throw counted(sent.trouble, clock, leftMs)
       continue
     }
-    if (attempt >= tries && !(isPatient && request.idempotent && gate.isShut(place))) return settled(sent)
+    if (attempt >= tries && !(isPatient && request.idempotent && breaker.isOpen(place))) return settled(sent)
     log.info({ endpoint: request.endpoint, attempt, error: error.message }, 'asking again')
-    // Who waits at the gate anyway needs no pause of its own.
-    if (!gate.isShut(place))
+    // Who waits at the breaker anyway needs no pause of its own.
+    if (!breaker.isOpen(place))
       await sleep(clock, Math.max(backoffMs(clock, attempt), Math.min(askedMs ?? 0, longestPauseMs)), asked)
   }
 }

@@ -4,7 +4,7 @@ import type { SentRequest } from '../core/sent-request.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
-import type { Gate, Patience, Trouble } from './gate.ts'
+import type { Breaker, Patience, Trouble } from './breaker.ts'
 import type { RateBudget } from './rate.ts'
 
 /** What proves who asks: added to a request that goes to the service's own origin, never recorded, dropped at a redirect. */
@@ -111,9 +111,9 @@ export interface ServiceOptions extends Connection {
 
 /** With what all its clients share. */
 export interface OpenService extends ServiceOptions {
-  readonly gate: Gate
+  readonly breaker: Breaker
   /**
-   * By run and endpoint: since when it refuses each request of the run although others of the account are answered. The gate lets these through, and would for
+   * By run and endpoint: since when it refuses each request of the run although others of the account are answered. The breaker lets these through, and would for
    * ever.
    */
   readonly refusedSince: Map<string, number>

@@ -5,7 +5,7 @@ import type { Secret } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
 import { watchWait } from '../core/waiting.ts'
 import { allowedDownload } from './download-address.ts'
-import { createGate } from './gate.ts'
+import { createBreaker } from './breaker.ts'
 import { excerpt } from './http-answer.ts'
 import { type Asked, classify, neverLeft, type Outcome, type Progress, recorder } from './http-failure.ts'
 import { type Answered, withRetries } from './http-retry.ts'
@@ -30,7 +30,7 @@ export type Service = ReturnType<typeof createService>
 export const createService = (options: ServiceOptions) => {
   const agents = createAgents()
   const { clock, tellTrouble: tell = () => undefined } = options
-  const service = { ...options, gate: createGate({ clock, tell }), refusedSince: new Map<string, number>() }
+  const service = { ...options, breaker: createBreaker({ clock, tell }), refusedSince: new Map<string, number>() }
   return { forUnit: (options: UnitHttpOptions) => client({ service, agents, options }) }
 }
 

@@ -165,9 +165,9 @@ interface PlannedWith {
  * What the run could not buy within its budgets, with the account's credits or from a service that was away, of a range that a person named or of what was allowed
  * at the terminal, has that person's word from here on: every night goes on with it. Returns the pipelines. @param by who said so @param planned what the run asked for
  */
-export const keepPaced = async (db: Db, runId: number, by: string, planned: readonly PlannedWith[]): Promise<string[]> => {
+export const keepSpread = async (db: Db, runId: number, by: string, planned: readonly PlannedWith[]): Promise<string[]> => {
   const rows = await query<Row<'etl.pipelines', 'pipeline_id' | 'pipeline' | 'version'>>(db)`
-    select distinct p.pipeline_id, p.pipeline, p.version from ${pacedJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`
+    select distinct p.pipeline_id, p.pipeline, p.version from ${spreadJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`
   const digestOf = (pipeline: string, version: number): string | null => {
     const found = planned.find(({ definition }) => definition.pipeline === pipeline && definition.version === version)
     return found === undefined ? null : askedDigest(askedBy(found.definition, found.source.kind))
@@ -176,22 +176,22 @@ export const keepPaced = async (db: Db, runId: number, by: string, planned: read
     await db.transaction().execute(async (trx) => {
       await lockPipeline(trx, pipeline_id)
       await query(trx)`
-        with paced as (
+        with spread as (
           select j.job_id, j.kind, j.reason, j.cells, j.window_from, j.window_to, coalesce(j.estimated_quota, j.cells) as credits
-          from ${pacedJobs(runId)} where j.pipeline_id = ${pipeline_id} order by j.job_id for update of j
+          from ${spreadJobs(runId)} where j.pipeline_id = ${pipeline_id} order by j.job_id for update of j
         ), word as (
           insert into etl.approvals (pipeline_id, kind, digest, state, run_id, reasons, window_from, window_to, units, reports, credits, decided_at, decided_by)
           select ${pipeline_id}, 'backfill', ${digestOf(pipeline, version)}, 'approved', ${runId}, (select jsonb_object_agg(reason, units) from (
-              select reason, sum(cells) as units from paced group by 1) x), min(window_from), max(window_to), sum(cells), count(*) filter (where kind = 'report'),
+              select reason, sum(cells) as units from spread group by 1) x), min(window_from), max(window_to), sum(cells), count(*) filter (where kind = 'report'),
             sum(credits),
-            clock_timestamp(), ${by} from paced having count(*) > 0 returning approval_id
+            clock_timestamp(), ${by} from spread having count(*) > 0 returning approval_id
         )
-        update etl.jobs j set approval_id = w.approval_id from paced p, word w where j.job_id = p.job_id`
+        update etl.jobs j set approval_id = w.approval_id from spread p, word w where j.job_id = p.job_id`
     })
   return [...new Set(rows.map((row) => row.pipeline))]
 }
 
-const pacedJobs = (runId: number) => sql`etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.run_id = ${runId}::bigint
+const spreadJobs = (runId: number) => sql`etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.run_id = ${runId}::bigint
     and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null and (j.state = 'held' and j.error_code in ${passing}
       or w.outcome = 'waiting' and j.state = 'open' and j.error_code is distinct from 'NOT_PUBLISHED')`
 

@@ -15,7 +15,7 @@ import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowAsk
 import { type UsualRule, usualRule } from '../ledger/guard-usual.ts'
 import { everAskedForTop, lockPipeline, type RegisteredPipeline } from '../ledger/pipelines.ts'
 import type { JobFrame } from '../ledger/register-jobs.ts'
-import { newestRelease } from '../ledger/releases.ts'
+import { newestRelease } from '../ledger/data-releases.ts'
 import { begunAtAsk } from '../ledger/runs.ts'
 import { datasetOf } from '../ledger/data-points.ts'
 import type { PriceSubject } from '../ledger/prices.ts'

@@ -5,7 +5,7 @@ import { accountName } from '../core/source-spec.ts'
 import { Temporal } from '../core/temporal.ts'
 import type { Schedule, Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { lastTickMs, newestRunTick, releasesSince, type WakingRelease } from '../ledger/releases.ts'
+import { lastTickMs, newestRunTick, releasesSince, type WakingRelease } from '../ledger/data-releases.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 
 const minuteMs = 60_000

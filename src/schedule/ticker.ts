@@ -7,8 +7,8 @@ import { outlast } from '../db/outlast.ts'
 import type { Db } from '../db/tables.ts'
 import { approvedReady } from '../ledger/approved-jobs.ts'
 import { isKnown } from '../ledger/processes.ts'
-import { claimTick, finishTick, lockTicks, planTick } from '../ledger/releases.ts'
-import { paceRun } from '../plan/pace-backfill.ts'
+import { claimTick, finishTick, lockTicks, planTick } from '../ledger/data-releases.ts'
+import { spreadRun } from '../plan/spread-backfill.ts'
 import { planApproved, planRun } from '../plan/plan-run.ts'
 import { nextTick, type Scheduled, scheduledOf } from '../plan/ticks.ts'
 import { withCurrentLists } from '../plan/query-lists.ts'
@@ -196,7 +196,7 @@ const loadOne = async (
     signal,
   })
   const { runId, state, summary } = result
-  await paceRun(runtime, definitions)
+  await spreadRun(runtime, definitions)
   if (dueAt !== null) {
     const [entry] = scheduledOf(versions)
     runtime.progress.emit({

@@ -1,6 +1,6 @@
 // What a person decides: held units released, failed ones opened again, purchases adopted and given up; each with its event.
 import { describe, expect, test } from 'vitest'
-import { releaseByPerson, retryByPerson } from '../../src/ledger/release.ts'
+import { releaseByPerson, retryByPerson } from '../../src/ledger/release-unit.ts'
 import { adoptReport, giveUpReport } from '../../src/ledger/purchases.ts'
 import { listPurchases } from '../../src/web/reads/read-reports.ts'
 import { bought, months, newJob, newPipeline, newProcess, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'

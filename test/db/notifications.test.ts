@@ -1,7 +1,7 @@
 // What people are told of: a cause is over when its units are loaded, not while they are being tried again; and how it is sent.
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { releaseByPerson } from '../../src/ledger/release.ts'
+import { releaseByPerson } from '../../src/ledger/release-unit.ts'
 import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { deliverNext, syncNotifications } from '../../src/ledger/deliveries.ts'

@@ -5,7 +5,7 @@ import type { GuardRule } from '../../src/core/limits.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { windowsBetween } from '../../src/core/window.ts'
 import type { Source } from '../../src/extract/source.ts'
-import { keepPaced } from '../../src/ledger/approved-jobs.ts'
+import { keepSpread } from '../../src/ledger/approved-jobs.ts'
 import { approve, withdraw, withdrawRun } from '../../src/ledger/approvals.ts'
 import { knownPipeline, adoptWork } from '../../src/ledger/adopt-work.ts'
 import { keyParameters } from '../../src/ledger/pipelines.ts'
@@ -424,7 +424,7 @@ test.each([
     else {
       await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where run_id = $1`, [runId])
       await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
-      await keepPaced(db.database.kysely, runId, 'ada', [two])
+      await keepSpread(db.database.kysely, runId, 'ada', [two])
     }
     await finished(runId)
     const fewer = await plan(db, withMetrics(planning, 'a'), due)
@@ -454,7 +454,7 @@ test('a range of two versions side by side that was put off by a budget goes on 
   await plan(db, second, range(months.older, months.older), runId)
   await db.database.pool.query(`update etl.jobs set error_code = 'QUOTA_EXHAUSTED' where run_id = $1`, [runId])
   await db.database.pool.query(`update etl.run_jobs set outcome = 'waiting' where run_id = $1`, [runId])
-  expect(await keepPaced(db.database.kysely, runId, 'ada', [first, second])).toHaveLength(1)
+  expect(await keepSpread(db.database.kysely, runId, 'ada', [first, second])).toHaveLength(1)
   await finished(runId)
   const said = vi.spyOn(silentLog, 'warn')
   for (const one of [first, second]) {

@@ -1,7 +1,7 @@
 // Releases on record: what a service cannot have published yet is no release, and what it takes back is corrected by its next word.
 import { expect, test } from 'vitest'
 import { addWindows, dateIn } from '../../src/core/window.ts'
-import { newestRelease, recordRelease } from '../../src/ledger/releases.ts'
+import { newestRelease, recordRelease } from '../../src/ledger/data-releases.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()

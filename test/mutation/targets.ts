@@ -79,7 +79,7 @@ export const targets: readonly Target[] = [
   { files: ['src/plan/pack.ts'], tests: ['test/unit/plan/pack.test.ts', 'test/db/plan-jobs.test.ts'] },
   { files: ['src/ledger/quarantine.ts'], tests: ['test/db/ledger-quarantine.test.ts', 'test/db/load-windows.test.ts'] },
   {
-    files: ['src/ledger/release.ts', 'src/ledger/register-replay.ts'],
+    files: ['src/ledger/release-unit.ts', 'src/ledger/register-replay.ts'],
     tests: ['test/db/actions.test.ts', 'test/db/replay.test.ts'],
   },
   {

@@ -2,7 +2,7 @@
 import { systemClock } from '../../src/core/clock.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { secret } from '../../src/core/redact.ts'
-import { noteCancel } from '../../src/ledger/release.ts'
+import { noteCancel } from '../../src/ledger/release-unit.ts'
 import type { NightPlan } from '../../src/web/foresight.ts'
 import { noBudget } from '../../src/core/budget-scope.ts'
 import { pricesOf } from '../../src/plan/price.ts'

@@ -1,7 +1,7 @@
 // Holds the year that was lived through against what it must come to, and against a warehouse filled in one go at its end.
 import type pg from 'pg'
 import { dateIn } from '../../src/core/window.ts'
-import { releaseByPerson } from '../../src/ledger/release.ts'
+import { releaseByPerson } from '../../src/ledger/release-unit.ts'
 import { planRun } from '../../src/plan/plan-run.ts'
 import { runJobs } from '../../src/run/run-jobs.ts'
 import { expectedBooks, expectedMessages } from './expected.ts'

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { unitsStillToCome } from '../../../src/core/forecast.ts'
 import { judgeNight, judgeRange, verdictOn } from '../../../src/plan/guard.ts'
-import { doneOn, type Pace } from '../../../src/plan/pace-backfill.ts'
+import { doneOn, type BudgetRoom } from '../../../src/plan/spread-backfill.ts'
 import { definitionOf } from './definition.ts'
 
 const none = { dearest: 0, usual: 0, beyond: 0 }
@@ -62,7 +62,7 @@ describe('a night', () => {
 })
 
 describe('a backlog', () => {
-  const free: Pace = { perMonth: null, perDay: null, leftToday: Infinity, leftThisMonth: Infinity, kept: 0, sharers: 1 }
+  const free: BudgetRoom = { perMonth: null, perDay: null, leftToday: Infinity, leftThisMonth: Infinity, kept: 0, sharers: 1 }
   test.each([
     ['within what is left today', 100, [{ ...free, perDay: 100, leftToday: 100 }], '2026-11-22'],
     ['of three days', 250, [{ ...free, perDay: 100, leftToday: 50 }], '2026-11-24'],

@@ -55,14 +55,14 @@ const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean
 }
 
 /** What became of the wish to release a unit. */
-export type Release =
+export type ReleasedUnit =
   /** Its job is open now; `joined`: somebody released it before, and it is not settled yet. */
   | { readonly kind: 'released' | 'joined'; readonly jobId: number }
   /** Nothing was changed. What would be bought for more than usual has a command of its own. */
   | { readonly kind: 'not held' | 'needs approval' }
 
 /** @param by who did it, for the event: `status page`, `command line` */
-const releaseUnit = async (trx: Db, unitId: number, by: string): Promise<Release> => {
+const releaseUnit = async (trx: Db, unitId: number, by: string): Promise<ReleasedUnit> => {
   const found = await lockUnit(trx, unitId)
   if (found === null) return { kind: 'not held' }
   const { unit, job } = found
@@ -82,7 +82,7 @@ export const releaseByPerson = async (db: Db, unitId: number, by: string): Promi
   (await db.transaction().execute((trx) => releaseUnit(trx, unitId, by))).kind === 'released'
 
 /** The same, and the run waits for what was released, also by others. One transaction, so that no other process settles it in between. */
-export const releaseFor = (db: Db, runId: number, unitId: number, by: string): Promise<Release> =>
+export const releaseFor = (db: Db, runId: number, unitId: number, by: string): Promise<ReleasedUnit> =>
   db.transaction().execute(async (trx) => {
     const release = await releaseUnit(trx, unitId, by)
     if ('jobId' in release)

@@ -1,7 +1,14 @@
 // A place in trouble is noticed once: one request tries, the others wait; who has waited long enough is let go.
 import { describe, expect, test } from 'vitest'
 import { EtlError } from '../../../src/core/errors.ts'
-import { createGate, type Finding, type Gate, type Trouble, type Waiter, wholeAccount } from '../../../src/extract/gate.ts'
+import {
+  createBreaker,
+  type Finding,
+  type Breaker,
+  type Trouble,
+  type Waiter,
+  wholeAccount,
+} from '../../../src/extract/breaker.ts'
 import { type ManualClock, manualClock, startOfTime } from '../../support/manual-clock.ts'
 
 const never = new AbortController().signal
@@ -24,23 +31,23 @@ const finding = (more: Partial<Finding> = {}): Finding => ({
 
 interface World {
   readonly clock: ManualClock
-  readonly gate: Gate
+  readonly breaker: Breaker
   readonly told: (Trouble | null)[]
 }
 
 const world = (): World => {
   const clock = manualClock()
   const told: (Trouble | null)[] = []
-  return { clock, told, gate: createGate({ clock, tell: (_, trouble) => void told.push(trouble) }) }
+  return { clock, told, breaker: createBreaker({ clock, tell: (_, trouble) => void told.push(trouble) }) }
 }
 
-const shut = async ({ gate }: World, found = finding()): Promise<void> => {
-  for (let time = 0; time < found.enough; time += 1) (await gate.pass(waiter())).end(found)
+const shut = async ({ breaker }: World, found = finding()): Promise<void> => {
+  for (let time = 0; time < found.enough; time += 1) (await breaker.pass(waiter())).end(found)
 }
 
-const waiting = (gate: Gate, more: Partial<Waiter> = {}) => {
-  const state: { passed: Awaited<ReturnType<Gate['pass']>> | null; error: unknown } = { passed: null, error: null }
-  gate.pass(waiter(more)).then(
+const waiting = (breaker: Breaker, more: Partial<Waiter> = {}) => {
+  const state: { passed: Awaited<ReturnType<Breaker['pass']>> | null; error: unknown } = { passed: null, error: null }
+  breaker.pass(waiter(more)).then(
     (pass) => {
       state.passed = pass
     },
@@ -51,25 +58,25 @@ const waiting = (gate: Gate, more: Partial<Waiter> = {}) => {
   return state
 }
 
-describe('the gate', () => {
+describe('the breaker', () => {
   test('lets all pass until three in a row have failed; an answer in between begins anew', async () => {
-    const { gate } = world()
-    for (const found of [finding(), finding(), null, finding(), finding()]) (await gate.pass(waiter())).end(found)
-    expect(gate.isShut(wholeAccount)).toBe(false)
-    ;(await gate.pass(waiter())).end(finding())
-    expect(gate.isShut(wholeAccount)).toBe(true)
+    const { breaker } = world()
+    for (const found of [finding(), finding(), null, finding(), finding()]) (await breaker.pass(waiter())).end(found)
+    expect(breaker.isOpen(wholeAccount)).toBe(false)
+    ;(await breaker.pass(waiter())).end(finding())
+    expect(breaker.isOpen(wholeAccount)).toBe(true)
   })
 
   test('has one that tried in vain let another one try: a single report in trouble keeps nobody from being polled', async () => {
-    const { clock, gate } = world()
+    const { clock, breaker } = world()
     const trouble = finding({ place: '/status', askedMs: 5_000, enough: 1 })
     const [bad, good] = [
       { places: ['/status'], what: '/status/1' },
       { places: ['/status'], what: '/status/2' },
     ]
-    ;(await gate.pass(waiter(bad))).end(trouble)
+    ;(await breaker.pass(waiter(bad))).end(trouble)
     for (let turn = 0; turn < 3; turn += 1) {
-      const [first, second] = [waiting(gate, bad), waiting(gate, good)]
+      const [first, second] = [waiting(breaker, bad), waiting(breaker, good)]
       await clock.run(clock.now() - startOfTime + 5_500)
       expect([first.passed, second.passed], `turn ${turn}`).toEqual([null, expect.anything()])
       second.passed?.end(null)
@@ -80,38 +87,38 @@ describe('the gate', () => {
   })
 
   test('asks at once again for what is alone in trouble where no other waits', async () => {
-    const { clock, gate } = world()
+    const { clock, breaker } = world()
     const trouble = finding({ place: '/keywords', askedMs: 1_000, enough: 1 })
     const only = { places: ['/keywords'], what: '/keywords?domain=a.com' }
-    ;(await gate.pass(waiter(only))).end(trouble)
-    const again = waiting(gate, only)
+    ;(await breaker.pass(waiter(only))).end(trouble)
+    const again = waiting(breaker, only)
     await clock.run(clock.now() - startOfTime + 1_000)
     expect(again.passed).not.toBeNull()
   })
 
   test('lets nobody else go for what one alone tried in vain: they have not tried yet', async () => {
-    const { clock, gate } = world()
+    const { clock, breaker } = world()
     const trouble = finding({ enough: 1 })
     const bad = { what: '/keywords?domain=bad.com' }
-    ;(await gate.pass(waiter(bad))).end(trouble)
+    ;(await breaker.pass(waiter(bad))).end(trouble)
     for (const ms of [1_000, 4_000, 13_000]) {
-      const again = waiting(gate, bad)
+      const again = waiting(breaker, bad)
       await clock.run(ms)
       again.passed?.end(trouble)
     }
     const submission = { longestPauseMs: 0 }
-    await expect(gate.pass(waiter(submission))).rejects.toMatchObject({ follows: { isFinal: false } })
-    await expect(gate.pass(waiter(bad))).rejects.toMatchObject({ follows: { isFinal: true } })
+    await expect(breaker.pass(waiter(submission))).rejects.toMatchObject({ follows: { isFinal: false } })
+    await expect(breaker.pass(waiter(bad))).rejects.toMatchObject({ follows: { isFinal: true } })
     await clock.run(40_000)
-    ;(await gate.pass(waiter(submission))).end(trouble)
-    await expect(gate.pass(waiter(submission))).rejects.toMatchObject({ follows: { isFinal: true } })
+    ;(await breaker.pass(waiter(submission))).end(trouble)
+    await expect(breaker.pass(waiter(submission))).rejects.toMatchObject({ follows: { isFinal: true } })
   })
 
   test('lets one try at a growing pause, and all go on when it is answered', async () => {
     const here = world()
-    const { clock, gate, told } = here
+    const { clock, breaker, told } = here
     await shut(here)
-    const requests = Array.from({ length: 5 }, () => waiting(gate))
+    const requests = Array.from({ length: 5 }, () => waiting(breaker))
     const passed = () => requests.filter((request) => request.passed !== null)
     await clock.run(900)
     expect(passed()).toHaveLength(0)
@@ -139,7 +146,7 @@ describe('the gate', () => {
 
   test('says a pause of minutes that is asked for while a short one lasts', async () => {
     const here = world()
-    const [first, second] = [await here.gate.pass(waiter()), await here.gate.pass(waiter())]
+    const [first, second] = [await here.breaker.pass(waiter()), await here.breaker.pass(waiter())]
     first.end(finding({ enough: 1 }))
     second.end(finding({ enough: 1, askedMs: 300_000 }))
     expect(here.told).toMatchObject([{ nextInMs: 300_000 }])
@@ -149,10 +156,10 @@ describe('the gate', () => {
     const clock = manualClock()
     let aheadMs = 172_800_000
     const now = (): number => clock.now() + aheadMs
-    const here = { clock, told: [], gate: createGate({ clock: { ...clock, now }, tell: () => undefined }) }
+    const here = { clock, told: [], breaker: createBreaker({ clock: { ...clock, now }, tell: () => undefined }) }
     await shut(here)
     aheadMs = 0
-    const [first, late] = [waiting(here.gate), waiting(here.gate, { longestPauseMs: 0 })]
+    const [first, late] = [waiting(here.breaker), waiting(here.breaker, { longestPauseMs: 0 })]
     await clock.run(1_000)
     expect(first.passed).not.toBeNull()
     expect(late.error).toMatchObject({ notBefore: startOfTime + 1_000 })
@@ -160,15 +167,15 @@ describe('the gate', () => {
 
   test('lets go of all that wait once the tries are spent, and of who comes then; later one tries anew', async () => {
     const here = world()
-    const { clock, gate } = here
+    const { clock, breaker } = here
     await shut(here)
-    const requests = Array.from({ length: 4 }, () => waiting(gate))
+    const requests = Array.from({ length: 4 }, () => waiting(breaker))
     for (const until of [1_000, 4_000, 13_000]) {
       await clock.run(until)
       const probe = requests.find((request) => request.passed !== null)
       probe?.passed?.end(finding())
       if (probe !== undefined) requests.splice(requests.indexOf(probe), 1)
-      if (until < 13_000) requests.push(waiting(gate))
+      if (until < 13_000) requests.push(waiting(breaker))
     }
     await clock.run(13_001)
     expect(requests.map((request) => request.error)).toEqual(
@@ -179,12 +186,12 @@ describe('the gate', () => {
         }),
       ),
     )
-    const late = waiting(gate)
+    const late = waiting(breaker)
     await clock.run(13_002)
     expect(late.error).toMatchObject({ follows: { isFinal: true } })
     await clock.run(60_000)
-    await expect(gate.pass(waiter())).rejects.toMatchObject({ follows: { isFinal: true } })
-    const [later, beside] = [waiting(gate, { run: 'a later run' }), waiting(gate, { run: 'a later run' })]
+    await expect(breaker.pass(waiter())).rejects.toMatchObject({ follows: { isFinal: true } })
+    const [later, beside] = [waiting(breaker, { run: 'a later run' }), waiting(breaker, { run: 'a later run' })]
     await clock.run(60_001)
     expect([later.passed !== null, beside.error]).toEqual([true, null])
     later.passed?.end(finding())
@@ -195,17 +202,17 @@ describe('the gate', () => {
 
   test('lets go at the deadline, not when the next try is due, of all that wait and of who comes back for the same run', async () => {
     const here = world()
-    const { clock, gate } = here
+    const { clock, breaker } = here
     const patience = { attempts: 100, deadlineMs: 5_000 }
     await shut(here, finding({ enough: 1 }))
-    const requests = Array.from({ length: 3 }, () => waiting(gate, { patience }))
+    const requests = Array.from({ length: 3 }, () => waiting(breaker, { patience }))
     for (const until of [1_000, 4_000]) {
       await clock.run(until)
       requests.find((request) => request.passed !== null)?.passed?.end(finding())
       requests.splice(
         requests.findIndex((request) => request.passed !== null),
         1,
-        waiting(gate, { patience }),
+        waiting(breaker, { patience }),
       )
     }
     await clock.run(4_999)
@@ -214,24 +221,24 @@ describe('the gate', () => {
     expect(requests.map(({ error }) => error)).toEqual(
       requests.map(() => expect.objectContaining({ follows: expect.objectContaining({ isFinal: true }) })),
     )
-    // What may not be sent twice does not wait at the gate but comes back, time and again.
+    // What may not be sent twice does not wait at the breaker but comes back, time and again.
     await clock.run(20_000)
-    await expect(gate.pass(waiter({ patience, longestPauseMs: 0 }))).rejects.toMatchObject({ follows: { isFinal: true } })
-    expect((await gate.pass(waiter({ patience, run: 'a later run' }))) !== null).toBe(true)
+    await expect(breaker.pass(waiter({ patience, longestPauseMs: 0 }))).rejects.toMatchObject({ follows: { isFinal: true } })
+    expect((await breaker.pass(waiter({ patience, run: 'a later run' }))) !== null).toBe(true)
   })
 
   test('waits no longer than the deadline, and for what takes its time as long as that', async () => {
     const here = world()
-    const { clock, gate } = here
+    const { clock, breaker } = here
     await shut(here, finding({ enough: 1, isLasting: true }))
     for (const until of [1_000, 4_000, 13_000, 40_000, 100_000]) {
-      const probe = waiting(gate, { patience: { attempts: 1, deadlineMs: 120_000 } })
+      const probe = waiting(breaker, { patience: { attempts: 1, deadlineMs: 120_000 } })
       await clock.run(until)
       expect(probe.error).toBeNull()
       probe.passed?.end(finding({ isLasting: true }))
     }
     await clock.run(121_000)
-    const late = waiting(gate, { patience: { attempts: 1, deadlineMs: 120_000 } })
+    const late = waiting(breaker, { patience: { attempts: 1, deadlineMs: 120_000 } })
     await clock.run(121_001)
     expect(late.error).toMatchObject({ follows: { isFinal: true } })
   })
@@ -239,7 +246,7 @@ describe('the gate', () => {
   test('a request that may not wait is told when to come back', async () => {
     const here = world()
     await shut(here)
-    await expect(here.gate.pass(waiter({ longestPauseMs: 0 }))).rejects.toMatchObject({
+    await expect(here.breaker.pass(waiter({ longestPauseMs: 0 }))).rejects.toMatchObject({
       notBefore: here.clock.now() + 1_000,
       sent: false,
       follows: { next: 'wait for the service', isFinal: false },
@@ -248,10 +255,10 @@ describe('the gate', () => {
 
   test('a path in trouble keeps nobody from the others; a probe that is stopped leaves its turn', async () => {
     const here = world()
-    const { clock, gate } = here
+    const { clock, breaker } = here
     await shut(here, finding({ place: '/status' }))
-    ;(await gate.pass(waiter({ places: [wholeAccount, '/keywords'] }))).end(null)
-    const [first, second] = [waiting(gate), waiting(gate)]
+    ;(await breaker.pass(waiter({ places: [wholeAccount, '/keywords'] }))).end(null)
+    const [first, second] = [waiting(breaker), waiting(breaker)]
     await clock.run(1_000)
     first.passed?.drop()
     await clock.run(1_001)
@@ -262,7 +269,7 @@ describe('the gate', () => {
     const here = world()
     await shut(here)
     const stop = new AbortController()
-    const stopped = waiting(here.gate, { signal: stop.signal })
+    const stopped = waiting(here.breaker, { signal: stop.signal })
     stop.abort(new Error('stop'))
     await here.clock.run(1)
     expect(stopped.error).toBe(stop.signal.reason)

@@ -5,7 +5,7 @@ import { budgetsOf, tagBudgets } from '../core/budget-scope.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
-import { backlogOf, keepPaced, noteDoneOn } from '../ledger/approved-jobs.ts'
+import { backlogOf, keepSpread, noteDoneOn } from '../ledger/approved-jobs.ts'
 import { extraLeft } from '../ledger/budget.ts'
 import { type SpentNow, spentOf } from '../ledger/spent.ts'
 import { priceWaiting } from '../ledger/prices.ts'
@@ -16,23 +16,23 @@ import { pricesOf } from './price.ts'
 const mostDays = 3_660
 
 /** The day on which the last credit is spent, at the earliest; null where the budgets never allow it within ten years. Days and months in UTC. */
-export const doneOn = (credits: number, paces: readonly Pace[], today: IsoDate): IsoDate | null => {
+export const doneOn = (credits: number, rooms: readonly BudgetRoom[], today: IsoDate): IsoDate | null => {
   let left = credits
   let day = today
-  let months = paces.map(({ leftThisMonth }) => leftThisMonth)
+  let months = rooms.map(({ leftThisMonth }) => leftThisMonth)
   for (let count = 0; count < mostDays; count += 1) {
-    const room = Math.min(...paces.map((pace, index) => Math.min(dayRoom(pace, count === 0), months[index] ?? 0)))
+    const room = Math.min(...rooms.map((one, index) => Math.min(dayRoom(one, count === 0), months[index] ?? 0)))
     left -= Math.max(0, room)
     if (left <= 0) return day
     months = months.map((month) => month - Math.max(0, room))
     day = addWindows(day, 'day', 1)
     if (day.endsWith('-01'))
-      months = paces.map(({ perMonth, kept, sharers }) => (perMonth === null ? Infinity : (perMonth - kept) / sharers))
+      months = rooms.map(({ perMonth, kept, sharers }) => (perMonth === null ? Infinity : (perMonth - kept) / sharers))
   }
   return null
 }
 
-const dayRoom = ({ perDay, leftToday, sharers }: Pace, isToday: boolean): number =>
+const dayRoom = ({ perDay, leftToday, sharers }: BudgetRoom, isToday: boolean): number =>
   isToday ? leftToday : perDay === null ? Infinity : perDay / sharers
 
 type SpentBy = Awaited<ReturnType<typeof spentBy>>
@@ -61,19 +61,19 @@ export const doneWithin = (
   credits: number,
   today: IsoDate,
 ): IsoDate | null => {
-  const paces = [
-    paceOf({ perMonth: limits.quotaPerMonth, perDay: limits.quotaPerDay }, spent.pipeline),
-    paceOf(account, spent.account),
-    ...spent.tags.map(({ budget, spent: ofTag }) => paceOf(budget, ofTag)),
+  const rooms = [
+    roomOf({ perMonth: limits.quotaPerMonth, perDay: limits.quotaPerDay }, spent.pipeline),
+    roomOf(account, spent.account),
+    ...spent.tags.map(({ budget, spent: ofTag }) => roomOf(budget, ofTag)),
   ]
-  const day = doneOn(credits, paces, today)
+  const day = doneOn(credits, rooms, today)
   return day === today ? null : day
 }
 
-export type Pace = ReturnType<typeof paceOf>
+export type BudgetRoom = ReturnType<typeof roomOf>
 
 /** One budget, and what of it is left for the backlog today and this month. */
-const paceOf = ({ perMonth, perDay }: Budget, spent: SpentNow) => ({
+const roomOf = ({ perMonth, perDay }: Budget, spent: SpentNow) => ({
   ...{ perMonth, perDay },
   leftThisMonth: perMonth === null ? Number.POSITIVE_INFINITY : extraLeft('month', perMonth, spent),
   leftToday: perDay === null ? Number.POSITIVE_INFINITY : extraLeft('day', perDay, spent),
@@ -90,17 +90,17 @@ export const keepRest = async (
   by: string,
 ) => {
   const planned = definitions.map((definition) => ({ definition, source: sourceOf(runtime, definition) }))
-  await keepPaced(runtime.database.kysely, runId, by, planned)
+  await keepSpread(runtime.database.kysely, runId, by, planned)
 }
 
 /** After a run: what waits has a price where the run has shown one; when it will be bought is recorded. Returns what is left of each pipeline. */
-export const paceRun = async (
+export const spreadRun = async (
   runtime: Pick<PlanRuntime, 'database' | 'allowance' | 'clock' | 'settings' | 'sources'>,
   definitions: readonly Definition[],
 ) => {
   const { kysely } = runtime.database
   const priceOf = pricesOf(runtime, definitions)
-  const paced = []
+  const spread = []
   for (const definition of definitions) {
     const { pipeline } = definition
     const { kind, unit } = await priceOf(pipeline)
@@ -116,7 +116,7 @@ export const paceRun = async (
     const day = doneWithin(definition, runtime.allowance(definition).budget, spent, credits, today)
     await noteDoneOn(kysely, definition, day)
     // Unknown what some of them cost: null.
-    paced.push({ pipeline, reports, units, credits: more > 0 && price === null ? null : credits, doneOn: day })
+    spread.push({ pipeline, reports, units, credits: more > 0 && price === null ? null : credits, doneOn: day })
   }
-  return paced
+  return spread
 }

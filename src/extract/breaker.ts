@@ -1,4 +1,4 @@
-// A service that is away, or refuses everything, is noticed once for all requests of an account: they wait while one at a time tries it again.
+// The breaker of an account: a service that is away, or refuses everything, is noticed once for all requests; they wait while one at a time tries it again.
 import { type Clock, steadyTime } from '../core/clock.ts'
 import { type ErrorCode, type EtlError, isEtlError } from '../core/errors.ts'
 import { toldPauseMs } from '../core/waiting.ts'
@@ -50,16 +50,16 @@ export interface Waiter {
 }
 
 /** Every request of an account passes it. */
-export type Gate = ReturnType<typeof createGate>
+export type Breaker = ReturnType<typeof createBreaker>
 
 /** A request between its pass and its verdict: `end` takes what is wrong (null: nothing) and is called once, `drop` where the request was stopped. */
-export type Pass = Awaited<ReturnType<Gate['pass']>>
+export type Pass = Awaited<ReturnType<Breaker['pass']>>
 
 /** Thrown because that place is in trouble, before anything was sent. */
 export const isAwayAt = (error: unknown, place: string): boolean =>
   isEtlError(error) && error.follows?.next === 'wait for the service' && error.follows.place === place
 
-interface GateOptions {
+interface BreakerOptions {
   readonly clock: Clock
   /** Called when a trouble lasts, at each further try in vain, and with null when it is over. */
   readonly tell: (place: string, trouble: Trouble | null) => void
@@ -77,10 +77,10 @@ interface Met {
   readonly tries: number
 }
 
-type Shut = ReturnType<typeof newShut>
+type Open = ReturnType<typeof newOpen>
 
 /** A place in trouble. */
-const newShut = ({ error, isLasting }: Finding, what: string | undefined, sinceMs: number, nextMs: number) => ({
+const newOpen = ({ error, isLasting }: Finding, what: string | undefined, sinceMs: number, nextMs: number) => ({
   ...{ sinceMs, nextMs, error, isLasting, tries: 0, isProbed: false, isSaid: false },
   /** What the last one that tried in vain asked after. */
   triedBy: what,
@@ -93,8 +93,8 @@ const newShut = ({ error, isLasting }: Finding, what: string | undefined, sinceM
 
 type Place = ReturnType<typeof newPlace>
 
-/** What is known of one place; `shut` null: it answers. */
-const newPlace = (name: string) => ({ name, failures: 0, failedAtMs: 0, shut: null as Shut | null })
+/** What is known of one place; `open` null: it answers. */
+const newPlace = (name: string) => ({ name, failures: 0, failedAtMs: 0, open: null as Open | null })
 
 const pauseMs = (clock: Clock, tries: number, askedMs: number | null): number => {
   const own = Math.min(longestPauseMs, firstPauseMs * 3 ** tries) * (0.9 + clock.random() * 0.2)
@@ -102,7 +102,7 @@ const pauseMs = (clock: Clock, tries: number, askedMs: number | null): number =>
 }
 
 /** In memory: another process finds out by itself, but for what holds of the whole account (`rate.ts`). */
-const createPlaces = ({ clock, tell }: GateOptions) => {
+const createPlaces = ({ clock, tell }: BreakerOptions) => {
   const steadyNow = steadyTime(clock)
   const places = new Map<string, Place>()
   let changed = Promise.withResolvers<void>()
@@ -111,53 +111,53 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
     changed.resolve()
     changed = Promise.withResolvers<void>()
   }
-  const say = (place: Place, shut: Shut): void => {
-    shut.isSaid = true
-    const { error, sinceMs, nextMs } = shut
+  const say = (place: Place, open: Open): void => {
+    open.isSaid = true
+    const { error, sinceMs, nextMs } = open
     const spans = { lastedMs: steadyNow() - sinceMs, nextInMs: Math.max(0, nextMs - steadyNow()) }
     tell(place.name, { place: place.name, code: error.code, message: error.message, ...spans })
   }
   /** It answers as it should. */
-  const open = (place: Place): void => {
-    const { shut } = place
-    place.shut = null
+  const close = (place: Place): void => {
+    const { open } = place
+    place.open = null
     place.failures = 0
-    if (shut === null) return
-    if (shut.isSaid) tell(place.name, null)
+    if (open === null) return
+    if (open.isSaid) tell(place.name, null)
     wake()
   }
   /** A probe that gives up without knowing. */
-  const release = ({ shut }: Place, isProbe: boolean): void => {
-    if (shut === null || !isProbe) return
-    shut.isProbed = false
+  const giveUp = ({ open }: Place, isProbe: boolean): void => {
+    if (open === null || !isProbe) return
+    open.isProbed = false
     wake()
   }
   /** The probe found the same. */
-  const failedAgain = (place: Place, shut: Shut, { error, askedMs }: Finding, what: string | undefined): void => {
-    shut.tries += 1
-    shut.isOne &&= what === shut.triedBy
-    shut.triedBy = what
-    shut.error = error
-    shut.nextMs = steadyNow() + pauseMs(clock, shut.tries, askedMs)
-    shut.isProbed = false
-    say(place, shut)
+  const failedAgain = (place: Place, open: Open, { error, askedMs }: Finding, what: string | undefined): void => {
+    open.tries += 1
+    open.isOne &&= what === open.triedBy
+    open.triedBy = what
+    open.error = error
+    open.nextMs = steadyNow() + pauseMs(clock, open.tries, askedMs)
+    open.isProbed = false
+    say(place, open)
     wake()
   }
   const failed = (place: Place, finding: Finding, what: string | undefined): void => {
     const { askedMs, enough } = finding
     const now = steadyNow()
-    if (place.shut !== null) {
+    if (place.open !== null) {
       if (askedMs === null) return
-      place.shut.nextMs = Math.max(place.shut.nextMs, now + askedMs)
-      if (askedMs >= toldPauseMs && !place.shut.isSaid) say(place, place.shut)
+      place.open.nextMs = Math.max(place.open.nextMs, now + askedMs)
+      if (askedMs >= toldPauseMs && !place.open.isSaid) say(place, place.open)
       return
     }
     if (place.failures === 0) place.failedAtMs = now
     place.failures += 1
     if (place.failures < enough) return
     const nextMs = now + pauseMs(clock, 0, askedMs)
-    place.shut = newShut(finding, what, place.failedAtMs, nextMs)
-    if (nextMs - now >= toldPauseMs || enough > 1) say(place, place.shut)
+    place.open = newOpen(finding, what, place.failedAtMs, nextMs)
+    if (nextMs - now >= toldPauseMs || enough > 1) say(place, place.open)
   }
   return {
     of: (name: string): Place => {
@@ -165,28 +165,28 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
       places.set(name, place)
       return place
     },
-    isShut: (name: string): boolean => places.get(name)?.shut != null,
+    isOpen: (name: string): boolean => places.get(name)?.open != null,
     now: steadyNow,
     /** Resolves when any place changes. */
     changed: (): Promise<void> => changed.promise,
-    ...{ say, open, release, failedAgain, failed },
+    ...{ say, close, giveUp, failedAgain, failed },
   }
 }
 
 type Places = ReturnType<typeof createPlaces>
 
 /** One for each account of an API. */
-export const createGate = (options: GateOptions) => {
+export const createBreaker = (options: BreakerOptions) => {
   const places = createPlaces(options)
   return {
-    isShut: places.isShut,
+    isOpen: places.isOpen,
     /**
      * Resolves when the request may be tried. Throws the place's trouble again, with `notBefore`; what follows is final where the patience is spent.
      */
     pass: async (waiter: Waiter) => {
       const probed: Place[] = []
       const drop = (): void => {
-        for (const place of probed) places.release(place, true)
+        for (const place of probed) places.giveUp(place, true)
       }
       try {
         for (const name of waiter.places) {
@@ -197,17 +197,17 @@ export const createGate = (options: GateOptions) => {
         drop()
         throw error
       }
-      const shutBefore = new Map(waiter.places.map((name) => [name, places.of(name).shut]))
+      const openBefore = new Map(waiter.places.map((name) => [name, places.of(name).open]))
       const end = (finding: Finding | null): void => {
         for (const name of waiter.places) {
           const place = places.of(name)
           const isProbe = probed.includes(place)
           if (finding?.place === name) {
-            if (isProbe && place.shut !== null) places.failedAgain(place, place.shut, finding, waiter.what)
+            if (isProbe && place.open !== null) places.failedAgain(place, place.open, finding, waiter.what)
             else places.failed(place, finding, waiter.what)
             // Where the whole account is in trouble nothing is known of the others.
-          } else if (finding?.place === wholeAccount) places.release(place, isProbe)
-          else if (isProbe || shutBefore.get(name) === place.shut) places.open(place)
+          } else if (finding?.place === wholeAccount) places.giveUp(place, isProbe)
+          else if (isProbe || openBefore.get(name) === place.open) places.close(place)
         }
       }
       return { end, drop }
@@ -220,25 +220,25 @@ const enter = async (clock: Clock, places: Places, place: Place, waiter: Waiter)
   const { patience, signal } = waiter
   for (;;) {
     signal.throwIfAborted()
-    const { shut } = place
-    if (shut === null) return false
+    const { open } = place
+    if (open === null) return false
     const now = places.now()
-    const met = metBy(shut, waiter, now)
-    const hasTried = waiter.what !== undefined && shut.triedBy === waiter.what
-    shut.hasOthers ||= !hasTried
-    const nextMs = shut.nextMs + (hasTried && shut.hasOthers ? turnMs : 0)
+    const met = metBy(open, waiter, now)
+    const hasTried = waiter.what !== undefined && open.triedBy === waiter.what
+    open.hasOthers ||= !hasTried
+    const nextMs = open.nextMs + (hasTried && open.hasOthers ? turnMs : 0)
     const leftMs = met.sinceMs + patience.deadlineMs - now
-    if (leftMs <= 0 || (!shut.isLasting && (hasTried || !shut.isOne) && shut.tries - met.tries >= patience.attempts))
-      throw away(place, shut, met, { now, final: true, notBefore: clock.now() + Math.max(0, nextMs - now) })
-    if (!shut.isProbed && now >= nextMs) {
-      shut.isProbed = true
+    if (leftMs <= 0 || (!open.isLasting && (hasTried || !open.isOne) && open.tries - met.tries >= patience.attempts))
+      throw away(place, open, met, { now, final: true, notBefore: clock.now() + Math.max(0, nextMs - now) })
+    if (!open.isProbed && now >= nextMs) {
+      open.isProbed = true
       return true
     }
-    const waitMs = shut.isProbed ? Math.max(firstPauseMs, nextMs - now) : nextMs - now
+    const waitMs = open.isProbed ? Math.max(firstPauseMs, nextMs - now) : nextMs - now
     if (waitMs > waiter.longestPauseMs)
-      throw away(place, shut, met, { now, final: waitMs >= leftMs, notBefore: clock.now() + waitMs })
-    if (waitMs >= toldPauseMs && !shut.isSaid) places.say(place, shut)
-    await wokenOr(clock, places.changed(), Math.min(leftMs, longestSleepMs, shut.isProbed ? longestSleepMs : waitMs), signal)
+      throw away(place, open, met, { now, final: waitMs >= leftMs, notBefore: clock.now() + waitMs })
+    if (waitMs >= toldPauseMs && !open.isSaid) places.say(place, open)
+    await wokenOr(clock, places.changed(), Math.min(leftMs, longestSleepMs, open.isProbed ? longestSleepMs : waitMs), signal)
   }
 }
 
@@ -246,12 +246,12 @@ const enter = async (clock: Clock, places: Places, place: Place, waiter: Waiter)
 const longestSleepMs = 3_600_000
 
 /** A run that comes first, and one that comes while the first pause lasts, has met the trouble when it began. */
-const metBy = (shut: Shut, { run }: Waiter, now: number): Met => {
-  const known = shut.met.get(run)
+const metBy = (open: Open, { run }: Waiter, now: number): Met => {
+  const known = open.met.get(run)
   if (known !== undefined) return known
-  const isFresh = shut.tries === 0 && now <= shut.nextMs
-  const met = { sinceMs: isFresh ? shut.sinceMs : now, tries: shut.tries }
-  shut.met.set(run, met)
+  const isFresh = open.tries === 0 && now <= open.nextMs
+  const met = { sinceMs: isFresh ? open.sinceMs : now, tries: open.tries }
+  open.met.set(run, met)
   return met
 }
 
@@ -268,7 +268,7 @@ const wokenOr = async (clock: Clock, changed: Promise<void>, ms: number, signal:
 
 const away = (
   { name }: Place,
-  { error, tries }: Shut,
+  { error, tries }: Open,
   met: Met,
   { now, final, notBefore }: { now: number; final: boolean; notBefore: number },
 ): EtlError => {
