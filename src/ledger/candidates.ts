@@ -170,12 +170,13 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
   const check = onlyChecked(window.refresh)
   return sql`
     select s.slice_id, d.decision, d.reason, case when d.decision = 'ask' then ${wantedBy(scope, window.refresh, sql`d.reason`)} end as wanted_by, u.job_id as left_job_id,
-      case when j.state is not null and (j.ask_number is not null or j.report_state is not null) then u.job_id end as former_job_id,
+      case when j.state is not null and (j.ask_number is not null or j.report_state is not null) and (j.report_state = 'rejected' and j.used_quota = 0) is not true
+        then u.job_id end as former_job_id, -- Of parts that were rejected for free nothing was bought: they are asked for together.
       ${reuse === null ? sql`null::bigint` : sql`r.answer_id`} as answer_id, ${reuse === null ? sql`null::bigint` : sql`case when r.answer_id is null then w.job_id end`} as served_by
     from etl.slices s
       left join lateral (select u.job_id, u.answer_id, u.ask_number, u.held_answer_id, u.held_code from etl.units u
         where u.pipeline_id = ${pipelineId} and u.window_from = ${window.from}::date and u.slice_id = s.slice_id limit 1) u on true
-      left join lateral (select j.job_id, j.state, j.ask_number, j.asked_at, j.answer_id, j.report_state, j.reason, j.error_code, j.forced, j.wanted_by, j.run_id
+      left join lateral (select j.job_id, j.state, j.ask_number, j.asked_at, j.answer_id, j.report_state, j.reason, j.error_code, j.forced, j.wanted_by, j.run_id, j.used_quota
         from etl.jobs j where j.job_id = u.job_id limit 1) j on true
       ${needsAnswer ? sql`left join lateral (select greatest(a.asked_at, a.stood_at) as stood_at from etl.answers a where a.answer_id = u.answer_id limit 1) a on true` : sql``}
       cross join lateral (select ${decision} as decision) o

@@ -20,6 +20,8 @@ let refuses: (asked: string) => boolean = () => true
 /** How long the service takes to refuse. */
 let delayMs: (asked: string) => number = () => 0
 let submissions: string[] = []
+/** Whether each report that was taken is rejected when it is asked after. */
+let rejectsLate = false
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-refused-'))
@@ -42,6 +44,11 @@ beforeAll(async () => {
       return [['domain', 'country', 'date', ...table.metrics].join(','), ...lines, ''].join('\n')
     },
     intercept: async (request, response, body) => {
+      if (rejectsLate && request.url?.includes('request-status/') === true) {
+        response.writeHead(200, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ status: 'bad_request', used_quota: 0 }))
+        return true
+      }
       if (request.method !== 'POST') return false
       submissions.push(body)
       if (!refuses(body)) return false
@@ -79,7 +86,8 @@ const millrace = (...args: string[]) =>
     folder,
   )
 
-const backfill = () => millrace('backfill', 'traffic_and_engagement', '--from', '2025-09', '--to', '2026-08', '--yes')
+const backfill = (...more: string[]) =>
+  millrace('backfill', 'traffic_and_engagement', '--from', '2025-09', '--to', '2026-08', '--yes', ...more)
 
 const failed = async (): Promise<string[]> => {
   const { rows } = await db.database.pool.query<{ message: string }>(
@@ -113,6 +121,17 @@ test('a refusal of everything is asked about a few times and named; the same com
   expect(taken.code, taken.stderr).toBe(0)
   expect(summaryOf(taken).units).toMatchObject({ planned: cells, loaded: cells })
   expect(service.bought).toHaveLength(1)
+})
+
+test('what was rejected for free, part by part, is asked for in one report again once a person forces it', async () => {
+  await fresh()
+  refuses = () => false
+  rejectsLate = true
+  expect(summaryOf(await backfill()).units).toMatchObject({ planned: cells, failed: cells })
+  rejectsLate = false
+  submissions = []
+  expect(summaryOf(await backfill('--force')).units).toMatchObject({ planned: cells, loaded: cells })
+  expect(submissions).toHaveLength(1)
 })
 
 const goodBesideBad = (asked: string): boolean => asked.includes('"d18.com"') && asked.includes('"d19.com"')
