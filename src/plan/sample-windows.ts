@@ -47,22 +47,18 @@ export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext) 
     refreshes.set(window.from, refresh)
     if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
   }
-  await sampleOlder(runtime, context, refreshes, told)
-  return { refreshes, requests: runtime.progress.counters.requests - before }
-}
-
-/** Adds the older windows that were restated. The newest come first; what newer ones are about to cost is left for them. */
-const sampleOlder = async (runtime: PlanRuntime, context: PlanContext, refreshes: Map<IsoDate, Refresh>, refused: Refused) => {
-  const { fullCheck, signal, windows } = context
+  const { fullCheck } = context
   const overdue = await context.overdue()
-  const older = windows.filter(({ from, isInLookBack }) => !isInLookBack && overdue.has(from)).toReversed()
+  // The newest come first; what newer ones are about to cost is left for them.
+  const older = context.windows.filter(({ from, isInLookBack }) => !isInLookBack && overdue.has(from)).toReversed()
   const kept = older.length === 0 ? 0 : await newerNeed(runtime, context, refreshes)
   for (const window of older) {
-    signal.throwIfAborted()
-    const refresh = await sampleWindow(runtime, context, window, refused, kept)
+    context.signal.throwIfAborted()
+    const refresh = await sampleWindow(runtime, context, window, told, kept)
     if (fullCheck !== null && refresh !== null && refresh.releases.length > 0)
       refreshes.set(window.from, { ...noRefresh, fullCheck: { ...fullCheck, isRestated: true } })
   }
+  return { refreshes, requests: runtime.progress.counters.requests - before }
 }
 
 /** Credits that the units of the look-back need; 0: none, or nobody knows. */
@@ -78,14 +74,12 @@ const newerNeed = async (runtime: PlanRuntime, context: PlanContext, refreshes: 
   return units * ((await pagePrices(kysely, runtime, context)).unit?.likely ?? 0)
 }
 
-type Refused = (error: EtlError) => void
-
 /** null: nothing of the window is loaded, or asking about it is beyond a budget. @param refused is told why it is @param kept credits that are left for others */
 const sampleWindow = async (
   runtime: PlanRuntime,
   context: PlanContext,
   window: PlanWindow,
-  refused: Refused,
+  refused: (error: EtlError) => void,
   kept = 0,
 ): Promise<Refresh | null> => {
   const { kysely } = runtime.database
