@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { type EtlError, settingError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
-import { countRows, query, type Texts } from '../db/typed-row.ts'
+import { query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { missingRelations } from '../db/catalog.ts'
 import { type Grant, giveRights, grantsOn } from './replace-view.ts'
@@ -47,7 +47,7 @@ const somebodyElses = (object: ObjectName, reader: string): EtlError =>
 
 /** A mart whose file is gone goes, too. */
 const wasMart = async (trx: Db, view: string): Promise<boolean> =>
-  (await countRows(trx)`select 1 from etl.marts where name = ${view}`) > 0
+  (await trx.selectFrom('etl.marts').select('name').where('name', '=', view).execute()).length > 0
 
 const isThere = async (trx: Db, view: string): Promise<boolean> => (await missingRelations(trx, [`bi.${view}`])).length === 0
 

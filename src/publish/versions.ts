@@ -78,7 +78,7 @@ export const recordVersion = async (trx: Db, { pipeline, version, window }: Defi
   await query(trx)`update etl.kept_units k set until = v.published_at from etl.kept_cells c, etl.published_now v
     where c.unit_id = k.unit_id and c.since = k.since and v.pipeline = k.pipeline and k.pipeline = ${pipeline} and k.until is null
       and (c.until is not null or k.version = v.version)`
-  await query(trx)`delete from etl.kept_units where pipeline = ${pipeline} and until <= since`
+  await trx.deleteFrom('etl.kept_units').where('pipeline', '=', pipeline).whereRef('until', '<=', 'since').execute()
 }
 
 /**
@@ -147,8 +147,7 @@ export const seriesOf = async (trx: Db, definition: Definition): Promise<Series>
       coalesce(${text(sql`lead(published_at) over (order by published_at)`)}, '') as "to"
     from etl.published_versions where pipeline = ${pipeline} order by published_at`
   const own = rows.at(-1)
-  const kept = await query<Row<'etl.kept_units', 'version'>>(trx)`
-    select distinct version from etl.kept_units where pipeline = ${pipeline}`
+  const kept = await trx.selectFrom('etl.kept_units').select('version').distinct().where('pipeline', '=', pipeline).execute()
   const former: FormerSpan[] = []
   const readable = new Set<number>()
   for (const [at, { version, from, to }] of rows.slice(0, -1).entries()) {
