@@ -1,4 +1,4 @@
-// What the load benchmark loads: a report of 9 staged columns as COPY text, made beforehand so that making it is not measured.
+// What the load benchmark loads: a report of 9 columns as COPY text, made beforehand so that making it is not measured.
 import type { Box, Column, Definition } from '../src/core/types.ts'
 import { windowAt } from '../src/core/window.ts'
 import type { RowsChunk } from '../src/load/copy-rows.ts'

@@ -216,7 +216,7 @@ const isPooled = (client: pg.ClientBase, pid: number): boolean =>
 
 /**
  * Throws CONFIGURATION where statements of one client reach different sessions (transaction or statement pooling): prepared statements, settings and
- * staging tables would be another's. While a second client is inside a transaction, the first must still be where it was, and be there alone.
+ * temporary tables would be another's. While a second client is inside a transaction, the first must still be where it was, and be there alone.
  * @param display the database as people know it
  */
 const assertOwnSession = async (client: pg.ClientBase, config: pg.ClientConfig, display: string): Promise<void> => {

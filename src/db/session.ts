@@ -13,7 +13,7 @@ import type { ClientBase, Pool, PoolClient, QueryConfig } from 'pg'
 import { type Numbers, query, queryValue } from './typed-row.ts'
 import type { Db, Tables } from './tables.ts'
 
-/** One connection for several statements that belong together: temporary tables, staging, a transaction. `kysely` speaks over `client`, in its transaction. */
+/** One connection for several statements that belong together: temporary tables, a COPY, a transaction. `kysely` speaks over `client`, in its transaction. */
 export type Session = ReturnType<typeof sessionOf>
 
 /** Runs `work` on a connection of its own. A session that ended in an error is thrown away, not reused. */

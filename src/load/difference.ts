@@ -25,7 +25,7 @@ import {
   measureColumns,
   names,
   sameKey,
-  stagedKey,
+  parsedKey,
   type UnitScope,
 } from './table-columns.ts'
 
@@ -150,18 +150,18 @@ export const momentOf = async (
 /** Keys whose rows must not end, because the answer has a record of them that could not be loaded. Of the transaction. */
 const protectedTable = sql.raw('pg_temp."protected"')
 
-/** Fills the table of protected keys; false where there is none. @param keys staged key columns, in key order */
+/** Fills the table of protected keys; false where there is none. @param keys parsed key columns, in key order */
 export const protectKeys = async (
   { kysely }: Session,
   definition: Definition,
   keys: readonly (readonly (string | null)[])[],
 ): Promise<boolean> => {
-  const staged = stagedKey(definition)
-  if (keys.length === 0 || staged.length === 0) return false
-  const list = sql.join(staged.map((column) => sql`${sql.ref(column.name)} ${sql.raw(column.type)}`))
+  const inAnswer = parsedKey(definition)
+  if (keys.length === 0 || inAnswer.length === 0) return false
+  const list = sql.join(inAnswer.map((column) => sql`${sql.ref(column.name)} ${sql.raw(column.type)}`))
   await sql`create temporary table "protected" (${list}) on commit drop`.execute(kysely)
-  const records = keys.map((key) => Object.fromEntries(staged.map((column, index) => [column.name, key[index] ?? null])))
-  await sql`insert into ${protectedTable} select ${names(staged)}
+  const records = keys.map((key) => Object.fromEntries(inAnswer.map((column, index) => [column.name, key[index] ?? null])))
+  await sql`insert into ${protectedTable} select ${names(inAnswer)}
     from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as x(${list})`.execute(kysely)
   return true
 }
@@ -230,10 +230,10 @@ export const cameOf = ({ beside, scope: { leftOut } }: Pick<Comparison, 'beside'
 /** One hash join of the answer with the loaded rows keeps only what differs, in a table of the transaction. */
 const findDifference = async (comparison: Comparison) => {
   const { definition, scope, session } = comparison
-  const either = [...stagedKey(definition).map(({ name }) => name), '_unit_id'].map(
+  const either = [...parsedKey(definition).map(({ name }) => name), '_unit_id'].map(
     (name) => sql`coalesce(${sql.ref(`s.${name}`)}, ${sql.ref(`t.${name}`)}) as ${sql.ref(name)}`,
   )
-  const others = copiedColumns(definition).filter(({ name }) => !stagedKey(definition).some((column) => column.name === name))
+  const others = copiedColumns(definition).filter(({ name }) => !parsedKey(definition).some((column) => column.name === name))
   const differs = [...measureColumns(definition).map(({ name }) => name), '_unit_id'].map(
     (name) => sql`${sql.ref(`s.${name}`)} is distinct from ${sql.ref(`t.${name}`)}`,
   )
@@ -298,9 +298,9 @@ const stamp = ({ moment }: Comparison): RawBuilder<unknown> => sql`${moment.load
 
 /** The newest ended revision of each key, and when it ended. */
 const pastOf = ({ definition, scope }: Comparison): RawBuilder<unknown> => {
-  const staged = stagedKey(definition)
-  return sql`(select ${staged.length === 0 ? sql`true as whole` : names(staged)}, max(h._revision) as revision, max(h._valid_to) as ended
-    from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')} ${staged.length === 0 ? sql`` : sql`group by ${names(staged)}`})`
+  const inAnswer = parsedKey(definition)
+  return sql`(select ${inAnswer.length === 0 ? sql`true as whole` : names(inAnswer)}, max(h._revision) as revision, max(h._valid_to) as ended
+    from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')} ${inAnswer.length === 0 ? sql`` : sql`group by ${names(inAnswer)}`})`
 }
 
 /** A row that somebody put in by hand begins with revision 1: where its key has ended revisions, it goes on behind them. */

@@ -5,7 +5,7 @@ import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { type Counts, type Flags, type Lists, type Maybe, query, type Texts } from '../db/typed-row.ts'
 import type { Beside } from './difference.ts'
-import { measureColumns, names, stagedKey } from './table-columns.ts'
+import { measureColumns, names, parsedKey } from './table-columns.ts'
 
 /** What was found of rows that share a key, and taken out. */
 export type Repeated = Awaited<ReturnType<typeof removeRepeated>>
@@ -22,10 +22,10 @@ type Found = Counts<'unit_id' | 'rows' | 'filled'> & Maybe<Counts<'n'>> & Flags<
 
 /** Finds them and takes them out of the table, but for the first of identical rows; and with them all rows of units that the job is not for. */
 export const removeRepeated = async ({ kysely }: Session, definition: Definition, { table }: Beside) => {
-  const staged = stagedKey(definition)
+  const inAnswer = parsedKey(definition)
   const measures = measureColumns(definition).filter((column) => column.origin === 'response')
-  const key = staged.length === 0 ? sql`true` : names(staged)
-  const texts = staged.length === 0 ? sql`null` : sql.join(staged.map(({ name }) => sql`${sql.ref(`t.${name}`)}::text`))
+  const key = inAnswer.length === 0 ? sql`true` : names(inAnswer)
+  const texts = inAnswer.length === 0 ? sql`null` : sql.join(inAnswer.map(({ name }) => sql`${sql.ref(`t.${name}`)}::text`))
   const value = sql`row(${measures.length === 0 ? sql`1` : names(measures)})`
   const values = measures.map(({ name, type }) =>
     columnTypes[type].isText ? sql`nullif(${sql.ref(`t.${name}`)}, '')` : sql.ref(`t.${name}`),
@@ -52,7 +52,7 @@ export const removeRepeated = async ({ kysely }: Session, definition: Definition
   return {
     /** Rows beyond the first of identical ones, by number of the unit. */
     duplicates: new Map(twins.map((row) => [Number(row.unit_id), Number(row.rows)])),
-    /** Rows that share a key and differ, of which none is loaded: place among those of the answer, from 1; unit, 0: the job is not for it; staged key columns, in key order. */
+    /** Rows that share a key and differ, of which none is loaded: place among those of the answer, from 1; unit, 0: the job is not for it; parsed key columns, in key order. */
     conflicts: conflicts.map((row) => ({ ordinal: Number(row.n), unitId: Number(row.unit_id), key: row.key })),
     /** That they share. */
     conflictingKeys: conflicts.filter(({ first }) => first).length,

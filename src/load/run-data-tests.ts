@@ -1,4 +1,4 @@
-// The tests of a definition as one statement: each unit's staged rows summed up once, and what of it is not as it must be.
+// The tests of a definition as one statement: each unit's rows that came summed up once, and what of it is not as it must be.
 import { columnTypes } from '../core/column-types.ts'
 import { type RawBuilder, sql } from 'kysely'
 import { type Bounds, type DataTest, isTotalTest, type RowTest, type TotalTest } from '../core/data-test.ts'
@@ -77,23 +77,23 @@ const cameOf = ({ definition, units, rows }: TestedRows): RawBuilder<unknown> =>
     where s._unit_id = any(${units.map(String)}::bigint[]) group by 1`
 }
 
-const staged = (column: string): RawBuilder<unknown> => sql.ref(`s.${column}`)
+const came = (column: string): RawBuilder<unknown> => sql.ref(`s.${column}`)
 
 const partsOf = ({ of }: { readonly of: readonly string[] }): RawBuilder<unknown> =>
   sql.join(
-    of.map((column) => sql`${staged(column)}::numeric`),
+    of.map((column) => sql`${came(column)}::numeric`),
     sql` + `,
   )
 
 const hasValue = (test: RowTest): RawBuilder<unknown> => {
   if (test.kind === 'not_null') return sql`true`
-  const value = staged(test.column)
+  const value = came(test.column)
   return test.kind === 'sum_of' ? sql`${value} - (${partsOf(test)}) is not null` : sql`${value} is not null`
 }
 
 /** Of a row `s`; NULL where a value that is needed is missing. */
 const isWrong = ({ columns }: Definition, test: RowTest): RawBuilder<unknown> => {
-  const value = staged(test.column)
+  const value = came(test.column)
   if (test.kind === 'range') return isBeyond(value, test.bounds, sql`1`)
   if (test.kind === 'not_null') return sql`${value} is null`
   if (test.kind === 'sum_of') {
@@ -109,8 +109,8 @@ const isWrong = ({ columns }: Definition, test: RowTest): RawBuilder<unknown> =>
 /** Shown to people; of values that anybody may have written a part is enough. */
 const exampleOf = (test: RowTest): RawBuilder<unknown> => {
   if (test.kind === 'not_null') return sql`max(null::text)`
-  if (test.kind === 'sum_of') return sql`max(abs(${staged(test.column)} - (${partsOf(test)})))`
-  return test.kind === 'range' ? sql`max(${staged(test.column)})` : sql`max(left(${staged(test.column)}::text, 60))`
+  if (test.kind === 'sum_of') return sql`max(abs(${came(test.column)} - (${partsOf(test)})))`
+  return test.kind === 'range' ? sql`max(${came(test.column)})` : sql`max(left(${came(test.column)}::text, 60))`
 }
 
 const isBeyond = (value: RawBuilder<unknown>, { from, to }: Bounds, times: RawBuilder<unknown>): RawBuilder<unknown> =>
@@ -122,7 +122,7 @@ const isBeyond = (value: RawBuilder<unknown>, { from, to }: Bounds, times: RawBu
     sql` or `,
   )})`
 
-/** @param rows alias of rows, staged or loaded */
+/** @param rows alias of rows, those that came or those loaded */
 const totalOf = ({ column }: TotalTest, rows: string): RawBuilder<unknown> =>
   column === null ? sql`count(*)::numeric` : sql`sum(${sql.ref(`${rows}.${column}`)})::numeric`
 

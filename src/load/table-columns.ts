@@ -19,12 +19,12 @@ export const dataTable = (definition: Definition): RawBuilder<unknown> => sql.ta
 export const historyTable = (definition: Definition): RawBuilder<unknown> => sql.table(`data.${tableName(definition)}_history`)
 
 /** Columns that come with the answer, in definition order. */
-export const stagedColumns = (definition: Definition): readonly Column[] =>
+export const parsedColumns = (definition: Definition): readonly Column[] =>
   definition.columns.filter((column) => column.origin === 'response')
 
 /** In the order of the COPY, which the number of the row's unit follows: what comes with the answer, then what is the same in all its rows. */
 export const copiedColumns = (definition: Definition): readonly Column[] => [
-  ...stagedColumns(definition),
+  ...parsedColumns(definition),
   ...definition.columns.filter((column) => column.origin !== 'response'),
 ]
 
@@ -48,12 +48,12 @@ export const keyColumns = (definition: Definition): readonly Column[] =>
   })
 
 /** Key columns that come with the answer, in key order. */
-export const stagedKey = (definition: Definition): readonly Column[] =>
+export const parsedKey = (definition: Definition): readonly Column[] =>
   keyColumns(definition).filter((column) => column.origin === 'response')
 
 /** Key columns by which an answer's rows are shared out among the slices of a box. */
 export const unitColumns = (definition: Definition): readonly Column[] =>
-  stagedKey(definition).filter(({ name }) => definition.dimensions.some((dimension) => dimension.name === name))
+  parsedKey(definition).filter(({ name }) => definition.dimensions.some((dimension) => dimension.name === name))
 
 /** Type names are ours (checked by the definition), so they may stand in SQL as they are. */
 export const typed = (value: unknown, type: ColumnType): RawBuilder<unknown> => sql`${value}::${sql.raw(type)}`
@@ -128,10 +128,10 @@ export const inWindow = (definition: Definition, { from, to }: Window, alias: st
 
 /** `a.key = b.key` over what of the key comes with the answer; the rest is the same in all rows of a scope. */
 export const sameKey = (definition: Definition, left: string, right: string): RawBuilder<unknown> => {
-  const staged = stagedKey(definition)
-  if (staged.length === 0) return sql`true`
+  const inAnswer = parsedKey(definition)
+  if (inAnswer.length === 0) return sql`true`
   return sql.join(
-    staged.map((column) => sql`${sql.ref(`${left}.${column.name}`)} = ${sql.ref(`${right}.${column.name}`)}`),
+    inAnswer.map((column) => sql`${sql.ref(`${left}.${column.name}`)} = ${sql.ref(`${right}.${column.name}`)}`),
     sql` and `,
   )
 }

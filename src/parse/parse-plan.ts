@@ -1,4 +1,4 @@
-// What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
+// What is compiled once for an answer: the columns it has, their casts, and where the key stands among them.
 import { type Cast, castPeriod, CellError, excerpt, type Stray, UnaskedError } from '../core/cast-cell.ts'
 import { columnTypes } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
@@ -19,15 +19,15 @@ export const fieldName = (name: string): string => name.trim().toLowerCase().rep
 export const compileParsePlan = (definition: Definition, box: Box, form: AnswerForm, dialect?: string | null) => {
   const other = form.dialects?.[dialect ?? '']
   const asked = { ...box, span: form.spanOf?.(definition, box.window) ?? box.window }
-  const staged = definition.columns.filter((column) => column.origin === 'response')
+  const inAnswer = definition.columns.filter((column) => column.origin === 'response')
   const others = definition.columns.filter((column) => column.origin !== 'response')
   return {
     /** Those that come with the answer, in the definition's order, which is the order of the COPY. */
-    columns: staged.map((column) =>
+    columns: inAnswer.map((column) =>
       plannedColumn(column, other, compileCast(column, definition, asked, form), isPlain(column, box)),
     ),
     /** Places of the key's columns among them, in the key's order. */
-    keyPlaces: definition.key.map((name) => staged.findIndex((column) => column.name === name)).filter((place) => place >= 0),
+    keyPlaces: definition.key.map((name) => inAnswer.findIndex((column) => column.name === name)).filter((place) => place >= 0),
     /** Columns of the definition that the answer may also carry without it being news. */
     knownElsewhere: new Set(others.map((column) => fieldName(column.name))),
     /** The list of a JSON page that holds the records; null: the only list of objects. */

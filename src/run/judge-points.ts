@@ -19,7 +19,7 @@ import { judgedBefore } from '../ledger/answers.ts'
 import { datasetOf, knownReadings, narrowReadings } from '../ledger/data-points.ts'
 import { sumOf } from '../load/difference.ts'
 import { noneRepeated, type Repeated } from '../load/duplicates.ts'
-import { stagedKey } from '../load/table-columns.ts'
+import { parsedKey } from '../load/table-columns.ts'
 import type { Loading, LoadResult, Read } from './job-work.ts'
 
 /** By what an answer's count of data points is compared. */
@@ -182,7 +182,7 @@ const coverageOf = ({ work: { definition }, answer: { box }, units }: Loading, {
 
 /** A key column that comes with the answer and is neither the period nor asked for, such as a channel. */
 const hasFreeDimension = (definition: Definition): boolean =>
-  stagedKey(definition).some(
+  parsedKey(definition).some(
     ({ name, type }) => type !== 'date' && !definition.dimensions.some((dimension) => dimension.name === name),
   )
 

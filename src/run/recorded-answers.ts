@@ -12,7 +12,7 @@ import { windowAt } from '../core/window.ts'
 import { query, type Row } from '../db/typed-row.ts'
 import { slicesSchema } from '../extract/landing-files.ts'
 import { answerBox } from '../ledger/answers.ts'
-import { constantColumns, copiedColumns, stagedColumns } from '../load/table-columns.ts'
+import { constantColumns, copiedColumns, parsedColumns } from '../load/table-columns.ts'
 import { isHeader } from '../parse/csv-reader.ts'
 import { compileParsePlan, type ParsePlan } from '../parse/parse-plan.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
@@ -64,11 +64,11 @@ export const outcomeOf = async (
   const { pipeline, version, key } = definition
   const box: Box = { key: recorded.name, pipeline, version, window: recorded.window, slice: recorded.slice }
   const report = createParseReport()
-  const staged = stagedColumns(definition).map(({ name }) => name)
+  const inAnswer = parsedColumns(definition).map(({ name }) => name)
   const constants = new Map(constantColumns(definition, box).map(({ column, value }) => [column.name, constantText(value)]))
   const names = copiedColumns(definition).map(({ name }) => name)
   const rows = (await parsed(definition, source, box, recorded, report)).map((cells) =>
-    names.map((name) => (constants.has(name) ? (constants.get(name) ?? null) : (cells[staged.indexOf(name)] ?? null))),
+    names.map((name) => (constants.has(name) ? (constants.get(name) ?? null) : (cells[inAnswer.indexOf(name)] ?? null))),
   )
   const keys = rows.map((row) => JSON.stringify(key.map((name) => row[names.indexOf(name)])))
   return {
@@ -160,7 +160,7 @@ export const exampleAnswer = async (definition: Definition, source: SourceSpec):
   const window = windowAt(definition.window.from, definition.window.every)
   const values = dimensions.map((one) => one.values[0] ?? 'example')
   const box = boxOf({ pipeline, version, window, dimensions: dimensions.map(({ name }) => name), slices: [values] })
-  const columns = stagedColumns(definition)
+  const columns = parsedColumns(definition)
   const cells = columns.map(({ name, type }) => {
     const place = dimensions.findIndex((one) => one.name === name)
     return values[place] ?? columnTypes[type].example(window.from)

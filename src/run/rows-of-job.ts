@@ -5,7 +5,7 @@ import { windowAt } from '../core/window.ts'
 import { arrayText } from '../db/typed-row.ts'
 import type { QuarantineEntry } from '../ledger/quarantine.ts'
 import type { RowsChunk } from '../load/copy-rows.ts'
-import { constantColumns, measureColumns, periodColumn, stagedColumns, stagedKey, unitColumns } from '../load/table-columns.ts'
+import { constantColumns, measureColumns, periodColumn, parsedColumns, parsedKey, unitColumns } from '../load/table-columns.ts'
 import { escapeCell } from '../parse/copy-text.ts'
 import { createAnswerParser, readRecords } from '../parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../parse/parse-plan.ts'
@@ -59,12 +59,12 @@ const markedUnits = (
 }
 
 const placesOf = ({ work: { definition } }: Pick<Loading, 'work'>, countsValues: boolean): MarkPlaces => {
-  const staged = stagedColumns(definition)
-  const key = stagedKey(definition).map(({ name }) => name)
+  const inAnswer = parsedColumns(definition)
+  const key = parsedKey(definition).map(({ name }) => name)
   const told = unitColumns(definition).map(({ name }) => name)
   const period = periodColumn(definition)
   const placeIn = (list: readonly string[], name: string): number | null => (list.includes(name) ? list.indexOf(name) : null)
-  const all = staged.map(({ name }) => name)
+  const all = inAnswer.map(({ name }) => name)
   const measures = measureColumns(definition)
   return {
     slice: told.map((name) => all.indexOf(name)),
@@ -72,7 +72,7 @@ const placesOf = ({ work: { definition } }: Pick<Loading, 'work'>, countsValues:
     keySlice: told.map((name) => key.indexOf(name)),
     keyPeriod: placeIn(key, period),
     counted: countsValues
-      ? Uint8Array.from(staged, (column) => (!measures.includes(column) ? 0 : columnTypes[column.type].isText ? 2 : 1))
+      ? Uint8Array.from(inAnswer, (column) => (!measures.includes(column) ? 0 : columnTypes[column.type].isText ? 2 : 1))
       : null,
   }
 }

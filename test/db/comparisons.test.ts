@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { loadDashboards } from '../../src/definition/dashboards.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
-import { stagedColumns } from '../../src/load/table-columns.ts'
+import { parsedColumns } from '../../src/load/table-columns.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { boxOf, shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
 import { months, newJob, newPipeline, newSlices } from '../support/ledger.ts'
@@ -276,7 +276,7 @@ describe('a month that is loaded and has no row', () => {
 
   test('is there with nothing: what was lost then and won back later is told, of domains that never had a keyword as well', async () => {
     const [definition, marts] = [await shippedDefinition('keywords'), await loadMarts([])]
-    const words = [100, 99, 98, 97, 96].map((clicks, at) => [`k${at}`, 'u', clicks, ...stagedColumns(definition).slice(3).map(() => '\\N')].join('\t')) // biome-ignore format: one look
+    const words = [100, 99, 98, 97, 96].map((clicks, at) => [`k${at}`, 'u', clicks, ...parsedColumns(definition).slice(3).map(() => '\\N')].join('\t')) // biome-ignore format: one look
     for (const [at, rows] of [['2024-01', words], ['2024-02', []], ['2024-03', words]] as const) // biome-ignore format: a table
       for (const domain of ['empty.com', 'none.com'])
         await mergeRows(db, definition, boxOf(definition, at, { domain, country: 'us' }), domain === 'none.com' ? [] : rows, { marts }) // biome-ignore format: one look
@@ -312,7 +312,7 @@ describe('a month that is loaded and has no row', () => {
       'k0',
       'u',
       7,
-      ...stagedColumns(definition)
+      ...parsedColumns(definition)
         .slice(3)
         .map(() => '\\N'),
     ].join('\t')

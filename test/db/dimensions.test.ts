@@ -24,7 +24,7 @@ const counted: Readonly<Record<string, number>> = {
   '': 1,
 }
 
-test('each staged keyword is added once with the number of its words', async () => {
+test('each loaded keyword is added once with the number of its words', async () => {
   const definition = await shippedDefinition('keywords')
   await sql`create table data.words (keyword text)`.execute(db.database.kysely)
   for (const keyword of [...Object.keys(counted), ...Object.keys(counted)])

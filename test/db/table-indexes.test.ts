@@ -9,7 +9,7 @@ import { migrate } from '../../src/db/migrate.ts'
 import { datasetMigration } from '../../src/run/new-migration.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { compareTables } from '../../src/load/drift.ts'
-import { stagedColumns } from '../../src/load/table-columns.ts'
+import { parsedColumns } from '../../src/load/table-columns.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { boxOf, shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
 import { mergeRows } from '../support/merging.ts'
@@ -28,7 +28,7 @@ const query = async <T extends Record<string, unknown>>(text: string): Promise<T
 const numbered = (number: number): string => `keyword ${number}`
 
 const rowOf = (definition: Definition, number: number, keyword: string): string =>
-  stagedColumns(definition)
+  parsedColumns(definition)
     .map(({ name }) => ({ keyword, top_url: 'u', clicks: String(number) })[name] ?? '\\N')
     .join('\t')
 

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
-import { stagedColumns } from '../../src/load/table-columns.ts'
+import { parsedColumns } from '../../src/load/table-columns.ts'
 import type { LoadResult } from '../../src/run/job-work.ts'
 import { type LoadKit, loadBody, openLoading, workOn } from './loading.ts'
 import type { TestDatabase } from './postgres.ts'
@@ -52,7 +52,7 @@ export const mergeRows = async (
   { mayHold = false, marts = [], bytes, meanwhile }: MergeOptions = {},
 ): Promise<LoadResult> => {
   const kit = await kitOf(db, definition, marts)
-  const header = stagedColumns(definition).map(({ name, from }) => from[0] ?? name)
+  const header = parsedColumns(definition).map(({ name, from }) => from[0] ?? name)
   const body = [header.join(), ...rows.map((row) => row.split('\t').map(csvCell).join())].map((line) => `${line}\n`).join('')
   // One after the other: each claims what was planned for it.
   const claiming = (claims.get(kit) ?? Promise.resolve()).then(() => workOn(kit, box, { set: { released: !mayHold } }))

@@ -60,7 +60,7 @@ describe('the last line', () => {
   })
 })
 
-test('cells of rows that are not staged are counted, with what cannot be known of them', async () => {
+test('cells of rows that are left out are counted, with what cannot be known of them', async () => {
   const { report } = await parseBody(plan, payloadOf('csv', 'keyword,clicks\na,x\nb\nc,1\n'))
   expect(report).toMatchObject({ read: 3, rejects: 2, cellsLeftOut: { least: 1, most: 2 } })
 })
