@@ -125,10 +125,11 @@ interface TickClaim extends Texts<'pipeline' | 'owner'>, Numbers<'dueMs'> {
   readonly kind: 'on time' | 'caught up' | 'skipped' | 'released'
 }
 
-/** Its process let go of it before what is due was planned: no other process has taken it yet. A skipped one has no run. @param idle see `isAtWork` */
-const isLost = (idle: string | null) => sql<boolean>`(etl.ticks.run_id is null and etl.ticks.finished_at is null
-  and etl.ticks.kind <> 'skipped' and exists (select from etl.processes p
-    where p.name = etl.ticks.claimed_by and (p.ended_at is not null or p.name = ${idle})))`
+/** Its process let go of it before its run was over, and no person ended that: whoever takes it plans what is due then. A skipped one has no run. @param idle see `isAtWork` */
+const isLost = (idle: string | null) => sql<boolean>`(etl.ticks.finished_at is null and etl.ticks.kind <> 'skipped'
+  and (etl.ticks.run_id is null or exists (select from etl.runs r where r.run_id = etl.ticks.run_id and r.state in ('running', 'interrupted') and r.cancel_requested_at is null))
+  and exists (select from etl.processes p where p.name = etl.ticks.claimed_by
+    and (p.ended_at is not null or p.name = ${idle} and etl.ticks.run_id is null)))`
 
 /** @param idle the process that asks, where it works on no tick of the pipeline: the answer to a claim of its own may have been lost. null: it does */
 const isAtWork = (idle: string | null) => sql<boolean>`(etl.ticks.finished_at is null and exists (select from etl.processes p
@@ -162,11 +163,7 @@ const setTick = async (db: Db, { pipeline, dueMs, owner }: Tick, change: UpdateO
 /** What is due is planned, as work of that run; null: that run came to nothing, and the tick is to be taken anew. */
 export const planTick = (db: Db, tick: Tick, runId: number | null): Promise<void> => setTick(db, tick, { run_id: runId })
 
-/** @param isStopped then it stays open where nothing was planned: it is lost when its process ends, and the next one takes it */
-export const finishTick = (db: Db, tick: Tick, isStopped: boolean): Promise<void> =>
-  setTick(db, tick, {
-    finished_at: isStopped ? sql<string | null>`case when run_id is not null then ${databaseNow} end` : databaseNow,
-  })
+export const finishTick = (db: Db, tick: Tick): Promise<void> => setTick(db, tick, { finished_at: databaseNow })
 
 /** When the pipeline last ticked, or null when it never has. Where all its ticks are lost, right before the first of them. */
 export const lastTickMs = async (db: Db, pipeline: string, idle: string | null = null): Promise<number | null> => {

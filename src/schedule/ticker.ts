@@ -152,7 +152,7 @@ const runTick = async (keeper: Keeper, entry: Scheduled, dueMs: number): Promise
   const { kysely } = runtime.database
   const tick = { pipeline: entry.pipeline, dueMs, owner: runtime.process.name }
   let result: RunResult | null = null
-  let end = () => finishTick(kysely, tick, signal.aborted)
+  let end = () => finishTick(kysely, tick)
   // Other schedulers wait for it.
   const untilEnded = (): Promise<void> =>
     outlast(runtime, signal, end).catch((error) => (isPassing(error) && !signal.aborted ? untilEnded() : Promise.reject(error)))
@@ -166,7 +166,8 @@ const runTick = async (keeper: Keeper, entry: Scheduled, dueMs: number): Promise
     throw error
   } finally {
     await ping(result?.state === 'done' ? 'success' : 'fail')
-    await untilEnded()
+    // Stopped in the middle, it stays open: it is lost when its process ends, and the next one takes it.
+    if (!signal.aborted || !['interrupted', undefined].includes(result?.state)) await untilEnded()
     await notify(runtime)
   }
 }

@@ -68,7 +68,7 @@ test('a tick nobody took is overdue after five minutes, and not once it is taken
   expect(await ticker.overdue()).toEqual([])
 })
 
-test('a tick whose process died before what is due was planned is late, and taken by the next who checks; one with a run is not', async () => {
+test('a tick whose process died before its run was over is late, and taken by the next who checks; one whose run is over, or was cancelled, is not', async () => {
   const { pool, kysely } = db.database
   const ticker = createTicker(runtime, new AbortController().signal)
   const entries = scheduledOf(runtime.definitions)
@@ -94,26 +94,45 @@ test('a tick whose process died before what is due was planned is late, and take
   await pool.query('update etl.processes set ended_at = now() where process_id = $1', [dead.processId])
   const found = { untaken: [dueMs], overdue: ['keywords'] }
   expect(await look()).toEqual({ ...found, rows: [{ kind: 'on time', has_run: true, finished: true }] })
-  // It dies at work: what it had planned is the next night's.
-  await pool.query('update etl.ticks set finished_at = null, claimed_by = $1', [dead.name])
-  expect(await look()).toEqual({ untaken: [], overdue: [], rows: [{ kind: 'on time', has_run: true, finished: false }] })
+  const dies = async (run: string): Promise<unknown> => {
+    await pool.query('update etl.ticks set finished_at = null, claimed_by = $1', [dead.name])
+    await pool.query(`update etl.runs set ${run}`)
+    return look()
+  }
+  const stays = { untaken: [], overdue: [], rows: [{ kind: 'on time', has_run: true, finished: false }] }
+  expect(await dies(`state = 'done'`)).toEqual(stays)
+  expect(await dies(`state = 'cancelled'`)).toEqual(stays)
+  expect(await dies(`state = 'interrupted', cancel_requested_at = now()`)).toEqual(stays)
+  expect(await dies(`state = 'interrupted', cancel_requested_at = null`)).toEqual({
+    ...found,
+    rows: [{ kind: 'on time', has_run: true, finished: true }],
+  })
 })
 
-test('a tick of a scheduler that is stopped before what is due was planned is left to the next one', async () => {
-  const { pool } = db.database
-  const stop = new AbortController()
-  const stopped = { ...runtime, begin: async () => stop.abort() }
-  const ticker = createTicker(stopped, stop.signal)
-  nowMs += 60 * minute
-  ticker.sweep()
-  await ticker.settled()
-  await pool.query('update etl.processes set ended_at = now()')
-  const next = createTicker(runtime, new AbortController().signal)
-  await next.catchUp()
-  await next.settled()
-  const { rows } = await pool.query('select kind, finished_at is not null as finished from etl.ticks')
-  expect(rows).toEqual([{ kind: 'on time', finished: true }])
-})
+test.each(['before', 'after'])(
+  'a tick of a scheduler that is stopped %s what is due was planned is left to the next one',
+  async (when) => {
+    const { pool } = db.database
+    const stop = new AbortController()
+    const planned = { ...runtime.progress, emit: ({ event }: { readonly event: string }) => event === 'planned' && stop.abort() }
+    const stopped: OpenRuntime = {
+      ...runtime,
+      ...(when === 'before' ? { begin: async () => stop.abort() } : { progress: planned }),
+    }
+    const ticker = createTicker(stopped, stop.signal)
+    nowMs += 60 * minute
+    ticker.sweep()
+    await ticker.settled()
+    await pool.query('update etl.processes set ended_at = now()')
+    const next = createTicker(runtime, new AbortController().signal)
+    await next.catchUp()
+    await next.settled()
+    const { rows } = await pool.query(
+      'select kind, t.finished_at is not null as finished, r.state from etl.ticks t join etl.runs r using (run_id)',
+    )
+    expect(rows).toEqual([{ kind: 'on time', finished: true, state: 'done' }])
+  },
+)
 
 describe('a tick whose run throws', () => {
   let pings: Server
