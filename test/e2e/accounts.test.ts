@@ -151,6 +151,26 @@ test('an account whose budget is spent holds its own reports and no other accoun
   expect(sandboxes.acme.books().submissions).toHaveLength(1)
 })
 
+test('what another account asks for as well is bought by each for itself: what one may not buy keeps nobody else waiting', async () => {
+  const file = (name: string): string => join(folder, 'pipelines', `${name}.yaml`)
+  for (const name of ['keywords', 'shopper_category_performance']) rmSync(file(name))
+  // Planned first, since its name comes first.
+  const theirs = readFileSync(file('traffic_and_engagement'), 'utf8').replace('version: 1', 'version: 1\naccount: acme')
+  writeFileSync(file('acmes'), theirs.replace('pipeline: traffic_and_engagement', 'pipeline: acmes'))
+  const made = await runWarm(['new', 'migration', 'acmes'], environment(), folder)
+  expect(made.code, made.stderr).toBe(0)
+  expect((await runWarm(['migrate'], environment(), folder)).code).toBe(0)
+  const ended = await run({ WEB_ANALYTICS_QUOTA_PER_MONTH_ACME: '0' })
+  expect(summaryOf(ended).units, ended.stderr).toMatchObject({ loaded: 1, held: 1, waiting: 0 })
+  expect(sandboxes.acme.books().submissions).toEqual([])
+  expect((await run({ WEB_ANALYTICS_QUOTA_PER_MONTH_ACME: '1000000' })).code).toBe(0)
+  expect(
+    await rows(
+      'select (select count(*)::int from bi.acmes) as acmes, (select count(*)::int from bi.traffic_and_engagement) as ours',
+    ),
+  ).toEqual([{ acmes: 1, ours: 1 }])
+})
+
 test('a pipeline whose account has no key is refused before anything is asked', async () => {
   const ended = await run({ WEB_ANALYTICS_API_KEY_ACME: '' })
   expect(ended.code).toBe(2)
