@@ -207,10 +207,12 @@ const mostPages = 20
 /** The service's own list, in which submissions are searched for whose answer was lost, as far back as it goes; null: it has none, or one in an unknown shape. */
 export const listReports: NonNullable<Source['listReports']> = async ({ http }, sinceMs) => {
   const found = new Map<string, ListedReport>()
-  for (let page = 0; page < mostPages; page += 1) {
-    const entries = await fetchPage(http, page * pageSize)
+  // By what came: a service may give fewer at a time than it was asked for.
+  for (let [page, offset] = [0, 0]; page < mostPages; page += 1) {
+    const entries = await fetchPage(http, offset)
     if (entries === null && page === 0) return null
     if (entries === null) break
+    offset += entries.length
     const before = found.size
     for (const one of entries.flatMap(listedOf)) found.set(one.reportId, one)
     const oldest = Math.min(...[...found.values()].map(({ createdMs }) => createdMs ?? Number.POSITIVE_INFINITY))

@@ -55,6 +55,15 @@ test('a 404 for a later page of the list is the end of it, and the list is asked
   expect(asked).toEqual(['0', '100', '0', '100'])
 })
 
+test('a service that gives fewer reports at a time than it is asked for is asked from where its page ended', async () => {
+  const ids = Array.from({ length: 120 }, (_, at) => ({ id: `r${at}`, created_at: '2026-11-01T00:00:00Z' }))
+  const context = listedBy(async ({ url }) => {
+    const offset = Number(url?.searchParams.get('offset'))
+    return { status: 200, contentType: 'application/json', bytes: Buffer.from(JSON.stringify(ids.slice(offset, offset + 50))) }
+  })
+  expect(await listReports(context, 0)).toHaveLength(120)
+})
+
 const listedBy = (read: HttpClient['read']) => {
   const http: HttpClient = {
     url: (_, path) => new URL(path, 'https://service.test'),
