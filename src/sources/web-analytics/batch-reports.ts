@@ -40,7 +40,7 @@ const batchReport = (dataset: BatchDataset) =>
 /** Countries in upper case, ids as the numbers they are (interface 4.2, 4.3). */
 const spelled = (dimension: string, value: string): string | number => {
   if (dimension === 'country') return forBatch(value)
-  return dimension.endsWith('_id') && /^\d{1,15}$/.test(value) ? Number(value) : value
+  return dimension.endsWith('_id') && /^(?:0|[1-9]\d{0,14})$/.test(value) ? Number(value) : value
 }
 
 const generalDataset: BatchDataset = {
