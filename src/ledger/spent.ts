@@ -198,17 +198,21 @@ export const keepReading = (db: Db, { api, account }: MeterOf, left: Left, count
 
 type Reading = NonNullable<Awaited<ReturnType<typeof newestReading>>>
 
-/** Requests and reports may be paid from one purse, which then says the same twice. null: refilled, or it did not say. */
+/**
+ * Requests and reports may be paid from one purse, which then says the same twice; where it says it once, as in V5, its books tell: it lost most of what requests cost, too.
+ * null: refilled, or it did not say.
+ */
 const differenceOf = (before: Reading, now: Reading): number | null => {
-  const isOnePurse = before.left.requests === before.left.credits && now.left.requests === now.left.credits
   const charged = (purse: keyof Left): number | null => {
     const [was, is] = [before.left[purse], now.left[purse]]
     return was === null || is === null || is > was ? null : was - is
   }
   const requests = now.counted.requests - before.counted.requests
   const reports = now.counted.reports - before.counted.reports
+  const isSaidTwice = before.left.requests === before.left.credits && now.left.requests === now.left.credits
+  const isOnePurse = isSaidTwice || (charged('requests') === null && (charged('credits') ?? 0) - reports > requests / 2)
   const purses = isOnePurse
-    ? [{ said: charged('requests'), counted: requests + reports }]
+    ? [{ said: charged('credits'), counted: requests + reports }]
     : [
         { said: charged('requests'), counted: requests },
         { said: charged('credits'), counted: reports },

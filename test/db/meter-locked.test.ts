@@ -44,6 +44,20 @@ test('two processes that read at once count once what the service charged', asyn
   expect(all.toSorted()).toEqual([0, 0, 0, 10])
 })
 
+test.each([
+  ['its reports alone', 940, 0],
+  ['requests too, from one purse', 440, 0],
+  ['requests too, and something else', 430, 10],
+  ['reports, and something else', 930, 10],
+])('a service that tells one balance for all, as V5 does, took %s', async (what, left, difference) => {
+  const { kysely } = db.database
+  const of = { api: 'some-api', account: what, pipeline: 'none' }
+  const read = (credits: number, requests: number, reports: number) =>
+    keepReading(kysely, of, { requests: null, credits }, { requests, reports, isQuiet: true })
+  expect(await read(1_000, 0, 0)).toBe(null)
+  expect(await read(left, 500, 60)).toBe(difference)
+})
+
 const waitsForLock = () =>
   expect
     .poll(async () => {
