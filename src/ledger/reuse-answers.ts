@@ -52,7 +52,7 @@ const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
 
 /**
  * Job `y` was asked for, at least in part, or is about to be, by the account of `s`: this run waits for it, or another living one. What is only a plan that was left,
- * waits for its own budget in no run or another, or for another account, which may not ask for this or has spent its credits, keeps nobody else waiting.
+ * waits for its own budget in no run or another, or for another account, which may not ask for this or has spent its credits, keeps no other unit waiting.
  */
 const isAtIt = (runId: number): RawBuilder<boolean> =>
   sql<boolean>`(${isBegun} or y.account = (select p.account from etl.pipelines p where p.pipeline_id = s.pipeline_id)

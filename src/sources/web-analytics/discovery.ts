@@ -202,7 +202,7 @@ const body = z.union([list, z.looseObject({ reports: list }).transform(({ report
 type Entry = z.infer<typeof entry>
 
 const pageSize = 100
-const mostPages = 20
+const mostPages = 100
 
 /** The service's own list, in which submissions are searched for whose answer was lost, as far back as it goes; null: it has none, or one in an unknown shape. */
 export const listReports: NonNullable<Source['listReports']> = async ({ http }, sinceMs) => {
@@ -215,9 +215,10 @@ export const listReports: NonNullable<Source['listReports']> = async ({ http }, 
     offset += entries.length
     const before = found.size
     for (const one of entries.flatMap(listedOf)) found.set(one.reportId, one)
-    const oldest = Math.min(...[...found.values()].map(({ createdMs }) => createdMs ?? Number.POSITIVE_INFINITY))
-    // A service that knows no pages sends the same again.
-    if (entries.length === 0 || found.size === before || oldest < sinceMs) break
+    const days = [...found.values()].flatMap(({ createdMs }) => createdMs ?? [])
+    // Where the newest come first, all that follow are older; a service that knows no pages sends the same again.
+    const [newest, oldest] = [days[0] ?? 0, days.at(-1) ?? 0]
+    if (entries.length === 0 || found.size === before || (oldest <= newest && oldest < sinceMs && days.length > 0)) break
   }
   return [...found.values()].filter(({ createdMs }) => createdMs === null || createdMs >= sinceMs)
 }

@@ -64,6 +64,21 @@ test('a service that gives fewer reports at a time than it is asked for is asked
   expect(await listReports(context, 0)).toHaveLength(120)
 })
 
+test.each(['newest', 'oldest'])('what was submitted since a moment is found in a list with the %s first', async (first) => {
+  const ids = Array.from({ length: 250 }, (_, at) => ({ id: `r${at}`, created_at: new Date(at * 86_400_000).toISOString() }))
+  if (first === 'newest') ids.reverse()
+  const asked: string[] = []
+  const context = listedBy(async ({ url }) => {
+    const offset = Number(asked[asked.push(url?.searchParams.get('offset') ?? '') - 1])
+    const body = JSON.stringify(ids.slice(offset, offset + 100))
+    return { status: 200, contentType: 'application/json', bytes: Buffer.from(body) }
+  })
+  expect((await listReports(context, 240 * 86_400_000))?.map(({ reportId }) => reportId).sort()).toEqual(
+    Array.from({ length: 10 }, (_, at) => `r${240 + at}`),
+  )
+  if (first === 'newest') expect(asked).toEqual(['0'])
+})
+
 const listedBy = (read: HttpClient['read']) => {
   const http: HttpClient = {
     url: (_, path) => new URL(path, 'https://service.test'),
