@@ -89,7 +89,7 @@ export const assertOwnNames = async (trx: Db, definitions: readonly Definition[]
       select unnest(${['freshness', ...marts.map(({ name }) => name)]}::text[]) union all select p.name || e.ending from unnest(${pipelines}::text[]) as p (name), ${endings})
     -- What was a pipeline's may become a mart's, and the other way round.
     and c.relname not in (select name from etl.marts union all select v.pipeline || e.ending from etl.published_versions v, ${endings})
-    and not (c.relname = 'freshness' and pg_get_viewdef(c.oid) ~ 'etl[.]|window_states') order by 1`
+    and not (c.relname = 'freshness' and coalesce(pg_get_viewdef(c.oid), '') ~ 'etl[.]|window_states') order by 1`
   if (foreign.length === 0) return
   const list = foreign.map(({ name }) => `bi.${name}`).join(', ')
   throw settingError(
