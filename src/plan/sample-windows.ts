@@ -3,7 +3,7 @@ import { once } from '../core/clock.ts'
 import { type EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { times } from '../core/learned-price.ts'
 import { isSameFingerprint, maskedFingerprint } from '../core/completeness.ts'
-import type { Definition, IsoDate } from '../core/types.ts'
+import type { IsoDate } from '../core/types.ts'
 import { showWindow } from '../core/window.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
@@ -138,18 +138,15 @@ const withinBudget = async <T>(
   }
 }
 
-/** null: no budget bounds what is asked. */
+/** A night asks for no more than it may buy. null: nothing bounds that. */
 const purseOf = (runtime: PlanRuntime, { definition, source }: PlanContext): Payer | null => {
-  const payer = boundedBy(payerOf(runtime, definition), definition)
-  return source.billing !== undefined && hasBudget(payer) ? payer : null
-}
-
-/** A night asks for no more than it may buy. */
-const boundedBy = (payer: Payer, { pipeline, guard }: Definition): Payer => {
+  const { pipeline, guard } = definition
+  const payer = payerOf(runtime, definition)
   const perNight = guard?.creditsPerNight ?? null
-  if (perNight === null || perNight >= (payer.budget.perDay ?? Number.POSITIVE_INFINITY)) return payer
   const setting = { perMonth: `limits.quota_per_month of ${pipeline}`, perDay: `guard.credits_per_night of ${pipeline}` }
-  return { ...payer, budget: { ...payer.budget, perDay: perNight, setting } }
+  const isLess = perNight !== null && perNight < (payer.budget.perDay ?? Number.POSITIVE_INFINITY)
+  const bounded = isLess ? { ...payer, budget: { ...payer.budget, perDay: perNight, setting } } : payer
+  return source.billing !== undefined && hasBudget(bounded) ? bounded : null
 }
 
 /** How many units of the window are asked about, and which: others each night. More where the service may have restated since they were last known to stand. */
