@@ -104,8 +104,12 @@ export const nightly = [
   'test/e2e/landed-figures.test.ts',
 ] as const
 
-/** Unit tests that read megabytes or try thousands of cases: `npm test` runs them, `npm run check` before each commit does not. */
+/** Unit tests that read megabytes, try thousands of cases or wait for seconds: `npm test` runs them, `npm run check` before each commit does not. */
 export const volume = [
+  'test/unit/extract/rate.test.ts',
+  'test/unit/sandbox/report-text.test.ts',
+  'test/unit/sandbox/keyword-data.test.ts',
+  'test/unit/sources/table-limits.test.ts',
   'test/unit/extract/http-bodies.test.ts',
   'test/unit/parse/csv.test.ts',
   'test/contract/sources.test.ts',
