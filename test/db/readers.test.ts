@@ -1,10 +1,15 @@
-// Readers and loads side by side: a long reading transaction holds up no load, and nobody sees half of one.
+// Readers and loads side by side: a long reading transaction holds up no load, and no reader sees half of one.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { readMart } from '../../src/definition/marts.ts'
 import { publish } from '../../src/publish/publish.ts'
+import { exportView } from '../../src/semantic/export/export-view.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { everyRow } from '../support/every-row.ts'
 import { mergeRows, trafficRow } from '../support/merging.ts'
 import { testDatabase } from '../support/postgres.ts'
 
@@ -33,13 +38,13 @@ select date, granularity, domain, country, include_subdomains, sum(all_traffic_v
 const boxIn = (month: string): Box => boxOf(definition, month, { domain: ['a.com', 'b.com'], country: 'us' })
 
 /** @param rows `a.com 5`: domain and visits. @param meanwhile called when all is written and nothing committed */
-const load = (month: string, rows: readonly string[], meanwhile?: () => Promise<void>) =>
+const load = (month: string, rows: readonly string[], meanwhile?: () => Promise<void>, bytes = 1_000) =>
   mergeRows(
     db,
     definition,
     boxIn(month),
     rows.map((row) => trafficRow(row.split(' ')[0] ?? '', row.split(' ')[1] ?? '', `${month}-01`)),
-    { marts: [mart], ...(meanwhile === undefined ? {} : { meanwhile }) },
+    { marts: [mart], bytes, ...(meanwhile === undefined ? {} : { meanwhile }) },
   )
 
 const question = `select (select coalesce(sum(all_traffic_visits), 0)::int from bi.traffic_and_engagement) as rows,
@@ -97,4 +102,25 @@ test('a summary that lacks what its loads are told apart by is refused when it i
   await expect(publish(db.database, [definition], [narrow])).rejects.toThrow(
     /narrow\.sql: the key lacks granularity, include_subdomains/,
   )
+})
+
+test('an export beside a first load that makes its month, and beside a reload, has what was before or all that came', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-readers-'))
+  const exported = async (): Promise<string[]> => {
+    const file = join(folder, 'rows.csv')
+    await exportView(db.database, { view: 'traffic_and_engagement', format: 'csv', file, filter: everyRow })
+    return readFileSync(file, 'utf8').match(/^2026-03-01.*$/gm) ?? []
+  }
+  try {
+    for (const [rows, before] of [
+      [['a.com 1', 'b.com 2'], 0],
+      [['a.com 5'], 2],
+    ] as const) {
+      const beside = async () => expect(await exported()).toHaveLength(before)
+      await load('2026-03', rows, beside, 2_000_000)
+      expect(await exported()).toHaveLength(rows.length)
+    }
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })
