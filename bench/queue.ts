@@ -10,6 +10,7 @@ import { type OwnProcess, registerProcess } from '../src/ledger/processes.ts'
 import { finishRun, startRun } from '../src/ledger/runs.ts'
 import { finishJob } from '../src/ledger/claim-fence.ts'
 import { definitionFor, plan, range, sourceOf } from '../test/support/planning.ts'
+import { asTestDatabase } from '../test/support/postgres.ts'
 import { median } from './results.ts'
 
 const units = Number(process.argv[2] ?? 1_000)
@@ -42,7 +43,7 @@ const round = async (database: Database, own: OwnProcess): Promise<number> => {
   const runId = await startRun(kysely, own, { command: 'bench', arguments: {} })
   const started = performance.now()
   await plan(
-    { url: database.url.reveal(), database, drop: database.close },
+    asTestDatabase({ url: database.url.reveal(), database, drop: database.close }),
     { definition, source },
     range('2025-01', '2025-01'),
     runId,

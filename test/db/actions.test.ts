@@ -109,10 +109,9 @@ describe('releasing', () => {
     const { pipeline, unitId } = await held()
     const both = await Promise.all([1, 2].map(() => releaseByPerson(db.database.kysely, unitId, 'test')))
     expect(both.toSorted()).toEqual([false, true])
-    const { rows } = await db.database.pool.query(`select 1 from etl.jobs where pipeline_id = $1 and reason = 'release'`, [
-      pipeline.pipelineId,
-    ])
-    expect(rows).toHaveLength(1)
+    expect(
+      await db.query(`select 1 from etl.jobs where pipeline_id = $1 and reason = 'release'`, [pipeline.pipelineId]),
+    ).toHaveLength(1)
   })
 })
 
@@ -167,8 +166,9 @@ describe('a purchase', () => {
     expect(await jobRow(db, job)).toMatchObject({ state: 'replaced', report_state: 'failed' })
     expect((await unitRows(db, pipeline)).map(({ job_id }) => job_id)).toEqual([null])
     expect(await outcomeOf(db, runId, job)).toBe('failed')
-    const { rows } = await db.database.pool.query('select reserved_quota from etl.quota where pipeline = $1', [pipeline.pipeline])
-    expect(rows).toEqual([{ reserved_quota: '0' }])
+    expect(await db.query('select reserved_quota from etl.quota where pipeline = $1', [pipeline.pipeline])).toEqual([
+      { reserved_quota: '0' },
+    ])
     await expect(giveUpReport(db.database.kysely, { jobId: job, by: 'test' })).rejects.toMatchObject({ code: 'USAGE' })
     await adoptReport(db.database.kysely, { jobId: job, reportId: 'rep-after', by: 'test' })
     expect(await jobRow(db, job)).toMatchObject({ state: 'open', report_id: 'rep-after' })

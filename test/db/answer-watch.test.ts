@@ -4,15 +4,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { copyInto, copyOutOf, type Database, openDatabase } from '../../src/db/connect.ts'
 import { databaseError } from '../../src/db/database-error.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let proxy: TcpProxy
 let database: Database
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   proxy = await startTcpProxy(db.url)
   database = await openDatabase({ databaseUrl: secret('test database', proxy.url), home: '/nowhere', silenceMs: 1_500 })
 })
@@ -21,7 +20,6 @@ afterAll(async () => {
   proxy.cut()
   await database.close()
   await proxy.close()
-  await db.drop()
 })
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
@@ -69,7 +67,7 @@ test.each(['ends', 'has much to send'])(
     const table = `lost_${when.replaceAll(' ', '_')}`
     await db.database.pool.query(`create table public.${table} (a text)`)
     const sessions = async (): Promise<number> =>
-      (await db.database.pool.query('select from pg_stat_activity where query ilike $1', [`copy public.${table} %`])).rows.length
+      (await db.query('select from pg_stat_activity where query ilike $1', [`copy public.${table} %`])).length
     const client = await database.pool.connect()
     client.on('error', () => undefined)
     await client.query('begin')

@@ -49,7 +49,7 @@ const interrupted = (after: () => Promise<boolean>): TestDatabase => {
 
 /** Jobs that are only a plan, by what they wait for. */
 const plans = async ({ definition }: Planning): Promise<Record<string, number>> => {
-  const { rows } = await db.database.pool.query<{ state: string; units: number }>(
+  const rows = await db.query<{ state: string; units: number }>(
     `select j.guard || ', ' || coalesce(a.state, 'no approval') as state, sum(j.cells)::int as units
      from etl.jobs j left join etl.approvals a using (approval_id)
      where j.pipeline_id = $1 and j.ask_number is null group by 1`,
@@ -60,7 +60,7 @@ const plans = async ({ definition }: Planning): Promise<Record<string, number>> 
 
 /** Reports of it wait for a person. */
 const isClaimedBy = async ({ definition }: Planning): Promise<boolean> => {
-  const { rows } = await db.database.pool.query(
+  const rows = await db.query(
     `select from etl.jobs join etl.pipelines using (pipeline_id) where pipeline = $1 and guard = 'needs approval' limit 1`,
     [definition.pipeline],
   )
@@ -68,7 +68,7 @@ const isClaimedBy = async ({ definition }: Planning): Promise<boolean> => {
 }
 
 const waitingOf = async ({ definition }: Planning): Promise<number> => {
-  const { rows } = await db.database.pool.query<{ n: number }>(
+  const rows = await db.query<{ n: number }>(
     `select coalesce(sum(units), 0)::int as n from etl.approvals join etl.pipelines using (pipeline_id)
      where pipeline = $1 and etl.approvals.state = 'waiting'`,
     [definition.pipeline],

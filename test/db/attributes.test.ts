@@ -17,31 +17,28 @@ const db = testDatabase()
 let definitions: readonly Definition[]
 let folder: string
 
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
-
 beforeAll(async () => {
   definitions = await shippedDefinitions()
-  await query(
+  await db.query(
     `create table data.keywords_v1_p202608 partition of data.keywords_v1 for values from ('2026-08-01') to ('2026-09-01')`,
   )
-  await query(`insert into bi.dim_domain (domain) values ('shop.com'), ('rival.com'), ('other.com')`)
-  await query('insert into bi.dim_category (category_id) values (12)')
-  await query(`insert into bi.dim_country (country) values ('us')`)
-  await query(`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks,
+  await db.query(`insert into bi.dim_domain (domain) values ('shop.com'), ('rival.com'), ('other.com')`)
+  await db.query('insert into bi.dim_category (category_id) values (12)')
+  await db.query(`insert into bi.dim_country (country) values ('us')`)
+  await db.query(`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks,
       _unit_id, _run_id, _revision, _loaded_at)
     select '2026-08-01', d, 'us', 'All', 'Total', 'All', k, u, c, 1, 1, 1, now() from (values
       ('shop.com', 'shoes', 'shop.com/p/1', 100), ('shop.com', 'Acme shoes', 'shop.com/p/2', 50), ('shop.com', 'how to run', 'shop.com/guide_a', 30),
       ('shop.com', 'x', 'shop.com/guideXa', 20), ('rival.com', 'shoes', 'rival.com/p/9', 300), ('other.com', 'shoes', 'other.com/', 100)) as v (d, k, u, c)`)
-  await query(
+  await db.query(
     `create table data.s_1 partition of data.shopper_category_performance_v1 for values from ('2026-08-01') to ('2026-09-01')`,
   )
-  await query(`insert into data.shopper_category_performance_v1 (date, granularity, domain, category_id, revenue, _unit_id, _run_id, _revision, _loaded_at)
+  await db.query(`insert into data.shopper_category_performance_v1 (date, granularity, domain, category_id, revenue, _unit_id, _run_id, _revision, _loaded_at)
     select '2026-08-01', 'monthly', 'shop.com', c, 1, 1, 1, 1, now() from unnest(array[12, 13]) c`)
-  await query(
+  await db.query(
     `create table data.t_1 partition of data.traffic_and_engagement_v1 for values from ('2026-08-01') to ('2026-09-01')`,
   )
-  await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id,
+  await db.query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id,
     _revision, _loaded_at) values ('2026-08-01', 'monthly', 'shop.com', 'us', true, 1, 1, 1, 1, now())`)
   await publish(db.database, definitions, await loadMarts([]))
 })
@@ -62,17 +59,17 @@ describe('attributes', () => {
     write('domains.csv', 'domain,group,ownership,brand_terms\nSHOP.com,Shoes,own,acme|Shop\nrival.com,"Shoes, big",competitor,\n')
     write('categories.csv', '# ours\ncategory_id,name\n12,Running shoes\n')
     expect(await apply()).toEqual({ changed: 3, ended: 0 })
-    expect(await query('select domain, domain_group, ownership, brand_terms from bi.domains order by 1')).toEqual([
+    expect(await db.query('select domain, domain_group, ownership, brand_terms from bi.domains order by 1')).toEqual([
       { domain: 'other.com', domain_group: '(none)', ownership: '(none)', brand_terms: null },
       { domain: 'rival.com', domain_group: 'Shoes, big', ownership: 'competitor', brand_terms: null },
       { domain: 'shop.com', domain_group: 'Shoes', ownership: 'own', brand_terms: ['acme', 'shop'] },
     ])
-    expect(await query('select name from bi.dim_category')).toEqual([{ name: 'Running shoes' }])
+    expect(await db.query('select name from bi.dim_category')).toEqual([{ name: 'Running shoes' }])
     expect(await apply()).toEqual({ changed: 0, ended: 0 })
     write('domains.csv', 'domain,group,ownership,brand_terms\nshop.com,Boots,own,acme|shop\n')
     expect(await apply()).toEqual({ changed: 1, ended: 1 })
     expect(
-      await query(
+      await db.query(
         `select value, attributes ->> 'group' as g, valid_to is null as now from bi.attribute_versions where subject = 'domain' order by 1, valid_from`,
       ),
     ).toEqual([
@@ -82,23 +79,23 @@ describe('attributes', () => {
     ])
     // No moment at which the shop has no group.
     expect(
-      await query(`select a.value from bi.attribute_versions a join bi.attribute_versions b using (subject, value)
+      await db.query(`select a.value from bi.attribute_versions a join bi.attribute_versions b using (subject, value)
         where b.valid_from = a.valid_to`),
     ).toEqual([{ value: 'shop.com' }])
     rmSync(join(folder, 'attributes', 'domains.csv'))
-    await query(`insert into bi.dim_category (category_id, name) values (14, 'written by hand')`)
+    await db.query(`insert into bi.dim_category (category_id, name) values (14, 'written by hand')`)
     expect(await apply()).toEqual({ changed: 0, ended: 1 })
     // A name stands as long as its line does; what nobody's file ever said is left alone.
-    expect(await query('select name from bi.dim_category order by category_id')).toEqual([
+    expect(await db.query('select name from bi.dim_category order by category_id')).toEqual([
       { name: 'Running shoes' },
       { name: 'written by hand' },
     ])
     rmSync(join(folder, 'attributes', 'categories.csv'))
     expect(await apply()).toEqual({ changed: 0, ended: 1 })
-    expect(await query('delete from bi.dim_category where category_id = 14 returning name')).toEqual([
+    expect(await db.query('delete from bi.dim_category where category_id = 14 returning name')).toEqual([
       { name: 'written by hand' },
     ])
-    expect(await query('select name from bi.dim_category')).toEqual([{ name: null }])
+    expect(await db.query('select name from bi.dim_category')).toEqual([{ name: null }])
   })
 
   test('give share of voice by group, clicks by brand terms and by type of page', async () => {
@@ -106,7 +103,7 @@ describe('attributes', () => {
     write('page_types.csv', 'pattern,page_type\n*/p/*,product\n*/guide_*,guide\n*/guide*,draft\n')
     await apply()
     expect(
-      await query(
+      await db.query(
         `select ownership, count(*)::int as domains, sum(clicks)::int as clicks, max(clicks_followed)::int as clicks_all, sum(share_of_voice)::float8 as share
           from bi.domain_share_of_voice group by 1 order by 1`,
       ),
@@ -116,7 +113,7 @@ describe('attributes', () => {
       { ownership: 'own', domains: 1, clicks: 200, clicks_all: 600, share: 0.333333 },
     ])
     expect(
-      await query(
+      await db.query(
         `select domain_group, sum(clicks)::int as clicks, max(clicks_all)::int as clicks_all from bi.keyword_share_of_voice join bi.domains using (domain)
           where keyword = 'shoes' group by 1 order by 1`,
       ),
@@ -125,11 +122,11 @@ describe('attributes', () => {
       { domain_group: 'Them', clicks: 300, clicks_all: 500 },
       { domain_group: 'Us', clicks: 100, clicks_all: 500 },
     ])
-    expect(await query('select domain, clicks_brand::int, clicks_other::int from bi.keyword_brand_terms')).toEqual([
+    expect(await db.query('select domain, clicks_brand::int, clicks_other::int from bi.keyword_brand_terms')).toEqual([
       { domain: 'shop.com', clicks_brand: 50, clicks_other: 150 },
     ])
     expect(
-      await query(`select page_type, pages::int, clicks::int from bi.keyword_page_types where domain = 'shop.com' order by 1`),
+      await db.query(`select page_type, pages::int, clicks::int from bi.keyword_page_types where domain = 'shop.com' order by 1`),
     ).toEqual([
       { page_type: 'draft', pages: 1, clicks: 20 },
       { page_type: 'guide', pages: 1, clicks: 30 },
@@ -151,16 +148,16 @@ describe('attributes', () => {
     const byDomain = charts.filter(({ by, kind }) => by.includes('domain') || kind === 'tile')
     expect(byDomain.length).toBeGreaterThan(15)
     for (const view of new Set(byDomain.map((chart) => chart.view)))
-      expect(await query(`select distinct domain_group, ownership from bi.${view} where domain = 'shop.com'`), view).toEqual([
+      expect(await db.query(`select distinct domain_group, ownership from bi.${view} where domain = 'shop.com'`), view).toEqual([
         { domain_group: 'Us', ownership: 'own' },
       ])
     expect(
-      await query(`select domain, domain_group, clicks::int from bi.keyword_domains where ownership = '(none)' order by 1`),
+      await db.query(`select domain, domain_group, clicks::int from bi.keyword_domains where ownership = '(none)' order by 1`),
     ).toEqual([
       { domain: 'other.com', domain_group: '(none)', clicks: 100 },
       { domain: 'rival.com', domain_group: '(none)', clicks: 300 },
     ])
-    expect(await query('select category_id::int, category from bi.shopper_funnel order by 1')).toEqual([
+    expect(await db.query('select category_id::int, category from bi.shopper_funnel order by 1')).toEqual([
       { category_id: 12, category: 'Running shoes' },
       { category_id: 13, category: '13' },
     ])
@@ -172,7 +169,7 @@ describe('attributes', () => {
       `select domain, 'All of them' as "group", case domain when 'shop.com' then 'own' end as ownership from bi.dim_domain`,
     )
     await apply()
-    expect(await query(`select domain_group, ownership from bi.domains where domain = 'shop.com'`)).toEqual([
+    expect(await db.query(`select domain_group, ownership from bi.domains where domain = 'shop.com'`)).toEqual([
       { domain_group: 'All of them', ownership: 'own' },
     ])
     write('domains.sql', 'select domain from bi.dim_domain where false')
@@ -181,7 +178,7 @@ describe('attributes', () => {
     await expect(apply()).rejects.toThrow(/domains\.sql, row 1: ownership is 'mine'; expected one of own, competitor/)
     write('domains.sql', 'select unit_id from etl.units')
     await expect(apply()).rejects.toThrow(/domains\.sql: permission denied/)
-    expect(await query(`select domain_group from bi.domains where domain = 'shop.com'`)).toEqual([
+    expect(await db.query(`select domain_group from bi.domains where domain = 'shop.com'`)).toEqual([
       { domain_group: 'All of them' },
     ])
   })
@@ -207,12 +204,12 @@ describe('attributes', () => {
     write('domains.csv', '\ufeffdomain,group\r\nshop.com,C# shops\r\n#rival.com,not now\r\nother.com,#1\r\n')
     write('categories.csv', 'category_id,name\n012,=cmd()\n')
     await apply()
-    expect(await query(`select domain, domain_group from bi.domains order by 1`)).toEqual([
+    expect(await db.query(`select domain, domain_group from bi.domains order by 1`)).toEqual([
       { domain: 'other.com', domain_group: '#1' },
       { domain: 'rival.com', domain_group: '(none)' },
       { domain: 'shop.com', domain_group: 'C# shops' },
     ])
-    expect(await query('select name from bi.dim_category')).toEqual([{ name: '=cmd()' }])
+    expect(await db.query('select name from bi.dim_category')).toEqual([{ name: '=cmd()' }])
     const mistakes: readonly (readonly [file: string, text: string | Buffer, says: RegExp])[] = [
       ['domains.csv', Buffer.from('domain,group\nshop.com,Möbel\n', 'latin1'), /:1:1: not UTF-8/],
       ['domains.csv', Buffer.from('\ufeffdomain,group\nshop.com,X\n', 'utf16le'), /:1:1: not UTF-8/],
@@ -236,7 +233,9 @@ describe('attributes', () => {
       await expect(apply()).rejects.toMatchObject({ code: 'DEFINITION' })
       rmSync(join(folder, 'attributes'), { recursive: true })
     }
-    expect(await query(`select domain_group from bi.domains where domain = 'shop.com'`)).toEqual([{ domain_group: 'C# shops' }])
+    expect(await db.query(`select domain_group from bi.domains where domain = 'shop.com'`)).toEqual([
+      { domain_group: 'C# shops' },
+    ])
     expect(await apply()).toMatchObject({ ended: 3 })
   })
 })

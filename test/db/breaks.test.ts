@@ -27,9 +27,6 @@ beforeAll(async () => {
   kit = await openLoading(db, await shippedDefinition('traffic_and_engagement'))
 })
 
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
-
 /** What the service has of each month: how often a domain was restated by 2 %, and the factor of its method. */
 const restated = new Map<string, number>()
 const method = new Map<string, number>()
@@ -52,7 +49,7 @@ const night = async (
       sha256: `${runId} ${month}`,
     })
   }
-  await query(`update etl.runs set state = 'done', command = '${command}' where run_id = ${runId}`)
+  await db.query(`update etl.runs set state = 'done', command = '${command}' where run_id = ${runId}`)
   await noticeBreaks(
     {
       ...kit.runtime,
@@ -60,7 +57,7 @@ const night = async (
     },
     runId,
   )
-  await query(`update etl.load_rows set loaded_at = loaded_at - interval '${daysAgo} days' where run_id = ${runId};
+  await db.query(`update etl.load_rows set loaded_at = loaded_at - interval '${daysAgo} days' where run_id = ${runId};
     update etl.pipelines set known_since = least(known_since, clock_timestamp() - interval '${daysAgo} days');
     update etl.restated set seen_at = seen_at - interval '${daysAgo} days' where run_id = ${runId}`)
   return runId
@@ -73,7 +70,7 @@ const correct = (month: string, turn: number): void => {
 }
 
 const breaks = () =>
-  query(
+  db.query(
     `select starts_on::text, seen_back_to::text, kind, columns, change::float8 as change, share_changed::float8 as share from bi.breaks order by break_id`,
   )
 
@@ -91,7 +88,7 @@ describe('a service that changes its method', () => {
     }
     expect(await breaks()).toEqual([])
     expect(
-      await query(`select distinct column_name, age, rows_compared::integer as rows, round(share::numeric, 2)::float8 as share, round(size::numeric, 3)::float8 as size
+      await db.query(`select distinct column_name, age, rows_compared::integer as rows, round(share::numeric, 2)::float8 as share, round(size::numeric, 3)::float8 as size
         from etl.restated order by age, share`),
     ).toEqual([
       { column_name: 'all_traffic_visits', age: 0, rows: 40, share: 0.33, size: 0.02 },
@@ -128,7 +125,7 @@ describe('a service that changes its method', () => {
   })
 
   test('marks what is compared across it, and answers say it', async () => {
-    const marks = await query(`select distinct month::text, months_back, method_changed from bi.traffic_comparison
+    const marks = await db.query(`select distinct month::text, months_back, method_changed from bi.traffic_comparison
       where (month = '2026-10-01' and months_back in (1, 2)) or (month = '2026-08-01' and months_back = 1) order by 1, 2`)
     expect(marks).toEqual([
       { month: '2026-08-01', months_back: 1, method_changed: false },
@@ -136,11 +133,11 @@ describe('a service that changes its method', () => {
       { month: '2026-10-01', months_back: 2, method_changed: true },
     ])
     expect(
-      await query(
+      await db.query(
         `select distinct month::text, method::integer from bi.coverage_months where pipeline = 'traffic_and_engagement' order by 1`,
       ),
     ).toEqual(months.map((month, at) => ({ month: `${month}-01`, method: at < 2 ? 1 : 2 })))
-    expect(await query(`select distinct cause from bi.restatements order by 1`)).toEqual([
+    expect(await db.query(`select distinct cause from bi.restatements order by 1`)).toEqual([
       { cause: 'method' },
       { cause: 'service' },
     ])
@@ -201,7 +198,7 @@ describe('a service that changes its method', () => {
       const work = await workOn({ ...kit, runId: await newRun(db, kit.process.processId) }, boxOf(kit.definition, '2026-06', { domain: rows(1).map((line) => line.split(',')[1] ?? ''), country: 'us' })) // biome-ignore format: one look
       await loadBody(kit, work, { body: trafficCsv(...rows(factor)), sha256: `many ${factor}` })
     }
-    const [found] = await query<{
+    const [found] = await db.query<{
       rows: number
       shift: number
     }>(`select (changes #>> '{all_traffic_visits,rows}')::float8 as rows,

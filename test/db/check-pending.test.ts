@@ -65,6 +65,5 @@ test('a new table with its index is tried and taken back, also beside a load', a
   const lookups = { ...keywords, pipeline: 'lookups', indexes: [{ columns: ['keyword'], include: [] }] }
   pending('9001_lookups_v1', datasetMigration(lookups, []))
   expect(await besideALoad(() => compareAfter(db.database, [folder], [lookups]))).toEqual([])
-  const { rows } = await db.database.pool.query(`select to_regclass('data.lookups_v1') is null as gone`)
-  expect(rows).toEqual([{ gone: true }])
+  expect(await db.query(`select to_regclass('data.lookups_v1') is null as gone`)).toEqual([{ gone: true }])
 })

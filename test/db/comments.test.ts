@@ -15,8 +15,7 @@ beforeAll(async () => {
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
 })
 
-const query = async (text: string): Promise<Record<string, unknown>[]> =>
-  (await db.database.pool.query<Record<string, unknown>>(text)).rows
+const query = (text: string): Promise<Record<string, unknown>[]> => db.query<Record<string, unknown>>(text)
 
 const schemas = `('etl', 'bi', 'data')`
 

@@ -12,9 +12,6 @@ import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
 
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
-
 beforeAll(async () => {
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
 })
@@ -51,12 +48,12 @@ describe('coverage', () => {
       ['b.com', 'world'],
       ['gone.com', 'us'],
     ])
-    await query(`update etl.slices set wanted_until = 2 where slice_id = ${gone}`)
+    await db.query(`update etl.slices set wanted_until = 2 where slice_id = ${gone}`)
     // January is loaded and closed before c.com came; February was never planned; in March everything goes wrong.
     await load(pipeline, '2026-01', [aUs, aWorld, bUs, bWorld, gone], [bUs])
     await close(pipeline, '2026-01', 1, 5)
     const [cUs = 0] = await newSlices(db, pipeline, [['c.com', 'us']])
-    await query(`update etl.slices set wanted_since = 3 where slice_id = ${cUs}`)
+    await db.query(`update etl.slices set wanted_since = 3 where slice_id = ${cUs}`)
     await load(pipeline, '2026-03', [aUs], [])
     const held = await newJob(db, pipeline, { sliceIds: [aWorld], window: months('2026-03') })
     await setJob(db, held, { state: 'held', error_code: 'INCOMPLETE' })
@@ -66,7 +63,7 @@ describe('coverage', () => {
     await setJob(db, asked, { report_state: 'submitted' })
     await newJob(db, pipeline, { sliceIds: [cUs], window: months('2026-03') })
     const where = `where pipeline = '${pipeline.pipeline}'`
-    const cells = await query(
+    const cells = await db.query(
       `select to_char(period, 'MM') || ' ' || domain || ' ' || country as cell, reason, error_code from bi.coverage ${where} and not has_data order by 1`,
     )
     expect(cells.map(({ cell, reason, error_code: code }) => [cell, reason, code])).toEqual([
@@ -78,9 +75,9 @@ describe('coverage', () => {
       ['03 b.com world', 'under way', null],
       ['03 c.com us', 'not asked', null],
     ])
-    expect(await query(`select count(*)::int as n from bi.coverage ${where}`)).toEqual([{ n: 15 }])
+    expect(await db.query(`select count(*)::int as n from bi.coverage ${where}`)).toEqual([{ n: 15 }])
     expect(
-      await query(`select to_char(month, 'MM') as m, cells::int, cells_with_rows::int as with_rows, cells_service_had_none::int as had_none, cells_held::int as held,
+      await db.query(`select to_char(month, 'MM') as m, cells::int, cells_with_rows::int as with_rows, cells_service_had_none::int as had_none, cells_held::int as held,
         cells_failed::int as failed, cells_under_way::int as under_way, cells_not_asked::int as not_asked, completeness, is_answered from bi.coverage_months ${where} order by 1`),
     ).toEqual([
       { m: '01', cells: 5, with_rows: 3, had_none: 1, held: 0, failed: 0, under_way: 0, not_asked: 1, completeness: '1 of 3 domains', is_answered: false },
@@ -95,13 +92,13 @@ describe('coverage', () => {
     await load(pipeline, '2026-01', slices, [])
     await load(pipeline, '2026-02', slices, slices.slice(1))
     const said = `select to_char(month, 'MM') as month, is_complete, is_answered, completeness from bi.coverage_months where pipeline = '${pipeline.pipeline}' order by 1`
-    expect(await query(said)).toEqual([
+    expect(await db.query(said)).toEqual([
       { month: '01', is_complete: true, is_answered: true, completeness: '2 of 2 domains' },
       { month: '02', is_complete: false, is_answered: true, completeness: '1 of 2 domains' },
     ])
     // The row came with a later answer.
     await load(pipeline, '2026-02', slices, [])
-    expect((await query(said)).map(({ is_complete: is }) => is)).toEqual([true, true])
+    expect((await db.query(said)).map(({ is_complete: is }) => is)).toEqual([true, true])
   })
 
   test('a month of weeks is complete when all that begin in it are there: those before the first one and those to come are not asked', async () => {
@@ -110,22 +107,22 @@ describe('coverage', () => {
     for (const week of ['2026-09-28', '2026-10-05', '2026-10-12', '2026-10-19']) await load(pipeline, week, slices, [])
     const said = async () => {
       const rows =
-        await query(`select to_char(month, 'MM') as month, cells::int, cells_with_rows::int as there, cells_not_asked::int as not_asked, completeness, is_answered, is_complete
+        await db.query(`select to_char(month, 'MM') as month, cells::int, cells_with_rows::int as there, cells_not_asked::int as not_asked, completeness, is_answered, is_complete
         from bi.coverage_months where pipeline = '${pipeline.pipeline}' order by 1`)
       return rows.map((row) => Object.values(row).join(' '))
     }
     expect(await said()).toEqual(['09 8 2 6 0 of 2 domains false false', '10 8 6 2 0 of 2 domains false false'])
     expect(
-      await query(
+      await db.query(
         `select distinct period::text, reason from bi.coverage where pipeline = '${pipeline.pipeline}' and not has_data order by 1`,
       ),
     ).toEqual(['2026-09-07', '2026-09-14', '2026-09-21', '2026-10-26'].map((period) => ({ period, reason: 'not asked' })))
     // A table that ends has no week to come.
-    await query(
+    await db.query(
       `update etl.pipelines set definition = '{"window": {"publication": {"until": "2026-10-26"}}}' where pipeline_id = ${pipeline.pipelineId}`,
     )
     expect((await said())[1]).toBe('10 6 6 0 2 of 2 domains true true')
-    await query(`update etl.pipelines set definition = '{}' where pipeline_id = ${pipeline.pipelineId}`)
+    await db.query(`update etl.pipelines set definition = '{}' where pipeline_id = ${pipeline.pipelineId}`)
     for (const week of ['2026-09-07', '2026-09-14', '2026-09-21', '2026-10-26']) await load(pipeline, week, slices, [])
     expect(await said()).toEqual(['09 8 8 0 2 of 2 domains true true', '10 8 8 0 2 of 2 domains true true'])
   })
@@ -136,7 +133,7 @@ describe('coverage', () => {
     for (const from of ['2028-01-31', '2028-02-01'])
       await newJob(db, pipeline, { sliceIds: slices, window: windowAt(from, 'day'), every: 'day' })
     expect(
-      await query(`select month::text, cells::int from bi.coverage_months where pipeline = '${pipeline.pipeline}' order by 1`),
+      await db.query(`select month::text, cells::int from bi.coverage_months where pipeline = '${pipeline.pipeline}' order by 1`),
     ).toEqual([
       { month: '2028-01-01', cells: 31 },
       { month: '2028-02-01', cells: 29 },
@@ -149,10 +146,10 @@ describe('coverage', () => {
     for (const month of ['2026-01', '2026-02', '2026-03']) await load(pipeline, month, [a, b, gone], [])
     // January was closed before it left the lists, February after it did, March never.
     await close(pipeline, '2026-01', 1, 3)
-    await query(`update etl.slices set wanted_until = 2 where slice_id = ${gone}`)
+    await db.query(`update etl.slices set wanted_until = 2 where slice_id = ${gone}`)
     await close(pipeline, '2026-02', 2, 2)
     const said = `select units_loaded::int as units, slices_left::int as left from bi.freshness where pipeline = '${pipeline.pipeline}'`
-    expect(await query(said)).toEqual([{ units: 9, left: 1 }])
+    expect(await db.query(said)).toEqual([{ units: 9, left: 1 }])
   })
 
   const what = fc.constantFrom('nothing', 'rows', 'no rows', 'held', 'failed', 'planned', 'rows, then none', 'none, then rows', 'rows, newer held') // biome-ignore format: one line
@@ -190,8 +187,8 @@ describe('coverage', () => {
             if (kind !== 'nothing') await act(month, slices[index] ?? 0, kind)
             expected[`${month}-01 ${['a', 'b', 'c'][index]}.com`] = reasons[kind] ?? null
           }
-        const known = (await query<{ month: string }>(`select distinct window_from::text as month from etl.units where pipeline_id = ${pipeline.pipelineId}`)).map(({ month }) => month).sort() // biome-ignore format: one line
-        const cells = await query<{ cell: string; reason: string | null }>(
+        const known = (await db.query<{ month: string }>(`select distinct window_from::text as month from etl.units where pipeline_id = ${pipeline.pipelineId}`)).map(({ month }) => month).sort() // biome-ignore format: one line
+        const cells = await db.query<{ cell: string; reason: string | null }>(
           `select period || ' ' || domain as cell, reason from bi.coverage where pipeline = '${pipeline.pipeline}'`,
         )
         const inside = Object.entries(expected).filter(
@@ -201,7 +198,7 @@ describe('coverage', () => {
         const sums = `select pipeline, month, count(*) as cells, count(*) filter (where has_data) as with_rows, count(*) filter (where reason = 'not asked') as not_asked,
           count(distinct domain) as domains from bi.coverage where pipeline = '${pipeline.pipeline}' group by 1, 2`
         const kept = `select pipeline, month, cells, cells_with_rows, cells_not_asked, domains from bi.coverage_months where pipeline = '${pipeline.pipeline}'`
-        expect(await query(`(${sums} except ${kept}) union all (${kept} except ${sums})`)).toEqual([])
+        expect(await db.query(`(${sums} except ${kept}) union all (${kept} except ${sums})`)).toEqual([])
       }),
       { numRuns: 6 },
     )

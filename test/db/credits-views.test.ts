@@ -9,28 +9,24 @@ import { answerQuery } from '../../src/semantic/answer.ts'
 import { openReader, type Reader } from '../../src/semantic/reader.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { newPipeline } from '../support/ledger.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let reader: Reader
 let model: SemanticModel
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   model = await loadSemantics([])
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
   reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
 })
-afterAll(async () => {
-  await reader.close()
-  await db.drop()
-})
+afterAll(() => reader.close())
 beforeEach(async () => {
   await query('truncate etl.pipelines, etl.request_credits, etl.jobs, etl.units, etl.slices cascade')
 })
 
-const query = async <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
-  (await db.database.pool.query<T>(text, [...values])).rows
+const query = <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
+  db.query<T>(text, [...values])
 
 const tagSet = async (tags: Readonly<Record<string, string>>): Promise<number> => {
   const [row] = await query<{ id: number }>('insert into etl.tag_sets (tags) values ($1) on conflict (tags) do update set tags = excluded.tags returning tag_set_id as id', [tags]) // biome-ignore format: one look

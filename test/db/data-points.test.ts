@@ -32,9 +32,6 @@ beforeEach(async () => {
   await open()
 })
 
-const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
-  (await db.database.pool.query<T>(text, values)).rows
-
 const open = async (report: Partial<Definition['report']> = {}): Promise<void> => {
   await emptyTraffic(db)
   const definition = { ...shipped, report: { ...shipped.report, ...report }, limits: { ...shipped.limits, rejectShare: 0.5 } }
@@ -71,7 +68,7 @@ const refused = async (lines: readonly string[], dataPoints: number | null, aske
 const known = async (): Promise<string[]> =>
   (await dataPointReadings(db.database.kysely)).map(({ dataset, readings }) => `${dataset}: ${readings.join()}`)
 const dataset = 'web-analytics.report/traffic_and_engagement'
-const rowsLoaded = async (): Promise<number> => (await query('select from data.traffic_and_engagement_v1')).length
+const rowsLoaded = async (): Promise<number> => (await db.query('select from data.traffic_and_engagement_v1')).length
 
 describe('what a data point is', () => {
   test.each(Object.entries(counts))('is learnt from a report that agrees by its %s', async (reading, count) => {
@@ -137,7 +134,7 @@ describe('what a data point is', () => {
     const bought = await workOn(kit, box(), { set: { account: 'acme' } })
     expect(await loadBody(kit, bought, { body: csv(...whole()), dataPoints: 4 })).toMatchObject({ inserted: 4 })
     expect(await loaded(whole('2026-02'), 23, box('2026-02'))).toMatchObject({ inserted: 4 })
-    expect(await query('select account, readings from etl.data_point_readings order by account')).toEqual([
+    expect(await db.query('select account, readings from etl.data_point_readings order by account')).toEqual([
       { account: 'acme', readings: ['rows'] },
       { account: 'default', readings: ['non_empty_cells'] },
     ])
@@ -161,11 +158,11 @@ describe('a report that is not whole', () => {
     ['nothing', []],
   ])('%s is not loaded, be it the first or a later one', async (_, lines) => {
     for (const count of Object.values(counts)) {
-      await query('truncate etl.data_point_readings')
+      await db.query('truncate etl.data_point_readings')
       expect(await refused(lines, count)).toMatch(/^INCOMPLETE.*announces/)
       await loaded(whole('2026-02'), count, box('2026-02'))
       expect(await refused(lines, count)).toMatch(/^INCOMPLETE/)
-      await query('truncate data.traffic_and_engagement_v1')
+      await db.query('truncate data.traffic_and_engagement_v1')
     }
   })
 
@@ -175,7 +172,7 @@ describe('a report that is not whole', () => {
 
   test('half a report counted by rows is no whole one counted by the cells of two metrics', async () => {
     const two = { ...shipped, columns: shipped.columns.filter(({ name }) => !/mobile|unique|all_page/.test(name)), tests: [] }
-    await query('truncate etl.pipelines cascade')
+    await db.query('truncate etl.pipelines cascade')
     kit = await openLoading(db, two)
     const small = (...names: string[]): string =>
       `date,domain,country,all_traffic_visits,desktop_visits\n${names.map((name) => `2026-01-01,${name},us,1,2\n`).join('')}`
@@ -258,15 +255,15 @@ describe('a report that disagrees', () => {
       answer_id: null,
       error_code: 'INCOMPLETE',
     })
-    await query('update etl.jobs set not_before = null where job_id = $1', [work.claim.jobId])
+    await db.query('update etl.jobs set not_before = null where job_id = $1', [work.claim.jobId])
     await fail(await claimed(kit, work.claim.jobId))
     const held = await jobRow(db, work.claim.jobId)
     expect(held).toMatchObject({ state: 'held', report_state: 'downloaded', error_code: 'INCOMPLETE' })
     expect(held.answer_id).not.toBeNull()
     expect(held.error_message).toMatch(/2 rows \(12 cells\) arrived, the service announces 24 data points.*release/)
     expect(await rowsLoaded()).toBe(4)
-    await query(`update etl.jobs set state = 'open', released = true, attempts = 0 where job_id = $1`, [work.claim.jobId])
-    await query(
+    await db.query(`update etl.jobs set state = 'open', released = true, attempts = 0 where job_id = $1`, [work.claim.jobId])
+    await db.query(
       `insert into etl.run_jobs (run_id, job_id, priority, units) values ($1, $2, 0, 4) on conflict (run_id, job_id) do update set outcome = null`,
       [kit.runId, work.claim.jobId],
     )
@@ -297,7 +294,7 @@ describe('a report that disagrees', () => {
       expect(await settled(served, half, 23)).toBe('held')
       await settleJob(kit.runtime, buyer.claim, nothingPaid(), failure)
       expect(await judgedAgain(served)).toBe('held')
-      await query('update etl.jobs set not_before = null where job_id = $1', [buyer.claim.jobId])
+      await db.query('update etl.jobs set not_before = null where job_id = $1', [buyer.claim.jobId])
       expect(await settled(await claimed(kit, buyer.claim.jobId), whole(), 23)).toBe('done')
       expect(await judgedAgain(served)).toBe('open')
     })
@@ -307,7 +304,7 @@ describe('a report that disagrees', () => {
 test('units that the answer has no row for are on record with the load', async () => {
   const lines = [row('a.com'), row('c.com'), row('b.com', 0, '2026-02')]
   await loaded(lines, 18, box('2026-01', '2026-02'))
-  const rows = await query<{ window_from: string; names: string[] }>(`select window_from::text,
+  const rows = await db.query<{ window_from: string; names: string[] }>(`select window_from::text,
     (select array_agg(s."values"[array_position(p.dimensions, 'domain')] order by s."values") from etl.slices s join etl.pipelines p using (pipeline_id)
       where s.slice_id = any(l.slices_without_rows)) as names
     from etl.loads l order by window_from`)
@@ -324,11 +321,11 @@ test.each([
 ])('a report serves a job that asks for %s', async (_, asks, metrics, serves) => {
   const buyer = await workOn(kit, box(), { set: { report_state: 'ready', report_id: 'r-1' } })
   await loadBody(kit, buyer, { body: csv(...whole()), dataPoints: 24 })
-  await query(
+  await db.query(
     `update etl.answer_rows set shape_id = etl.shape_of($1, '{visits}', null, null, null, null, '{}', '{}') where job_id = $2`,
     [asks, buyer.claim.jobId],
   )
-  await query(`update etl.pipelines set definition = jsonb_build_object('metrics', $1::text[]) where pipeline_id = $2`, [
+  await db.query(`update etl.pipelines set definition = jsonb_build_object('metrics', $1::text[]) where pipeline_id = $2`, [
     metrics,
     kit.pipeline.pipelineId,
   ])

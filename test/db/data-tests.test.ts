@@ -21,9 +21,6 @@ beforeEach(async () => {
   await emptyTraffic(db)
 })
 
-const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
-  (await db.database.pool.query<T>(text, values)).rows
-
 const visits = 'all_traffic_visits'
 const holds = { onFailure: 'hold' } as const
 const ratio: DataTest = {
@@ -52,12 +49,12 @@ const load = async (kit: LoadKit, asked: Box, ...lines: string[]) => {
 }
 const loaded = async () =>
   (
-    await query<{ text: string }>(
+    await db.query<{ text: string }>(
       `select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || coalesce(all_traffic_visits::text, '-') as text from data.traffic_and_engagement_v1 order by 1`,
     )
   ).map(({ text }) => text)
 const failed = () =>
-  query(`select etl.window_name(window_from, 'month') as month, (select s."values" from etl.slices s where s.slice_id = f.slice_id)::text as slice,
+  db.query(`select etl.window_name(window_from, 'month') as month, (select s."values" from etl.slices s where s.slice_id = f.slice_id)::text as slice,
     test, outcome, rows_failing::int as failing, found, expected from etl.failed_tests f order by 1, 2, 3`)
 const again = (kit: LoadKit, work: JobWork, answerId: number, asked: Box, set: Record<string, unknown> = {}) =>
   workOn(kit, asked, { set: { answer_id: answerId, ask_number: work.claim.askNumber, forced: true, ...set } })
@@ -82,7 +79,7 @@ describe('an answer for many units', () => {
       { month: '2026-02', slice: '{a.com,us}', test: 'no_jump', outcome: 'held', failing: 0, found: '9000', expected: '1000' },
       { month: '2026-03', slice: '{b.com,us}', test: 'adds_up', outcome: 'held', failing: 1, found: '100', expected: null },
     ])
-    const [why] = await query<{ error_message: string }>(
+    const [why] = await db.query<{ error_message: string }>(
       `select error_message from etl.unit_list where state = 'held' order by window_from`,
     )
     expect(why?.error_message).toMatch(
@@ -156,7 +153,7 @@ describe('an answer for many units', () => {
     expect(await failed()).toMatchObject([
       { slice: '{b.com,us}', test: 'moved', outcome: 'warned', found: '800', expected: '1000' },
     ])
-    expect(await query('select message from etl.failed_tests')).toEqual([
+    expect(await db.query('select message from etl.failed_tests')).toEqual([
       {
         message:
           'moved: expected that the sum of all_traffic_visits is within 10% of what is loaded; it is 800, and 1,000 is loaded (-20.0%).',
@@ -229,7 +226,7 @@ describe('people', () => {
     const told = async () =>
       (await causesInLedger(db.database.kysely)).filter(({ kind }) => kind === 'restated' || kind === 'test')
     expect(await told()).toEqual([])
-    await query(`update etl.runs set state = 'done', finished_at = now() where run_id = $1`, [kit.runId])
+    await db.query(`update etl.runs set state = 'done', finished_at = now() where run_id = $1`, [kit.runId])
     const [other, restated, ...rest] = await told()
     expect(rest).toEqual([])
     expect(restated).toMatchObject({
@@ -248,15 +245,15 @@ describe('people', () => {
       [kit.definition],
       (await loadMarts([])).filter(({ name }) => name.startsWith('test')),
     )
-    await query(
+    await db.query(
       `update etl.pipelines set tests = '[{"name": "no_jump", "column": "all_traffic_visits", "expects": "x", "on_failure": "hold"}]'`,
     )
     await load(kit, box(kit, '2026-01'), row('2026-01', 'a.com', 1000), row('2026-01', 'b.com', 1000))
     await load(kit, box(kit, '2026-02'), row('2026-02', 'a.com', 1), row('2026-02', 'b.com', 1100))
-    expect(await query(`select pipeline, test, on_failure, units_held::int, units_warned::int from bi.tests`)).toEqual([
+    expect(await db.query(`select pipeline, test, on_failure, units_held::int, units_warned::int from bi.tests`)).toEqual([
       { pipeline: 'traffic_and_engagement', test: 'no_jump', on_failure: 'hold', units_held: 1, units_warned: 0 },
     ])
-    expect(await query('select slice, outcome, found, expected from bi.test_failures')).toEqual([
+    expect(await db.query('select slice, outcome, found, expected from bi.test_failures')).toEqual([
       { slice: '{"domain": "a.com", "country": "us"}', outcome: 'held', found: '1', expected: '1000' },
     ])
   })

@@ -4,14 +4,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { asEtlError, settle } from '../../src/run/settle.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let one: pg.Client
 let two: pg.Client
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   one = new pg.Client({ connectionString: db.url })
   two = new pg.Client({ connectionString: db.url })
   await Promise.all([one.connect(), two.connect()])
@@ -20,7 +19,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await Promise.all([one.end(), two.end()])
-  await db.drop()
 })
 
 const failureOf = async (work: Promise<unknown>): Promise<unknown> => work.then(() => null).catch((error: unknown) => error)

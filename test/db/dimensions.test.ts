@@ -37,11 +37,9 @@ test('each loaded keyword is added once with the number of its words', async () 
       ]),
       rows: sql`data.words`,
     })
-  const { rows } = await db.database.pool.query<{ keyword: string; words: number }>(
-    'select keyword, words::int from bi.dim_keyword',
-  )
+  const rows = await db.query<{ keyword: string; words: number }>('select keyword, words::int from bi.dim_keyword')
   expect(Object.fromEntries(rows.map(({ keyword, words }) => [keyword, words]))).toEqual(counted)
-  expect((await db.database.pool.query('select country from bi.dim_country')).rows).toEqual([{ country: 'us' }])
+  expect(await db.query('select country from bi.dim_country')).toEqual([{ country: 'us' }])
 })
 
 test('the calendar has quarters, ISO weeks and labels, and the fiscal year that was chosen', async () => {

@@ -1,39 +1,32 @@
 // An export for lakes: one file a month, only changed months the next time, the same sums in DuckDB and pyarrow, in a folder and in a bucket.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { bucketSetting } from '../../src/core/landing-setting.ts'
 import { exportMonths } from '../../src/semantic/export/export-months.ts'
 import { exportView, type RowFilter } from '../../src/semantic/export/export-view.ts'
 import { folderTarget } from '../../src/semantic/export/export-months.ts'
 import { everyRow } from '../support/every-row.ts'
 import { openBucketFiles } from '../../src/extract/bucket-upload.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { startS3Server } from '../support/s3-server.ts'
+import { testFolder } from '../support/test-world.ts'
 
-let db: TestDatabase
-let folder: string
+const db = testDatabase({ each: true })
+const folder = testFolder({ each: true })
 
 const query = (text: string) => db.database.pool.query(text)
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-months-'))
-  db = await createTestDatabase()
   await query(
     `create table bi.facts (month date, domain text, clicks bigint, cpc numeric, share numeric(38, 30), tags text[], at timestamptz)`,
   )
   await query(`insert into bi.facts select ('2026-0' || 1 + n % 3 || '-01')::date, 'd' || n % 7 || '.com', n, case n % 5 when 0 then null else n / 8.0 end,
     1 / (n + 1)::numeric, case n % 4 when 0 then null when 1 then '{}' else array['a', 'b,' || n] end, '2026-01-01T00:00:00Z' from generate_series(1, 3000) n`)
 })
-afterEach(async () => {
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
 const write = (sinceLast = false, filter: RowFilter = everyRow) =>
   exportMonths(db.database, { view: 'facts', filter, sinceLast, target: folderTarget(folder) })
 const fileOf = (month: string): string => join(folder, `export_month=${month}`, 'data.parquet')

@@ -3,41 +3,32 @@ import {
   chmodSync,
   chownSync,
   existsSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   readlinkSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { exportView } from '../../src/semantic/export/export-view.ts'
 import { everyRow } from '../support/every-row.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
+import { testFolder } from '../support/test-world.ts'
 
-let db: TestDatabase
-let folder: string
+const db = testDatabase()
+const folder = testFolder()
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-export-'))
-  db = await createTestDatabase()
   await db.database.pool.query(`create view bi.edges as select * from (values
     (1::bigint, 'plain', 9007199254740993::bigint, 0.10::numeric, true, '2024-02-29'::date, '2026-01-01T00:00:00.123456Z'::timestamptz, array['a', 'b,c']),
     (2, '=cmd()|x', null, 12345678901234567890.5, false, null, null, null),
     (3, E'-2+3\\nline "q"', -1, null, null, '1969-12-31', '1969-12-31T23:59:59Z', '{}'),
     (4, '@x', 0, -1.5, null, '9999-12-31', null, array['=1'])) as v (id, word, big, exact, flag, day, at, tags)`)
 })
-afterAll(async () => {
-  await db.drop()
-  rmSync(folder, { recursive: true })
-})
-
 test('CSV holds every value, and no cell that a spreadsheet would run', async () => {
   const file = join(folder, 'edges.csv')
   expect(await exportView(db.database, { view: 'edges', format: 'csv', file, filter: everyRow })).toBe(4)

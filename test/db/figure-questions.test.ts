@@ -30,13 +30,17 @@ import { figureWorld, putWorld, randomOf, type ShopFact, worldDomains, worldMont
 import { months, newJob, newPipeline, newSlices, type PipelineKit } from '../support/ledger.ts'
 import { newAnswer } from '../support/ledger-answers.ts'
 import { lightdashSqlOf } from '../support/lightdash-questions.ts'
-import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
+import { dropRole, testDatabase } from '../support/postgres.ts'
 
 const asked = Number(process.env['FIGURES_QUESTIONS'] ?? '120')
 const firstSeed = Number(process.env['FIGURES_SEED'] ?? '11')
 const aSeed = asked > 120 ? 50 : 10
 
-let db: TestDatabase
+// Once the database is gone, which is dropped before.
+afterAll(async () => {
+  if (dbt !== null) await dropRole(login)
+})
+const db = testDatabase()
 let reader: Reader
 let marts: readonly Mart[]
 let definitions: readonly Definition[]
@@ -50,13 +54,12 @@ let dbt: DbtProject | null = null
 const dashboards = new Map<string, readonly Chart[]>()
 const client = new Client({ name: 'questions', version: '0.0.0' })
 
-const query = async <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
-  (await db.database.pool.query<T>(text, [...values])).rows
+const query = <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
+  db.query<T>(text, [...values])
 const shops = 'shopper_category_performance'
 const later = (): Definition => ({ ...definitions.find(({ pipeline }) => pipeline === shops), version: 2 }) as Definition
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   marts = await loadMarts([])
   definitions = await shippedDefinitions()
   await publish(db.database, definitions, marts)
@@ -86,9 +89,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await client.close()
   await reader.close()
-  await db.drop()
   dbt?.remove()
-  if (dbt !== null) await dropRole(login)
 })
 
 const insert = (table: string, rows: readonly unknown[]): Promise<unknown> =>

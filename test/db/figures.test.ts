@@ -20,28 +20,22 @@ import {
   worldDomains,
   worldMonths,
 } from '../support/figure-world.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let marts: readonly Mart[]
 let model: SemanticModel
 let reader: Reader
 let world: FigureWorld
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   marts = await loadMarts([])
   model = await loadSemantics([])
   await publish(db.database, await shippedDefinitions(), marts)
   reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
 })
-afterAll(async () => {
-  await reader.close()
-  await db.drop()
-})
+afterAll(() => reader.close())
 
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
 const ask = (question: Record<string, unknown>): Promise<Answer> => answerQuery(reader, model, question)
 
 const monthOf = (at: number): string => worldMonths[at] ?? ''
@@ -84,7 +78,7 @@ const percent = (growth: number | null): string | null =>
 /** The text `Before` of a tile as Superset would ask it. */
 const tileOf = async (dashboard: string, chart: string, more: string): Promise<string> => {
   const found = (await loadDashboards([])).find(({ name }) => name === dashboard)?.charts.find(({ name }) => name === chart)
-  const [row] = await query<{ before: string }>(
+  const [row] = await db.query<{ before: string }>(
     `select ${found?.measures.get('Before')} as before from bi.${found?.view} where ${found?.where}${more} and month = '${newest}' group by month`,
   )
   return row?.before ?? 'no row'
@@ -239,7 +233,7 @@ describe.each(seeds)('a world of gaps, seed %i', (seed) => {
               .filter((row) => of(domain, row.keyword).every(({ clicks }) => clicks === 0))
               .map((row) => row.keyword),
           )
-          const [row] = await query<{ keywords: string | null }>(
+          const [row] = await db.query<{ keywords: string | null }>(
             `select case when bool_and(is_loaded) is not false then count(keyword) end as keywords from bi.keyword_gap where month = '${month}' and country = 'us'
               and web_source = 'Total' and domain = '${domain}' and other_domain = '${other}'`,
           )
@@ -272,7 +266,7 @@ describe.each(seeds)('a world of gaps, seed %i', (seed) => {
       close(row?.['compared_share_of_voice'] ?? null, share(newest), domain)
       close(row?.['compared_share_of_voice_before'] ?? null, share(before), domain)
     }
-    const shown = await query<{ domain: string; now: string | null; before: string | null }>(
+    const shown = await db.query<{ domain: string; now: string | null; before: string | null }>(
       `select domain, share_of_voice as now, share_of_voice_before as before from bi.keyword_comparison where month = '${newest}' and months_back = 1 and country = 'us' and web_source = 'Total'`,
     )
     for (const domain of worldDomains) {
@@ -282,7 +276,7 @@ describe.each(seeds)('a world of gaps, seed %i', (seed) => {
       close(row?.now ?? null, share(newest), `${domain}, the view`)
       close(row?.before ?? null, share(before), `${domain} before, the view`)
     }
-    const said = await query<{ n: string }>(
+    const said = await db.query<{ n: string }>(
       `select distinct domains_compared as n from bi.keyword_comparison where month = '${newest}' and months_back = 1 and country = 'us' and web_source = 'Total'`,
     )
     if (totals(newest).length > 0) expect(said).toEqual([{ n: String(compared.length) }])
@@ -310,11 +304,11 @@ describe.each(seeds)('a world of gaps, seed %i', (seed) => {
 
   test('figures by group, by whose the domain is and by category are sums of their domains and categories; what domains share is refused', async () => {
     const groups: Readonly<Record<string, string>> = { 'acme.com': 'ours', 'rival.com': 'shops', 'other.com': 'shops' }
-    await query('delete from bi.attribute_versions')
+    await db.query('delete from bi.attribute_versions')
     for (const [domain, group] of Object.entries(groups))
-      await query(`insert into bi.attribute_versions (subject, value, attributes, file) values ('domain', '${domain}',
+      await db.query(`insert into bi.attribute_versions (subject, value, attributes, file) values ('domain', '${domain}',
         '{"group": "${group}", "ownership": "${group === 'ours' ? 'own' : 'competitor'}"}', 'domains.csv')`)
-    await query(`update bi.dim_category set name = 'Shoes' where category_id = 1`)
+    await db.query(`update bi.dim_category set name = 'Shoes' where category_id = 1`)
     const period = { from: short(newest), to: short(newest) }
     const where = [{ dimension: 'country', is: 'us' }]
     const { rows } = await ask({ metrics: ['visits'], by: ['domain_group'], period, where, compare: 'previous' })
@@ -372,7 +366,7 @@ test('a question is refused for the time it takes, never for what the planner ma
   world = figureWorld(1)
   await putWorld(db, world, marts)
   // As after a first load on PostgreSQL 15: the statistics are anybody's guess.
-  await query(`update pg_class set reltuples = 1e12, relpages = 1 where relname like 'keywords_v1_p%'`)
+  await db.query(`update pg_class set reltuples = 1e12, relpages = 1 where relname like 'keywords_v1_p%'`)
   const { rows } = await ask({
     metrics: ['keyword_count'],
     by: ['domain', 'keyword', 'top_url'],
@@ -381,7 +375,7 @@ test('a question is refused for the time it takes, never for what the planner ma
   })
   // Rows that tie with the last one come with it.
   expect(rows.length).toBeGreaterThan(0)
-  await query('analyze data.keywords_v1')
+  await db.query('analyze data.keywords_v1')
   const hurried = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere', timeoutMs: 0 }) // biome-ignore format: one look
   await expect(answerQuery(hurried, model, { metrics: ['clicks_lost'] })).rejects.toThrow(/took longer than 0 s/)
   await hurried.close()

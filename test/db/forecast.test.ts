@@ -1,6 +1,6 @@
 // What a month comes to, by the prices that bills taught: the same that plan, guard and budgets count with.
 import { sql } from 'kysely'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
 import { databaseMs } from '../../src/db/database-clock.ts'
 import type { Source } from '../../src/extract/source.ts'
@@ -9,15 +9,9 @@ import type { Scope } from '../../src/plan/frames.ts'
 import { type Forecast, forecasts } from '../../src/ledger/month-end.ts'
 import { definitionFor, plan, preview, previewAll, runtimeFor, sourceOf } from '../support/planning.ts'
 import { pipelineIdOf, submitted } from '../support/plan-ledger.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-
-beforeEach(async () => {
-  db = await createTestDatabase()
-})
-
-afterEach(() => db.drop())
+const db = testDatabase({ each: true })
 
 /** The day before the one on which the service publishes a month. */
 const dayBefore = async (): Promise<number> => {

@@ -10,24 +10,20 @@ import { type Answer, answerQuery } from '../../src/semantic/answer.ts'
 import { openReader, type Reader } from '../../src/semantic/reader.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { type KeywordFact, putWorld } from '../support/figure-world.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let marts: readonly Mart[]
 let model: SemanticModel
 let reader: Reader
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   marts = await loadMarts([])
   model = await loadSemantics([])
   await publish(db.database, await shippedDefinitions(), marts)
   reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
 })
-afterAll(async () => {
-  await reader.close()
-  await db.drop()
-})
+afterAll(() => reader.close())
 
 const ask = (question: Record<string, unknown>): Promise<Answer> => answerQuery(reader, model, question)
 

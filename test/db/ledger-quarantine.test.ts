@@ -109,7 +109,7 @@ describe('quarantine', () => {
     await put(other, 'p6', [entry(3)])
     await closeQuarantine([one.unitId]).execute(k())
     expect(await lines('p6')).toEqual(['1 superseded', '2 superseded', '3 open'])
-    const { rows } = await db.database.pool.query(
+    const rows = await db.query(
       `select resolved_at is not null as resolved from etl.quarantine where pipeline = 'p6' order by line`,
     )
     expect(rows).toEqual([{ resolved: true }, { resolved: true }, { resolved: false }])

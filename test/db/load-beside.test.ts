@@ -18,7 +18,7 @@ import {
   workOn,
 } from '../support/loading.ts'
 import { stoppedAtItsEnd } from '../support/merging.ts'
-import { dropRole, testDatabase } from '../support/postgres.ts'
+import { asTestDatabase, dropRole, testDatabase } from '../support/postgres.ts'
 import { createOwnDatabase } from '../storm/own-database.ts'
 
 const db = testDatabase()
@@ -43,8 +43,6 @@ beforeEach(async () => {
 
 const table = 'data.traffic_and_engagement_v1'
 const domains = Array.from({ length: 40 }, (_, at) => `d${at}.com`)
-const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
-  (await db.database.pool.query<T>(text, values)).rows
 const boxIn = (of: string): Box => boxOf(definition, of, { domain: domains, country: 'us' })
 const bodyIn = (of: string, visits = '1'): string => csv(...domains.map((domain) => line(of, domain, visits)))
 const load = async (on: LoadKit, of: string, bytes: number, visits = '1') =>
@@ -52,7 +50,7 @@ const load = async (on: LoadKit, of: string, bytes: number, visits = '1') =>
 /** A month whose rows fill it before it is attached, and one that is there before its rows. */
 const [large, small] = [2_000_000, 1_000]
 const isThere = async (of: string): Promise<boolean> =>
-  (await query<{ is: boolean }>(`select to_regclass('${table}_p' || $1) is not null as is`, [of.replace('-', '')]))[0]?.is ===
+  (await db.query<{ is: boolean }>(`select to_regclass('${table}_p' || $1) is not null as is`, [of.replace('-', '')]))[0]?.is ===
   true
 
 const asAnother = async <T>(options: string, work: (database: Database) => Promise<T>): Promise<T> => {
@@ -90,7 +88,7 @@ test.each(['repeatable read', 'serializable'])(
       )
       expect((await before.query(ask)).rows).toEqual([{ n: 0 }])
       expect((await amid.query(ask)).rows).toEqual([{ n: 0 }])
-      expect(await query(ask)).toEqual([{ n: domains.length }])
+      expect(await db.query(ask)).toEqual([{ n: domains.length }])
     } finally {
       for (const reader of [before, amid]) {
         await reader.query('rollback')
@@ -101,7 +99,7 @@ test.each(['repeatable read', 'serializable'])(
 )
 
 test('transactions that are serializable by the server’s order change nothing: two answers at once are both done', async () => {
-  await query(
+  await db.query(
     `do $$ begin execute format('alter database %I set default_transaction_isolation = serializable', current_database()); end $$`,
   )
   try {
@@ -111,59 +109,63 @@ test('transactions that are serializable by the server’s order change nothing:
         const works = [await workOn(own, boxIn(nextMonth())), await workOn(own, boxIn(month))] as const
         await Promise.all(works.map((work, at) => loadBody(own, work, { body: bodyIn(month, String(at + 1)), bytes })))
         expect(
-          await query(`select all_traffic_visits as v, count(*)::int as n from ${table} where date = $1 group by 1`, [
+          await db.query(`select all_traffic_visits as v, count(*)::int as n from ${table} where date = $1 group by 1`, [
             `${month}-01`,
           ]),
         ).toEqual([{ v: '2', n: domains.length }])
       }
     })
   } finally {
-    await query(`do $$ begin execute format('alter database %I reset default_transaction_isolation', current_database()); end $$`)
+    await db.query(
+      `do $$ begin execute format('alter database %I reset default_transaction_isolation', current_database()); end $$`,
+    )
   }
 })
 
 test('a trigger for each row, before and after, sees every row of a large first load as of a small one', async () => {
-  await query(`create table public.seen (timing text, month date)`)
-  await query(`create function public.see() returns trigger language plpgsql as
+  await db.query(`create table public.seen (timing text, month date)`)
+  await db.query(`create function public.see() returns trigger language plpgsql as
     'begin insert into public.seen values (tg_when, new.date); return new; end'`)
   for (const timing of ['before', 'after'])
-    await query(`create trigger see_${timing} ${timing} insert on ${table} for each row execute function public.see()`)
+    await db.query(`create trigger see_${timing} ${timing} insert on ${table} for each row execute function public.see()`)
   try {
     for (const bytes of [small, large]) {
       await load(kit, nextMonth(), bytes)
       expect(
-        await query('select timing, count(*)::int as n from public.seen where month = $1 group by 1 order by 1', [`${month}-01`]),
+        await db.query('select timing, count(*)::int as n from public.seen where month = $1 group by 1 order by 1', [
+          `${month}-01`,
+        ]),
       ).toEqual([
         { timing: 'AFTER', n: domains.length },
         { timing: 'BEFORE', n: domains.length },
       ])
     }
   } finally {
-    for (const timing of ['before', 'after']) await query(`drop trigger see_${timing} on ${table}`)
+    for (const timing of ['before', 'after']) await db.query(`drop trigger see_${timing} on ${table}`)
   }
 })
 
 test('a table with a DEFAULT partition keeps the rows of a month that are in it there, and makes other months', async () => {
-  await query(`create table data.others partition of ${table} default`)
+  await db.query(`create table data.others partition of ${table} default`)
   try {
     const first = month
-    await query(
+    await db.query(
       `insert into ${table} (date, granularity, domain, country, include_subdomains, _unit_id, _run_id) values ($1, $2, 'd0.com', 'us', $3, 0, 1)`,
       [`${first}-01`, definition.params['granularity'], definition.params['include_subdomains']],
     )
     expect(await load(kit, first, large)).toMatchObject({ inserted: domains.length - 1, updated: 1 })
-    expect(await query('select count(*)::int as n from data.others')).toEqual([{ n: domains.length }])
+    expect(await db.query('select count(*)::int as n from data.others')).toEqual([{ n: domains.length }])
     expect(await load(kit, nextMonth(), large)).toMatchObject({ inserted: domains.length })
-    expect(await query(`select count(*)::int as n from ${table}_p${month.replace('-', '')}`)).toEqual([{ n: domains.length }])
+    expect(await db.query(`select count(*)::int as n from ${table}_p${month.replace('-', '')}`)).toEqual([{ n: domains.length }])
   } finally {
-    await query('drop table data.others')
+    await db.query('drop table data.others')
   }
 })
 
 test('a month in a partition that somebody renamed, moved or made for more months is loaded into it', async () => {
   const [first, second] = [month, nextMonth()]
-  await query(`create schema archive`)
-  await query(
+  await db.query(`create schema archive`)
+  await db.query(
     `create table data.two_months partition of ${table} for values from ('${first}-01') to ('${addWindows(`${second}-01`, 'month', 1)}')`,
   )
   try {
@@ -171,15 +173,15 @@ test('a month in a partition that somebody renamed, moved or made for more month
       expect(await load(kit, first, small, visits)).toMatchObject(
         visits === '1' ? { inserted: domains.length } : { updated: domains.length },
       )
-      await query(`alter table ${visits === '1' ? 'data' : 'archive'}.two_months set schema archive`)
+      await db.query(`alter table ${visits === '1' ? 'data' : 'archive'}.two_months set schema archive`)
       const other = await openLoading(db, definition)
       expect(await load(other, second, large, visits)).toMatchObject(
         visits === '1' ? { inserted: domains.length } : { updated: domains.length },
       )
     }
-    expect(await query('select count(*)::int as n from archive.two_months')).toEqual([{ n: 2 * domains.length }])
+    expect(await db.query('select count(*)::int as n from archive.two_months')).toEqual([{ n: 2 * domains.length }])
   } finally {
-    await query('drop schema archive cascade')
+    await db.query('drop schema archive cascade')
   }
 })
 
@@ -188,10 +190,10 @@ test('a month that somebody detached and kept is named, and nothing is tried in 
     const of = nextMonth()
     const name = `${table}_p${of.replace('-', '')}`
     await load(kit, of, bytes)
-    await query(`alter table ${table} detach partition ${name}`)
+    await db.query(`alter table ${table} detach partition ${name}`)
     const other = await openLoading(db, definition)
     await expect(load(other, of, bytes)).rejects.toMatchObject({ code: 'TABLE_DRIFT', message: expect.stringContaining(name) })
-    await query(`drop table ${name}`)
+    await db.query(`drop table ${name}`)
     expect(await load(other, of, bytes, '2')).toMatchObject({ inserted: domains.length })
   }
 })
@@ -215,24 +217,24 @@ test('a month that somebody locks keeps no other from being loaded; one that som
   }
   const name = `${table}_p${nextMonth().replace('-', '')}`
   const end = addWindows(`${month}-01`, 'month', 1)
-  await query(`create table ${name} partition of ${table} for values from ('${month}-01') to ('${month}-15')`)
-  await query(`create table ${name}_second partition of ${table} for values from ('${month}-15') to ('${end}')`)
+  await db.query(`create table ${name} partition of ${table} for values from ('${month}-01') to ('${month}-15')`)
+  await db.query(`create table ${name}_second partition of ${table} for values from ('${month}-15') to ('${end}')`)
   expect(await load(kit, month, large)).toMatchObject({ inserted: domains.length })
 })
 
 test('row security, for which PostgreSQL refuses COPY, gives the same rows', async () => {
   const role = `secured_${process.pid}`
-  await query(`create role ${role}`)
+  await db.query(`create role ${role}`)
   const owned = async (who: string): Promise<void> => {
-    for (const name of [table, `${table}_history`]) await query(`alter table ${name} owner to ${who}`)
+    for (const name of [table, `${table}_history`]) await db.query(`alter table ${name} owner to ${who}`)
   }
   try {
-    await query(`grant usage, create on schema data, etl, bi, public to ${role}`)
-    await query(`grant all on all tables in schema etl, bi, data to ${role}`)
-    await query(`grant usage, update on all sequences in schema etl to ${role}`)
+    await db.query(`grant usage, create on schema data, etl, bi, public to ${role}`)
+    await db.query(`grant all on all tables in schema etl, bi, data to ${role}`)
+    await db.query(`grant usage, update on all sequences in schema etl to ${role}`)
     await owned(role)
-    await query(`alter table ${table} enable row level security, force row level security`)
-    await query(`create policy everything on ${table} using (true) with check (true)`)
+    await db.query(`alter table ${table} enable row level security, force row level security`)
+    await db.query(`create policy everything on ${table} using (true) with check (true)`)
     await asAnother(`-c role=${role}`, async (database) => {
       const own = await onDatabase(database)
       for (const bytes of [small, large]) {
@@ -241,10 +243,10 @@ test('row security, for which PostgreSQL refuses COPY, gives the same rows', asy
       }
     })
   } finally {
-    await query(`drop policy if exists everything on ${table}`)
-    await query(`alter table ${table} disable row level security, no force row level security`)
-    await query(`reassign owned by ${role} to current_user`)
-    await query(`drop owned by ${role}`)
+    await db.query(`drop policy if exists everything on ${table}`)
+    await db.query(`alter table ${table} disable row level security, no force row level security`)
+    await db.query(`reassign owned by ${role} to current_user`)
+    await db.query(`drop owned by ${role}`)
     await dropRole(role)
   }
 })
@@ -261,21 +263,25 @@ test('many windows in one answer load in one transaction, which makes their mont
     const runtime = { ...kit.runtime, database }
     return loadBody({ ...untested, runtime }, { ...job, runtime, definition: untested.definition }, { body: csv(...lines) })
   })
-  const loaded = await query(
+  const loaded = await db.query(
     `select count(distinct xmin::text)::int as transactions, count(*)::int as rows from ${table} where domain like 'ddd%'`,
   )
-  const made = await query(`select count(*)::int as months from pg_class where relkind = 'r' and relname ~ '_v1_p202[123]\\d\\d$'
+  const made =
+    await db.query(`select count(*)::int as months from pg_class where relkind = 'r' and relname ~ '_v1_p202[123]\\d\\d$'
     and xmin = (select xmin from ${table} where domain like 'ddd%' limit 1)`)
-  const left = await query(`select relname from pg_class where relname ~ '^(months|beside)_'`)
+  const left = await db.query(`select relname from pg_class where relname ~ '^(months|beside)_'`)
   expect([written, loaded, made, left]).toEqual([0, [{ transactions: 1, rows: lines.length }], [{ months: 36 }], []])
 })
 
 /** Sessions tell what they wrote when they end. */
 const filesOf = async (work: (database: Database) => Promise<unknown>): Promise<number> => {
   const sessions = async (): Promise<number> =>
-    (await query<{ n: number }>('select count(*)::int as n from pg_stat_activity where datname = current_database()'))[0]?.n ?? 0
+    (await db.query<{ n: number }>('select count(*)::int as n from pg_stat_activity where datname = current_database()'))[0]?.n ??
+    0
   const files = async (): Promise<number> =>
-    Number((await query<{ n: string }>('select temp_files as n from pg_stat_database where datname = current_database()'))[0]?.n)
+    Number(
+      (await db.query<{ n: string }>('select temp_files as n from pg_stat_database where datname = current_database()'))[0]?.n,
+    )
   const others = async (): Promise<void> => {
     while ((await sessions()) > db.database.pool.totalCount) await new Promise((resolve) => setTimeout(resolve, 20))
   }
@@ -291,9 +297,8 @@ describe('on a server of its own', () => {
     const { url, close } = await createOwnDatabase(serverUrl, 'loaded')
     await close()
     const database = await openDatabase({ databaseUrl: secret('test database', url), home: '/nowhere' })
-    await work(await openLoading({ url, database, drop: async () => undefined }, definition), database).finally(() =>
-      database.close(),
-    )
+    const own = asTestDatabase({ url, database, drop: async () => undefined })
+    await work(await openLoading(own, definition), database).finally(() => database.close())
   }
 
   const [version = ''] = installedVersions()

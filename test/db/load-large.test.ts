@@ -22,9 +22,6 @@ beforeAll(async () => {
   kit = await openLoading(db, definition)
 })
 
-const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
-  (await db.database.pool.query<T>(text, values)).rows
-
 describe('large answers', () => {
   test('of 20,000 rows with 19 conflicting keys put exactly those rows into quarantine', async () => {
     const domains = Array.from({ length: 20_000 }, (_, at) => `d${at}.com`)
@@ -37,7 +34,7 @@ describe('large answers', () => {
     const work = await workOn(kit, box)
     const result = await loadBody(kit, work, { body: csv(...lines) })
     expect(result).toMatchObject({ inserted: 19_981, unitsHeld: 19, duplicates: 0 })
-    const kept = await query<{ raw: string }>('select raw from etl.quarantine')
+    const kept = await db.query<{ raw: string }>('select raw from etl.quarantine')
     const expected = twice.flatMap((at) => [
       line('2026-01', domains[at] ?? '', String(at)),
       line('2026-01', domains[at] ?? '', String(at + 1)),

@@ -33,8 +33,6 @@ beforeEach(async () => {
   month = addWindows(`${month}-01`, 'month', 1).slice(0, 7)
 })
 
-const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
-  (await db.database.pool.query<T>(text, values)).rows
 const table = 'data.traffic_and_engagement_v1'
 
 const box = (domain: string | string[], lastMonth = month): Box => boxOf(definition, month, { domain, country: 'us' }, lastMonth)
@@ -42,13 +40,13 @@ const load = async (of: Box, lines: readonly string[], choice: Partial<AnswerCho
   loadBody(kit, await workOn(kit, of), { body: csv(...lines), ...choice })
 const rowsOf = async (name = table): Promise<string[]> =>
   (
-    await query<{ text: string }>(
+    await db.query<{ text: string }>(
       `select to_char(date, 'MM-DD') || ' ' || domain || ' ' || all_traffic_visits || ' r' || _revision as text from ${name} order by date, domain, _revision`,
     )
   ).map(({ text }) => text.slice(3))
 const numbers = async (): Promise<number[]> => (await unitRows(db, kit.pipeline)).map(({ unit_id }) => Number(unit_id))
 const byHand = (date: string, domain: string, visits: number, number: number) =>
-  query(
+  db.query(
     `insert into ${table} (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _loaded_at)
       values ($1, $2, $3, 'us', $4, $5, $6, 1, '2026-01-01')`,
     [date, definition.params['granularity'], domain, definition.params['include_subdomains'], visits, number],
@@ -71,14 +69,14 @@ describe('a row put in by hand', () => {
       ['c.com', null],
     ] as const) {
       for (const visits of ['1', '2']) await load(box(domain), [line(month, domain, visits)])
-      await query(`update ${table} set _revision = 1, all_traffic_visits = 7, _loaded_at = '2026-01-01' where domain = $1`, [
+      await db.query(`update ${table} set _revision = 1, all_traffic_visits = 7, _loaded_at = '2026-01-01' where domain = $1`, [
         domain,
       ])
       const work = await workOn(kit, box(domain), { set: { released: true } })
       await loadBody(kit, work, { body: next === null ? csv() : csv(line(month, domain, next)) })
     }
-    expect(await query(`select 1 from ${table}_history where _valid_from >= _valid_to`)).toEqual([])
-    const every = await query<{ text: string }>(`select domain || ' ' || all_traffic_visits || ' r' || _revision as text from (
+    expect(await db.query(`select 1 from ${table}_history where _valid_from >= _valid_to`)).toEqual([])
+    const every = await db.query<{ text: string }>(`select domain || ' ' || all_traffic_visits || ' r' || _revision as text from (
       select domain, all_traffic_visits, _revision from ${table} union all select domain, all_traffic_visits, _revision from ${table}_history) x
       order by domain, _revision`)
     expect(every.map(({ text }) => text)).toEqual([
@@ -104,7 +102,7 @@ describe('a row put in by hand', () => {
       ['a.com', 'b.com', 'c.com'].map((domain) => line(month, domain, '1')),
     )
     const old = await numbers()
-    await query('truncate etl.units, etl.jobs, etl.slices, etl.windows, etl.quarantine restart identity cascade')
+    await db.query('truncate etl.units, etl.jobs, etl.slices, etl.windows, etl.quarantine restart identity cascade')
     kit = await openLoading(db, definition)
     const loading = load(box('c.com'), [line(month, 'c.com', '2')])
     await expect(loading).rejects.toMatchObject({ code: 'TABLE_DRIFT', message: expect.stringContaining(`unit ${old[2]}`) })
@@ -187,7 +185,9 @@ describe('answers at the same time', () => {
     const all = days.flatMap((day) => domains.map((domain) => line(month, domain, '1').replace('-01,', `-${day},`)))
     const works = [await workOn(kit, box(domains)), await workOn(kit, box(domains))] as const
     const deadlocks = async () =>
-      Number((await query<{ n: string }>(`select deadlocks as n from pg_stat_database where datname = current_database()`))[0]?.n)
+      Number(
+        (await db.query<{ n: string }>(`select deadlocks as n from pg_stat_database where datname = current_database()`))[0]?.n,
+      )
     const before = await deadlocks()
     const bytes = 500_000
     let arrived = 0
@@ -196,7 +196,7 @@ describe('answers at the same time', () => {
       await until(
         async () =>
           arrived === 2 &&
-          (await query('select 1 from pg_stat_progress_copy where datname = current_database() and tuples_processed > 0'))
+          (await db.query('select 1 from pg_stat_progress_copy where datname = current_database() and tuples_processed > 0'))
             .length === 2,
       )
     }
@@ -204,7 +204,7 @@ describe('answers at the same time', () => {
       loadBody(kit, works[0], { body: csv(...all), bytes, meanwhile }),
       loadBody(kit, works[1], { body: csv(...all.toReversed()), bytes, meanwhile }),
     ])
-    expect(await query(`select count(*)::int as n, count(distinct _unit_id)::int as units from ${table}`)).toEqual([
+    expect(await db.query(`select count(*)::int as n, count(distinct _unit_id)::int as units from ${table}`)).toEqual([
       { n: all.length, units: domains.length },
     ])
     expect(new Set(await unitsOf())).toEqual(new Set([works[1].claim.askNumber]))
@@ -230,7 +230,8 @@ describe('answers at the same time', () => {
   /** Somebody else than those who are stopped at their end waits for a row, or for who holds one. */
   const untilWaiting = () =>
     until(
-      async () => (await query(`select 1 from pg_locks where not granted and locktype in ('transactionid', 'tuple')`)).length > 0,
+      async () =>
+        (await db.query(`select 1 from pg_locks where not granted and locktype in ('transactionid', 'tuple')`)).length > 0,
     )
 
   const until = async (holds: () => Promise<boolean>): Promise<void> => {
@@ -264,9 +265,9 @@ describe('a row that the table refuses', () => {
     const lines = [line(month, 'a.com', '7'), line(month, 'b.com', '7')].map((one) => one.replace(/,\d*$/, ','))
     if (way === 'again') await load(box(['a.com', 'b.com']), [line(month, 'a.com', '1'), line(month, 'b.com', '2')])
     const before = await rowsOf()
-    await query(`create sequence public.tries; create function public.tried(holds boolean) returns boolean language sql volatile
+    await db.query(`create sequence public.tries; create function public.tried(holds boolean) returns boolean language sql volatile
       return case when not holds then nextval('public.tries') < 0 else true end`)
-    await query(`alter table ${table} ${add}`)
+    await db.query(`alter table ${table} ${add}`)
     try {
       await expect(load(box(['a.com', 'b.com']), lines)).rejects.toMatchObject({
         code: 'TABLE_DRIFT',
@@ -275,10 +276,10 @@ describe('a row that the table refuses', () => {
         ),
       })
       expect(await rowsOf()).toEqual(before)
-      if (rule === 'no_seven') expect(await query('select last_value::int as tries from public.tries')).toEqual([{ tries: 1 }])
+      if (rule === 'no_seven') expect(await db.query('select last_value::int as tries from public.tries')).toEqual([{ tries: 1 }])
     } finally {
-      await query(`alter table ${table} ${drop}`)
-      await query('drop function public.tried; drop sequence public.tries')
+      await db.query(`alter table ${table} ${drop}`)
+      await db.query('drop function public.tried; drop sequence public.tries')
     }
   })
 })
@@ -291,11 +292,11 @@ test('rows bear the moment at which the transaction of their load began, which i
     await load(box('a.com'), [line(month, 'a.com', '1'), line(month, 'a.com', '1')].slice(1), {
       ...choice,
       meanwhile: async () => {
-        middle = (await query<{ at: string }>('select clock_timestamp()::text as at'))[0]?.at ?? ''
+        middle = (await db.query<{ at: string }>('select clock_timestamp()::text as at'))[0]?.at ?? ''
       },
     })
     const found = `select 1 from ${table} t join etl.loads l on l.loaded_at = t._loaded_at where t._loaded_at < $1::timestamptz`
-    expect(await query(found, [middle])).toHaveLength(1)
+    expect(await db.query(found, [middle])).toHaveLength(1)
   }
 })
 
@@ -305,7 +306,7 @@ test('values with a tab, a backslash, U+0001 or U+202E tell units apart by their
   for (const choice of [large, {}]) {
     const [visits, counts] = choice === large ? [1, { inserted: odd.length }] : [2, { updated: odd.length }]
     expect(await load(box(odd), lines(visits), choice)).toMatchObject({ unitsLoaded: odd.length, ...counts })
-    const found = await query<{ domain: string; visits: string; own: string }>(
+    const found = await db.query<{ domain: string; visits: string; own: string }>(
       `select t.domain, t.all_traffic_visits as visits, s."values"[array_position($1::text[], 'domain')] as own
         from ${table} t join etl.units u on u.unit_id = t._unit_id join etl.slices s using (slice_id)`,
       [kit.pipeline.dimensions],

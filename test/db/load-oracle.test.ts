@@ -7,7 +7,7 @@ import { createOwnDatabase } from '../storm/own-database.ts'
 import { installedVersions, startInstalled } from '../support/installed-server.ts'
 import { mostVisits, type OracleAnswer, type OracleHand, type OracleRecord } from '../support/load-oracle.ts'
 import { oracleUnits as units, play, type Step } from '../support/oracle-world.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { asTestDatabase, createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 /** `LOAD_ORACLE_RUNS=200` tries so many of each: seven answers and more in one, so that the usual number loads 500. */
 const runs = (usual: number): number => Number(process.env['LOAD_ORACLE_RUNS'] ?? usual)
@@ -106,7 +106,7 @@ describe.each(servers)('on PostgreSQL %s', (server) => {
       const { url, close } = await createOwnDatabase(installed.url, 'oracle')
       await close()
       const database = await openDatabase({ databaseUrl: secret('test database', url), home: '/nowhere' })
-      db = { url, database, drop: () => database.close() }
+      db = asTestDatabase({ url, database, drop: () => database.close() })
     }
   })
   afterAll(async () => {

@@ -28,13 +28,10 @@ beforeAll(async () => {
   box = boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' })
 })
 beforeEach(async () => {
-  await query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
-  await query('truncate etl.pipelines, etl.slices, etl.jobs, etl.units, etl.windows, etl.quarantine, etl.requests cascade')
+  await db.query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
+  await db.query('truncate etl.pipelines, etl.slices, etl.jobs, etl.units, etl.windows, etl.quarantine, etl.requests cascade')
   kit = await openLoading(db, definition)
 })
-
-const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
-  (await db.database.pool.query<T>(text, values)).rows
 
 const day = (at: number, visits: string, domain = 'a.com'): string => trafficLine(`2026-01-0${at}`, domain, visits)
 const days = (...visits: readonly string[]): string[] => visits.map((one, at) => day(at + 1, one))
@@ -44,12 +41,12 @@ const load = async (lines: readonly string[], choice: { expectedRows?: number; s
 }
 const now = async (): Promise<string[]> =>
   (
-    await query<{ text: string }>(
+    await db.query<{ text: string }>(
       `select extract(day from date) || ': ' || all_traffic_visits || ' r' || _revision as text from data.traffic_and_engagement_v1 order by date`,
     )
   ).map(({ text }) => text)
 const verdicts = async () =>
-  (await query<{ verdict: string | null }>('select verdict from etl.answers order by answer_id')).map(({ verdict }) => verdict)
+  (await db.query<{ verdict: string | null }>('select verdict from etl.answers order by answer_id')).map(({ verdict }) => verdict)
 
 describe('an announced number of rows', () => {
   test('is met by distinct rows, copies aside', async () => {
@@ -71,13 +68,13 @@ describe('an announced number of rows', () => {
       await load(days('1', '2'))
       const before = [
         await now(),
-        await query('select * from etl.loads'),
-        await query('select * from etl.units where job_id is null'),
+        await db.query('select * from etl.loads'),
+        await db.query('select * from etl.units where job_id is null'),
       ]
       const work = await workOn(kit, box)
       await expect(loadBody(kit, work, { body: csv(...lines), expectedRows })).rejects.toMatchObject({ code: 'INCOMPLETE' })
       expect(await now()).toEqual(before[0])
-      expect(await query('select * from etl.loads')).toEqual(before[1])
+      expect(await db.query('select * from etl.loads')).toEqual(before[1])
       expect(await verdicts()).toEqual(['good', 'INCOMPLETE'])
       expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'open', answer_id: expect.any(String) })
       expect(work.requests).toHaveLength(1)
@@ -89,7 +86,7 @@ describe('an announced number of rows', () => {
 })
 
 test('what an answer was refused for is over once it is loaded, and is not said of a unit that is held with it', async () => {
-  const messages = async () => (await query('select verdict, verdict_message from etl.answers order by answer_id')) as unknown
+  const messages = async () => (await db.query('select verdict, verdict_message from etl.answers order by answer_id')) as unknown
   const work = await workOn(kit, box)
   await expect(loadBody(kit, work, { body: csv(...days('1')), expectedRows: 2 })).rejects.toMatchObject({ code: 'INCOMPLETE' })
   const again = async (refused: typeof work) => {
@@ -118,7 +115,7 @@ describe('rows that conflict', () => {
     const bad = load([day(1, '1'), day(1, '2'), day(2, '1')])
     await expect(bad).rejects.toMatchObject({ code: 'TOO_MANY_REJECTS', message: expect.stringContaining('2 of 3 rows') })
     expect(await now()).toEqual(['1: 1 r1', '2: 2 r1', '3: 3 r1'])
-    const kept = await query(
+    const kept = await db.query(
       `select q.line::int, q.unit_id = u.unit_id as own, q.state from etl.quarantine q, etl.units u order by quarantine_id`,
     )
     expect(kept).toEqual([
@@ -128,7 +125,7 @@ describe('rows that conflict', () => {
       { line: 3, own: true, state: 'open' },
     ])
     await load(lines)
-    expect(await query(`select 1 from etl.quarantine where state = 'open'`)).toEqual([])
+    expect(await db.query(`select 1 from etl.quarantine where state = 'open'`)).toEqual([])
   })
 })
 
@@ -150,10 +147,10 @@ describe('an answer that still stands', () => {
     await db.database.kysely
       .transaction()
       .execute((trx) => markUnchanged(trx, probe.claim, { lastUpdated: '2026-03-03', count: 1 }))
-    expect(await query('select outcome, rows_read from etl.loads order by load_id desc limit 1')).toEqual([
+    expect(await db.query('select outcome, rows_read from etl.loads order by load_id desc limit 1')).toEqual([
       { outcome: 'unchanged', rows_read: '0' },
     ])
-    expect(await query('select source_last_updated, stood_at is not null as stood from etl.answers')).toEqual([
+    expect(await db.query('select source_last_updated, stood_at is not null as stood from etl.answers')).toEqual([
       { source_last_updated: '2026-03-03', stood: true },
     ])
     expect(await jobRow(db, probe.claim.jobId)).toMatchObject({ state: 'done' })
@@ -204,7 +201,7 @@ describe('an answer on record', () => {
     await dropAnswer(db.database.kysely, work.claim)
     expect(await jobRow(db, work.claim.jobId)).toMatchObject({ answer_id: null, report_state: 'ready' })
     expect(await insertAnswer(db.database.kysely, work.claim, { ...landed, locator: 'over/there' })).toBe(answerId)
-    expect(await query('select landing, data_points_count, metrics, verdict from etl.answers')).toEqual([
+    expect(await db.query('select landing, data_points_count, metrics, verdict from etl.answers')).toEqual([
       { landing: 'over/there', data_points_count: '7', metrics: ['m'], verdict: null },
     ])
   })
@@ -220,7 +217,7 @@ describe('an answer on record', () => {
     const answerId = String(await insertAnswer(db.database.kysely, work.claim, { ...landed, locator: 'over/there-1' }))
     const other = await workOn(kit, box)
     const short = String(await insertAnswer(db.database.kysely, other.claim, landed))
-    const [own] = await query<{ landing: string }>('select landing from etl.answers where answer_id = $1', [short])
+    const [own] = await db.query<{ landing: string }>('select landing from etl.answers where answer_id = $1', [short])
     const known = (locator: string, askNumber: string | null) => isLandingKnown(db.database.kysely, { locator, askNumber })
     expect([await known('over/there-1', answerId), await known('over/there-1', null)]).toEqual([true, true])
     expect([await known(own?.landing ?? '', short), await known(own?.landing ?? '', null)]).toEqual([true, false])
@@ -232,7 +229,7 @@ describe('an answer on record', () => {
     await setJob(db, work.claim.jobId, { holder: null })
     await claimed(kit, work.claim.jobId)
     await expect(insertAnswer(db.database.kysely, work.claim, landed)).rejects.toMatchObject({ code: 'FENCED' })
-    expect(await query('select 1 from etl.answers')).toEqual([])
+    expect(await db.query('select 1 from etl.answers')).toEqual([])
   })
 
   test('that was nothing but rejects keeps some of them, once however often it fails', async () => {
@@ -247,7 +244,7 @@ describe('an answer on record', () => {
     const refusal = { code: 'TOO_MANY_REJECTS', message: null } as const
     for (let time = 1; time <= 2; time += 1) await refuse(work, answerId, refusal, parsed.rejected)
     expect(
-      await query(
+      await db.query(
         `select state, count(*)::int as n, count(unit_id)::int as known from etl.quarantine group by state order by state`,
       ),
     ).toEqual([

@@ -31,21 +31,18 @@ beforeEach(async () => {
   kit = await openLoading(db, definition)
 })
 
-const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
-  (await db.database.pool.query<T>(text, values)).rows
-
 const now = async (): Promise<string[]> =>
   (
-    await query<{
+    await db.query<{
       text: string
     }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || country || ' ' || coalesce(all_traffic_visits::text, '-')
       || ' r' || _revision as text from data.traffic_and_engagement_v1 order by 1`)
   ).map(({ text }) => text)
 const loads = () =>
-  query(`select window_from, units, rows_read::int as read, rows_inserted::int as inserted, rows_updated::int as updated, rows_ended::int as ended,
+  db.query(`select window_from, units, rows_read::int as read, rows_inserted::int as inserted, rows_updated::int as updated, rows_ended::int as ended,
     rows_unchanged::int as unchanged, rows_quarantined::int as quarantined, rows_duplicates::int as duplicates from etl.loads order by load_id`)
 const quarantined = () =>
-  query(`select coalesce(u.unit_key, '-') as unit, q.line::int as line, q.state from etl.quarantine q
+  db.query(`select coalesce(u.unit_key, '-') as unit, q.line::int as line, q.state from etl.quarantine q
     left join etl.unit_list u on u.unit_id = q.unit_id order by q.quarantine_id`)
 
 const both = (): Box => boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' }, '2026-02')
@@ -78,7 +75,7 @@ describe('a packed answer', () => {
       units.map(() => [String(answerId), work.claim.askNumber, null]),
     )
     expect(
-      await query(`select count(*)::int as n from data.traffic_and_engagement_v1 t join etl.unit_list u on u.unit_id = t._unit_id
+      await db.query(`select count(*)::int as n from data.traffic_and_engagement_v1 t join etl.unit_list u on u.unit_id = t._unit_id
         and u.window_from = t.date and u.slice->>'domain' = t.domain and u.slice->>'country' = t.country`),
     ).toEqual([{ n: 4 }])
     const none = { updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 }
@@ -88,8 +85,11 @@ describe('a packed answer', () => {
     expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'done', holder: null })
     expect(await outcomeOf(db, kit.runId, work.claim.jobId)).toBe('loaded')
     expect(work.requests).toEqual([])
-    expect(await query('select verdict from etl.answers')).toEqual([{ verdict: 'good' }])
-    expect((await query('select domain from bi.dim_domain order by 1')).map(({ domain }) => domain)).toEqual(['a.com', 'b.com'])
+    expect(await db.query('select verdict from etl.answers')).toEqual([{ verdict: 'good' }])
+    expect((await db.query('select domain from bi.dim_domain order by 1')).map(({ domain }) => domain)).toEqual([
+      'a.com',
+      'b.com',
+    ])
   })
 
   test('leaves a unit that shrank, or has no row any more, as it is until a person releases it', async () => {
@@ -110,8 +110,10 @@ describe('a packed answer', () => {
     const answerId = await answerOf(work)
     const held = (await unitRows(db, kit.pipeline)).filter((unit) => unit.held_answer_id !== null)
     expect(held).toMatchObject([{ held_answer_id: String(answerId), held_code: 'SHRUNK', job_id: null }])
-    expect(await query('select held_units from etl.run_jobs where job_id = $1', [work.claim.jobId])).toEqual([{ held_units: 1 }])
-    const [message] = await query<{ error_message: string }>(`select error_message from etl.unit_list where state = 'held'`)
+    expect(await db.query('select held_units from etl.run_jobs where job_id = $1', [work.claim.jobId])).toEqual([
+      { held_units: 1 },
+    ])
+    const [message] = await db.query<{ error_message: string }>(`select error_message from etl.unit_list where state = 'held'`)
     expect(message?.error_message).toContain('the new answer has 0 rows, 1 are loaded')
     const only = boxOf(definition, '2026-01', { domain: 'b.com', country: 'us' })
     const release = await again(work, answerId, only, { released: true })
@@ -126,7 +128,7 @@ describe('a packed answer', () => {
     expect(result).toMatchObject({ read: 1, inserted: 1, unitsLoaded: 2, unitsHeld: 2 })
     expect((await unitRows(db, kit.pipeline)).map((unit) => unit.held_code)).toEqual(['SHRUNK', null, 'SHRUNK', null])
     const listed = `select unit_id, error_message from etl.unit_list where state = 'held'`
-    const told = await query<{ unit_id: string; error_message: string }>(
+    const told = await db.query<{ unit_id: string; error_message: string }>(
       `${listed} union all select unit_id, error_message from etl.troubled_units`,
     )
     expect(told).toHaveLength(4)
@@ -141,20 +143,20 @@ describe('a packed answer', () => {
 
   test('opens the window of a unit it holds', async () => {
     await load(both(), ...four)
-    await query(`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
+    await db.query(`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
       select pipeline_id, w, 1, 2, 2 from etl.pipelines, unnest('{2026-01-01,2026-02-01}'::date[]) w`)
     await load(both(), ...four.slice(1))
-    expect(await query('select closed_generation, closed_units from etl.windows order by window_from')).toEqual([
+    expect(await db.query('select closed_generation, closed_units from etl.windows order by window_from')).toEqual([
       { closed_generation: null, closed_units: null },
       { closed_generation: 1, closed_units: '2' },
     ])
   })
 
   test('counts the rows of a closed window anew', async () => {
-    await query(`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
+    await db.query(`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
       select pipeline_id, '2026-01-01', 1, 2, 7 from etl.pipelines`)
     await load(both(), ...four)
-    expect(await query('select closed_generation, closed_rows from etl.windows')).toEqual([
+    expect(await db.query('select closed_generation, closed_rows from etl.windows')).toEqual([
       { closed_generation: 1, closed_rows: '9' },
     ])
   })
@@ -192,7 +194,7 @@ describe('a packed answer', () => {
     const body = csv(line('2026-01', 'a.com', '1'), line('2026-02', 'a.com', '2'), line('2026-02', '"o\nther.com"', '3'))
     expect(await loadBody(open, work, { body })).toMatchObject({ inserted: 2, unitsLoaded: 3, unitsHeld: 1 })
     const listed = `select unit_id, error_code, error_message from etl.unit_list where state = 'held'`
-    const held = await query<{ unit_id: string; error_code: string; error_message: string }>(listed)
+    const held = await db.query<{ unit_id: string; error_code: string; error_message: string }>(listed)
     expect(held).toHaveLength(1)
     for (const { unit_id, error_code, error_message } of held) {
       expect(error_code).toBe('TOO_MANY_REJECTS')
@@ -238,7 +240,7 @@ describe('a packed answer', () => {
     const lines = ['a.com', 'b.com', 'c.com'].map((domain) => line('2026-01', domain, 'x'))
     await expect(loadBody(kit, bad, { body: csv(...lines) })).rejects.toMatchObject({ code: 'TOO_MANY_REJECTS' })
     expect([await now(), await loads()]).toEqual(before)
-    expect(await query('select verdict from etl.answers order by answer_id')).toEqual([
+    expect(await db.query('select verdict from etl.answers order by answer_id')).toEqual([
       { verdict: 'good' },
       { verdict: 'TOO_MANY_REJECTS' },
     ])
@@ -251,22 +253,22 @@ describe('a packed answer', () => {
 describe('a process that has lost its job', () => {
   test('writes nothing any more', async () => {
     const work = await workOn(kit, both())
-    await query('update etl.jobs set holder = null where job_id = $1', [work.claim.jobId])
+    await db.query('update etl.jobs set holder = null where job_id = $1', [work.claim.jobId])
     const other = await claimed(kit, work.claim.jobId)
     await loadBody(kit, other, { body: csv(...four) })
-    const before = [await now(), await loads(), await query('select xmin::text from etl.units')]
+    const before = [await now(), await loads(), await db.query('select xmin::text from etl.units')]
     await expect(loadBody(kit, work, { body: csv(line('2026-01', 'a.com', '7')) })).rejects.toMatchObject({ code: 'FENCED' })
-    expect([await now(), await loads(), await query('select xmin::text from etl.units')]).toEqual(before)
+    expect([await now(), await loads(), await db.query('select xmin::text from etl.units')]).toEqual(before)
   })
 })
 
 describe('an answer loaded again', () => {
   test('gives rows a moment that names its load alone, however the clock goes', async () => {
     const { work } = await load(both(), ...four)
-    await query(`update etl.load_rows set loaded_at = loaded_at + interval '1 day'`)
-    await query(`update data.traffic_and_engagement_v1 set _loaded_at = _loaded_at + interval '1 day'`)
+    await db.query(`update etl.load_rows set loaded_at = loaded_at + interval '1 day'`)
+    await db.query(`update data.traffic_and_engagement_v1 set _loaded_at = _loaded_at + interval '1 day'`)
     await load(both(), ...four.map((row) => row.replace(/us,\d/, 'us,9')))
-    const rows = await query<{ n: number }>(`select count(distinct l.answer_id)::int as n from data.traffic_and_engagement_v1 t
+    const rows = await db.query<{ n: number }>(`select count(distinct l.answer_id)::int as n from data.traffic_and_engagement_v1 t
       join etl.units u on u.unit_id = t._unit_id join etl.loads l on l.pipeline_id = u.pipeline_id and l.window_from = u.window_from
         and l.loaded_at = t._loaded_at group by t.date, t.domain`)
     expect(rows).toEqual([{ n: 1 }, { n: 1 }, { n: 1 }, { n: 1 }])
@@ -280,7 +282,7 @@ const bothOf = (domain = three): Box => boxOf(definition, '2026-01', { domain, c
 describe('the newest month, of which no row came beside older ones', () => {
   const early = three.map((domain) => line('2026-01', domain, '1'))
   const states = () =>
-    query(
+    db.query(
       `select to_char(window_from, 'YYYY-MM') as month, state, error_code as code, count(*)::int as units from etl.unit_list group by 1, 2, 3 order by 1`,
     )
   const waiting = { month: '2026-02', state: 'waiting', code: 'NOT_PUBLISHED', units: 3 }
@@ -289,7 +291,9 @@ describe('the newest month, of which no row came beside older ones', () => {
     const refused = loadBody(kit, work, { body: csv(...early) })
     await expect(refused).rejects.toMatchObject({ code: 'NOT_PUBLISHED', message: expect.stringContaining('none of 2026-02') })
     await refused.catch((error: unknown) => settleJob(kit.runtime, work.claim, work, error))
-    const [rest] = await query<{ job_id: string }>(`select job_id from etl.jobs where state = 'open' and answer_id is not null`)
+    const [rest] = await db.query<{ job_id: string }>(
+      `select job_id from etl.jobs where state = 'open' and answer_id is not null`,
+    )
     return claimed(kit, Number(rest?.job_id))
   }
 
@@ -308,23 +312,23 @@ describe('the newest month, of which no row came beside older ones', () => {
 
   test('waits, and of the others those are loaded that there are: a replay may be for units that were not all asked for', async () => {
     const work = await workOn(kit, bothOf([...three, 'd.com']))
-    await query(
+    await db.query(
       `delete from etl.units u using etl.slices s where s.slice_id = u.slice_id and s."values"[1] = 'd.com' and u.window_from = '2026-01-01'`,
     )
-    await query(`update etl.jobs set cells = 7 where job_id = ${work.claim.jobId}`)
-    await query(`update etl.run_jobs set units = 7 where job_id = ${work.claim.jobId}`)
+    await db.query(`update etl.jobs set cells = 7 where job_id = ${work.claim.jobId}`)
+    await db.query(`update etl.run_jobs set units = 7 where job_id = ${work.claim.jobId}`)
     const rest = await cut({ ...work, claim: { ...work.claim, cells: 7 } })
     expect(await loadBody(kit, rest, {})).toMatchObject({ inserted: 3, unitsLoaded: 3 })
     expect(await runSummary(db.database.kysely, kit.runId)).toMatchObject({ units: { planned: 7, loaded: 3, waiting: 4 } })
   })
 
   test('is not bought at once where a person allowed all of it, but a day later or by the next night', async () => {
-    const [word] = await query<{
+    const [word] = await db.query<{
       id: string
     }>(`insert into etl.approvals (pipeline_id, kind, state, run_id, reasons, window_from, window_to, units, reports, credits)
       values (${kit.pipeline.pipelineId}, 'backfill', 'approved', ${kit.runId}, '{}', '2026-01-01', '2026-03-01', 6, 1, 6) returning approval_id as id`)
     await cut(await workOn(kit, bothOf(), { set: { approval_id: word?.id ?? null } }))
-    const [later] = await query(
+    const [later] = await db.query(
       `select approval_id is not null as allowed, not_before > clock_timestamp() + interval '23 hours' as waits from etl.jobs where error_code = 'NOT_PUBLISHED'`,
     )
     expect(later).toEqual({ allowed: true, waits: true })

@@ -14,18 +14,15 @@ beforeAll(async () => {
   definition = await shippedDefinition('traffic_and_engagement')
   box = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
 })
-beforeEach(() => query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history'))
-
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
+beforeEach(() => db.query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history'))
 
 const load = (rows: readonly string[], options: MergeOptions = {}): Promise<LoadResult> =>
   mergeRows(db, definition, box, rows, options)
 
 const now = () =>
-  query('select domain, all_traffic_visits as v, _revision as r from data.traffic_and_engagement_v1 order by domain, date')
+  db.query('select domain, all_traffic_visits as v, _revision as r from data.traffic_and_engagement_v1 order by domain, date')
 const past = () =>
-  query(
+  db.query(
     'select domain, all_traffic_visits as v, _revision as r from data.traffic_and_engagement_v1_history order by domain, _revision',
   )
 
@@ -37,7 +34,7 @@ describe('a merge', () => {
       { domain: 'a.com', v: '1', r: 1 },
       { domain: 'a.com', v: '2', r: 2 },
     ])
-    const gaps = await query(`select 1 from data.traffic_and_engagement_v1_history a
+    const gaps = await db.query(`select 1 from data.traffic_and_engagement_v1_history a
       join (select _valid_from as at, _revision from data.traffic_and_engagement_v1_history union all
         select _loaded_at, _revision from data.traffic_and_engagement_v1) b on b._revision = a._revision + 1
       where a._valid_to <> b.at or a._valid_from >= a._valid_to`)
@@ -46,14 +43,14 @@ describe('a merge', () => {
 
   test('writes nothing when the same comes again, also as 1.00', async () => {
     await load([row('a.com', '1'), row('b.com', '2')])
-    const before = await query('select xmin::text, ctid::text, * from data.traffic_and_engagement_v1 order by domain')
+    const before = await db.query('select xmin::text, ctid::text, * from data.traffic_and_engagement_v1 order by domain')
     expect(await load([row('a.com', '1.00'), row('b.com', '2')])).toMatchObject({
       inserted: 0,
       updated: 0,
       ended: 0,
       unchanged: 2,
     })
-    expect(await query('select xmin::text, ctid::text, * from data.traffic_and_engagement_v1 order by domain')).toEqual(before)
+    expect(await db.query('select xmin::text, ctid::text, * from data.traffic_and_engagement_v1 order by domain')).toEqual(before)
   })
 
   test('tells NULL from 0', async () => {
@@ -97,7 +94,9 @@ describe('a merge', () => {
     ]
     await mergeRows(db, keywords, one, [cells.join('\t')])
     expect(
-      await query('select keyword, clicks, traffic_share, primary_intent, secondary_intent, serp_features from data.keywords_v1'),
+      await db.query(
+        'select keyword, clicks, traffic_share, primary_intent, secondary_intent, serp_features from data.keywords_v1',
+      ),
     ).toEqual([
       {
         keyword: '日本 "x"\\\t\n',

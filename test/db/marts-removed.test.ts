@@ -1,31 +1,24 @@
 // Marts of one's own: one goes with its file, since nothing that nobody keeps up stays in bi to be read as if it were true; a summary that comes or changes
 // beside a load is filled by that load as it is now.
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { readSettings } from '../../src/core/env.ts'
 import { type KnownMarts, refreshSummaries } from '../../src/load/summaries.ts'
 import { assertSummariesMade, openMarts } from '../../src/run/open-runtime.ts'
 import { migrateAndPublish } from '../../src/run/migrate-and-publish.ts'
 import { shippedDefinition, unitOf } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { createTestDatabase, testDatabase } from '../support/postgres.ts'
+import { testFolder } from '../support/test-world.ts'
 
-let db: TestDatabase
-let folder: string
+const db = testDatabase()
+const folder = testFolder()
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-marts-'))
-  db = await createTestDatabase()
   cpSync('pipelines', join(folder, 'pipelines'), { recursive: true })
   cpSync('marts', join(folder, 'marts'), { recursive: true })
 })
-afterAll(async () => {
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
 const migrate = () =>
   migrateAndPublish({
     settings: readSettings({ DATABASE_URL: db.url, MILLRACE_HOME: folder }, folder),
@@ -35,7 +28,7 @@ const migrate = () =>
 const mart = (name: string, text: string): void =>
   writeFileSync(join(folder, 'marts', `${name}.sql`), `-- purpose: p\n-- grain: g\n-- question: q?\n-- reads: ${text}`)
 const views = async (): Promise<string[]> => {
-  const { rows } = await db.database.pool.query<{ name: string }>(
+  const rows = await db.query<{ name: string }>(
     `select relname as name from pg_class where relnamespace = 'bi'::regnamespace and relname like 'own_%' order by 1`,
   )
   return rows.map(({ name }) => name)
@@ -119,10 +112,10 @@ test('that PostgreSQL refuses keeps the pending migrations from being applied, a
   })
   const left = `select (select count(*)::int from etl.kysely_migration where name = '0900_own') as records,
     to_regclass('data.own_table') as made, to_regclass('bi.own_also') as published`
-  expect((await db.database.pool.query(left)).rows).toEqual([{ records: 0, made: null, published: null }])
+  expect(await db.query(left)).toEqual([{ records: 0, made: null, published: null }])
   rmSync(join(folder, 'marts', 'own_wrong.sql'))
   expect(await migrate()).toMatchObject({ applied: ['0900_own'] })
-  expect((await db.database.pool.query(left)).rows).toEqual([{ records: 1, made: 'data.own_table', published: 'bi.own_also' }])
+  expect(await db.query(left)).toEqual([{ records: 1, made: 'data.own_table', published: 'bi.own_also' }])
 })
 
 test('whose header explains a column that the query does not give is not published: file and column are named', async () => {
@@ -167,10 +160,9 @@ test('migrating renews statistics of what changed enough', async () => {
   await client.query('select pg_stat_force_next_flush()')
   client.release()
   await migrate()
-  const { rows } = await db.database.pool.query(
-    `select count(*)::int as columns from pg_stats where schemaname = 'bi' and tablename = 'dim_keyword'`,
-  )
-  expect(rows).toEqual([{ columns: 3 }])
+  expect(
+    await db.query(`select count(*)::int as columns from pg_stats where schemaname = 'bi' and tablename = 'dim_keyword'`),
+  ).toEqual([{ columns: 3 }])
 })
 
 test('changes its shape with all that read it, keeps the rights on them, and never drops what somebody else made', async () => {
@@ -225,8 +217,7 @@ select month, domain, country, traffic_source, web_source, branded_type, ${colum
     )
   const asFirst = 'count(*) as keywords, sum(clicks)::bigint as clicks'
   const turned = 'sum(clicks)::bigint as clicks, count(*) as keywords'
-  const read = async (name: string) =>
-    (await db.database.pool.query(`select domain, keywords::int, clicks::int from bi.${name} order by 1`)).rows
+  const read = (name: string) => db.query(`select domain, keywords::int, clicks::int from bi.${name} order by 1`)
 
   test('that comes or changes while a process loads is filled by that process as it is now; a file that is not migrated stops the next one before it asks', async () => {
     const keywords = await shippedDefinition('keywords')

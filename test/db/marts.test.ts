@@ -25,9 +25,6 @@ const newValues = ({ slice }: Unit) => ({
   rows: sql`(select * from data.keywords_v1 where domain = ${slice['domain'] ?? ''})`,
 })
 
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
-
 interface KeywordRow {
   readonly month: string
   readonly domain?: string
@@ -44,7 +41,7 @@ const insertKeywords = async (rows: readonly KeywordRow[]): Promise<void> => {
   for (const row of rows) {
     const month = `${row.month}-01`
     const partition = `keywords_v1_p${row.month.replace('-', '')}`
-    await query(`create table if not exists data.${partition} partition of data.keywords_v1
+    await db.query(`create table if not exists data.${partition} partition of data.keywords_v1
       for values from ('${month}') to ('${month}'::date + interval '1 month')`)
     await db.database.pool.query(
       `insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, position, volume,
@@ -80,20 +77,20 @@ beforeAll(async () => {
     { month: '2026-09', domain: 'rival.com', keyword: 'shoes', clicks: 450, position: 3, volume: 1200 },
     { month: '2026-09', domain: 'rival.com', keyword: 'sandals', clicks: 70, position: 4, volume: 300 },
   ])
-  for (const domain of ['shop.com', 'rival.com']) await query(`insert into bi.dim_domain (domain) values ('${domain}')`)
-  await query(`insert into bi.dim_country (country) values ('us'), ('world')`)
-  await query(`insert into bi.dim_category (category_id) values (7)`)
+  for (const domain of ['shop.com', 'rival.com']) await db.query(`insert into bi.dim_domain (domain) values ('${domain}')`)
+  await db.query(`insert into bi.dim_country (country) values ('us'), ('world')`)
+  await db.query(`insert into bi.dim_category (category_id) values (7)`)
   for (const month of ['2025-09', '2026-08', '2026-09'])
-    await query(`create table data.t_${month.replace('-', '')} partition of data.traffic_and_engagement_v1
+    await db.query(`create table data.t_${month.replace('-', '')} partition of data.traffic_and_engagement_v1
       for values from ('${month}-01') to ('${month}-01'::date + interval '1 month')`)
-  await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, mobile_visits,
+  await db.query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, mobile_visits,
       desktop_visits, _unit_id, _run_id, _revision, _loaded_at) values
     ('2025-09-01', 'monthly', 'shop.com', 'us', true, 80, 20, 60, 1, 1, 1, now()), ('2026-08-01', 'monthly', 'shop.com', 'us', true, 100, 30, 70, 1, 1, 1, now()),
     ('2026-09-01', 'monthly', 'shop.com', 'us', true, 120, 90, 30, 1, 1, 1, now()), ('2026-09-01', 'monthly', 'rival.com', 'us', true, 50, null, 10, 1, 1, 1, now())`)
-  await query(
+  await db.query(
     `create table data.s_1 partition of data.shopper_category_performance_v1 for values from ('2026-09-01') to ('2026-10-01')`,
   )
-  await query(`insert into data.shopper_category_performance_v1 (date, granularity, domain, category_id, product_views, units_sold, revenue, cvr, _unit_id, _run_id,
+  await db.query(`insert into data.shopper_category_performance_v1 (date, granularity, domain, category_id, product_views, units_sold, revenue, cvr, _unit_id, _run_id,
       _revision, _loaded_at) values ('2026-09-01', 'monthly', 'shop.com', 7, 1000, 25, 500, 0.024, 1, 1, 1, now()),
       ('2026-09-01', 'monthly', 'rival.com', 7, 0, 0, null, null, 1, 1, 1, now())`)
   await publish(db.database, definitions, marts)
@@ -102,7 +99,7 @@ beforeAll(async () => {
 describe('marts, on rows worked out by hand', () => {
   test('keyword_months sums clicks, counts keywords once and weights positions by clicks', async () => {
     const rows =
-      await query(`select month::text, keywords::int, clicks::int, position_weighted::float8, keywords_top_3::int, keywords_4_to_10::int,
+      await db.query(`select month::text, keywords::int, clicks::int, position_weighted::float8, keywords_top_3::int, keywords_4_to_10::int,
       keywords_21_and_on::int, clicks_top_3::int, clicks_brand::int, searches::int, searches_without_click::float8
       from bi.keyword_months where domain = 'shop.com' order by 1`)
     expect(rows).toEqual([
@@ -127,7 +124,7 @@ describe('marts, on rows worked out by hand', () => {
 
   test('keyword_movements tells new, lost, up, down and first', async () => {
     const rows =
-      await query(`select starts_on::text as month, keyword, clicks::int, clicks_before::int, clicks_change::int, best_position::int, movement
+      await db.query(`select starts_on::text as month, keyword, clicks::int, clicks_before::int, clicks_change::int, best_position::int, movement
       from bi.keyword_movements where period = 'month' and months_back = 1 and domain = 'shop.com' and starts_on = '2026-09-01' order by keyword`)
     expect(rows).toEqual([
       { month: '2026-09-01', keyword: 'brand new', clicks: 10, clicks_before: null, clicks_change: 10, best_position: 8, movement: 'new' },
@@ -137,53 +134,52 @@ describe('marts, on rows worked out by hand', () => {
       { month: '2026-09-01', keyword: 'the shop', clicks: 40, clicks_before: 50, clicks_change: -10, best_position: 1, movement: 'down' },
     ]) // biome-ignore format: a table
     expect(
-      await query(
+      await db.query(
         `select distinct movement from bi.keyword_movements where period = 'month' and months_back = 1 and starts_on = '2026-08-01'`,
       ),
     ).toEqual([{ movement: 'first' }])
     // October is not loaded: nothing is lost there.
-    expect(await query(`select 1 from bi.keyword_movements where period = 'month' and starts_on > '2026-09-01'`)).toEqual([])
+    expect(await db.query(`select 1 from bi.keyword_movements where period = 'month' and starts_on > '2026-09-01'`)).toEqual([])
   })
 
   test('positions, brand, intent and zero-click shares add up to the month', async () => {
-    expect(await query(`select bucket, keywords::int, clicks::int, share_of_clicks::float8 from bi.keyword_positions
+    expect(await db.query(`select bucket, keywords::int, clicks::int, share_of_clicks::float8 from bi.keyword_positions
       where domain = 'shop.com' and month = '2026-09-01' and keywords > 0 order by bucket`)).toEqual([
       { bucket: '01-03', keywords: 2, clicks: 190, share_of_clicks: 0.95 },
       { bucket: '04-10', keywords: 1, clicks: 10, share_of_clicks: 0.05 },
     ]) // biome-ignore format: a table
-    expect(await query(`select intent, clicks::int, share_of_clicks::float8 from bi.keyword_intent_mix
+    expect(await db.query(`select intent, clicks::int, share_of_clicks::float8 from bi.keyword_intent_mix
       where domain = 'shop.com' and month = '2026-08-01' order by 1`)).toEqual([
       { intent: '(none)', clicks: 30, share_of_clicks: 0.15 },
       { intent: 'Commercial', clicks: 120, share_of_clicks: 0.6 },
       { intent: 'Navigational', clicks: 50, share_of_clicks: 0.25 },
     ]) // biome-ignore format: a table
-    expect(await query(`select searches::int, searches_without_click::int from bi.keyword_months
+    expect(await db.query(`select searches::int, searches_without_click::int from bi.keyword_months
       where domain = 'shop.com' and month = '2026-08-01'`)).toEqual([{ searches: 1100, searches_without_click: 520 }]) // biome-ignore format: a table
   })
 
   test('share of voice and gap compare the followed domains', async () => {
-    expect(await query(`select domain, clicks::int, clicks_all::int, share_of_voice::float8 from bi.keyword_share_of_voice
+    expect(await db.query(`select domain, clicks::int, clicks_all::int, share_of_voice::float8 from bi.keyword_share_of_voice
       where keyword in ('shoes') and month = '2026-09-01' order by domain`)).toEqual([
       { domain: 'rival.com', clicks: 450, clicks_all: 600, share_of_voice: 0.75 },
       { domain: 'shop.com', clicks: 150, clicks_all: 600, share_of_voice: 0.25 },
     ]) // biome-ignore format: a table
-    expect(await query(`select keyword, clicks_of_other::int, best_position_of_other::int from bi.keyword_gap
+    expect(await db.query(`select keyword, clicks_of_other::int, best_position_of_other::int from bi.keyword_gap
       where domain = 'shop.com' and other_domain = 'rival.com' and is_loaded`)).toEqual([{ keyword: 'sandals', clicks_of_other: 70, best_position_of_other: 4 }]) // biome-ignore format: a table
   })
 
   test('traffic, devices and the shopper funnel divide sums, and say nothing where nothing is known', async () => {
-    expect(await query(`select months_back, visits::float8, visits_before::float8, loaded_in from bi.traffic_comparison
+    expect(await db.query(`select months_back, visits::float8, visits_before::float8, loaded_in from bi.traffic_comparison
       where month = '2026-09-01' and months_back in (1, 12) order by months_back, domain desc`)).toEqual([
       { months_back: 1, visits: 120, visits_before: 100, loaded_in: 'both' },
       { months_back: 1, visits: 50, visits_before: null, loaded_in: 'now' },
       { months_back: 12, visits: 120, visits_before: 80, loaded_in: 'both' },
       { months_back: 12, visits: 50, visits_before: null, loaded_in: 'now' },
     ]) // biome-ignore format: a table
-    expect(await query(`select mobile_share::float8 from bi.device_mix where date = '2026-09-01' order by domain desc`)).toEqual([
-      { mobile_share: 0.75 },
-      { mobile_share: null },
-    ])
-    expect(await query(`select conversion::float8, revenue_per_unit::float8, revenue_per_view::float8 from bi.shopper_funnel order by domain desc`)).toEqual([
+    expect(
+      await db.query(`select mobile_share::float8 from bi.device_mix where date = '2026-09-01' order by domain desc`),
+    ).toEqual([{ mobile_share: 0.75 }, { mobile_share: null }])
+    expect(await db.query(`select conversion::float8, revenue_per_unit::float8, revenue_per_view::float8 from bi.shopper_funnel order by domain desc`)).toEqual([
       { conversion: 0.025, revenue_per_unit: 20, revenue_per_view: 0.5 },
       { conversion: null, revenue_per_unit: null, revenue_per_view: null },
     ]) // biome-ignore format: a table
@@ -206,12 +202,12 @@ describe('marts, on rows worked out by hand', () => {
     await loadedAs(kysely, packed, await newAnswer(kysely, packed), 12)
     await setJob(kysely, packed, { report_state: 'downloaded', used_quota: 12 })
     await newJob(kysely, pipeline, { sliceIds: [rival], window, runs: [runId], set: { state: 'failed' } })
-    await query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended)
+    await db.query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended)
       select answer_id, pipeline_id, window_from, job_id, ${runId}, 'loaded', 1, 20, 1, 4, 15, 1 from etl.answers`)
-    await query(`update etl.run_jobs set outcome = 'failed' where outcome is null`)
-    await query(`update etl.runs set state = 'done', started_at = now() - interval '90 seconds', finished_at = now()`)
+    await db.query(`update etl.run_jobs set outcome = 'failed' where outcome is null`)
+    await db.query(`update etl.runs set state = 'done', started_at = now() - interval '90 seconds', finished_at = now()`)
     expect(
-      await query(
+      await db.query(
         `select pipeline, window_from::text, slice, rows_changed::int, rows_ended::int, rows_new::int, share_changed::float8
           from bi.restatements order by window_from`,
       ),
@@ -220,24 +216,24 @@ describe('marts, on rows worked out by hand', () => {
       { pipeline: 'keywords', window_from: '2026-10-01', slice: '{"domain": ["rival.com", "shop.com"]}', rows_changed: 4, rows_ended: 1, rows_new: 1, share_changed: 0.25 },
     ]) // biome-ignore format: a table
     expect(
-      await query(`select month::text, cells::int, cells_with_rows::int as with_rows, cells_failed::int as failed, is_complete, last_loaded_at is not null as loaded
+      await db.query(`select month::text, cells::int, cells_with_rows::int as with_rows, cells_failed::int as failed, is_complete, last_loaded_at is not null as loaded
         from bi.coverage_months order by month`),
     ).toEqual([
       { month: '2026-09-01', cells: 2, with_rows: 1, failed: 1, is_complete: false, loaded: true },
       { month: '2026-10-01', cells: 2, with_rows: 2, failed: 0, is_complete: true, loaded: true },
     ])
     const history = `select command, round(seconds)::int as seconds, units::int, units_in_trouble::int, rows_written::int from bi.run_history`
-    expect(await query(history)).toEqual([{ command: 'run', seconds: 90, units: 4, units_in_trouble: 1, rows_written: 12 }])
-    await query(`update etl.runs set summary = '{"units": {"planned": 4, "loaded": 3, "unchanged": 0, "waiting": 0, "held": 0, "failed": 1},
+    expect(await db.query(history)).toEqual([{ command: 'run', seconds: 90, units: 4, units_in_trouble: 1, rows_written: 12 }])
+    await db.query(`update etl.runs set summary = '{"units": {"planned": 4, "loaded": 3, "unchanged": 0, "waiting": 0, "held": 0, "failed": 1},
       "rows": {"inserted": 2, "updated": 8, "ended": 2}}'`)
     // Summed up, it stands however long its list is kept.
-    await query('delete from etl.run_jobs')
-    expect(await query(history)).toEqual([{ command: 'run', seconds: 90, units: 4, units_in_trouble: 1, rows_written: 12 }])
+    await db.query('delete from etl.run_jobs')
+    expect(await db.query(history)).toEqual([{ command: 'run', seconds: 90, units: 4, units_in_trouble: 1, rows_written: 12 }])
     // The packed report cost 12 credits and was loaded once; loaded again, it costs nothing more.
-    await query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_unchanged)
+    await db.query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_unchanged)
       select answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_read from etl.loads`)
     expect(
-      await query(
+      await db.query(
         `select period::text, rows_read::int, rows_new::int, credits::int, credits_per_thousand_rows::int as per_thousand from bi.loads order by load_id`,
       ),
     ).toEqual([
@@ -246,11 +242,11 @@ describe('marts, on rows worked out by hand', () => {
       { period: '2026-09-01', rows_read: 20, rows_new: 0, credits: 0, per_thousand: 0 },
       { period: '2026-10-01', rows_read: 20, rows_new: 0, credits: 0, per_thousand: 0 },
     ])
-    expect(await query(`select account, reports::int, used::int from bi.quota_history`)).toEqual([
+    expect(await db.query(`select account, reports::int, used::int from bi.quota_history`)).toEqual([
       { account: 'default', reports: 1, used: 12 },
     ])
     expect(
-      await query(`select version, newest_window::text, oldest_window::text, units_loaded::int, units_failed::int, units_held::int, rows_loaded::int,
+      await db.query(`select version, newest_window::text, oldest_window::text, units_loaded::int, units_failed::int, units_held::int, rows_loaded::int,
         slices_left::int from bi.freshness where pipeline = 'keywords'`),
     ).toEqual([
       { version: 1, newest_window: '2026-10-01', oldest_window: '2026-09-01', units_loaded: 3, units_failed: 1, units_held: 0, rows_loaded: 0, slices_left: 0 },
@@ -259,7 +255,7 @@ describe('marts, on rows worked out by hand', () => {
 
   test('keep the types of their columns, which BI tools depend on', async () => {
     expect(
-      await query(`select c.relname as mart, string_agg(a.attname || ' ' || format_type(a.atttypid, null), ', ' order by a.attnum) as columns
+      await db.query(`select c.relname as mart, string_agg(a.attname || ' ' || format_type(a.atttypid, null), ', ' order by a.attnum) as columns
         from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
         where c.relnamespace = 'bi'::regnamespace and c.relname in ('coverage', 'coverage_months', 'freshness', 'quota_history', 'restatements', 'run_history')
         group by 1 order by 1`),
@@ -317,7 +313,7 @@ describe('summaries', () => {
         examples: [[[{ month: '2026-08', domain: 'rival.com', keyword: 'rival shoes', kind: 'add', clicks: 1, position: 1 }]]],
       },
     )
-    expect(await query(`select keyword, words::int from bi.dim_keyword where keyword = 'rival shoes'`)).toEqual([
+    expect(await db.query(`select keyword, words::int from bi.dim_keyword where keyword = 'rival shoes'`)).toEqual([
       { keyword: 'rival shoes', words: 2 },
     ])
   })
@@ -328,7 +324,7 @@ describe('summaries', () => {
     const rows = huge.map(
       (clicks, at) => `('2026-08-01', 'big.com', 'us', 'All', 'Total', 'All', 'k${at}', 'u', ${clicks}, 1, 1, 1, now())`,
     )
-    await query(`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks,
+    await db.query(`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks,
       _unit_id, _run_id, _revision, _loaded_at) values ${rows.join(', ')}`)
     await db.database.kysely.transaction().execute(async (trx) => {
       const unit = unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' })
@@ -337,7 +333,7 @@ describe('summaries', () => {
     })
     const sum = '18455751272964292607.1'
     for (const view of ['keywords', 'keyword_months', 'keyword_intents', 'keyword_domains', 'domain_share_of_voice'])
-      expect(await query(`select sum(clicks)::text as clicks from bi.${view} where domain = 'big.com'`), view).toEqual([
+      expect(await db.query(`select sum(clicks)::text as clicks from bi.${view} where domain = 'big.com'`), view).toEqual([
         { clicks: sum },
       ])
     // A measure that is bigint in the rows of a pipeline is summed without overflowing, too.
@@ -347,11 +343,11 @@ describe('summaries', () => {
         : [],
     )
     await publish(db.database, definitions, own)
-    expect(await query(`select clicks::text from bi.own_sums where domain = 'big.com'`)).toEqual([
+    expect(await db.query(`select clicks::text from bi.own_sums where domain = 'big.com'`)).toEqual([
       { clicks: '18455751272964292607' },
     ])
-    await query(`drop table bi.own_sums`)
-    await query(`delete from data.keywords_v1 where domain = 'big.com'`)
+    await db.query(`drop table bi.own_sums`)
+    await db.query(`delete from data.keywords_v1 where domain = 'big.com'`)
     await db.database.kysely.transaction().execute(async (trx) => {
       await refreshSummaries(
         trx,
@@ -364,14 +360,14 @@ describe('summaries', () => {
 
   test('have primary keys and validated foreign keys that a tool reads from the catalog', async () => {
     const keys =
-      await query(`select conrelid::regclass::text as table, confrelid::regclass::text as refers, convalidated from pg_constraint
+      await db.query(`select conrelid::regclass::text as table, confrelid::regclass::text as refers, convalidated from pg_constraint
       where contype = 'f' and connamespace = 'bi'::regnamespace order by 1, 2`)
     expect(keys).toContainEqual({ table: 'bi.keyword_months', refers: 'bi.dim_domain', convalidated: true })
     expect(keys).toContainEqual({ table: 'bi.keyword_months', refers: 'bi.dim_date', convalidated: true })
   })
 
   test('are left alone by publishing again, and made anew when their query changes', async () => {
-    const oid = async () => (await query<{ oid: string }>(`select 'bi.keyword_months'::regclass::oid::text as oid`))[0]?.oid
+    const oid = async () => (await db.query<{ oid: string }>(`select 'bi.keyword_months'::regclass::oid::text as oid`))[0]?.oid
     const before = await oid()
     await publish(db.database, definitions, marts)
     expect(await oid()).toBe(before)
@@ -381,7 +377,7 @@ describe('summaries', () => {
       marts.map((mart) => (mart.name === 'keyword_months' ? { ...mart, sql: `${mart.sql} having true` } : mart)),
     )
     expect(await oid()).not.toBe(before)
-    expect((await query('select 1 from bi.keyword_positions')).length).toBeGreaterThan(0)
+    expect((await db.query('select 1 from bi.keyword_positions')).length).toBeGreaterThan(0)
     await publish(db.database, definitions, marts)
   })
 })
@@ -406,7 +402,7 @@ describe('what stands in bi', () => {
   })
 
   test('a question as of a moment uses the key and not the whole table', async () => {
-    const plan = await query<{ 'QUERY PLAN': string }>(
+    const plan = await db.query<{ 'QUERY PLAN': string }>(
       `explain select * from bi.keywords_as_of(now()) where month = '2026-09-01' and domain = 'shop.com'`,
     )
     const text = plan.map((line) => line['QUERY PLAN']).join('\n')
@@ -435,26 +431,26 @@ describe('what stands in bi', () => {
 
   test('a question as of a moment that another query finds is refused with the way out, and that way out uses the key', async () => {
     for (const moment of ['(select max(_loaded_at) from bi.keywords)', 'clock_timestamp()'])
-      await expect(query(`select * from bi.keywords_as_of(${moment}) where month = '2026-09-01'`)).rejects.toMatchObject({
+      await expect(db.query(`select * from bi.keywords_as_of(${moment}) where month = '2026-09-01'`)).rejects.toMatchObject({
         code: '0A000',
         hint: expect.stringContaining('cross join lateral bi.keywords_as_of(m.at) k'),
       })
-    await expect(query('select bi.keywords_as_of(now())')).rejects.toMatchObject({ code: '0A000' })
+    await expect(db.query('select bi.keywords_as_of(now())')).rejects.toMatchObject({ code: '0A000' })
     const wayOut = `from (select max(_loaded_at) as at from bi.traffic_and_engagement) m cross join lateral bi.keywords_as_of(m.at) k
       where month = '2026-09-01' and domain = 'shop.com'`
-    const plan = await query<{ 'QUERY PLAN': string }>(`explain select k.* ${wayOut}`)
+    const plan = await db.query<{ 'QUERY PLAN': string }>(`explain select k.* ${wayOut}`)
     expect(plan.map((line) => line['QUERY PLAN']).join('\n')).not.toMatch(/Function Scan on keywords_as_of|p202608/)
-    expect(await query(`select count(*) > 0 as is ${wayOut}`)).toEqual([{ is: true }])
+    expect(await db.query(`select count(*) > 0 as is ${wayOut}`)).toEqual([{ is: true }])
     // In a function of an analyst's own, too, and with quotation marks.
-    await query(
+    await db.query(
       `create function pg_temp.mine() returns bigint language plpgsql as $$ begin return (select count(*) from bi."keywords_as_of"(now())); end $$`,
     )
-    expect(await query('select pg_temp.mine() > 0 as is')).toEqual([{ is: true }])
+    expect(await db.query('select pg_temp.mine() > 0 as is')).toEqual([{ is: true }])
   })
 
   test('a quarter of the calendar reads its own months alone, between its first and its last day', async () => {
     const days = (one: string): string => `(select ${one}(date) from bi.dim_date where fiscal_quarter_name = 'FY2025 Q3')`
-    const plan = await query<{ 'QUERY PLAN': string }>(
+    const plan = await db.query<{ 'QUERY PLAN': string }>(
       `explain (analyze, costs off) select sum(all_traffic_visits) from bi.traffic_and_engagement where date between ${days('min')} and ${days('max')}`,
     )
     const lines = plan.map((line) => line['QUERY PLAN'])
@@ -468,7 +464,7 @@ describe('what stands in bi', () => {
       `select * from bi.keyword_movements where period = 'month' and months_back = 1 and starts_on = '2026-08-01' and domain = 'shop.com'`,
       `select * from bi.keyword_share_of_voice where month = '2026-08-01' and keyword in ('shoes', 'sandals')`,
     ]) {
-      const plan = await query<{ 'QUERY PLAN': string }>(`explain (analyze, costs off) ${question}`)
+      const plan = await db.query<{ 'QUERY PLAN': string }>(`explain (analyze, costs off) ${question}`)
       const lines = plan.map((line) => line['QUERY PLAN'])
       expect(
         lines.filter((line) => line.includes('on keywords_v1_p202609') && !line.includes('never executed')),
@@ -478,15 +474,15 @@ describe('what stands in bi', () => {
   })
 
   test('rights somebody gave on a view outlive a change of its shape', async () => {
-    await query(`do $$ begin create role analyst_test nologin; exception when duplicate_object then null; end $$`)
-    await query('grant select on bi.keyword_brand_split to analyst_test')
+    await db.query(`do $$ begin create role analyst_test nologin; exception when duplicate_object then null; end $$`)
+    await db.query('grant select on bi.keyword_brand_split to analyst_test')
     const changed = marts.map((mart) =>
       mart.name === 'keyword_brand_split'
         ? { ...mart, sql: mart.sql.replace('select month,', 'select 1 as more, month,') }
         : mart,
     )
     await publish(db.database, definitions, changed)
-    expect(await query(`select has_table_privilege('analyst_test', 'bi.keyword_brand_split', 'select') as may`)).toEqual([
+    expect(await db.query(`select has_table_privilege('analyst_test', 'bi.keyword_brand_split', 'select') as may`)).toEqual([
       { may: true },
     ])
     await publish(db.database, definitions, marts)
@@ -513,11 +509,11 @@ describe('what stands in bi', () => {
   })
 
   test('is_final and restated_at say what may still change', async () => {
-    const rows = await query(
+    const rows = await db.query(
       `select distinct month::text, is_final, restated_at from bi.keywords where domain = 'shop.com' order by 1`,
     )
     expect(rows.every((row) => row['restated_at'] === null)).toBe(true)
-    expect(await query(`select bool_and(is_final) as all from bi.traffic_and_engagement where date = '2025-09-01'`)).toEqual([
+    expect(await db.query(`select bool_and(is_final) as all from bi.traffic_and_engagement where date = '2025-09-01'`)).toEqual([
       { all: true },
     ])
   })
@@ -532,7 +528,7 @@ test('marts of Millrace are left out where a definition lacks a column that they
   const left = await publish(db.database, lacking, marts)
   expect(all.filter((name) => !left.includes(name))).toEqual(expect.arrayContaining(['device_mix', 'keyword_months']))
   expect(left).toEqual(expect.arrayContaining(['shopper_funnel', 'coverage']))
-  const there = await query(`select to_regclass('bi.keyword_months') as summary, to_regclass('bi.device_mix') as view`)
+  const there = await db.query(`select to_regclass('bi.keyword_months') as summary, to_regclass('bi.device_mix') as view`)
   expect(there).toEqual([{ summary: null, view: null }])
   const own = marts.map((one) => ({ ...one, isShipped: one.isShipped && one.name !== 'device_mix' }))
   await expect(publish(db.database, lacking, own)).rejects.toThrow('device_mix.sql: PostgreSQL refuses the query')
@@ -541,7 +537,7 @@ test('marts of Millrace are left out where a definition lacks a column that they
 
 test('a column that is named like a word of their headers stands in the way of none, and is not told of them', async () => {
   for (const suffix of ['', '_history'])
-    await query(`alter table data.traffic_and_engagement_v1${suffix} add column answer numeric, add column time numeric`)
+    await db.query(`alter table data.traffic_and_engagement_v1${suffix} add column answer numeric, add column time numeric`)
   const more = definitions.map((one) => {
     const last = one.columns.at(-1)
     const added = ['answer', 'time'].flatMap((name) => (last === undefined ? [] : [{ ...last, name, from: [name] }]))

@@ -61,7 +61,7 @@ test.each([
 const waitsForLock = () =>
   expect
     .poll(async () => {
-      const { rows } = await db.database.pool.query(
+      const rows = await db.query(
         `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
       )
       return rows.length

@@ -9,7 +9,7 @@ import { type Answer, answerQuery } from '../../src/semantic/answer.ts'
 import { openReader, type Reader } from '../../src/semantic/reader.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { type FigureWorld, figureWorld, putWorld, worldDomains, worldMonths } from '../support/figure-world.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
 const file = `subject: visitors
 about: Visits.
@@ -37,21 +37,17 @@ metrics:
 `
 const model = parseSemantics([{ file: 's.yaml', text: file }])
 
-let db: TestDatabase
+const db = testDatabase()
 let reader: Reader
 let world: FigureWorld
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
   // From September on.
   await setFiscalYear(db.database, 9)
   reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
 })
-afterAll(async () => {
-  await reader.close()
-  await db.drop()
-})
+afterAll(() => reader.close())
 
 const ask = (question: Record<string, unknown>): Promise<Answer> => answerQuery(reader, model.model, question)
 const us = [{ dimension: 'country', is: 'us' }]
@@ -76,7 +72,7 @@ test('what holds numbers is a number for other tools, and all else is text', asy
     for (const one of subject.dimensions.values()) {
       const root = subject.dimensions.get(one.of ?? '')?.entity?.table
       const view = one.of === null ? subject.view : (one.table ?? root)
-      const { rows } = await db.database.pool.query<{ number: boolean }>(
+      const rows = await db.query<{ number: boolean }>(
         `select t.typcategory = 'N' as number from pg_attribute a join pg_type t on t.oid = a.atttypid
           where a.attrelid = to_regclass('bi.' || $1) and a.attname = $2`,
         [view, one.column],

@@ -191,12 +191,8 @@ const now = { waitMs: () => 0 }
 test('while a message is on its way no transaction is open, and nobody else sends it', async () => {
   const late = { cause: 'late/x', kind: 'late' as const, pipeline: null, message: 'late', details: {} }
   await syncNotifications(k(), [late], () => ['slack'], ['slack'])
-  const open = async () =>
-    (
-      await db.database.pool.query(
-        `select 1 from pg_stat_activity where datname = current_database() and state = 'idle in transaction'`,
-      )
-    ).rows
+  const open = () =>
+    db.query(`select 1 from pg_stat_activity where datname = current_database() and state = 'idle in transaction'`)
   const taken = { ...now, send: async () => null }
   const sent = await deliverNext(k(), slack, {
     ...now,

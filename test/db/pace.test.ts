@@ -3,20 +3,15 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { createRateBudget } from '../../src/extract/rate.ts'
 import { createAccountPace, endTrouble, noteTrouble } from '../../src/ledger/account-pace.ts'
 import { accountStates } from '../../src/web/reads/read-pace.ts'
 import type { Tables } from '../../src/db/tables.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-beforeEach(async () => {
-  db = await createTestDatabase()
-})
-afterEach(() => db.drop())
-
+const db = testDatabase({ each: true })
 const never = new AbortController().signal
 const refusal = { leftMsAgo: 5, succeededMsAgo: 1, perSecond: null, configured: 200 }
 const k = () => db.database.kysely
@@ -94,7 +89,7 @@ describe('a budget that processes share', () => {
         clock.mockRestore()
       }
     }
-    const { rows } = await db.database.pool.query<{ left: number }>(
+    const rows = await db.query<{ left: number }>(
       'select extract(epoch from next_at - clock_timestamp())::float8 as left from etl.pace',
     )
     expect(rows.map(({ left }) => Math.ceil(left / 15))).toEqual([2, 2, 2])

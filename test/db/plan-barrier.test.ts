@@ -11,7 +11,7 @@ import { cellsOf, died, type JobBox, jobsOf, loaded, submitted } from '../suppor
 import { newRun } from '../support/ledger.ts'
 import { setJob } from '../support/ledger-answers.ts'
 import { definitionFor, plan, range, sourceOf, withLists } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
 const allDomains = ['a.com', 'b.com', 'c.com', 'd.com']
 const allCountries = ['gb', 'us']
@@ -19,12 +19,11 @@ const allCountries = ['gb', 'us']
 const window = { from: '2026-06-01', lookBack: 60 }
 const barrier = 140_014
 
-let db: TestDatabase
+const db = testDatabase()
 /** Holds the barrier down. */
 let keeper: pg.PoolClient
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   keeper = await db.database.pool.connect()
   // Whoever has read what is needed and is about to write its first job stops here.
   await keeper.query(`
@@ -34,7 +33,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   keeper.release()
-  await db.drop()
 })
 
 const planner = fc.record({

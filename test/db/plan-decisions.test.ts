@@ -135,7 +135,7 @@ const ledgerOf = async (kind: JobKind, states: typeof reportStates) => {
     await setJob(db, jobOf(name), set)
     if (!waited) await sql`update etl.run_jobs set outcome = 'failed' where job_id = ${jobOf(name)}`.execute(db.database.kysely)
   }
-  const { rows } = await db.database.pool.query<{ id: number; name: string }>(
+  const rows = await db.query<{ id: number; name: string }>(
     'select slice_id as id, "values"[1] as name from etl.slices where pipeline_id = $1',
     [pipelineId],
   )
@@ -302,7 +302,7 @@ test('what another ledger had bought under a number that is taken here is no for
   const renumbered = await takeUp(taken, 'b.com')
   // Bought since the run began, as far as numbers can tell: by the run itself, before the backup.
   const own = await takeUp(String(Number(since) + 1_000), 'c.com')
-  const { rows } = await db.database.pool.query<{ id: number; name: string }>(
+  const rows = await db.query<{ id: number; name: string }>(
     'select slice_id as id, "values"[1] as name from etl.slices where pipeline_id = $1',
     [await pipelineIdOf(db, definition)],
   )

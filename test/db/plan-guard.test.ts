@@ -57,7 +57,7 @@ interface Line {
 
 /** Jobs that are only a plan. */
 const plans = async ({ definition }: Planning): Promise<string[]> => {
-  const { rows } = await db.database.pool.query<Line>(
+  const rows = await db.query<Line>(
     `select reason, state, guard, sum(cells)::int as units from etl.jobs
      where pipeline_id = $1 and ask_number is null and state in ('open', 'held') group by 1, 2, 3 order by 1`,
     [await pipelineIdOf(db, definition)],
@@ -86,7 +86,7 @@ const settled = async (names: readonly string[], more: Partial<Definition> = {})
 
 /** Units that are not loaded, each with the job that is to ask for it. */
 const unitsOf = async ({ definition }: Planning): Promise<number> => {
-  const { rows } = await db.database.pool.query<{ units: number }>(
+  const rows = await db.query<{ units: number }>(
     'select count(*)::int as units from etl.units join etl.jobs using (job_id) where etl.units.pipeline_id = $1',
     [await pipelineIdOf(db, definition)],
   )
@@ -105,11 +105,11 @@ test('reports that the service does not price cost what a setting says, in plan,
   expect(before.jobs.map(({ units, quota }) => quota === units * 7)).toEqual(before.jobs.map(() => true))
   expect(before.pipelines[0]?.forecast).toBeGreaterThanOrEqual(21)
   const { runId } = await plan(db, planning, range(months.newest, months.newest))
-  const { rows } = await db.database.pool.query<{ credits: number }>(
-    'select sum(estimated_quota)::float8 as credits from etl.jobs where run_id = $1',
-    [runId],
-  )
-  expect(rows).toEqual([{ credits: before.jobs.reduce((sum, { quota }) => sum + (quota ?? 0), 0) }])
+  expect(
+    await db.query<{ credits: number }>('select sum(estimated_quota)::float8 as credits from etl.jobs where run_id = $1', [
+      runId,
+    ]),
+  ).toEqual([{ credits: before.jobs.reduce((sum, { quota }) => sum + (quota ?? 0), 0) }])
   await bought(planning, runId)
   const after = await preview(db, planning, range(months.before, months.before))
   expect(after.jobs.map(({ units, quota }) => quota === units * 3)).toEqual(after.jobs.map(() => true))
@@ -192,12 +192,13 @@ describe('a first run', () => {
       expect(await waiting(planning)).toMatchObject(isApproved ? [] : [{ units: 41 }])
       await plan(db, planning, due)
       expect(await plans(planning)).toEqual(rest)
-      const { rows } = await db.database.pool.query(
-        `select j.job_id from etl.jobs j where j.ask_number is null and j.state <> 'replaced' and j.pipeline_id = $1
+      expect(
+        await db.query(
+          `select j.job_id from etl.jobs j where j.ask_number is null and j.state <> 'replaced' and j.pipeline_id = $1
          and j.cells <> (select count(*) from etl.units u where u.job_id = j.job_id)`,
-        [await pipelineIdOf(db, planning.definition)],
-      )
-      expect(rows).toEqual([])
+          [await pipelineIdOf(db, planning.definition)],
+        ),
+      ).toEqual([])
     },
   )
 
@@ -205,11 +206,11 @@ describe('a first run', () => {
     const planning = planningOf(domains(2))
     await plan(db, { ...planning, approvedBy: 'ada, run --yes' }, due)
     expect(await plans(planning)).toEqual(['4 new: open, usual', '22 older month: open, usual'])
-    const { rows } = await db.database.pool.query(
-      'select state, decided_by, units, credits from etl.approvals where pipeline_id = $1',
-      [await pipelineIdOf(db, planning.definition)],
-    )
-    expect(rows).toEqual([{ state: 'approved', decided_by: 'ada, run --yes', units: '22', credits: '66' }])
+    expect(
+      await db.query('select state, decided_by, units, credits from etl.approvals where pipeline_id = $1', [
+        await pipelineIdOf(db, planning.definition),
+      ]),
+    ).toEqual([{ state: 'approved', decided_by: 'ada, run --yes', units: '22', credits: '66' }])
   })
 })
 
@@ -435,12 +436,13 @@ test.each([
     await finished((await plan(db, more, due)).runId)
     expect(said).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ pipeline }), expect.stringContaining('planned again'))
     said.mockRestore()
-    const { rows } = await db.database.pool.query<{ units: number }>(
-      `select count(*)::int as units from etl.units u join etl.jobs j using (job_id)
+    expect(
+      await db.query<{ units: number }>(
+        `select count(*)::int as units from etl.units u join etl.jobs j using (job_id)
       where u.pipeline_id = $1 and j.state = 'open' and u.window_from <= $2`,
-      [await pipelineIdOf(db, planning.definition), `${months.middle}-01`],
-    )
-    expect(rows).toEqual([{ units: 0 }])
+        [await pipelineIdOf(db, planning.definition), `${months.middle}-01`],
+      ),
+    ).toEqual([{ units: 0 }])
     expect(await waiting(more)).toHaveLength(1)
   },
 )
@@ -530,11 +532,12 @@ describe('pages that are paid for one by one', () => {
     await plan(db, next, due)
     expect(await plans(next)).toContain('1 unfinished: held, needs approval')
     await approve(db.database.kysely, [pipeline], 'ada')
-    const { rows } = await db.database.pool.query(
-      `select state, begun_landing from etl.jobs where pipeline_id = $1 and begun_landing is not null order by job_id`,
-      [id],
-    )
-    expect(rows).toEqual([
+    expect(
+      await db.query(
+        `select state, begun_landing from etl.jobs where pipeline_id = $1 and begun_landing is not null order by job_id`,
+        [id],
+      ),
+    ).toEqual([
       { state: 'replaced', begun_landing: 'begun/pages' },
       { state: 'open', begun_landing: 'begun/pages' },
     ])
@@ -720,12 +723,13 @@ describe('a range that a person names', () => {
       plan(db, planning, due),
       plan(db, planning, range(months.older, months.middle)),
     ])
-    const { rows } = await db.database.pool.query<{ cells: number; units: number }>(
-      `select sum(cells)::int as cells, (select count(*)::int from etl.units u where u.pipeline_id = $1 and u.answer_id is null) as units
+    expect(
+      await db.query<{ cells: number; units: number }>(
+        `select sum(cells)::int as cells, (select count(*)::int from etl.units u where u.pipeline_id = $1 and u.answer_id is null) as units
        from etl.jobs where pipeline_id = $1 and ask_number is null and state in ('open', 'held')`,
-      [await pipelineIdOf(db, planning.definition)],
-    )
-    expect(rows).toEqual([{ cells: 44, units: 44 }])
+        [await pipelineIdOf(db, planning.definition)],
+      ),
+    ).toEqual([{ cells: 44, units: 44 }])
   })
 
   test('leaves the other values of a held report waiting where it names some, and a night keeps them', async () => {

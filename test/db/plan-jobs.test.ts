@@ -35,11 +35,11 @@ describe('jobs there are', () => {
     expect(await plan(db, planning, january)).toMatchObject({ units: 2, jobs: 1 })
     expect((await jobsOf(db, planning.definition))[0]?.waiting).toHaveLength(2)
     // The whole of it: the run narrows nothing.
-    const { rows } = await db.database.pool.query(
-      'select slice_ids, window_from, window_to from etl.run_jobs where job_id = $1',
-      [await onlyJob(db, planning)],
-    )
-    expect(rows).toEqual(Array(2).fill({ slice_ids: null, window_from: null, window_to: null }))
+    expect(
+      await db.query('select slice_ids, window_from, window_to from etl.run_jobs where job_id = $1', [
+        await onlyJob(db, planning),
+      ]),
+    ).toEqual(Array(2).fill({ slice_ids: null, window_from: null, window_to: null }))
   })
 
   test('that failed are opened as new where a run wants them, and no others', async () => {
@@ -49,7 +49,7 @@ describe('jobs there are', () => {
     const failed = { error_code: 'SERVICE_ERROR', error_message: 'down', attempts: 5, not_before: '2099-01-01T00:00:00Z' }
     await setJobs(planning, { state: 'failed', ...failed })
     await plan(db, planning, january)
-    const { rows } = await db.database.pool.query(
+    const rows = await db.query(
       `select state, error_code, error_message, attempts, not_before is null as at_once from etl.jobs
         where job_id = any($1) order by window_from`,
       [(await jobsOf(db, planning.definition)).map(({ jobId }) => jobId)],
@@ -89,11 +89,9 @@ describe('jobs there are', () => {
     const planning = report('a.com', 'b.com')
     await plan(db, planning, range('2025-01', '2025-03'))
     const { runId } = await plan(db, planning, range('2025-02', '2025-03', { only: only('b.com') }))
-    const { rows } = await db.database.pool.query(
-      'select units, slice_ids, window_from, window_to from etl.run_jobs where run_id = $1',
-      [runId],
-    )
-    expect(rows).toEqual([{ units: 2, slice_ids: [expect.any(Number)], window_from: '2025-02-01', window_to: '2025-04-01' }])
+    expect(
+      await db.query('select units, slice_ids, window_from, window_to from etl.run_jobs where run_id = $1', [runId]),
+    ).toEqual([{ units: 2, slice_ids: [expect.any(Number)], window_from: '2025-02-01', window_to: '2025-04-01' }])
   })
 
   test('that nobody asked for and nobody waits for are dissolved and packed anew with the lists as they are', async () => {
@@ -346,7 +344,7 @@ describe('jobs there are', () => {
       const planning = report('a.com')
       const firstMonths = async (runId: number): Promise<string[]> => {
         const text = `select to_char(j.window_from, 'YYYY-MM') as month from etl.run_jobs r join etl.jobs j using (job_id) where r.run_id = $1 order by r.priority`
-        return (await db.database.pool.query<{ month: string }>(text, [runId])).rows.map(({ month }) => month)
+        return (await db.query<{ month: string }>(text, [runId])).map(({ month }) => month)
       }
       const runId = await newRun(db)
       for (const month of ['2025-01', '2025-03']) await plan(db, planning, range(month, month, { order }), runId)
@@ -397,7 +395,7 @@ test('units whose failed job is loaded after all while a planner waits for it ar
     await load.query('select from etl.jobs where job_id = $1 for update', [job])
     const planned = plan(db, planning, january)
     const waiting = `select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    await expect.poll(async () => (await db.database.pool.query(waiting)).rows[0].n, { timeout: 30_000 }).toBe(1)
+    await expect.poll(async () => (await db.one<{ n: number }>(waiting)).n, { timeout: 30_000 }).toBe(1)
     await load.query(`update etl.jobs set state = 'done', error_code = null where job_id = $1`, [job])
     await load.query('update etl.units set job_id = null, answer_id = $2, ask_number = $2 where job_id = $1', [job, answer])
     await load.query('commit')
@@ -423,7 +421,7 @@ describe.each([
       await load.query('begin; select from etl.units for update')
       const planned = plan(db, planning, range('2025-01', '2025-01', { force: true }))
       const waiting = `select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-      await expect.poll(async () => (await db.database.pool.query(waiting)).rows[0].n, { timeout: 30_000 }).toBe(1)
+      await expect.poll(async () => (await db.one<{ n: number }>(waiting)).n, { timeout: 30_000 }).toBe(1)
       // As a load does that ends with other rows than the closed window had.
       await load.query('update etl.windows set closed_rows = closed_rows + 1 where closed_generation is not null')
       await load.query('commit')

@@ -325,7 +325,7 @@ describe('a preview', () => {
   })
 
   const counts = async (): Promise<unknown> => {
-    const { rows } = await db.database.pool.query(
+    const rows = await db.query(
       'select (select count(*) from etl.jobs) jobs, (select count(*) from etl.pipelines) pipelines, (select count(*) from etl.slices) slices, (select count(*) from etl.units) units',
     )
     return rows

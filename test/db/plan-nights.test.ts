@@ -210,11 +210,10 @@ describe('walks', () => {
       const pipelineId = await pipelineIdOf(db, definition)
       const spent = async () =>
         (
-          await db.database.pool.query(
-            'select coalesce(sum(credits), 0)::int as credits from etl.request_credits where pipeline_id = $1',
-            [pipelineId],
-          )
-        ).rows[0]
+          await db.query('select coalesce(sum(credits), 0)::int as credits from etl.request_credits where pipeline_id = $1', [
+            pipelineId,
+          ])
+        )[0]
       await db.database.pool.query(
         `insert into etl.request_credits select current_date, 'default', pipeline_id, tag_set_id, true, 0, 1, 20, 0, 0 from etl.pipelines where pipeline_id = $1`,
         [pipelineId],
@@ -262,9 +261,10 @@ describe('walks', () => {
     const tonight = (await open(planning)).filter(({ reason }) => reason === 'full check')
     // Two of each older month by planning itself.
     const cells = [...tonight.flatMap((job) => job.cells), ...probed.filter((cell) => cell < (newest[0] ?? ''))]
-    const { rows } = await db.database.pool.query('select slice_id, "values" from etl.slices where pipeline_id = $1', [
-      await pipelineIdOf(db, planning.definition),
-    ])
+    const rows = await db.query<{ slice_id: number; values: string[] }>(
+      'select slice_id, "values" from etl.slices where pipeline_id = $1',
+      [await pipelineIdOf(db, planning.definition)],
+    )
     const turnOf = new Map(rows.map((row) => [row.values[0], Math.floor(row.slice_id / slicesATurn) % nights]))
     expect(new Set(cells.map((cell) => turnOf.get(cell.slice(8)))).size).toBe(1)
     expect(cells).toHaveLength(slicesATurn * months(planning).length)

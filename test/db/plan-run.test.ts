@@ -34,7 +34,7 @@ describe('what is asked for', () => {
     ] as const) {
       const planning = walk('a.com', 'b.com')
       const { runId } = await plan(db, planning, range('2025-01', '2025-02', { order }))
-      const { rows } = await db.database.pool.query(
+      const rows = await db.query(
         `select to_char(j.window_from, 'YYYY-MM') as month from etl.run_jobs r join etl.jobs j using (job_id) where r.run_id = $1
           order by r.priority, r.job_id`,
         [runId],
@@ -53,10 +53,9 @@ describe('what is asked for', () => {
       await plan(db, planning, range('2025-02', '2025-02'), runId)
       await plan(db, planning, january, runId)
     }
-    const { rows } = await db.database.pool.query(
-      'select priority, count(*)::int from etl.run_jobs where run_id = $1 group by 1 order by 1',
-      [runId],
-    )
+    const rows = await db.query('select priority, count(*)::int from etl.run_jobs where run_id = $1 group by 1 order by 1', [
+      runId,
+    ])
     expect(rows.map(({ count }) => count)).toEqual([2, 2])
   })
 

@@ -54,7 +54,7 @@ const sequence = async (
       const { runId, ...counts } = await plan(db, planning, scope)
       runs.push(runId)
       // The preview is the planner: what it foresees the run then waits for, but for what was bought outside its scope.
-      const { rows } = await db.database.pool.query<{ units: number; made: number }>(
+      const rows = await db.query<{ units: number; made: number }>(
         `select coalesce(sum(w.units), 0)::int as units, count(*) filter (where j.run_id = $1)::int as made
          from etl.run_jobs w join etl.jobs j using (job_id) where w.run_id = $1 and w.priority <> $2`,
         [runId, firstPriority],

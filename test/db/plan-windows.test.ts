@@ -25,7 +25,7 @@ describe('what a night reads of a window', () => {
       if (choice !== null) await loaded(db, jobId, choice)
     }
     const pipelineId = await pipelineIdOf(db, planning.definition)
-    const { rows } = await db.database.pool.query(
+    const rows = await db.query<{ id: number; domain: string }>(
       'select slice_id as id, "values"[1] as domain from etl.slices where pipeline_id = $1',
       [pipelineId],
     )
@@ -37,7 +37,7 @@ describe('what a night reads of a window', () => {
       runId,
       pipelineId,
       idOf,
-      named: (ids: readonly number[]): string[] => ids.map((id) => rows.find((row) => row.id === id)?.domain),
+      named: (ids: readonly number[]): string[] => ids.map((id) => rows.find((row) => row.id === id)?.domain ?? ''),
       hold: (domain: string) =>
         sql`update etl.units set held_answer_id = answer_id, held_code = 'SHRUNK' where ${unit(domain)}`.execute(
           db.database.kysely,

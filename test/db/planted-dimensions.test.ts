@@ -11,9 +11,9 @@ import { openReader, type Reader } from '../../src/semantic/reader.ts'
 import { allMetrics, QueryRefusedError } from '../../src/semantic/query.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { type KeywordFact, putWorld, type TrafficFact, worldMonths } from '../support/figure-world.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let model: SemanticModel
 let reader: Reader
 
@@ -77,15 +77,11 @@ const trafficFacts = (): TrafficFact[] =>
   )
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
   model = await loadSemantics([])
   reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
 })
-afterAll(async () => {
-  await reader.close()
-  await db.drop()
-})
+afterAll(() => reader.close())
 
 /** Everything but the planted dimension one by one, where it does not add up. */
 const ask = async (

@@ -1,18 +1,12 @@
 // What bills teach, where several processes read theirs at the same time.
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { learnPrice, type PriceSubject, priceKnown, type SeenBill } from '../../src/ledger/prices.ts'
 import { spentOf } from '../../src/ledger/spent.ts'
 import { pipelineIdOf } from '../support/plan-ledger.ts'
 import { january, plan, walk } from '../support/planning.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-
-beforeEach(async () => {
-  db = await createTestDatabase()
-})
-
-afterEach(() => db.drop())
+const db = testDatabase({ each: true })
 
 const subject: PriceSubject = { account: 'web-analytics:1', dataset: 'web-analytics.keywords', stated: null, seen: [] }
 
@@ -23,12 +17,8 @@ const page = (rows: number, credits: number): SeenBill => ({
   jobId: null,
 })
 
-const counts = async (): Promise<{ live: number; dropped: number }> => {
-  const { rows } = await db.database.pool.query(
-    'select count(*) filter (where dropped_at is null)::int as live, count(dropped_at)::int as dropped from etl.prices',
-  )
-  return rows[0]
-}
+const counts = (): Promise<{ live: number; dropped: number }> =>
+  db.one('select count(*) filter (where dropped_at is null)::int as live, count(dropped_at)::int as dropped from etl.prices')
 
 test('two pages that both meet a new price drop the old one once, and keep what the first of them saw', async () => {
   const { kysely } = db.database

@@ -1,24 +1,17 @@
 // What the ledger lets go of by age, and what it never does.
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { pruneLedger } from '../../src/ledger/prune.ts'
 import { bought, newJob, newPipeline, newProcess, newRun, nextAskNumber } from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
-
-beforeEach(async () => {
-  db = await createTestDatabase()
-})
-afterEach(() => db.drop())
+const db = testDatabase({ each: true })
 
 const long = '2020-01-01T00:00:00Z'
 const aged = async (jobId: number): Promise<void> => setJob(db, jobId, { created_at: long, updated_at: long })
 
 const ids = async (table: string, column: string): Promise<number[]> =>
-  (await db.database.pool.query<{ id: string }>(`select ${column} as id from etl.${table} order by 1`)).rows.map(({ id }) =>
-    Number(id),
-  )
+  (await db.query<{ id: string }>(`select ${column} as id from etl.${table} order by 1`)).map(({ id }) => Number(id))
 
 test('done walks and replays go; what is not done, was bought, or is young stays, as answers do', async () => {
   const pipeline = await newPipeline(db)

@@ -17,9 +17,6 @@ beforeAll(async () => {
   definitions = await shippedDefinitions()
 })
 
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
-
 describe('migrations', () => {
   test('two that start at once on an empty database both end well', async () => {
     const empty = await createTestDatabase({ empty: true })
@@ -45,14 +42,14 @@ describe('migrations', () => {
   })
 
   test('a schema newer than the program is refused by name', async () => {
-    await query(`insert into etl.kysely_migration (name, timestamp) values ('9999_from_the_future', 'now')`)
+    await db.query(`insert into etl.kysely_migration (name, timestamp) values ('9999_from_the_future', 'now')`)
     try {
       await expect(migrate(db.database, { folders: [] })).rejects.toMatchObject({
         code: 'SCHEMA_AHEAD',
         message: expect.stringContaining('9999_from_the_future'),
       })
     } finally {
-      await query(`delete from etl.kysely_migration where name = '9999_from_the_future'`)
+      await db.query(`delete from etl.kysely_migration where name = '9999_from_the_future'`)
     }
   })
 })
@@ -87,7 +84,7 @@ describe('what is published', () => {
   test('is the same after publishing twice, also by twins at once', async () => {
     await Promise.all([publish(db.database, definitions), publish(db.database, definitions)])
     await publish(db.database, definitions)
-    const views = await query(`select table_name as name from information_schema.views where table_schema = 'bi' order by 1`)
+    const views = await db.query(`select table_name as name from information_schema.views where table_schema = 'bi' order by 1`)
     expect(views.map((view) => view['name'])).toEqual([
       'freshness',
       ...definitions.flatMap(({ pipeline }) => [pipeline, `${pipeline}_history`]).sort(),
@@ -95,7 +92,7 @@ describe('what is published', () => {
   })
 
   test('says how fresh each pipeline is without reading a fact', async () => {
-    const read = await query(`with recursive read (oid) as (
+    const read = await db.query(`with recursive read (oid) as (
         select 'bi.freshness'::regclass::oid
         union select d.refobjid from read join pg_rewrite r on r.ev_class = read.oid
           join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass)
@@ -105,7 +102,7 @@ describe('what is published', () => {
 
   test('is all there or as it was before: a mart that cannot be made takes everything back', async () => {
     const said = `select obj_description('bi.keywords'::regclass) as about`
-    const before = await query(said)
+    const before = await db.query(said)
     const changed = definitions.map((one) => ({ ...one, description: `${one.description} Again.` }))
     const { mart } = readMart(
       'marts/broken.sql',
@@ -114,34 +111,34 @@ describe('what is published', () => {
     )
     if (mart === null) throw new Error('the mart is well formed')
     await expect(publish(db.database, changed, [mart])).rejects.toThrow(/broken\.sql: PostgreSQL refuses the query/)
-    expect(await query(said)).toEqual(before)
+    expect(await db.query(said)).toEqual(before)
   })
 
   test('tells each column in words, with its unit and what NULL means', async () => {
-    const [comment] = await query(`select col_description('bi.keywords'::regclass, attnum) as text from pg_attribute
+    const [comment] = await db.query(`select col_description('bi.keywords'::regclass, attnum) as text from pg_attribute
       where attrelid = 'bi.keywords'::regclass and attname = 'traffic_share'`)
     expect(comment?.['text']).toMatch(/Unit: fraction.*0 where the record lacks the field, NULL where it is null/)
     const bare =
-      await query(`select c.relname, a.attname from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+      await db.query(`select c.relname, a.attname from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
       where n.nspname = 'bi' and c.relkind in ('r', 'v') and a.attnum > 0 and col_description(c.oid, a.attnum) is null`)
     expect(bare).toEqual([])
   })
 
   test('answers what was believed at a moment', async () => {
-    await query(
+    await db.query(
       `create table data.traffic_and_engagement_v1_p202603 partition of data.traffic_and_engagement_v1 for values from ('2026-03-01') to ('2026-04-01')`,
     )
-    await query(
+    await db.query(
       `insert into data.traffic_and_engagement_v1 values ('2026-03-01', 'monthly', 'a.com', 'us', true, 2, null, null, null, null, null, 1, 2, 2, '2026-05-10')`,
     )
-    await query(
+    await db.query(
       `insert into data.traffic_and_engagement_v1_history values ('2026-03-01', 'monthly', 'a.com', 'us', true, 1, null, null, null, null, null, 1, 1, 1, '2026-04-10', '2026-04-10', '2026-05-10', 2)`,
     )
     const believed = async (at: string) =>
-      (await query(`select all_traffic_visits as v from bi.traffic_and_engagement_as_of('${at}')`)).map((one) => one['v'])
+      (await db.query(`select all_traffic_visits as v from bi.traffic_and_engagement_as_of('${at}')`)).map((one) => one['v'])
     expect([await believed('2026-04-01'), await believed('2026-05-01'), await believed('2026-06-01')]).toEqual([[], ['1'], ['2']])
     expect(
-      await query('select all_traffic_visits as v, is_current from bi.traffic_and_engagement_history order by _revision'),
+      await db.query('select all_traffic_visits as v, is_current from bi.traffic_and_engagement_history order by _revision'),
     ).toEqual([
       { v: '1', is_current: false },
       { v: '2', is_current: true },
@@ -151,15 +148,15 @@ describe('what is published', () => {
   /** What holds for the login in this database, in order. */
   const settingsOf = async (login = ''): Promise<unknown[]> =>
     (
-      await query(`select c from pg_db_role_setting s join pg_roles r on r.oid = s.setrole and r.rolname = '${login}', unnest(s.setconfig) c
+      await db.query(`select c from pg_db_role_setting s join pg_roles r on r.oid = s.setrole and r.rolname = '${login}', unnest(s.setconfig) c
         where s.setdatabase in (0, (select oid from pg_database where datname = current_database())) order by 1`)
     ).map(({ c }) => c)
 
   test('limits each login of bi_reader, because a role’s settings are not inherited by its members', async () => {
     const login = `reader_${process.pid}`
-    await query(`create role ${login} login in role bi_reader`)
+    await db.query(`create role ${login} login in role bi_reader`)
     try {
-      await query(`alter role ${login} set statement_timeout = '5s'`)
+      await db.query(`alter role ${login} set statement_timeout = '5s'`)
       await publish(db.database, definitions)
       expect(await settingsOf(login)).toEqual([
         'default_transaction_read_only=on',
@@ -169,30 +166,30 @@ describe('what is published', () => {
         'statement_timeout=5s',
       ])
     } finally {
-      await query(`drop role ${login}`)
+      await db.query(`drop role ${login}`)
     }
   })
 
   test('limits a login that reads through a group of its own, and nobody who works in etl or hands out the role', async () => {
     const [group, reader, loader, maker] = ['group', 'member', 'loads', 'maker'].map((word) => `${word}_${process.pid}`)
-    await query(`create role ${group} in role bi_reader; create role ${reader} login in role ${group}; create role ${loader} login in role bi_reader;
+    await db.query(`create role ${group} in role bi_reader; create role ${reader} login in role ${group}; create role ${loader} login in role bi_reader;
       create role ${maker} login; grant bi_reader to ${maker} with admin option; grant usage on schema etl to ${loader}`)
     try {
       await publish(db.database, definitions)
       expect(await settingsOf(reader)).toContain('jit=off')
       expect([await settingsOf(loader), await settingsOf(maker)]).toEqual([[], []])
     } finally {
-      await query(`drop owned by ${loader}; drop role ${group}, ${reader}, ${loader}, ${maker}`)
+      await db.query(`drop owned by ${loader}; drop role ${group}, ${reader}, ${loader}, ${maker}`)
     }
   })
 
   test('turns jit off for the database, for logins made later, and leaves a choice of somebody else alone', async () => {
     const setting = async () =>
-      (await query(`select c from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase and d.datname = current_database(), unnest(s.setconfig) c
+      (await db.query(`select c from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase and d.datname = current_database(), unnest(s.setconfig) c
         where s.setrole = 0`)).map(({ c }) => c) // biome-ignore format: one look
     expect(await setting()).toEqual(['jit=off'])
-    const [{ name = '' } = {}] = await query<{ name: string }>('select current_database() as name')
-    await query(`alter database "${name}" set jit = on`)
+    const [{ name = '' } = {}] = await db.query<{ name: string }>('select current_database() as name')
+    await db.query(`alter database "${name}" set jit = on`)
     await publish(db.database, definitions)
     expect(await setting()).toEqual(['jit=on'])
   })

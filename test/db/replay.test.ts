@@ -199,10 +199,9 @@ test('more units than fit on a page are read to the end, and an answer over seve
     `insert into etl.slices (pipeline_id, "values", wanted_since) select $1, array['d' || n || '.com'], 1 from generate_series(1, $2) n`,
     [pipeline.pipelineId, many],
   )
-  const { rows } = await db.database.pool.query<{ slice_id: number }>(
-    'select slice_id from etl.slices where pipeline_id = $1 order by slice_id',
-    [pipeline.pipelineId],
-  )
+  const rows = await db.query<{ slice_id: number }>('select slice_id from etl.slices where pipeline_id = $1 order by slice_id', [
+    pipeline.pipelineId,
+  ])
   const report = await newJob(db, pipeline, { sliceIds: rows.map(({ slice_id }) => slice_id) })
   const answer = await load(report)
   expect(await held(scopeOf(pipeline, '2026-01', 1))).toEqual([answer])

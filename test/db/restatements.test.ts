@@ -11,27 +11,23 @@ import { shippedDefinitions } from '../support/definitions.ts'
 import { randomOf } from '../support/figure-world.ts'
 import { months, newJob, newPipeline, newRun, newSlices, type PipelineKit } from '../support/ledger.ts'
 import { newAnswer } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 
-let db: TestDatabase
+const db = testDatabase()
 let reader: Reader
 let model: SemanticModel
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
   model = await loadSemantics([])
   reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
   for (const table of ['keywords_v1', 'traffic_and_engagement_v1'])
     await query(`create table data.${table}_p202507 partition of data.${table} for values from ('2025-07-01') to ('2025-08-01')`)
 })
-afterAll(async () => {
-  await reader.close()
-  await db.drop()
-})
+afterAll(() => reader.close())
 
-const query = async <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
-  (await db.database.pool.query<T>(text, [...values])).rows
+const query = <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
+  db.query<T>(text, [...values])
 
 /** When the service was asked, once a month. */
 const moments = ['2025-08-12T03:00:00Z', '2025-09-12T03:00:00Z', '2025-10-12T03:00:00Z', '2025-11-12T03:00:00Z'] as const

@@ -1,6 +1,4 @@
 // Old landings swept, from a folder and from a bucket: what any unit still needs stays, whatever its age, and so does what is not ours.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
@@ -12,29 +10,23 @@ import { type SweepingRuntime, sweep, sweepLandings } from '../../src/run/retent
 import type { Box } from '../../src/core/types.ts'
 import { type PipelineKit, newJob, newPipeline, newRun, nextAskNumber } from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, setJob, unitRows } from '../support/ledger-answers.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
+import { testFolder } from '../support/test-world.ts'
 
-let db: TestDatabase
+const db = testDatabase({ each: true })
 let server: S3Server
-let folder: string
+const folder = testFolder()
 let events: RunEvent[]
 
 beforeAll(async () => {
   server = await startS3Server()
-  folder = mkdtempSync(join(tmpdir(), 'millrace-retention-'))
 })
-afterAll(async () => {
-  await server.close()
-  rmSync(folder, { recursive: true })
-})
+afterAll(() => server.close())
 beforeEach(async () => {
-  db = await createTestDatabase()
   await db.database.pool.query('update etl.warehouse set warehouse_id = $1', [warehouse.id])
   events = []
 })
-afterEach(() => db.drop())
-
 const warehouse = { id: '5b1c7d2e-0000-4000-8000-000000000001', epoch: 1 }
 
 /** As `days` from now. */

@@ -74,7 +74,7 @@ const expected = (role: keyof typeof names, schema: string, kind: Kind): string 
 
 test('every role has on every object what it needs and nothing more', async () => {
   const privileges = ['select', 'insert', 'update', 'delete', 'truncate']
-  const { rows } = await db.database.pool.query<{ schema: string; name: string; kind: Kind; role: string; has: string[] }>(
+  const rows = await db.query<{ schema: string; name: string; kind: Kind; role: string; has: string[] }>(
     `select n.nspname as schema, c.relname as name, r.role,
       case when c.relname like 'kysely%' then 'migrations' when n.nspname <> 'bi' then 'table' when c.relkind = 'v' then 'view'
         when c.relname = 'dim_date' then 'calendar' when c.relname like 'dim\\_%' then 'dimension'
@@ -115,9 +115,9 @@ test('the status page over the login of a reader shows nothing of the ledger and
 })
 
 test('making the roles again changes nothing', async () => {
-  const rights = async () =>
-    (await db.database.pool.query(`select relname, relowner, relacl::text from pg_class where relnamespace in
-      ('etl'::regnamespace, 'data'::regnamespace, 'bi'::regnamespace) order by oid`)).rows // biome-ignore format: one look
+  const rights = () =>
+    db.query(`select relname, relowner, relacl::text from pg_class where relnamespace in
+      ('etl'::regnamespace, 'data'::regnamespace, 'bi'::regnamespace) order by oid`) // biome-ignore format: one look
   const before = await rights()
   await db.database.pool.query(ownRolesSql())
   expect(await rights()).toEqual(before)
@@ -263,9 +263,9 @@ describe('statistics', () => {
   const many = `select 'd' || n || '.com', now() from generate_series($1::int, $1::int + 1999) n`
   const analyzed = async (): Promise<string[]> =>
     (
-      await db.database.pool.query<{ name: string }>(`select schemaname || '.' || tablename as name from pg_stats
+      await db.query<{ name: string }>(`select schemaname || '.' || tablename as name from pg_stats
         where schemaname in ('bi', 'data') group by 1 having count(*) > 1 order by 1`)
-    ).rows.map(({ name }) => name)
+    ).map(({ name }) => name)
   const tables = ['bi.dim_domain', 'bi.keyword_months', 'data.keywords_v1']
 
   test.for(['loader', 'owner'] as const)(
@@ -335,10 +335,9 @@ test('the loader applies attributes', async () => {
       expect(await apply()).toEqual({ changed: 2, ended: 0 })
       expect(await apply()).toEqual({ changed: 0, ended: 0 })
     })
-    const { rows } = await db.database.pool.query(
-      `select name, (select domain_group from bi.domains where domain = 'a.com') from bi.dim_category`,
-    )
-    expect(rows).toEqual([{ name: 'Shoes', domain_group: 'Ours' }])
+    expect(
+      await db.query(`select name, (select domain_group from bi.domains where domain = 'a.com') from bi.dim_category`),
+    ).toEqual([{ name: 'Shoes', domain_group: 'Ours' }])
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -366,8 +365,7 @@ test('the owner adds an index to months that the loader made', async () => {
     mergeRows(other, keywords, unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' }), []),
   )
   const indexes = async (): Promise<number> =>
-    (await db.database.pool.query(`select 1 from pg_index where indrelid = 'data.keywords_v1_p202601'::regclass and indisvalid`))
-      .rows.length
+    (await db.query(`select 1 from pg_index where indrelid = 'data.keywords_v1_p202601'::regclass and indisvalid`)).length
   const before = await indexes()
   await as(names.owner, async ({ database }) => {
     await database.pool.query('create index keywords_v1_by_clicks on data.keywords_v1 (clicks)')

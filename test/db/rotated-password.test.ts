@@ -1,22 +1,16 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { readSettings } from '../../src/core/env.ts'
 import { redact } from '../../src/core/redact.ts'
 import { openDatabase } from '../../src/db/connect.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
+import { testFolder } from '../support/test-world.ts'
 
-let db: TestDatabase
-let folder: string
-beforeAll(async () => {
-  db = await createTestDatabase()
-  folder = mkdtempSync(join(tmpdir(), 'millrace-rotated-'))
-})
+const db = testDatabase()
+const folder = testFolder()
 afterAll(async () => {
   await db.database.pool.query('drop role if exists rotated')
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 test('a password that was rotated in its file is read again by a process that lives, and never printed', async () => {

@@ -1,6 +1,4 @@
 // Two APIs in one warehouse, through the real runtime: each with its own address, key, pace and service.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -16,27 +14,22 @@ import { createProgress } from '../../src/run/progress.ts'
 import { runJobs } from '../../src/run/run-jobs.ts'
 import { dataDictionary } from '../../src/publish/dictionary.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { type ShopService, startShopService } from '../support/second-api/server.ts'
+import { testFolder } from '../support/test-world.ts'
 
 const root = resolve(import.meta.dirname, '..', 'support', 'second-api')
 const token = 'token-of-the-shop-0123456789'
 
-let db: TestDatabase
+const db = testDatabase()
 let shop: ShopService
-let folder: string
+const folder = testFolder()
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-second-api-'))
-  db = await createTestDatabase()
   await migrate(db.database, { folders: [join(root, 'migrations')] })
   shop = await startShopService([token], 100)
 })
-afterAll(async () => {
-  await shop.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterAll(() => shop.close())
 
 const open = (callsService: boolean, others: Readonly<Record<string, string>> = {}) =>
   openRuntime({
@@ -59,7 +52,7 @@ const open = (callsService: boolean, others: Readonly<Record<string, string>> = 
     log: silentLog,
   })
 
-const rows = async (query: string): Promise<readonly unknown[]> => (await db.database.pool.query(query)).rows
+const rows = (query: string): Promise<readonly unknown[]> => db.query(query)
 
 test('a dataset of an API in a folder of one’s own is planned, fetched, proved whole and loaded, without a setting of another API', async () => {
   const runtime = await open(true)

@@ -36,7 +36,7 @@ const twoOf = (kind: Source['kind'], ours: readonly string[], theirs: readonly s
 
 /** Units of the history by what their jobs wait for. */
 const units = async ({ definition }: Planning): Promise<Record<string, number>> => {
-  const { rows } = await db.database.pool.query<{ what: string; units: number }>(
+  const rows = await db.query<{ what: string; units: number }>(
     `select case when j.answer_id is not null then 'here' when j.served_by is not null then 'served' when j.guard <> 'usual' then 'held'
        when j.approval_id is null then 'to buy' else 'to buy with a word' end as what, count(*)::int as units
      from etl.units u join etl.jobs j using (job_id) where u.pipeline_id = $1 and j.state in ('open', 'held') and u.window_from < $2 group by 1`,
@@ -185,11 +185,13 @@ test.each(kinds)(
     expect(await withdraw(db.database.kysely, [ours.definition.pipeline], 'ada')).toBeGreaterThan(0)
     await plan(db, theirs, due)
     expect(await units(theirs)).toEqual({ 'to buy with a word': 12 })
-    const { rows } = await db.database.pool.query(
-      `select distinct wanted_by, estimated_quota from etl.jobs where pipeline_id = $1 and approval_id is not null and state = 'open'`,
-      [await pipelineIdOf(db, theirs.definition)],
-    )
-    expect(rows, 'what it costs is asked anew, not nothing').toEqual([{ wanted_by: 'approval', estimated_quota: null }])
+    expect(
+      await db.query(
+        `select distinct wanted_by, estimated_quota from etl.jobs where pipeline_id = $1 and approval_id is not null and state = 'open'`,
+        [await pipelineIdOf(db, theirs.definition)],
+      ),
+      'what it costs is asked anew, not nothing',
+    ).toEqual([{ wanted_by: 'approval', estimated_quota: null }])
   },
 )
 

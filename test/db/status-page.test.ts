@@ -1,22 +1,18 @@
 // The status page's answers: figures equal the ledger's, who may look, what an action writes, what stands in the metrics.
 import { setTimeout } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { EtlError } from '../../src/core/errors.ts'
 import type { NightPlan } from '../../src/web/foresight.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { addUnits, emptyLedger, fillLedger, nightPlan, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
 
-let db: TestDatabase
+const db = testDatabase({ each: true })
 let page: ServedPage | null = null
 
-beforeEach(async () => {
-  db = await createTestDatabase()
-})
 afterEach(async () => {
   await page?.close()
   page = null
-  await db.drop()
 })
 
 const serve = async (options: Parameters<typeof servePage>[1] = {}): Promise<string> => {
@@ -24,7 +20,7 @@ const serve = async (options: Parameters<typeof servePage>[1] = {}): Promise<str
   return page.url
 }
 const text = async (url: string): Promise<string> => (await fetch(url)).text()
-const one = async <T>(query: string): Promise<T> => (await db.database.pool.query(query)).rows[0] as T
+const one = async <T>(query: string): Promise<T> => (await db.query(query))[0] as T
 const definedNames = new Set((await shippedDefinitions()).map(({ pipeline }) => pipeline))
 const places = ['/', '/coverage', '/coverage/keywords', '/coverage/keywords/2025-01', '/runs', '/runs/1', '/units', '/units/1', '/plan', '/reports', '/quota', '/quarantine', '/tests', '/schedule', '/search?q=a', '/metrics'] // biome-ignore format: one look
 
@@ -451,8 +447,7 @@ describe('actions', () => {
   test('a question changes nothing; the form releases, retries, cancels, and each stands in the events', async () => {
     await fillLedger(db, 'failing')
     const url = await serve()
-    const states = async () =>
-      (await db.database.pool.query('select unit_id::int, state from etl.unit_list where unit_id <= 2 order by 1')).rows
+    const states = () => db.query('select unit_id::int, state from etl.unit_list where unit_id <= 2 order by 1')
     for (const place of ['/units/1/release', '/units/2/retry', '/runs/1/cancel'])
       expect((await fetch(url + place)).status).toBe(200)
     expect(await states()).toEqual([{ unit_id: 1, state: 'held' }, { unit_id: 2, state: 'failed' }]) // biome-ignore format: one look
@@ -460,8 +455,7 @@ describe('actions', () => {
       fetch(url + place, { method: 'POST', headers: { origin, 'content-type': 'application/x-www-form-urlencoded' } })
     for (const place of ['/units/1/release', '/units/2/retry', '/runs/1/cancel']) expect((await act(place)).status).toBe(200)
     expect(await states()).toEqual([{ unit_id: 1, state: 'landed' }, { unit_id: 2, state: 'planned' }]) // biome-ignore format: one look
-    const { rows } = await db.database.pool.query('select kind, unit_id::int, run_id::int from etl.events order by event_id')
-    expect(rows).toEqual([
+    expect(await db.query('select kind, unit_id::int, run_id::int from etl.events order by event_id')).toEqual([
       { kind: 'released', unit_id: 1, run_id: null },
       { kind: 'retried', unit_id: 2, run_id: null },
       { kind: 'cancelled', unit_id: null, run_id: 1 },

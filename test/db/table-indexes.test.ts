@@ -22,9 +22,6 @@ beforeAll(async () => {
   keywords = await shippedDefinition('keywords')
 })
 
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
-
 const numbered = (number: number): string => `keyword ${number}`
 
 const rowOf = (definition: Definition, number: number, keyword: string): string =>
@@ -49,7 +46,7 @@ const unitFor = (definition: Definition, month: string, domain: string): Box =>
 
 /** Every index of a month but its key, with the index of the whole table it is part of. */
 const indexesOf = (partition: string) =>
-  query<{ definition: string; parent: string | null; whole: boolean }>(
+  db.query<{ definition: string; parent: string | null; whole: boolean }>(
     `select regexp_replace(pg_get_indexdef(i.indexrelid), '.* USING ', '') as definition, h.inhparent::regclass::text as parent, i.indisvalid as whole
       from pg_index i left join pg_inherits h on h.inhrelid = i.indexrelid where i.indrelid = '${partition}'::regclass and not i.indisprimary`,
   )
@@ -87,11 +84,11 @@ describe('an index of a dataset of one’s own', () => {
   })
 
   test('that the table lacks is told by name and remedy, stops no load, and is in the months filled meanwhile', async () => {
-    const [first] = await query<{ name: string }>(
+    const [first] = await db.query<{ name: string }>(
       `select i.indexrelid::regclass::text as name from pg_index i where i.indrelid = 'data.lookups_v1'::regclass
         and pg_get_indexdef(i.indexrelid) like '%(keyword)%'`,
     )
-    await query(`drop index ${first?.name}`)
+    await db.query(`drop index ${first?.name}`)
     expect(await compareTables(db.database.kysely, [lookups])).toEqual([
       {
         pipeline: 'lookups',
@@ -105,13 +102,13 @@ describe('an index of a dataset of one’s own', () => {
     await load(lookups, unitFor(lookups, '2026-03', 'a.com'), 3, true)
     expect((await indexesOf('data.lookups_v1_p202603')).map(({ definition }) => definition).sort()).toEqual(wanted)
     // Made again for the whole table it takes over what a month has already; more carried along, or an index of one's own, is no difference.
-    await query('create index on data.lookups_v1 (keyword) include (clicks, "position", volume)')
-    await query('create index on data.lookups_v1 (volume)')
+    await db.query('create index on data.lookups_v1 (keyword) include (clicks, "position", volume)')
+    await db.query('create index on data.lookups_v1 (volume)')
     expect(await compareTables(db.database.kysely, [lookups])).toEqual([])
   })
 
   test('that not every month has is told apart from one that is not there', async () => {
-    await query('create index on only data.lookups_v1 (country)')
+    await db.query('create index on only data.lookups_v1 (country)')
     const [difference] = await compareTables(db.database.kysely, [
       { ...lookups, indexes: [{ columns: ['country'], include: [] }] },
     ])
@@ -126,9 +123,9 @@ describe('an index of a dataset of one’s own', () => {
   })
 
   test('in another order, descending or partial, is not the one asked for', async () => {
-    await query('create index on data.lookups_v1 (month, top_url)')
-    await query('create index on data.lookups_v1 (difficulty desc)')
-    await query('create index on data.lookups_v1 (cpc) where clicks > 0')
+    await db.query('create index on data.lookups_v1 (month, top_url)')
+    await db.query('create index on data.lookups_v1 (difficulty desc)')
+    await db.query('create index on data.lookups_v1 (cpc) where clicks > 0')
     const asked = [['difficulty'], ['cpc'], ['top_url', 'keyword']].map((columns) => ({ columns, include: [] }))
     expect(await compareTables(db.database.kysely, [{ ...lookups, indexes: asked }])).toHaveLength(3)
   })
@@ -144,8 +141,8 @@ const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nod
 /** What autovacuum does within a minute of a load; once more where that one was at it and kept rows from being seen by all. */
 const vacuum = async (partition: string): Promise<void> => {
   for (let time = 1; time <= 50; time += 1) {
-    await query(`vacuum (analyze) ${partition}`)
-    const [seen] = await query<{ whole: boolean }>(
+    await db.query(`vacuum (analyze) ${partition}`)
+    const [seen] = await db.query<{ whole: boolean }>(
       `select relallvisible = relpages as whole from pg_class where oid = '${partition}'::regclass`,
     )
     if (seen?.whole === true) return
@@ -166,8 +163,8 @@ describe('share of voice', () => {
     const asked = Array.from({ length: 50 }, (_one, at) => `'keyword ${at * 70}'`).join(', ')
     const question = `select month, keyword, domain, clicks, clicks_all from bi.keyword_share_of_voice
       where month = '${month}-01' and country = 'us' and keyword in (${asked})`
-    expect(await query(question)).toHaveLength(100)
-    const [explained] = await query<{ 'QUERY PLAN': readonly { Plan: Plan }[] }>(`explain (analyze, format json) ${question}`)
+    expect(await db.query(question)).toHaveLength(100)
+    const [explained] = await db.query<{ 'QUERY PLAN': readonly { Plan: Plan }[] }>(`explain (analyze, format json) ${question}`)
     const nodes = explained?.['QUERY PLAN'].flatMap(({ Plan: plan }) => nodesOf(plan)) ?? []
     expect(nodes.map((node) => node['Node Type']).filter((type) => /Scan|Sort/.test(type))).toEqual(
       expect.arrayContaining(['Index Only Scan']),
@@ -190,7 +187,7 @@ describe('share of voice', () => {
   })
 
   test('finds its months cleaned: autovacuum is told to follow each load, in months of every making', async () => {
-    const found = await query<{ name: string; options: string[] | null }>(
+    const found = await db.query<{ name: string; options: string[] | null }>(
       `select relname as name, reloptions as options from pg_class where relnamespace = 'data'::regnamespace and relispartition and relkind = 'r'`,
     )
     expect(found.length).toBeGreaterThan(3)

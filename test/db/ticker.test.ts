@@ -1,8 +1,7 @@
 // The ticker over a real ledger and a clock that is moved by hand.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { cpSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
@@ -14,14 +13,14 @@ import { createProgress } from '../../src/run/progress.ts'
 import { claimTick } from '../../src/ledger/data-releases.ts'
 import { scheduledOf, untakenTicks } from '../../src/plan/ticks.ts'
 import { createTicker } from '../../src/schedule/ticker.ts'
-import { pipelinesOfRepository } from '../support/command.ts'
 import { newJob, newProcess, newSlices } from '../support/ledger.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { createTestDatabase, testDatabase } from '../support/postgres.ts'
 import { pageToken, servePage } from '../support/status-page.ts'
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts'
+import { testFolder } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
+const folder = testFolder({ each: true, copied: ['pipelines'] })
+const db = testDatabase({ each: true })
 let runtime: OpenRuntime
 let nowMs = Date.parse('2026-06-01T10:00:00Z')
 const minute = 60_000
@@ -39,20 +38,13 @@ const openHere = (url: string): Promise<OpenRuntime> =>
   })
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-ticker-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
   const file = join(folder, 'pipelines', 'keywords.yaml')
   // Nothing is due before the next century: a tick is a run of no units.
   const text = readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2100-01').replace('30 2 * * *', '30 * * * *')
   writeFileSync(file, text)
-  db = await createTestDatabase()
   runtime = await openHere(db.url)
 })
-afterEach(async () => {
-  await runtime.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterEach(() => runtime.close())
 
 test('a tick nobody took is overdue after five minutes, and not once it is taken; one from before this process began is another’s', async () => {
   const { signal } = new AbortController()
@@ -153,9 +145,8 @@ describe('a tick whose run throws', () => {
   })
   afterEach(() => void pings.close())
 
-  const ticks = async (): Promise<unknown[]> =>
-    (await db.database.pool.query('select finished_at is not null as finished, run_id is null as without_run from etl.ticks'))
-      .rows
+  const ticks = (): Promise<unknown[]> =>
+    db.query('select finished_at is not null as finished, run_id is null as without_run from etl.ticks')
 
   test('says that it failed, and is over all the same', async () => {
     const ticker = createTicker(withPing, new AbortController().signal)
@@ -259,12 +250,8 @@ test('a database that takes no writes any more makes a process that loads unheal
 }, 60_000)
 
 describe('what is next is read from the ledger:', () => {
-  const seen = async (): Promise<{ kind: string; done: boolean }[]> =>
-    (
-      await db.database.pool.query(
-        'select kind, run_id is not null and finished_at is not null as done from etl.ticks order by due_at',
-      )
-    ).rows
+  const seen = (): Promise<{ kind: string; done: boolean }[]> =>
+    db.query('select kind, run_id is not null and finished_at is not null as done from etl.ticks order by due_at')
   const kinds = async () => (await seen()).map(({ kind }) => kind)
   const done = (kind: string) => ({ kind, done: true })
   const scheduledAs = (change: Partial<Schedule>, as: OpenRuntime = runtime): OpenRuntime => ({
@@ -347,8 +334,7 @@ describe('what is next is read from the ledger:', () => {
       try {
         await pass(31, tickerOf({ ...runtime, begin, progress: { ...progress, emit } }))
         expect(await seen()).toEqual([done('on time')])
-        const { rows } = await db.database.pool.query('select r.state from etl.ticks join etl.runs r using (run_id)')
-        expect(rows).toEqual([{ state: 'done' }])
+        expect(await db.query('select r.state from etl.ticks join etl.runs r using (run_id)')).toEqual([{ state: 'done' }])
       } finally {
         clock.mockRestore()
       }
@@ -422,7 +408,7 @@ describe('what is next is read from the ledger:', () => {
     const ticker = tickerOf(runtime)
     for (const minutes of [31, -60, 60]) await pass(minutes, ticker)
     expect(await seen()).toEqual([done('on time')])
-    expect((await db.database.pool.query('select 1 from etl.runs')).rows).toHaveLength(1)
+    expect(await db.query('select 1 from etl.runs')).toHaveLength(1)
   })
 })
 
@@ -434,13 +420,13 @@ test('a scheduler that has not heard yet that the clock was set back by two days
   const ticker = createTicker({ ...runtime, hearClock }, new AbortController().signal, { sinceMs: nowMs - 120 * minute })
   ticker.sweep()
   await ticker.settled()
-  expect((await db.database.pool.query('select 1 from etl.ticks')).rows).toEqual([])
+  expect(await db.query('select 1 from etl.ticks')).toEqual([])
 })
 
 test('a scheduler whose database was replaced takes no tick of the other one: whoever is started anew does', async () => {
   const ticker = createTicker(runtime, new AbortController().signal)
   nowMs += 32 * minute
-  const ticks = async () => (await db.database.pool.query('select kind from etl.ticks')).rows
+  const ticks = () => db.query('select kind from etl.ticks')
   const rename = (name: string) =>
     db.database.pool.query('update etl.processes set name = $1 where process_id = $2', [name, runtime.process.processId])
   await rename('other:1-0')
@@ -461,7 +447,7 @@ test('a scheduler that began by a clock two days ahead takes the first tick of a
     ticker.sweep()
     await ticker.settled()
   }
-  const { rows } = await db.database.pool.query<{ due_at: string }>('select due_at from etl.ticks')
+  const rows = await db.query<{ due_at: string }>('select due_at from etl.ticks')
   expect(rows.map(({ due_at }) => Date.parse(due_at))).toEqual([Date.parse('2026-06-02T10:30:00Z')])
 })
 
@@ -469,7 +455,7 @@ test('a tick that was announced and comes while the scheduler still starts is ta
   const { signal } = new AbortController()
   const sinceMs = Date.parse('2026-06-02T10:29:59Z')
   nowMs = Date.parse('2026-06-02T10:30:01Z')
-  const taken = async (): Promise<number> => (await db.database.pool.query('select 1 from etl.ticks')).rows.length
+  const taken = async (): Promise<number> => (await db.query('select 1 from etl.ticks')).length
   for (const [options, ticks] of [
     [{}, 0],
     [{ sinceMs }, 1],
@@ -503,7 +489,7 @@ test('versions side by side run at the same tick, also where one of their files 
     nowMs += 60 * minute
     ticker.sweep()
     await ticker.settled()
-    const { rows } = await db.database.pool.query(
+    const rows = await db.query(
       `select date_part('minute', due_at) as at, run_id is not null as has_run, (select count(*)::int from etl.pipelines) as versions from etl.ticks`,
     )
     return rows
@@ -540,13 +526,12 @@ describe('lists that change while a schedule runs', () => {
     nowMs += 60 * minute
     ticker.sweep()
     await ticker.settled()
-    const { rows } = await db.database.pool.query(
+    const rows = await db.query<{ domain: string }>(
       `select distinct s."values"[1] as domain from etl.slices s where s.wanted_until is null order by 1`,
     )
     return rows.map(({ domain }) => domain)
   }
-  const ticks = async (): Promise<number> =>
-    (await db.database.pool.query('select 1 from etl.ticks where run_id is not null')).rows.length
+  const ticks = async (): Promise<number> => (await db.query('select 1 from etl.ticks where run_id is not null')).length
 
   test('count from its next run on; one that cannot be read leaves the former, and a definition that is gone runs no more', async () => {
     const ticker = createTicker(runtime, new AbortController().signal)

@@ -55,7 +55,7 @@ const load = async (
 
 /** The answer of the kit's own definition, loaded by a definition that has changed since, or by another one. */
 const loadAgain = async (of: LoadKit, month: string, set: Record<string, unknown> = {}): Promise<LoadResult> => {
-  const { rows } = await db.database.pool.query<{ answer_id: string }>(
+  const rows = await db.query<{ answer_id: string }>(
     'select max(answer_id) as answer_id from etl.answers where window_from = $1',
     [`${month}-01`],
   )
@@ -66,11 +66,10 @@ const loadAgain = async (of: LoadKit, month: string, set: Record<string, unknown
 
 const volumes = async (month: string): Promise<unknown[]> =>
   (
-    await db.database.pool.query<{ volume: unknown }>(
-      'select distinct volume from data.keywords_v1 where month = $1 order by volume',
-      [`${month}-01`],
-    )
-  ).rows.map(({ volume }) => volume)
+    await db.query<{ volume: unknown }>('select distinct volume from data.keywords_v1 where month = $1 order by volume', [
+      `${month}-01`,
+    ])
+  ).map(({ volume }) => volume)
 
 describe('a field that was asked for, or that the loads before had,', () => {
   test('and the first answer has by no name that is asked for, but others in their place, is called otherwise: the answer is held', async () => {
@@ -101,10 +100,9 @@ describe('a field that was asked for, or that the loads before had,', () => {
   test('and some records lack is as the definition says', async () => {
     const some = records(20, (record, index) => (index % 2 === 0 ? without(record, 'cpc') : record))
     expect(await load(some, { month: '2026-03' })).toMatchObject({ unitsHeld: 0, inserted: 20 })
-    const { rows } = await db.database.pool.query(
-      `select cpc, count(*)::int as n from data.keywords_v1 where month = '2026-03-01' group by 1 order by 1`,
-    )
-    expect(rows).toEqual([
+    expect(
+      await db.query(`select cpc, count(*)::int as n from data.keywords_v1 where month = '2026-03-01' group by 1 order by 1`),
+    ).toEqual([
       { cpc: '0', n: 10 },
       { cpc: '1', n: 10 },
     ])

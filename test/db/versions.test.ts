@@ -18,9 +18,7 @@ let marts: readonly Mart[]
 let old: LoadKit
 let fresh: LoadKit
 
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
-const now = async (): Promise<string> => (await query<{ at: string }>('select clock_timestamp()::text as at'))[0]?.at ?? ''
+const now = async (): Promise<string> => (await db.query<{ at: string }>('select clock_timestamp()::text as at'))[0]?.at ?? ''
 
 const load = async (kit: LoadKit, month: string, visits: Readonly<Record<string, string | null>>): Promise<void> => {
   const domains = Object.keys(visits)
@@ -38,14 +36,14 @@ const typed = (columns: Definition['columns'], types: Readonly<Record<string, Co
 /** By month and domain: 2026-01 a.com 10. */
 const rows = async (from: string): Promise<string[]> =>
   (
-    await query<{ text: string }>(
+    await db.query<{ text: string }>(
       `select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || all_traffic_visits as text from ${from} order by 1`,
     )
   ).map(({ text }) => text)
 
 /** Revisions of a row that stand beside each other. */
 const overlaps = () =>
-  query(`select 1 from bi.traffic_and_engagement_history a join bi.traffic_and_engagement_history b
+  db.query(`select 1 from bi.traffic_and_engagement_history a join bi.traffic_and_engagement_history b
     on a.date = b.date and a.domain = b.domain and a.valid_from < b.valid_from and (a.valid_to is null or a.valid_to > b.valid_from)`)
 
 const publishVersions = (published: 1 | 2): Promise<unknown> =>
@@ -78,10 +76,10 @@ select date, granularity, domain, country, include_subdomains, sum(all_traffic_v
   second = { ...first, version: 2, columns: [...columns, score], limits: { ...first.limits, rejectShare: 0.5 } }
   for (const suffix of ['', '_history']) {
     const table = `data.traffic_and_engagement_v2${suffix}`
-    await query(`alter table data.traffic_and_engagement_v1${suffix} alter column desktop_visits type bigint`)
-    await query(`create table ${table} (like data.traffic_and_engagement_v1${suffix} including all)
+    await db.query(`alter table data.traffic_and_engagement_v1${suffix} alter column desktop_visits type bigint`)
+    await db.query(`create table ${table} (like data.traffic_and_engagement_v1${suffix} including all)
       ${suffix === '' ? 'partition by range (date)' : ''}`)
-    await query(`alter table ${table} drop column mobile_unique_visitors, add column score numeric,
+    await db.query(`alter table ${table} drop column mobile_unique_visitors, add column score numeric,
       alter column desktop_visits type numeric, alter column mobile_visits type bigint`)
   }
   await publishVersions(1)
@@ -115,14 +113,16 @@ describe('after another version was published', () => {
   })
 
   test('a column of another type is NULL in what stays, unless the new type holds every value of the former', async () => {
-    const [row] = await query('select mobile_visits, desktop_visits from bi.traffic_and_engagement where domain = $$gone.com$$')
+    const [row] = await db.query(
+      'select mobile_visits, desktop_visits from bi.traffic_and_engagement where domain = $$gone.com$$',
+    )
     expect(row).toEqual({ mobile_visits: null, desktop_visits: '2' })
   })
 
   test('publishing again changes nothing', async () => {
     await publishVersions(2)
     expect(await rows('bi.traffic_and_engagement')).toEqual(after)
-    expect(await query(`select version from etl.published_versions where pipeline = 'traffic_and_engagement'`)).toHaveLength(2)
+    expect(await db.query(`select version from etl.published_versions where pipeline = 'traffic_and_engagement'`)).toHaveLength(2)
   })
 
   test('every moment is answered as it was then', async () => {
@@ -134,7 +134,7 @@ describe('after another version was published', () => {
 
   test('the history has the ended revisions of both, each with its version', async () => {
     const found =
-      await query(`select all_traffic_visits::integer as visits, _version as version, is_current from bi.traffic_and_engagement_history
+      await db.query(`select all_traffic_visits::integer as visits, _version as version, is_current from bi.traffic_and_engagement_history
       where domain = 'a.com' and date = '2026-01-01' order by valid_from`)
     expect(found).toEqual([
       { visits: 10, version: 1, is_current: false },
@@ -145,7 +145,7 @@ describe('after another version was published', () => {
   })
 
   test('restated is what got another value, not what the new version tells anew', async () => {
-    const found = await query<{
+    const found = await db.query<{
       cell: string
     }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || times_restated as cell, restated_at is not null as at
       from bi.traffic_restatements order by date, domain`)
@@ -160,20 +160,20 @@ describe('after another version was published', () => {
 
   test('the former one is readable under its number, with its own columns', async () => {
     expect(await rows('bi.traffic_and_engagement_v1')).toEqual(before)
-    const columns = await query(`select 1 from information_schema.columns where table_schema = 'bi'
+    const columns = await db.query(`select 1 from information_schema.columns where table_schema = 'bi'
       and table_name = 'traffic_and_engagement_v1' and column_name = 'mobile_unique_visitors'`)
     expect(columns).toHaveLength(1)
   })
 
   test('coverage is of the published version alone', async () => {
-    const found = await query(`select distinct version from bi.coverage_months where pipeline = 'traffic_and_engagement'
+    const found = await db.query(`select distinct version from bi.coverage_months where pipeline = 'traffic_and_engagement'
       union select distinct version from bi.coverage where pipeline = 'traffic_and_engagement'`)
     expect(found).toEqual([{ version: 2 }])
   })
 
   test('why a figure changed is one view: first loaded, restated, another version', async () => {
     const found =
-      await query(`select why, slice, rows_changed::integer as changed, rows_new::integer as new, detail from bi.figure_changes
+      await db.query(`select why, slice, rows_changed::integer as changed, rows_new::integer as new, detail from bi.figure_changes
       where pipeline = 'traffic_and_engagement' and month = '2026-01-01' order by changed_at`)
     const three = '{"domain": ["a.com", "b.com", "gone.com"], "country": "us"}'
     expect(found).toEqual([
@@ -186,8 +186,8 @@ describe('after another version was published', () => {
   test('what was loaded into a version that nobody saw yet is no change of figures, and no restatement', async () => {
     const changes = `select why || ' ' || coalesce(slice::jsonb ->> 'domain', '') as told from bi.figure_changes
       where pipeline = 'traffic_and_engagement' and month = '2026-02-01' and changed_at is not null order by changed_at`
-    expect(await query(changes)).toEqual([{ told: 'came a.com' }, { told: 'version ' }])
-    expect(await query(`select window_from::text as month, rows_changed::integer as changed from bi.restatements`)).toEqual([
+    expect(await db.query(changes)).toEqual([{ told: 'came a.com' }, { told: 'version ' }])
+    expect(await db.query(`select window_from::text as month, rows_changed::integer as changed from bi.restatements`)).toEqual([
       { month: '2026-01-01', changed: 1 },
     ])
   })
@@ -203,7 +203,7 @@ describe('after another version was published', () => {
   test('and at that moment, too, where the answer was asked for by the former one, which numbers its slices otherwise', async () => {
     const figures =
       'rows_read, rows_inserted, rows_updated, rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, loaded_at'
-    await query(`with its as (
+    await db.query(`with its as (
         select l.*, o.pipeline_id as asked_by, o.slice_id as asked_slice from etl.units u join etl.loads l using (answer_id, pipeline_id)
           join etl.slices s using (slice_id) join etl.slices o on o."values" = s."values" and o.pipeline_id = ${old.pipeline.pipelineId}
         where u.pipeline_id = ${fresh.pipeline.pipelineId} and u.window_from = '2025-12-01'
@@ -218,9 +218,9 @@ describe('after another version was published', () => {
   test('a summary keeps what the former one has of a unit that a replay spans and that the new one never asked for', async () => {
     const span = { ...boxOf(second, '2026-01', { domain: ['a.com', 'gone.com'], country: 'us' }) }
     const work = await workOn(fresh, { ...span, window: { from: '2026-01-01', to: '2026-03-01' } })
-    await query(`delete from etl.units u using etl.slices s where s.slice_id = u.slice_id and s."values"[1] = 'gone.com'
+    await db.query(`delete from etl.units u using etl.slices s where s.slice_id = u.slice_id and s."values"[1] = 'gone.com'
       and u.pipeline_id = ${fresh.pipeline.pipelineId}`)
-    await query(`update etl.jobs set cells = 2 where job_id = ${work.claim.jobId}`)
+    await db.query(`update etl.jobs set cells = 2 where job_id = ${work.claim.jobId}`)
     const body = trafficCsv(trafficLine('2026-01', 'a.com', '114'), trafficLine('2026-02', 'a.com', '11'))
     await loadBody(fresh, { ...work, claim: { ...work.claim, cells: 2 } }, { body, sha256: 'span' })
     expect(await rows('bi.traffic_and_engagement')).toContain('2026-01 gone.com 30')
@@ -230,7 +230,7 @@ describe('after another version was published', () => {
   test('a summary keeps what the former one has of a unit that is held in a load of the new one', async () => {
     expect(await rows('bi.visits')).toEqual(await rows('bi.traffic_and_engagement'))
     await load(fresh, '2026-01', { 'a.com': '113', 'b.com': '20', 'gone.com': 'many' })
-    expect(await query(`select held_code from etl.units where held_code is not null`)).toEqual([
+    expect(await db.query(`select held_code from etl.units where held_code is not null`)).toEqual([
       { held_code: 'TOO_MANY_REJECTS' },
     ])
     expect(await rows('bi.traffic_and_engagement')).toContain('2026-01 gone.com 30')
@@ -290,12 +290,12 @@ describe('after another version was published', () => {
       key: second.key.map((name) => renamed({ name }).name),
     }
     for (const suffix of ['', '_history'])
-      await query(`create table data.traffic_and_engagement_v3${suffix} (like data.traffic_and_engagement_v2${suffix} including all)
+      await db.query(`create table data.traffic_and_engagement_v3${suffix} (like data.traffic_and_engagement_v2${suffix} including all)
         ${suffix === '' ? 'partition by range (date)' : ''}; alter table data.traffic_and_engagement_v3${suffix} rename column country to land`)
     const visits = marts.filter(({ name }) => name === 'visits')
     const [grain, key] = ['One row a date and domain.', third.key]
     const lands = visits.map((mart) => ({ ...mart, grain, key, sql: mart.sql.replaceAll('country', 'land') }))
-    await query('drop view bi.traffic_and_engagement, bi.traffic_and_engagement_history cascade')
+    await db.query('drop view bi.traffic_and_engagement, bi.traffic_and_engagement_history cascade')
     await publish(db.database, [...others, { ...first, publish: false }, third], lands)
     const former = { ...hidden(old), runtime: { ...old.runtime, marts: knownMarts(lands) } }
     await load(former, '2026-01', { 'a.com': '501', 'b.com': '20', 'gone.com': '34' })

@@ -1,54 +1,43 @@
 // Two accounts in one warehouse: each pipeline asks with its own key, and budgets, requests, reports and quota know whose they are.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
+import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { summaryOf } from '../support/command.ts'
+import { listen } from '../support/listen.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
 const ours = 'our-key-0123456789'
 const acme = 'acme-key-9876543210'
 
-let folder: string
-let db: TestDatabase
+const world = testWorld({
+  each: true,
+  lists: { domains: ['a.example'], shop_domains: ['a.example'], category_ids: [1001] },
+  service: () => listen(forward),
+  settings: { WEB_ANALYTICS_API_KEY: ours, WEB_ANALYTICS_API_KEY_ACME: acme },
+})
+const { folder, edit, query: rows } = world
 let sandboxes: { readonly ours: Sandbox; readonly acme: Sandbox }
-let service: Server
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-accounts-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  for (const list of ['domains.txt', 'shop_domains.txt']) writeFileSync(join(folder, 'pipelines', list), 'a.example\n')
-  writeFileSync(join(folder, 'pipelines', 'category_ids.txt'), '1001\n')
   for (const name of ['keywords', 'traffic_and_engagement', 'shopper_category_performance'])
-    edit(name, (text) => text.replace('from: 2024-01', 'from: 2026-10').replace('poll_every: 5s', 'poll_every: 50ms'))
-  edit('traffic_and_engagement', (text) => text.replace('country: [us, gb, world]', 'country: [us]'))
-  edit('shopper_category_performance', (text) => text.replace('version: 1', 'version: 1\naccount: acme'))
-  db = await createTestDatabase()
+    edit(name, ['from: 2024-01', 'from: 2026-10'])
+  for (const name of ['traffic_and_engagement', 'shopper_category_performance'])
+    edit(name, ['poll_every: 5s', 'poll_every: 50ms'])
+  edit('traffic_and_engagement', ['country: [us, gb, world]', 'country: [us]'])
+  edit('shopper_category_performance', ['version: 1', 'version: 1\naccount: acme'])
   const options = { requestsPerSecond: null, keywordsPerDomain: 5, now: '2026-11-20' } as const
   sandboxes = { ours: await startSandbox({ ...options, apiKey: ours }), acme: await startSandbox({ ...options, apiKey: acme }) }
-  service = createServer(forward)
-  await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve))
 })
 afterEach(async () => {
-  service.closeAllConnections()
-  service.close()
   await sandboxes.ours.close()
   await sandboxes.acme.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
-const edit = (name: string, change: (text: string) => string): void => {
-  const file = join(folder, 'pipelines', `${name}.yaml`)
-  writeFileSync(file, change(readFileSync(file, 'utf8')))
-}
-
 /** One address for both accounts, as the real service has: whose key it is decides whose books it goes to. */
-const forward = (incoming: IncomingMessage, response: ServerResponse): void => {
+const forward = (incoming: IncomingMessage, response: ServerResponse, body: string): void => {
   const isAcmes = JSON.stringify([incoming.url, incoming.headers]).includes(acme)
   const { port } = isAcmes ? sandboxes.acme : sandboxes.ours
   const options = { host: '127.0.0.1', port, path: incoming.url, method: incoming.method, headers: incoming.headers }
@@ -57,30 +46,13 @@ const forward = (incoming: IncomingMessage, response: ServerResponse): void => {
     answer.pipe(response)
   })
   onward.on('error', () => response.destroy())
-  incoming.pipe(onward)
+  onward.end(body)
 }
 
-const address = (): string => {
-  const found = service.address()
-  if (found === null || typeof found === 'string') throw new Error('no port')
-  return `http://127.0.0.1:${found.port}`
-}
-
-const environment = () => ({
-  WEB_ANALYTICS_BASE_URL: address(),
-  WEB_ANALYTICS_API_KEY: ours,
-  WEB_ANALYTICS_API_KEY_ACME: acme,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-})
-const run = (extra: Readonly<Record<string, string>> = {}) => runWarm(['run', '--json'], { ...environment(), ...extra }, folder)
-
-const rows = async (query: string): Promise<readonly unknown[]> => (await db.database.pool.query(query)).rows
+const run = (extra: Readonly<Record<string, string>> = {}) => world.millraceWith(extra, 'run', '--json')
 
 test('each pipeline is bought with its own account’s key, and the ledger knows whose each request, report and credit was', async () => {
-  const ended = await run()
-  expect(ended.code, ended.stderr).toBe(0)
+  await succeeded(run())
   expect(sandboxes.acme.books().submissions.map(({ kind }) => kind)).toEqual(['shopper'])
   expect(sandboxes.ours.books().submissions.map(({ kind }) => kind)).toEqual(['report'])
   expect(sandboxes.acme.books().counts['keywords']).toBeUndefined()
@@ -106,15 +78,14 @@ test('each pipeline is bought with its own account’s key, and the ledger knows
 test('a report is fetched by the account that bought it, whichever account the definition names since', async () => {
   for (const name of ['keywords', 'shopper_category_performance']) rmSync(join(folder, 'pipelines', `${name}.yaml`))
   sandboxes.ours.configure({ reportDurationMs: 1_000_000 })
-  const stopped = startCommand(['run', '--json'], environment(), folder)
+  const stopped = world.start(['run', '--json'])
   const open = `select count(*)::int as n from etl.reports where state = 'submitted'`
   while (((await rows(open))[0] as { n: number }).n === 0 && stopped.child.exitCode === null) await sleep(20)
   stopped.child.kill('SIGKILL')
   await stopped.result
   sandboxes.ours.configure({ reportDurationMs: 0 })
-  edit('traffic_and_engagement', (text) => text.replace('version: 1', 'version: 1\naccount: acme'))
-  const again = await run()
-  expect(again.code, again.stdout + again.stderr).toBe(0)
+  edit('traffic_and_engagement', ['version: 1', 'version: 1\naccount: acme'])
+  const again = await succeeded(run())
   expect(summaryOf(again)).toMatchObject({ reports_submitted: 0, units: { loaded: 1, held: 0, failed: 0 } })
   expect([sandboxes.ours.books().quotaUsed > 0, sandboxes.acme.books().quotaUsed]).toEqual([true, 0])
 })
@@ -131,9 +102,8 @@ test('a submission whose answer was lost is looked for in the list of the accoun
   })
   expect((await run()).code).toBe(1)
   sandboxes.ours.configure({ faults: [] })
-  edit('traffic_and_engagement', (text) => text.replace('version: 1', 'version: 1\naccount: acme'))
-  const again = await run()
-  expect(again.code, again.stdout + again.stderr).toBe(0)
+  edit('traffic_and_engagement', ['version: 1', 'version: 1\naccount: acme'])
+  const again = await succeeded(run())
   expect(again.events).toContainEqual(expect.objectContaining({ code: 'REPORT_FOUND' }))
   expect([sandboxes.ours.books().quotaUsed > 0, sandboxes.acme.books().quotaUsed]).toEqual([true, 0])
 })
@@ -147,7 +117,7 @@ test('an account whose budget is spent holds its own reports and no other accoun
   expect(sandboxes.acme.books().submissions).toEqual([])
   expect(sandboxes.ours.books().submissions).toHaveLength(1)
   // The budget is raised: the same command goes on.
-  expect((await run({ WEB_ANALYTICS_QUOTA_PER_MONTH_ACME: '1000000' })).code).toBe(0)
+  await succeeded(run({ WEB_ANALYTICS_QUOTA_PER_MONTH_ACME: '1000000' }))
   expect(sandboxes.acme.books().submissions).toHaveLength(1)
 })
 

@@ -1,14 +1,12 @@
 // Alarms from the real command to real receivers: Slack, a signed webhook, PagerDuty's events and e-mail over SMTP.
 import { createHmac } from 'node:crypto'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type HttpReceiver, type MailReceiver, startHttpReceiver, startMailReceiver } from '../support/alarm-receivers.ts'
-import { pipelinesOfRepository, startCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startCommand } from '../support/command.ts'
 import { until } from '../support/release-world.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 const secrets = {
@@ -23,9 +21,6 @@ const key = 'alarm-key-0123456789'
 // A machine at work on other things takes its time for a command.
 vi.setConfig({ testTimeout: 600_000 })
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
 let slack: HttpReceiver
 let hook: HttpReceiver
 let pager: HttpReceiver
@@ -49,32 +44,22 @@ const wanted = (domains: number): void =>
     Array.from({ length: domains }, (_, index) => `d${index}.com\n`).join(''),
   )
 
+const { folder, db, sandbox, edit, millraceWith, environment } = sandboxWorld({
+  each: true,
+  sandbox: { apiKey: key, now: '2026-11-20', keywordsPerDomain: 3 },
+  settings: { WEB_ANALYTICS_REQUESTS_PER_SECOND: '10000', MILLRACE_LOG_LEVEL: 'trace' },
+})
+
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-alarms-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
   wanted(1)
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  const text = readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2026-10').replace('attempts: 5', 'attempts: 1')
-  writeFileSync(file, text)
+  edit('keywords', ['from: 2024-01', 'from: 2026-10'], ['attempts: 5', 'attempts: 1'])
   writeFileSync(join(folder, 'notify.yaml'), notifyYaml)
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ apiKey: key, requestsPerSecond: null, now: '2026-11-20', keywordsPerDomain: 3 })
   ;[slack, hook, pager] = await Promise.all([startHttpReceiver(), startHttpReceiver(), startHttpReceiver()])
   mail = await startMailReceiver('millrace', secrets.mail)
 })
-afterEach(async () => {
-  await Promise.all([slack.close(), hook.close(), pager.close(), mail.close(), sandbox.close()])
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterEach(() => Promise.all([slack.close(), hook.close(), pager.close(), mail.close()]))
 
-const environment = (): Record<string, string> => ({
-  WEB_ANALYTICS_BASE_URL: sandbox.url,
-  WEB_ANALYTICS_API_KEY: key,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '10000',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-  MILLRACE_LOG_LEVEL: 'trace',
+const receivers = (): Record<string, string> => ({
   TEAM_SLACK: `${slack.url}${secrets.slackPath}`,
   HUB_URL: `${hook.url}${secrets.hookPath}`,
   HUB_KEY: secrets.hookKey,
@@ -83,13 +68,13 @@ const environment = (): Record<string, string> => ({
   MILLRACE_SMTP_URL: `smtp://millrace:${secrets.mail}@127.0.0.1:${mail.port}`,
   MILLRACE_NOTIFY_FROM: 'millrace@example.com',
 })
-const command = (...args: string[]) => runWarm(args, environment(), folder)
+
+const command = (...args: string[]) => millraceWith(receivers(), ...args)
 const run = () => command('run', 'keywords', '--json')
 const refuse = (): void => sandbox.configure({ faults: [{ kind: 'any-status', on: 'keywords', status: 400 }] })
 const dueAgain = () => db.database.pool.query('update etl.deliveries set next_at = now()')
 const deliveries = async () =>
-  (await db.database.pool.query('select target, event, outcome, attempts, last_error from etl.deliveries order by target, event'))
-    .rows as {
+  (await db.query('select target, event, outcome, attempts, last_error from etl.deliveries order by target, event')) as {
     target: string
     event: string
     outcome: string | null
@@ -107,8 +92,7 @@ describe('200 units of one cause', () => {
     const failed = await run()
     expect(failed.code, failed.stderr).toBe(1)
     sandbox.configure({ faults: [] })
-    const repaired = await run()
-    expect(repaired.code, repaired.stderr).toBe(0)
+    const repaired = await succeeded(run())
     const third = await command('run', 'keywords', '--only', 'domain=d0.com')
 
     expect(slack.received.map(({ path }) => path)).toEqual([secrets.slackPath, secrets.slackPath])
@@ -168,8 +152,7 @@ describe('200 units of one cause', () => {
     )
     for (const { name } of tables as { name: string }[])
       for (const secret of Object.values(secrets)) {
-        const { rows } = await db.database.pool.query(`select 1 from etl.${name} t where position($1 in t::text) > 0`, [secret])
-        expect(rows, `${name}`).toEqual([])
+        expect(await db.query(`select 1 from etl.${name} t where position($1 in t::text) > 0`, [secret]), `${name}`).toEqual([])
       }
   })
 })
@@ -238,13 +221,14 @@ describe('a receiver that is away', () => {
     const receiver = receiverOf()
     refuse()
     receiver.answer = null
-    const running = startCommand(['run', 'keywords', '--json'], environment(), folder)
+    const running = startCommand(['run', 'keywords', '--json'], environment(receivers()), folder)
     await until('the message is out', async () => receiver.received.length === 1)
     // A mail server may take its ten seconds for each of many addresses: nobody else sends meanwhile.
-    const { rows } = await db.database.pool.query(
-      `select held_until > clock_timestamp() + interval '10 minutes' as lasts from etl.locks where name = 'alarms are sent'`,
-    )
-    expect(rows).toEqual([{ lasts: true }])
+    expect(
+      await db.query(
+        `select held_until > clock_timestamp() + interval '10 minutes' as lasts from etl.locks where name = 'alarms are sent'`,
+      ),
+    ).toEqual([{ lasts: true }])
     running.child.kill('SIGKILL')
     await running.result
     receiver.answer = 200
@@ -258,8 +242,7 @@ describe('a receiver that is away', () => {
 
 describe('setting it up', () => {
   test('a test message goes to each receiver or to one, and says who did not take it', async () => {
-    const all = await command('notify', 'test', '--json')
-    expect(all.code, all.stdout + all.stderr).toBe(0)
+    await succeeded(command('notify', 'test', '--json'))
     // PagerDuty's is opened and closed.
     expect([slack, hook, pager].map(({ received }) => received.length)).toEqual([1, 1, 2])
     expect(mail.mails).toHaveLength(1)
@@ -268,7 +251,7 @@ describe('setting it up', () => {
     expect([one.code, one.stdout.includes('did not get it: HTTP 500')]).toEqual([1, true])
     const unknown = await command('notify', 'test', 'nobody')
     expect([unknown.code, unknown.stderr.includes('team, hub, oncall, office')]).toEqual([2, true])
-    expect((await db.database.pool.query('select 1 from etl.notifications')).rows).toEqual([])
+    expect(await db.query('select 1 from etl.notifications')).toEqual([])
   })
 
   test('one that no route leads to gets no test message, since no alarm would reach it', async () => {
@@ -290,7 +273,7 @@ describe('setting it up', () => {
     writeFileSync(join(folder, 'notify.yaml'), notifyYaml.replace('to: hub, severity', 'to: hubb, severity'))
     const checked = await command('check', '--offline')
     expect(checked.stdout + checked.stderr).toMatch(/notify\.yaml:9:11: there is no receiver 'hubb'. Did you mean 'hub'\?/)
-    const { TEAM_SLACK: _, ...without } = environment()
+    const { TEAM_SLACK: _, ...without } = environment(receivers())
     writeFileSync(join(folder, 'notify.yaml'), notifyYaml)
     const missing = await runWarm(['run', 'keywords'], without, folder)
     expect([missing.code, missing.stderr.includes('notify.yaml:2:9: TEAM_SLACK is not set')]).toEqual([2, true])

@@ -16,7 +16,7 @@ import { type Facts, readFacts } from '../support/analyst-facts.ts'
 import { fillAnalystWarehouse, type Moment } from '../support/analyst-warehouse.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
-import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
+import { dropRole, testDatabase } from '../support/postgres.ts'
 import { summaryAnswers } from '../support/summary-answers.ts'
 import { type Api, everyChartIsRight, openApi, summaryIsRight } from '../support/superset-api.ts'
 import { importByCommand, setAddress } from '../support/superset-command.ts'
@@ -39,7 +39,9 @@ const realLogin = {
   MILLRACE_SUPERSET_PASSWORD: process.env['MILLRACE_SUPERSET_PASSWORD'] ?? '',
 }
 
-let db: TestDatabase
+// Once the database is gone, which is dropped before.
+afterAll(() => dropRole(login))
+const db = testDatabase()
 let reader: string
 /** What the service itself said of the months that matter at that moment. */
 const seen: Partial<Record<Moment, Facts>> = {}
@@ -56,7 +58,6 @@ const monthsSeen = {
 } as const
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   expect((await runCommand(['migrate'], { DATABASE_URL: db.url }, repository)).code).toBe(0)
   await fillAnalystWarehouse(db.url, db.database.pool, undefined, async (sandbox, moment) => {
     seen[moment] = await readFacts(sandbox, monthsSeen[moment])
@@ -67,11 +68,6 @@ beforeAll(async () => {
   url.password = password
   reader = url.href
 })
-afterAll(async () => {
-  await db.drop()
-  await dropRole(login)
-})
-
 const provision = (
   url: string,
   environment: Record<string, string>,
@@ -273,7 +269,7 @@ describe('on a strict fake of Superset', () => {
     const first = await provision(fake.url, environment())
     expect([first.code, first.stderr]).toEqual([0, expect.stringContaining('dashboard Keywords: made, 13 charts')])
     // All but the table behind attributes.
-    const { rows } = await db.database.pool.query(`select 1 from information_schema.tables where table_schema = 'bi' and table_name <> 'attribute_versions'`) // biome-ignore format: one look
+    const rows = await db.query(`select 1 from information_schema.tables where table_schema = 'bi' and table_name <> 'attribute_versions'`) // biome-ignore format: one look
     expect(counts()).toEqual([1, rows.length, 40, 5])
     const api = await openApi(fake.url, { user: 'admin', password: fake.password })
     await everyChartIsRight(api, db.database.pool)

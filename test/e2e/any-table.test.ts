@@ -1,12 +1,9 @@
 // Every table of the batch service by YAML alone: written by `millrace new dataset`, checked, planned, loaded, restated, against a service that knows their filters.
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
-import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
+import { summaryOf } from '../support/command.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
 /** With what tells a row apart beside the period; those with more rows of a domain than come unasked name a limit. */
 const tables: Readonly<Record<string, { readonly key: readonly string[]; readonly limit?: number }>> = {
@@ -27,45 +24,18 @@ const tables: Readonly<Record<string, { readonly key: readonly string[]; readonl
 }
 const names = Object.keys(tables)
 
-let folder: string
-let db: TestDatabase
-let service: VendorSandbox
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-tables-'))
-  mkdirSync(join(folder, 'pipelines'))
-  mkdirSync(join(folder, 'marts'))
-  cpSync(join(pipelinesOfRepository, '..', 'marts', 'coverage_months.sql'), join(folder, 'marts', 'coverage_months.sql'))
-  db = await createTestDatabase()
-  service = await startVendorSandbox({ requestsPerSecond: null, reportMs: 0 })
-})
-afterAll(async () => {
-  await service.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
+const { db, service, millrace, fileOf } = testWorld({
+  copied: ['marts/coverage_months.sql'],
+  service: () => startVendorSandbox({ requestsPerSecond: null, reportMs: 0 }),
+  json: true,
 })
 
-const millrace = (...args: string[]) =>
-  runWarm(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: service.url,
-      WEB_ANALYTICS_API_KEY: service.apiKey,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
-
-const fileOf = (name: string): string => join(folder, 'pipelines', `${name}.yaml`)
 const range = ['--from', '2026-07', '--to', '2026-08', '--yes']
-const count = async (text: string): Promise<number> => Number((await db.database.pool.query(text)).rows[0]?.n)
+const count = async (text: string): Promise<number> => Number((await db.query(text))[0]?.n)
 
 test('each is written with its key, checked and migrated', async () => {
   for (const name of names) {
-    const made = await millrace('new', 'dataset', name, '--source', 'web-analytics.report')
-    expect(made.code, made.stderr).toBe(0)
+    await succeeded(millrace('new', 'dataset', name, '--source', 'web-analytics.report'))
     const text = readFileSync(fileOf(name), 'utf8')
     const key = /key: \[(.*)\]/.exec(text)?.[1]?.split(', ') ?? []
     expect(key.filter((column) => column !== 'date' && column !== 'granularity').sort(), name).toEqual(
@@ -76,19 +46,15 @@ test('each is written with its key, checked and migrated', async () => {
     const ids = text.replace(/segment_id: \[.*\]/, 'segment_id: ["0017"]')
     writeFileSync(fileOf(name), ids.replace('poll_every: 5s', 'poll_every: 1s'))
   }
-  const migrated = await millrace('migrate')
-  expect(migrated.code, migrated.stderr).toBe(0)
-  const checked = await millrace('check')
-  expect(checked.code, checked.stdout).toBe(0)
+  await succeeded(millrace('migrate'))
+  await succeeded(millrace('check'))
   // A test of each was written with it: its names, key and types hold, and a change of them is found.
-  const tested = await millrace('test')
-  expect(tested.code, tested.stdout).toBe(0)
+  const tested = await succeeded(millrace('test'))
   expect(summaryOf(tested)).toMatchObject({ tested: names.length, failed: 0 })
 })
 
 test('each is planned, loaded, held where it was cut at its limit, and restated', async () => {
-  const planned = await millrace('plan', ...names, ...range.slice(0, 4))
-  expect(planned.code, planned.stderr).toBe(0)
+  await succeeded(millrace('plan', ...names, ...range.slice(0, 4)))
   const cut = await millrace('backfill', ...names, ...range)
   expect(cut.code, cut.stderr).toBe(1)
   expect(summaryOf(cut).units).toMatchObject({ planned: 2 * names.length, failed: 0, waiting: 0 })
@@ -103,8 +69,7 @@ test('each is planned, loaded, held where it was cut at its limit, and restated'
   // Of those that were held the first of these is the first load, of the others a restatement; the second is one of each.
   for (const seed of [2, 3]) {
     service.configure({ seed })
-    const again = await millrace('backfill', ...names, ...range, '--force')
-    expect(again.code, again.stderr).toBe(0)
+    const again = await succeeded(millrace('backfill', ...names, ...range, '--force'))
     expect(summaryOf(again).units).toMatchObject({ failed: 0, held: 0, loaded: 2 * names.length })
   }
   for (const name of names) {
@@ -157,8 +122,7 @@ test('a file of several tables is held, and once the definition names its own th
 })
 
 test('a table that ends is planned up to its last month, which coverage names; a definition that does not say so is told', async () => {
-  const made = await millrace('new', 'dataset', 'marketing_channels', '--source', 'web-analytics.report')
-  expect(made.code, made.stderr).toBe(0)
+  await succeeded(millrace('new', 'dataset', 'marketing_channels', '--source', 'web-analytics.report'))
   const told = await millrace('check')
   expect(told.stdout + told.stderr).toMatch(
     /marketing_channels ends with 2026-11; website_marketing_channels continues it; write until: 2026-11/,
@@ -168,20 +132,20 @@ test('a table that ends is planned up to its last month, which coverage names; a
     fileOf('marketing_channels'),
     text.replace('schedule:', 'until: 2026-07\nsuccessor: website_marketing_channels\nschedule:'),
   )
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   // Said to have months until its end, of which the service takes these only apart: the newest is not there yet.
   const due = readFileSync(fileOf('marketing_channels'), 'utf8')
   writeFileSync(fileOf('marketing_channels'), due.replace('until: 2026-07', 'until: 2026-11'))
   const planned = await millrace('plan', 'marketing_channels', '--from', '2026-09', '--to', '2026-10')
   expect([planned.code, planned.stderr]).toEqual([0, expect.stringContaining('takes fewer months in one request')])
   writeFileSync(fileOf('marketing_channels'), due)
-  const run = await millrace('backfill', 'marketing_channels', ...range)
-  expect(run.code, run.stderr).toBe(0)
+  const run = await succeeded(millrace('backfill', 'marketing_channels', ...range))
   expect(summaryOf(run).units).toMatchObject({ planned: 1, loaded: 1, waiting: 0 })
-  const { rows } = await db.database.pool.query(
-    `select pipeline, month::text, ends::text from bi.coverage_months where pipeline like '%marketing_channels' and month >= '2026-07-01' order by 1, 2`,
-  )
-  expect(rows).toEqual([
+  expect(
+    await db.query(
+      `select pipeline, month::text, ends::text from bi.coverage_months where pipeline like '%marketing_channels' and month >= '2026-07-01' order by 1, 2`,
+    ),
+  ).toEqual([
     { pipeline: 'marketing_channels', month: '2026-07-01', ends: '2026-07-01' },
     { pipeline: 'website_marketing_channels', month: '2026-07-01', ends: null },
     { pipeline: 'website_marketing_channels', month: '2026-08-01', ends: null },

@@ -1,43 +1,13 @@
 // What a backfill says beforehand is what it then does, and nothing outside its range is touched.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { describe, expect, test } from 'vitest'
+import { summaryOf } from '../support/command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
 const pipelines = ['keywords', 'traffic_and_engagement', 'shopper_category_performance']
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-backfill-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 50, reportDurationMs: 0 })
+const { db, sandbox, millrace, edit } = sandboxWorld({
+  sandbox: { keywordsPerDomain: 50, reportDurationMs: 0 },
 })
-afterAll(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const millrace = (...args: string[]) =>
-  runWarm(
-    args,
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
 
 const backfill = (from: string, to: string, ...options: string[]) =>
   millrace('backfill', ...pipelines, '--from', from, '--to', to, '--json', ...options)
@@ -51,8 +21,7 @@ const both = async (from: string, to: string, ...options: string[]) => {
   const between = sandbox.books()
   expect([between.submissions.length, between.quotaUsed]).toEqual([submissions.length, quotaUsed])
   expect(foretold.events.at(-1)?.['free_requests']).toBe(between.requests.length - asked)
-  const real = await backfill(from, to, ...options)
-  expect(real.code, real.stderr).toBe(0)
+  const real = await succeeded(backfill(from, to, ...options))
   const done = summaryOf(real)
   // What is left of the account is read beside the work, for nothing.
   const work = sandbox
@@ -76,8 +45,7 @@ describe('a dry run and the real run after it', () => {
     expect(effort(first.dry)).toEqual(effort(first.real))
 
     // Several pages a walk from here on: the size of a slice is known from its earlier load.
-    const keywords = join(folder, 'pipelines', 'keywords.yaml')
-    writeFileSync(keywords, readFileSync(keywords, 'utf8').replace('page_size: 1000', 'page_size: 20'))
+    edit('keywords', ['page_size: 1000', 'page_size: 20'])
     const partly = await both('2026-08', '2026-09')
     expect(effort(partly.dry)).toEqual(effort(partly.real))
     expect(partly.real.units.unchanged).toBeGreaterThan(0)
@@ -109,9 +77,7 @@ describe('a dry run and the real run after it', () => {
 })
 
 const everyRow = async (query: string): Promise<string[]> => {
-  const { rows } = await db.database.pool.query<{ line: string }>(
-    `select (to_jsonb(t))::text as line from (${query}) t order by 1`,
-  )
+  const rows = await db.query<{ line: string }>(`select (to_jsonb(t))::text as line from (${query}) t order by 1`)
   return rows.map(({ line }) => line)
 }
 
@@ -153,8 +119,7 @@ describe('a range', () => {
     expect(due.length).toBeGreaterThan(3)
     sandbox.restate('2026-08')
     sandbox.restate('2026-09')
-    const forced = await backfill('2026-09', '2026-09', '--force')
-    expect(forced.code, forced.stderr).toBe(0)
+    const forced = await succeeded(backfill('2026-09', '2026-09', '--force'))
     expect(summaryOf(forced).rows.updated).toBeGreaterThan(0)
     expect(await earlierThan('2026-09')).toEqual(rows)
     expect(await dueBefore('2026-09')).toEqual(due)

@@ -1,47 +1,28 @@
 // Everything that can be wrong with a setting, a definition, the service or the database, one at a time: exactly one message with the
 // remedy, the right exit code, no call where none is due, and a warehouse that holds what it held before.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type CommandResult, pipelinesOfRepository, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { type CommandResult, summaryOf } from '../support/command.ts'
+import { listen } from '../support/listen.ts'
+import { createTestDatabase } from '../support/postgres.ts'
 import { type KeywordRecord, type StrictOptions, type StrictService, startStrictService } from '../support/strict-service.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 const key = 'bad-input-key-0123456789'
 const password = 'pass-word-0123456789'
 
-let folder: string
-let db: TestDatabase
-let service: StrictService | null = null
+const world = testWorld<StrictService>({ each: true, lists: { domains: ['a.com', 'b.com'] }, database: { published: true } })
+const { folder, db, service, serve, query } = world
+const definitionFile = world.fileOf
+const edit = (pipeline: string, from: string, to: string): void => world.edit(pipeline, [from, to])
 
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-bad-input-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\n')
-  for (const pipeline of ['keywords', 'traffic_and_engagement']) {
-    edit(pipeline, 'attempts: 5', 'attempts: 2')
-    edit(pipeline, 'poll_every: 5s', 'poll_every: 200ms')
-  }
-  db = await createTestDatabase({ published: true })
+beforeEach(() => {
+  world.edit('keywords', ['attempts: 5', 'attempts: 2'])
+  world.edit('traffic_and_engagement', ['attempts: 5', 'attempts: 2'], ['poll_every: 5s', 'poll_every: 200ms'])
 })
-
-afterEach(async () => {
-  await service?.close()
-  service = null
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const definitionFile = (pipeline: string): string => join(folder, 'pipelines', `${pipeline}.yaml`)
-
-const edit = (pipeline: string, from: string, to: string): void => {
-  const file = definitionFile(pipeline)
-  writeFileSync(file, readFileSync(file, 'utf8').replace(from, to))
-}
 
 /** `keywords.yaml:line:column:` of the first place where `text` stands, both from 1. */
 const placeOf = (pipeline: string, text: string): string => {
@@ -52,17 +33,9 @@ const placeOf = (pipeline: string, text: string): string => {
 
 /** A value of undefined takes the variable away. */
 const environment = (changes: Readonly<Record<string, string | undefined>> = {}): Record<string, string> => {
-  const all: Record<string, string | undefined> = {
-    WEB_ANALYTICS_BASE_URL: service?.url ?? 'http://127.0.0.1:1',
-    WEB_ANALYTICS_API_KEY: key,
-    WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-    DATABASE_URL: db.url,
-    MILLRACE_HOME: join(folder, 'home'),
-    ...changes,
-  }
+  const all: Record<string, string | undefined> = { ...world.environment({ WEB_ANALYTICS_API_KEY: key }), ...changes }
   return Object.fromEntries(Object.entries(all).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
 }
-
 const millrace = (args: readonly string[], changes: Readonly<Record<string, string | undefined>> = {}) =>
   runWarm([...args, '--json'], environment(changes), folder)
 
@@ -79,11 +52,8 @@ const csv = (...lines: readonly string[]): string =>
 const line = (domain: string, visits: string, mobile = ''): string => `${domain},US,${month}-01,${visits},${mobile}`
 const goodReport = csv(line('a.com', '10'), line('b.com', '20'))
 
-const start = async (options: Partial<StrictOptions> = {}): Promise<StrictService> => {
-  await service?.close()
-  service = await startStrictService({ key, keywords: (domain) => records(domain), report: () => goodReport, ...options })
-  return service
-}
+const start = (options: Partial<StrictOptions> = {}): Promise<StrictService> =>
+  serve(startStrictService({ key, keywords: (domain) => records(domain), report: () => goodReport, ...options }))
 
 /** Answers what matches with this, everything else as usual. */
 const answering =
@@ -97,9 +67,6 @@ const answering =
 
 const metaError = (code: number, message: string): string =>
   JSON.stringify({ meta: { status: 'Error', error_code: code, error_message: message } })
-
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
 
 /** Every current row and every ended revision, with its lineage; the readers' whole world. */
 const warehouse = async (): Promise<unknown> =>
@@ -142,12 +109,9 @@ const paid = ({ requests }: StrictService): number => requests.filter(({ path })
 
 /** A port nobody listens on. */
 const closedPort = async (): Promise<number> => {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
+  const { url, close } = await listen(() => undefined)
+  await close()
+  return Number(new URL(url).port)
 }
 
 describe('wrong before anything is called: exit 2, no request, no run on record', () => {
@@ -289,10 +253,8 @@ describe('a warehouse or disk that does not take anything: no request', () => {
     const url = new URL(db.url)
     url.searchParams.set('options', '-c timezone=Asia/Tokyo -c datestyle=German -c statement_timeout=60s')
     const changes = { DATABASE_URL: url.href }
-    const loaded = await millrace(oneKeywords, changes)
-    expect(loaded.code, loaded.stderr).toBe(0)
-    const status = await millrace(['status', 'keywords'], changes)
-    expect(status.code, status.stderr).toBe(0)
+    await succeeded(millrace(oneKeywords, changes))
+    const status = await succeeded(millrace(['status', 'keywords'], changes))
     expect(status.stdout).toMatch(/"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"/)
     expect(status.stdout).not.toMatch(/JST|\+09/)
   })
@@ -348,7 +310,7 @@ describe('what the keyword endpoint may answer', () => {
     ],
   ])('%s: one message, nothing loaded, and rows that were loaded stay', async (_what, status, body, type, code, words) => {
     await start()
-    expect((await millrace(oneKeywords)).code).toBe(0)
+    await succeeded(millrace(oneKeywords))
     const before = await warehouse()
     await start({ intercept: answering(keywordsPath, status, body, type) })
     for (const args of [
@@ -362,14 +324,13 @@ describe('what the keyword endpoint may answer', () => {
     expect(await warehouse()).toEqual(before)
     await start()
     const held = code === 'UNUSABLE' ? ['--force'] : []
-    const mended = await millrace([...oneKeywords.slice(0, -1), 'domain=b.com;country=us', ...held])
-    expect(mended.code, mended.stderr).toBe(0)
+    await succeeded(millrace([...oneKeywords.slice(0, -1), 'domain=b.com;country=us', ...held]))
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 6 }])
   })
 
   test('a web page closes the endpoint: told once for it and once for the unit, which waits, and rows that were loaded stay', async () => {
     await start()
-    expect((await millrace(oneKeywords)).code).toBe(0)
+    await succeeded(millrace(oneKeywords))
     const before = await warehouse()
     await start({ intercept: answering(keywordsPath, 200, '<!doctype html><title>Log in</title>', 'text/html') })
     for (const args of [
@@ -382,8 +343,7 @@ describe('what the keyword endpoint may answer', () => {
     }
     expect(await warehouse()).toEqual(before)
     await start()
-    const mended = await millrace([...oneKeywords.slice(0, -1), 'domain=b.com;country=us'])
-    expect(mended.code, mended.stderr).toBe(0)
+    await succeeded(millrace([...oneKeywords.slice(0, -1), 'domain=b.com;country=us']))
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 6 }])
   })
 
@@ -412,12 +372,11 @@ describe('what the keyword endpoint may answer', () => {
 
   test('no data for a domain is recorded as empty, said once, and not asked again', async () => {
     const strict = await start({ intercept: answering('URL=a.com', 401, metaError(0, 'Data not found')) })
-    const empty = await millrace(oneKeywords)
-    expect(empty.code, empty.stderr).toBe(0)
+    const empty = await succeeded(millrace(oneKeywords))
     expect(empty.stderr.match(/the service has no data .*Check the spelling of the domain/g)).toHaveLength(1)
     expect(summaryOf(empty).units).toMatchObject({ loaded: 1, failed: 0, held: 0 })
     const requests = strict.requests.length
-    expect((await millrace(oneKeywords)).code).toBe(0)
+    await succeeded(millrace(oneKeywords))
     expect(strict.requests).toHaveLength(requests)
   })
 
@@ -431,10 +390,8 @@ describe('what the keyword endpoint may answer', () => {
     expect(summaryOf(held).units).toMatchObject({ held: 1, failed: 0 })
     expect(await warehouse()).toEqual(before)
     const unit = /millrace release (\d+)/.exec(held.stderr)?.[1] ?? ''
-    const released = await millrace(['release', unit])
-    expect(released.code, released.stderr).toBe(0)
-    const again = await millrace(oneKeywords)
-    expect(again.code, again.stderr).toBe(0)
+    await succeeded(millrace(['release', unit]))
+    await succeeded(millrace(oneKeywords))
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 0 }])
     expect(await query(`select count(*)::int as n from bi.keywords_history where valid_to <> 'infinity'`)).toEqual([{ n: 3 }])
   })
@@ -451,8 +408,7 @@ describe('what the keyword endpoint may answer', () => {
     expect(summaryOf(future).units).toMatchObject({ waiting: 1, failed: 0, held: 0 })
     expect(paid(strict)).toBe(1)
     await start()
-    const published = await millrace(args(newest.toString()))
-    expect(published.code, published.stderr).toBe(0)
+    const published = await succeeded(millrace(args(newest.toString())))
     expect(summaryOf(published).units.loaded).toBe(1)
   })
 
@@ -493,8 +449,7 @@ describe('what the keyword endpoint may answer', () => {
     expect(summaryOf(result).units).toMatchObject({ held: 1, failed: 0 })
     expect(await warehouse()).toEqual(before)
     await start()
-    const mended = await millrace([...oneKeywords, '--force'])
-    expect(mended.code, mended.stderr).toBe(0)
+    await succeeded(millrace([...oneKeywords, '--force']))
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 3 }])
   })
 
@@ -508,8 +463,7 @@ describe('what the keyword endpoint may answer', () => {
   test('a count that changes between pages is walked again and loaded once it holds still', async () => {
     edit('keywords', 'page_size: 1000', 'page_size: 100')
     await start({ intercept: paging(records('a.com', 250), (asked) => (asked === 1 ? 251 : 250))() })
-    const result = await millrace(oneKeywords)
-    expect(result.code, result.stderr).toBe(0)
+    const result = await succeeded(millrace(oneKeywords))
     expect(summaryOf(result).rows).toMatchObject({ read: 250, inserted: 250, quarantined: 0, duplicates: 0 })
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 250 }])
   })
@@ -523,8 +477,7 @@ describe('what the keyword endpoint may answer', () => {
     expect((await millrace(oneKeywords)).code).toBe(1)
     expect(paid(strict)).toBe(requests)
     await start()
-    const mended = await millrace([...oneKeywords, '--force'])
-    expect(mended.code, mended.stderr).toBe(0)
+    await succeeded(millrace([...oneKeywords, '--force']))
   })
 
   test('a count that never holds still is held, and nothing is loaded', async () => {
@@ -553,8 +506,7 @@ describe('what becomes of reports', () => {
 
   test('a word nobody knows is an open report, and the completed one is loaded', async () => {
     const strict = await start({ intercept: stateWord('warming up', 2) })
-    const result = await millrace(traffic)
-    expect(result.code, result.stderr).toBe(0)
+    await succeeded(millrace(traffic))
     expect(strict.bought).toHaveLength(1)
     expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
   })
@@ -575,8 +527,7 @@ describe('what becomes of reports', () => {
     expect(strict.bought).toHaveLength(1)
     expect(await warehouse()).toEqual(before)
     await start()
-    const paid = await millrace([...traffic, '--force'])
-    expect(paid.code, paid.stderr).toBe(0)
+    await succeeded(millrace([...traffic, '--force']))
     expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
   })
 
@@ -591,8 +542,7 @@ describe('what becomes of reports', () => {
         return true
       },
     })
-    const result = await millrace(traffic)
-    expect(result.code, result.stderr).toBe(0)
+    await succeeded(millrace(traffic))
     expect(strict.bought).toHaveLength(1)
     expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
   })
@@ -626,8 +576,7 @@ describe('what becomes of reports', () => {
     expectOne(await millrace(traffic), 1, 'WRONG_ECHO', /another report/)
     expect(await warehouse()).toEqual(before)
     isOther = false
-    const result = await millrace(traffic)
-    expect(result.code, result.stderr).toBe(0)
+    await succeeded(millrace(traffic))
     expect(strict.bought).toHaveLength(1)
     expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
   })
@@ -640,8 +589,7 @@ describe('what becomes of reports', () => {
     const result = await millrace([...traffic, '--force'])
     expectOne(result, 1, 'TOO_MANY_REJECTS', /1 of 2 rows were rejected, the definition allows 0/, /millrace quarantine list/)
     expect(await warehouse()).toEqual(before)
-    const list = await millrace(['quarantine', 'list'])
-    expect(list.code).toBe(0)
+    const list = await succeeded(millrace(['quarantine', 'list']))
     expect(list.events.filter((event) => event['event'] === 'quarantined')).toEqual([
       expect.objectContaining({
         line: 2,

@@ -1,39 +1,23 @@
 // Bills that stand in the balance alone, answers that cannot be read or break off, and kills: no walk hangs, and no budget is passed by more than one request.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'
-import { runWarm } from '../support/warm-command.ts'
-
-let folder: string
-let db: TestDatabase
-let service: VendorSandbox
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-bills-'))
-  mkdirSync(join(folder, 'pipelines'))
-  db = await createTestDatabase()
-})
-
-afterEach(async () => {
-  await service.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+import { succeeded, testWorld } from '../support/test-world.ts'
 
 const price = 10
 
-const start = async (options: VendorOptions = {}): Promise<void> => {
+const world = testWorld<VendorSandbox>({ each: true, copied: [], json: true })
+const { folder, db, service, environment } = world
+const start = (options: VendorOptions = {}) => {
   const prices = { keywords: { by: 'request', credits: price } } as const
-  service = await startVendorSandbox({ requestsPerSecond: null, purses: { rest: 1e6, batch: 2e6 }, prices, ...options })
+  return world.serve(startVendorSandbox({ requestsPerSecond: null, purses: { rest: 1e6, batch: 2e6 }, prices, ...options }))
 }
 
 interface Limits {
@@ -53,21 +37,11 @@ const pipeline = (name: string, domains: readonly string[], { pageSize, concurre
   writeFileSync(join(folder, 'pipelines', `${name}.yaml`), own)
 }
 
-const environment = (more: Readonly<Record<string, string>> = {}) => ({
-  WEB_ANALYTICS_BASE_URL: service.url,
-  WEB_ANALYTICS_API_KEY: service.apiKey,
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-  ...more,
-})
-
-const millrace = (args: readonly string[], more: Readonly<Record<string, string>> = {}) =>
-  runWarm([...args, '--json'], environment(more), folder)
+const millrace = (args: readonly string[], more: Readonly<Record<string, string>> = {}) => world.millraceWith(more, ...args)
 
 const august = ['--from', '2026-08', '--to', '2026-08', '--yes']
 
-const one = async <Row>(statement: string): Promise<Row> => (await db.database.pool.query(statement)).rows[0]
+const one = <Row extends object>(statement: string): Promise<Row> => db.one<Row>(statement)
 
 const charged = (): number => service.books.charges.reduce((sum, { credits }) => sum + credits, 0)
 
@@ -85,7 +59,7 @@ test.each([
   expect(ended).toMatchObject({ code })
   // What may be asked for again by itself was.
   if (code === 0) expect(charged()).toBe(8 * price)
-  expect((await millrace(['backfill', 'keywords', ...august])).code).toBe(0)
+  await succeeded(millrace(['backfill', 'keywords', ...august]))
   expect(await rows()).toEqual({ rows: 730 })
 })
 
@@ -134,11 +108,9 @@ test('a report that is past its deadline and has no bill does not keep the run t
 /** Makes the tables of pipelines that are not shipped. */
 const migrate = async (...names: readonly string[]): Promise<void> => {
   for (const name of names) {
-    const { code, stderr } = await millrace(['new', 'migration', name])
-    expect(code, stderr).toBe(0)
+    await succeeded(millrace(['new', 'migration', name]))
   }
-  const { code, stderr } = await millrace(['migrate'])
-  expect(code, stderr).toBe(0)
+  await succeeded(millrace(['migrate']))
 }
 
 test.each([50, 100])('two pipelines of one process learn the price from the balance, and keep a budget of %i', async (budget) => {
@@ -233,7 +205,7 @@ test.each([
   })
   const bounded = { WEB_ANALYTICS_BASE_URL: relay.url, WEB_ANALYTICS_QUOTA_PER_DAY: String(budget) }
   const backfill = (domain: string) => millrace(['backfill', 'keywords', ...august, '--only', `domain=${domain}`], bounded)
-  expect((await backfill('b.com')).code).toBe(0)
+  await succeeded(backfill('b.com'))
   const run = await backfill('a.com')
   relay.close()
   expect(run.code, run.stderr).toBe(1)

@@ -1,15 +1,15 @@
 // The key is looked for in every sink after every kind of success and failure: output, log, tables, files, page, metrics, traces, process
 // list, and what reached another host. The service does its worst: it says the key back in errors, redirects, links and statuses.
 import { randomUUID } from 'node:crypto'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { tmpdir } from 'node:os'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { anySpellingIn, canaryBatchKey, canaryKey, leaksIn } from '../support/canary.ts'
-import { pipelinesOfRepository, startCommand } from '../support/command.ts'
+import { startCommand } from '../support/command.ts'
 import { everyPage, everyTable, filesBelow, processList } from '../support/every-sink.ts'
+import { type Listening, listen } from '../support/listen.ts'
 import { createTestDatabase } from '../support/postgres.ts'
+import { definitionsIn, testFolder } from '../support/test-world.ts'
 
 type Handle = (request: IncomingMessage, response: ServerResponse, body: string) => void
 
@@ -20,48 +20,23 @@ interface Path {
   readonly handle: Handle
 }
 
-let folder: string
-let elsewhere: { url: string; close(): void }
-let collector: { url: string; close(): void }
+const folder = testFolder({ copied: ['pipelines'] })
+const { edit, list } = definitionsIn(folder)
+let elsewhere: Listening
+let collector: Listening
 const astray: string[] = []
 const traces: string[] = []
-
-const listen = async (answer: Handle): Promise<{ url: string; close(): void }> => {
-  const server: Server = createServer((request, response) => {
-    let body = ''
-    request.on('data', (chunk: Buffer) => {
-      body += chunk.toString('utf8')
-    })
-    request.on('end', () => answer(request, response, body))
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return {
-    url: `http://127.0.0.1:${address.port}`,
-    close: () => {
-      server.closeAllConnections()
-      server.close()
-    },
-  }
-}
 
 const json = (response: ServerResponse, status: number, body: unknown): void => {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-canary-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  list('domains', ['a.com'])
   // One try of a unit says as much as five, and leaves out the pauses between them.
-  for (const name of ['keywords', 'traffic_and_engagement']) {
-    const file = join(folder, 'pipelines', `${name}.yaml`)
-    writeFileSync(
-      file,
-      readFileSync(file, 'utf8').replace('attempts: 5', 'attempts: 1').replace('poll_every: 5s', 'poll_every: 1s'),
-    )
-  }
+  edit('keywords', ['attempts: 5', 'attempts: 1'])
+  edit('traffic_and_engagement', ['attempts: 5', 'attempts: 1'], ['poll_every: 5s', 'poll_every: 1s'])
+
   elsewhere = await listen((request, response, body) => {
     astray.push(`${request.url} ${JSON.stringify(request.headers)} ${body}`)
     json(response, 200, {})
@@ -72,8 +47,7 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  for (const server of [elsewhere, collector]) server.close()
-  rmSync(folder, { recursive: true, force: true })
+  for (const server of [elsewhere, collector]) await server.close()
 })
 
 const patienceMs = 8_000

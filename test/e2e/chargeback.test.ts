@@ -1,68 +1,31 @@
 // Every credit counted: what the ledger says was spent, by pipeline, tag and value, is what the service's own books say, to the credit.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { z } from 'zod'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { type CommandResult, pipelinesOfRepository } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import type { CommandResult } from '../support/command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const { db, sandbox, edit, millraceWith, list } = sandboxWorld({
+  each: true,
+  lists: { domains: ['a.example', 'b.example', 'c.example'], shop_domains: ['a.example', 'b.example', 'd.example'] },
+  sandbox: { quota: 1_000_000, keywordsPerDomain: 250, reportDurationMs: 20 },
+})
 
-const edit = (pipeline: string, change: (text: string) => string): void => {
-  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
-  writeFileSync(file, change(readFileSync(file, 'utf8')))
-}
-
-const list = (file: string, values: readonly string[]): void =>
-  writeFileSync(join(folder, 'pipelines', file), values.map((value) => `${value}\n`).join(''))
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-chargeback-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  list('domains.txt', ['a.example', 'b.example', 'c.example'])
-  list('shop_domains.txt', ['a.example', 'b.example', 'd.example'])
+beforeEach(() => {
+  edit('keywords', ['page_size: 1000', 'page_size: 100'], [/country: \[.*\]/, 'country: [us]'])
+  edit('traffic_and_engagement', ['poll_every: 5s', 'poll_every: 50ms'], [/country: \[.*\]/, 'country: [us]'])
+  edit('shopper_category_performance', ['poll_every: 5s', 'poll_every: 50ms'])
   for (const [name, client] of [
     ['keywords', 'acme'],
     ['traffic_and_engagement', 'acme'],
     ['shopper_category_performance', 'beta'],
   ] as const)
-    edit(name, (text) =>
-      text
-        .replace(/from: \d{4}-\d{2}/, 'from: 2026-01')
-        .replace('poll_every: 5s', 'poll_every: 50ms')
-        .replace('page_size: 1000', 'page_size: 100')
-        .replace(/country: \[.*\]/, 'country: [us]')
-        .concat(`\ntags: { client: ${client} }\n`),
-    )
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, quota: 1_000_000, keywordsPerDomain: 250, reportDurationMs: 20 })
-})
-afterEach(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
+    edit(name, [/from: \d{4}-\d{2}/, 'from: 2026-01'], [/$/, `\ntags: { client: ${client} }\n`])
 })
 
 const millrace = (...args: string[]): Promise<CommandResult> => spoken(...args, '--json')
 
-const spoken = (...args: string[]): Promise<CommandResult> =>
-  runWarm(
-    args,
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-      ...settings,
-    },
-    folder,
-  )
+const spoken = (...args: string[]): Promise<CommandResult> => millraceWith(settings, ...args)
+
 let settings: Record<string, string> = {}
 beforeEach(() => {
   settings = {}
@@ -88,8 +51,8 @@ const sum = (lines: readonly z.infer<typeof line>[], name: 'used' | 'credits' = 
 const range = ['--from', '2026-01', '--to', '2026-02']
 
 test('a free endpoint that answers nonsense or not at all takes none of the figures of the ledger away: its failure stands beside them', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
-  expect((await millrace('backfill', 'keywords', ...range, '--only', 'domain=a.example')).code).toBe(0)
+  await succeeded(millrace('migrate'))
+  await succeeded(millrace('backfill', 'keywords', ...range, '--only', 'domain=a.example'))
   const { used } = totals.parse((await millrace('quota')).events.at(-1))
   expect(used).toBeGreaterThan(0)
   const asked = async (kind: 'malformed-json' | 'drop-before' | 'any-status', on: 'capabilities' | 'credits') => {
@@ -105,9 +68,9 @@ test('a free endpoint that answers nonsense or not at all takes none of the figu
 })
 
 test('the chargeback by pipeline, by tag and by value is the books of the service, keyword requests included', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   for (const pipeline of ['keywords', 'traffic_and_engagement', 'shopper_category_performance'])
-    expect((await millrace('backfill', pipeline, ...range)).code).toBe(0)
+    await succeeded(millrace('backfill', pipeline, ...range))
   const spent = sandbox.books().quotaUsed
   const { of, summary } = await quota('--by', 'domain')
   expect(of('spending').map(({ pipeline, requests, tags }) => ({ pipeline, isByRequest: Number(requests) > 0, tags }))).toEqual([
@@ -132,8 +95,8 @@ test('the chargeback by pipeline, by tag and by value is the books of the servic
 })
 
 test('what the service charged for requests that broke off, and for others who use the key, is shown apart, and the whole is its books', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
-  expect((await millrace('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01')).code).toBe(0)
+  await succeeded(millrace('migrate'))
+  await succeeded(millrace('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01'))
   // Three answers get lost on their way, one request never reached the service.
   sandbox.configure({
     faults: [
@@ -141,26 +104,26 @@ test('what the service charged for requests that broke off, and for others who u
       { kind: 'drop-before', on: 'keywords', times: 1 },
     ],
   })
-  expect((await millrace('backfill', 'keywords', '--from', '2026-02', '--to', '2026-02')).code).toBe(0)
+  await succeeded(millrace('backfill', 'keywords', '--from', '2026-02', '--to', '2026-02'))
   const first = await quota()
   expect(first.summary.used + first.summary.not_on_record).toBe(sandbox.books().quotaUsed)
   expect(first.summary.not_on_record).toBe(-1)
 
   const url = `${sandbox.url}/v4/website-analysis/keywords?api_key=${sandbox.apiKey}&URL=z.example&country=us&start_date=2026-01&end_date=2026-01`
   for (let request = 0; request < 5; request += 1) expect((await fetch(url)).status).toBe(200)
-  expect((await millrace('backfill', 'keywords', '--from', '2026-03', '--to', '2026-03')).code).toBe(0)
+  await succeeded(millrace('backfill', 'keywords', '--from', '2026-03', '--to', '2026-03'))
   const { summary, of } = await quota()
   expect(summary.used + summary.not_on_record).toBe(sandbox.books().quotaUsed)
   expect(of('service_books')).toMatchObject([{ difference: 4 }])
 })
 
 test('credits keep the tags they were spent with, and what was bought for a value that left the lists is named', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
-  expect((await millrace('backfill', 'traffic_and_engagement', ...range)).code).toBe(0)
+  await succeeded(millrace('migrate'))
+  await succeeded(millrace('backfill', 'traffic_and_engagement', ...range))
   const before = sandbox.books().quotaUsed
-  list('domains.txt', ['a.example', 'c.example'])
-  edit('traffic_and_engagement', (text) => text.replace('client: acme', 'client: gamma'))
-  expect((await millrace('backfill', 'traffic_and_engagement', '--from', '2026-03', '--to', '2026-03')).code).toBe(0)
+  list('domains', ['a.example', 'c.example'])
+  edit('traffic_and_engagement', ['client: acme', 'client: gamma'])
+  await succeeded(millrace('backfill', 'traffic_and_engagement', '--from', '2026-03', '--to', '2026-03'))
   const { of, summary } = await quota()
   expect(of('tag').map(({ value, used }) => [value, used])).toEqual([
     ['acme', before],
@@ -174,9 +137,9 @@ test('credits keep the tags they were spent with, and what was bought for a valu
 })
 
 test('a budget of a tag, of the account or of the pipeline holds page requests as it holds reports', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   settings = { MILLRACE_TAG_BUDGETS: 'client=acme:7/month' }
-  edit('keywords', (text) => text.replace('concurrency: 4', 'concurrency: 1'))
+  edit('keywords', ['concurrency: 4', 'concurrency: 1'])
   const run = await millrace('backfill', 'keywords', ...range)
   // Three pages a unit: the first page of the third would be the seventh credit, its others would pass the budget.
   const within = sandbox.books().quotaUsed
@@ -187,12 +150,12 @@ test('a budget of a tag, of the account or of the pipeline holds page requests a
   await millrace('backfill', 'keywords', ...range)
   expect(sandbox.books().quotaUsed).toBe(spent)
   // Another tag has its own.
-  expect((await millrace('backfill', 'shopper_category_performance', ...range)).code).toBe(0)
+  await succeeded(millrace('backfill', 'shopper_category_performance', ...range))
   expect(sandbox.books().quotaUsed).toBeGreaterThan(spent)
 })
 
 test("the column of the month's end adds up to its last line, a pipeline that has spent nothing yet among them", async () => {
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const ends = async (): Promise<(readonly [string, number])[]> => {
     const { stdout } = await spoken('quota')
     const [table = ''] = /^\d{4}-\d\d +account.+?\n\n/ms.exec(stdout) ?? []
@@ -202,10 +165,10 @@ test("the column of the month's end adds up to its last line, a pipeline that ha
   settings = { WEB_ANALYTICS_PRICES: 'shopper-report=1/value' }
   edit('shopper_category_performance', (text) => text.concat('\nguard: { credits_per_night: 1 }\n'))
   expect((await millrace('run', 'shopper_category_performance')).code).toBe(1)
-  expect((await millrace('approve', 'shopper_category_performance')).code).toBe(0)
+  await succeeded(millrace('approve', 'shopper_category_performance'))
   const before = await ends()
   expect(before.map(([name]) => name)).toEqual(['shopper_category_performance', 'all'])
-  expect((await millrace('backfill', 'traffic_and_engagement', ...range)).code).toBe(0)
+  await succeeded(millrace('backfill', 'traffic_and_engagement', ...range))
   const [traffic, shopper, all, ...others] = await ends()
   expect([traffic?.[0], shopper, all?.[0], others]).toEqual(['traffic_and_engagement', before[0], 'all', []])
   expect(shopper?.[1]).toBeGreaterThan(0)

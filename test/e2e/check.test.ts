@@ -1,44 +1,19 @@
 // `millrace check`: what it says is proved is, what was not asked is said with the reason, and one pass finds every mistake.
 
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { expect, test } from 'vitest'
+import { type CommandResult, runCommand } from '../support/command.ts'
+import { createTestDatabase } from '../support/postgres.ts'
 import { startStrictService } from '../support/strict-service.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-check-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null })
-})
-afterEach(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+const { folder, db, sandbox, millraceWith, edit } = sandboxWorld({ each: true })
 
 const millrace = (args: readonly string[], others: Record<string, string> = {}): Promise<CommandResult> =>
-  runWarm(
-    args,
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-      ...others,
-    },
-    folder,
-  )
+  millraceWith(others, ...args)
+
 const check = (others: Record<string, string> = {}): Promise<CommandResult> => millrace(['check', '--json'], others)
 const said = ({ events }: CommandResult): string[] =>
   events
@@ -46,11 +21,9 @@ const said = ({ events }: CommandResult): string[] =>
     .map((event) => `${String(event['result'] ?? event['level'])} (${String(event['area'])}): ${String(event['message'])}`)
 
 test('proves key and paths without spending anything, and says what only a purchase would show', async () => {
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('{ file: domains.txt }', `{ query: "values ('a.com'), ('b.com')" }`))
-  expect((await millrace(['migrate'])).code).toBe(0)
-  const result = await check()
-  expect(result.code, result.stdout).toBe(0)
+  edit('keywords', ['{ file: domains.txt }', `{ query: "values ('a.com'), ('b.com')" }`])
+  await succeeded(millrace(['migrate']))
+  const result = await succeeded(check())
   const lines = said(result).join('\n')
   for (const line of [
     /proved \(service\).*keywords is there and accepts the key/,
@@ -150,13 +123,11 @@ test('of a service that answers a month to come with its newest one no page is a
 })
 
 test('finds every mistake of definitions and marts in one pass, with file and line', async () => {
-  expect((await millrace(['migrate'])).code).toBe(0)
-  const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
-  writeFileSync(
-    file,
-    readFileSync(file, 'utf8')
-      .replace('granularity: monthly', 'granularity: weekly, delivery_method: snowflake')
-      .replace('deadline: 6h', 'deadline: 6x'),
+  await succeeded(millrace(['migrate']))
+  edit(
+    'traffic_and_engagement',
+    ['granularity: monthly', 'granularity: weekly, delivery_method: snowflake'],
+    ['deadline: 6h', 'deadline: 6x'],
   )
   mkdirSync(join(folder, 'marts'))
   writeFileSync(join(folder, 'marts', 'broken.sql'), '-- purpose: p\n-- colum x: y\n-- question: q\nselect 1 as one\n')
@@ -178,11 +149,7 @@ test('finds every mistake of definitions and marts in one pass, with file and li
   )
   const summary = readFileSync(join(import.meta.dirname, '..', '..', 'marts', 'keyword_months.sql'), 'utf8')
   writeFileSync(join(folder, 'marts', 'keyword_months.sql'), `${summary.trimEnd()}\nhaving true\n`)
-  const shops = join(folder, 'pipelines', 'shopper_category_performance.yaml')
-  writeFileSync(
-    shops,
-    readFileSync(shops, 'utf8').replace('{ file: shop_domains.txt }', '{ query: select domain from no_such_table }'),
-  )
+  edit('shopper_category_performance', ['{ file: shop_domains.txt }', '{ query: select domain from no_such_table }'])
   const result = await check()
   expect(result.code).toBe(2)
   const lines = said(result).join('\n')
@@ -214,7 +181,7 @@ test('a budget of a tag that no definition has is warned of; one that cannot be 
 })
 
 test('a month that was detached and kept, which loads refuse, is named', async () => {
-  expect((await millrace(['migrate'])).code).toBe(0)
+  await succeeded(millrace(['migrate']))
   const { pool } = db.database
   await pool.query('create table data.keywords_v1_p202605 (like data.keywords_v1)')
   try {
@@ -228,7 +195,7 @@ test('a month that was detached and kept, which loads refuse, is named', async (
 })
 
 test('eleven things that are broken at once, each of another kind, are all named, each once, and nothing is waited for', async () => {
-  expect((await millrace(['migrate'])).code).toBe(0)
+  await succeeded(millrace(['migrate']))
   await db.database.pool.query('alter table data.keywords_v1 rename column clicks to klicks')
   const write = (place: string, text: string): void => {
     mkdirSync(join(folder, dirname(place)), { recursive: true })
@@ -274,7 +241,7 @@ test('eleven things that are broken at once, each of another kind, are all named
 })
 
 test('a formula, or a condition of a metric, that PostgreSQL refuses is named with its line', async () => {
-  expect((await millrace(['migrate'])).code).toBe(0)
+  await succeeded(millrace(['migrate']))
   mkdirSync(join(folder, 'semantic'))
   writeFileSync(
     join(folder, 'semantic', 'own.yaml'),
@@ -294,8 +261,7 @@ metrics:
 test('a definition that does not fit its migration is found before that is applied', async () => {
   const empty = await createTestDatabase({ empty: true })
   try {
-    const file = join(folder, 'pipelines', 'keywords.yaml')
-    writeFileSync(file, readFileSync(file, 'utf8').replace('cpc: { type: numeric', 'cpc: { type: bigint'))
+    edit('keywords', ['cpc: { type: numeric', 'cpc: { type: bigint'])
     const result = await check({ DATABASE_URL: empty.url })
     const lines = said(result).join('\n')
     expect(lines).toMatch(/error \(table\): data\.keywords_v1\.cpc is numeric, the definition says bigint/)
@@ -319,8 +285,7 @@ test('a price for what no definition asks for is named: it would not be used', a
 })
 
 test('of a budget or a price whose definition cannot be read it is not said that no definition has it', async () => {
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace(/^source:/m, 'tags: { client: acme }\nsuorce: x\nsource:'))
+  edit('keywords', [/^source:/m, 'tags: { client: acme }\nsuorce: x\nsource:'])
   const settings = { MILLRACE_TAG_BUDGETS: 'client=acme:400/day', WEB_ANALYTICS_PRICES: 'keywords=0.1/row asked' }
   const result = await millrace(['check', '--offline', '--json'], settings)
   expect([result.code, said(result).filter((line) => line.includes('which no definition'))]).toEqual([2, []])
@@ -343,9 +308,8 @@ test('a wrong setting is named with its line in .env and what is allowed; the en
 test('sees units of another size of window, and answers of the ledger that are gone from the landings, and says how to get them back; `notify list` without a receiver does not say that all is well', async () => {
   for (const list of ['domains', 'countries'])
     writeFileSync(join(folder, 'pipelines', `${list}.txt`), list === 'domains' ? 'a.com\n' : 'us\n')
-  expect((await millrace(['migrate'])).code).toBe(0)
-  const filled = await millrace(['backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes'])
-  expect(filled.code, filled.stderr).toBe(0)
+  await succeeded(millrace(['migrate']))
+  await succeeded(millrace(['backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes']))
   expect(said(await check()).join('\n')).toMatch(/proved \(landing\): \d+ answers? of the ledger (is|are) there/)
   // As if the units had been made by a definition that loads weeks.
   const made = (every: string) => db.database.pool.query(`update etl.pipelines set window_every = $1`, [every])

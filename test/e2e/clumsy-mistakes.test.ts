@@ -3,33 +3,14 @@ import { execFileSync, spawn } from 'node:child_process'
 import { closeSync, cpSync, existsSync, mkdtempSync, openSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { cleanEnvironment, launcher, pipelinesOfRepository } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { mayMount, mountSmallDisk } from '../support/small-disk.ts'
+import { testWorld } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
-let folder: string
-let db: TestDatabase
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-clumsy-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  db = await createTestDatabase({ published: true })
-})
-afterAll(async () => {
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-// Nothing answers there: each of these is told before anything is asked.
-const environment = (): Record<string, string> => ({
-  WEB_ANALYTICS_BASE_URL: 'http://127.0.0.1:1',
-  WEB_ANALYTICS_API_KEY: 'a-key-of-nobody',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-})
-const millrace = (...args: string[]) => runWarm(args, environment(), folder)
+// Nothing answers: each of these is told before anything is asked.
+const { folder, db, environment, millrace } = testWorld({ database: { published: true } })
 
 test.each(['keyword,traffic_and_engagement', 'keywords,trafic_and_engagement'])(
   'names with a comma between them are written as the command takes them: %s',
@@ -72,7 +53,7 @@ test('a port of the sandbox that is no number is named as it was written', async
 })
 
 test('cancelling a run that has ended says that there was nothing to stop', async () => {
-  const { rows } = await db.database.pool.query<{ id: string }>(
+  const rows = await db.query<{ id: string }>(
     `insert into etl.runs (command, state, finished_at) values ('backfill', 'done', now()) returning run_id::text as id`,
   )
   const { code, stdout } = await millrace('cancel', String(rows[0]?.id))

@@ -1,46 +1,22 @@
 // How commands end where there is nothing to do, where a name or number is unknown, and where they are told to stop: exit code and last line.
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startCommand, summaryOf } from '../support/command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
+import { until } from '../support/until.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const { folder, db, sandbox, environment, millrace } = sandboxWorld({
+  lists: { domains: ['example.com', 'example.org'] },
+  database: { published: true },
+  sandbox: { keywordsPerDomain: 20 },
+  settings: { MILLRACE_WEB_PORT: '0' },
+})
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-ends-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'example.com\nexample.org\n')
-  db = await createTestDatabase({ published: true })
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20 })
   await millrace('migrate')
 })
-afterAll(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
 beforeEach(() => sandbox.configure({ latencyMs: 0, faults: [] }))
-
-const environment = (): Record<string, string> => ({
-  WEB_ANALYTICS_BASE_URL: sandbox.url,
-  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
-  MILLRACE_WEB_PORT: '0',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-})
-const millrace = (...args: string[]) => runWarm(args, environment(), folder)
-
-const until = async (ready: () => boolean | Promise<boolean>): Promise<void> => {
-  for (const end = Date.now() + 120_000; !(await ready()); await new Promise((done) => setTimeout(done, 20)))
-    if (Date.now() > end) throw new Error('it never came to that')
-}
 
 const nothing = { planned: 0, loaded: 0, unchanged: 0, waiting: 0, held: 0, failed: 0 }
 
@@ -48,8 +24,7 @@ describe('nothing to do', () => {
   test('a retry of an empty quarantine says so, sums up nothing and is done', async () => {
     const told = await millrace('quarantine', 'retry', 'keywords')
     expect([told.code, told.stdout + told.stderr]).toEqual([0, expect.stringContaining('Nothing of keywords is in quarantine')])
-    const counted = await millrace('quarantine', 'retry', '--json')
-    expect(counted.code, counted.stderr).toBe(0)
+    const counted = await succeeded(millrace('quarantine', 'retry', '--json'))
     expect(summaryOf(counted)).toMatchObject({ command: 'quarantine retry', units: nothing, requests: 0 })
   })
 
@@ -109,8 +84,7 @@ describe('what is unknown', () => {
 
 describe('what people read', () => {
   test('`migrate` says what it changed, and in one line that it changed nothing', async () => {
-    const again = await millrace('migrate')
-    expect(again.code, again.stderr).toBe(0)
+    const again = await succeeded(millrace('migrate'))
     expect(again.stdout.trim().split('\n').slice(1)).toEqual([
       'Nothing to do: every migration is applied, and every view of bi is as it should be.',
     ])
@@ -149,11 +123,9 @@ describe('what people read', () => {
     for (const name of readdirSync(join(folder, 'pipelines')).filter((one) => one.endsWith('.yaml'))) kiritimati(name)
     await millrace('backfill', 'keywords', '--from', '2026-08', '--to', '2026-08')
     const { stdout } = await millrace('status')
-    const [{ at }] = (
-      await db.database.pool.query<{ at: string }>(
-        `select to_char(max(started_at) at time zone 'Pacific/Kiritimati', 'YYYY-MM-DD HH24:MI') as at from etl.runs`,
-      )
-    ).rows as [{ at: string }]
+    const [{ at }] = (await db.query<{ at: string }>(
+      `select to_char(max(started_at) at time zone 'Pacific/Kiritimati', 'YYYY-MM-DD HH24:MI') as at from etl.runs`,
+    )) as [{ at: string }]
     expect(stdout).toContain(at)
     expect(stdout).toContain('Times: Pacific/Kiritimati')
     writeFileSync(file, text.replace(/time_zone: \S+?(?= \})/, 'time_zone: Asia/Tokyo'))
@@ -168,7 +140,7 @@ describe('told to stop', () => {
     sandbox.configure({ latencyMs: 300 })
     const before = sandbox.books().requests.length
     const running = startCommand(['backfill', 'keywords', ...range], environment(), folder)
-    await until(() => sandbox.books().requests.length > before)
+    await until('it comes to that', () => sandbox.books().requests.length > before)
     running.child.kill('SIGINT')
     const ended = await running.result
     expect(ended.code).toBe(130)
@@ -183,15 +155,14 @@ describe('told to stop', () => {
       await lock.query('select from etl.pipelines for update')
       const running = startCommand(['backfill', 'keywords', ...range], environment(), folder)
       const waits = `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-      await until(async () => (await db.database.pool.query(waits)).rows.length > 0)
+      await until('it comes to that', async () => (await db.query(waits)).length > 0)
       running.child.kill('SIGINT')
       await new Promise((done) => setTimeout(done, 300))
       await lock.query('rollback')
       const ended = await running.result
       expect(ended.code, ended.stderr).toBe(130)
       expect(summaryOf(ended)).toMatchObject({ command: 'backfill', run_id: expect.any(Number), requests: 0 })
-      const { rows } = await db.database.pool.query('select state from etl.runs order by run_id desc limit 1')
-      expect(rows).toEqual([{ state: 'interrupted' }])
+      expect(await db.query('select state from etl.runs order by run_id desc limit 1')).toEqual([{ state: 'interrupted' }])
     } finally {
       lock.release()
     }
@@ -217,22 +188,20 @@ describe('told to stop', () => {
 
 describe('a backfill of months older than the look-back', () => {
   test('leaves their windows counted', async () => {
-    const filled = await millrace('backfill', 'keywords', '--from', '2026-03', '--to', '2026-04', '--json')
-    expect(filled.code, filled.stderr).toBe(0)
-    const { rows } = await db.database.pool.query(
-      `select window_from::text as month, closed_units as units, closed_rows = (select count(*) from data.keywords_v1 where month = window_from) as rows
+    await succeeded(millrace('backfill', 'keywords', '--from', '2026-03', '--to', '2026-04', '--json'))
+    expect(
+      await db.query(
+        `select window_from::text as month, closed_units as units, closed_rows = (select count(*) from data.keywords_v1 where month = window_from) as rows
        from etl.windows where closed_generation is not null and window_from <= '2026-04-01' order by 1`,
-    )
-    expect(rows).toEqual(['2026-03-01', '2026-04-01'].map((month) => ({ month, units: '4', rows: true })))
+      ),
+    ).toEqual(['2026-03-01', '2026-04-01'].map((month) => ({ month, units: '4', rows: true })))
   })
 })
 
 describe('a replay that fails', () => {
   test('is named by status, with the job and the reason, until it is done', async () => {
     const months = ['keywords', '--from', '2026-03', '--to', '2026-04', '--json']
-    const { rows } = await db.database.pool.query<{ landing: string }>(
-      'select landing from etl.answers order by answer_id desc limit 1',
-    )
+    const rows = await db.query<{ landing: string }>('select landing from etl.answers order by answer_id desc limit 1')
     const part = join(folder, 'home', 'landing', String(rows[0]?.landing))
     const [file = ''] = readdirSync(part).filter((name) => name.endsWith('.gz'))
     const bytes = readFileSync(join(part, file))
@@ -243,7 +212,7 @@ describe('a replay that fails', () => {
       /could not be loaded again.*failed job \d+, replay of answer \d+: keywords\/v1\/2026-0[34].* \[LANDING_CORRUPT\]/s,
     )
     writeFileSync(join(part, file), bytes)
-    expect((await millrace('replay', ...months)).code).toBe(0)
+    await succeeded(millrace('replay', ...months))
     expect((await millrace('status')).stdout).not.toContain('could not be loaded again')
   })
 })
@@ -252,20 +221,8 @@ describe('a replay of an older answer', () => {
   test('counts units that hold a newer one as unchanged, and its others as loaded', async () => {
     await millrace('backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-09', '--json')
     sandbox.restate('2026-09')
-    const forced = await millrace(
-      'backfill',
-      'traffic_and_engagement',
-      '--from',
-      '2026-09',
-      '--to',
-      '2026-09',
-      '--force',
-      '--json',
-    )
-    expect(forced.code, forced.stderr).toBe(0)
-    const { rows } = await db.database.pool.query<{ id: string }>(
-      'select min(answer_id) as id from etl.answers where cardinality(slice_ids) > 1',
-    )
+    await succeeded(millrace('backfill', 'traffic_and_engagement', '--from', '2026-09', '--to', '2026-09', '--force', '--json'))
+    const rows = await db.query<{ id: string }>('select min(answer_id) as id from etl.answers where cardinality(slice_ids) > 1')
     const replayed = summaryOf(await millrace('replay', '--answer', String(rows[0]?.id), '--json'))
     expect(replayed.units).toMatchObject({ planned: 12, loaded: 6, unchanged: 6 })
     await millrace('backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--force', '--json')

@@ -1,67 +1,33 @@
 // Every other command as a person runs it, against the sandbox: what it prints, how it ends, and that a run can be stopped.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { startCommand, summaryOf } from '../support/command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
+import { until } from '../support/until.ts'
 import { runWarm } from '../support/warm-command.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-commands-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('{ file: domains.txt }', '{ file: domains.txt, bucket: 1 }'))
-  const domains = ['example.com', ...Array.from({ length: 7 }, (_, index) => `d${index}.com`)]
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 50, quota: 100_000 })
-})
-afterEach(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
+const { folder, db, sandbox, edit, environment, millrace, list } = sandboxWorld({
+  each: true,
+  lists: { domains: ['example.com', ...Array.from({ length: 7 }, (_, index) => `d${index}.com`)] },
+  sandbox: { keywordsPerDomain: 50, quota: 100_000 },
 })
 
-const environment = (): Record<string, string> => ({
-  WEB_ANALYTICS_BASE_URL: sandbox.url,
-  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-})
-const millrace = (...args: string[]) => runWarm(args, environment(), folder)
+beforeEach(() => edit('traffic_and_engagement', ['{ file: domains.txt }', '{ file: domains.txt, bucket: 1 }']))
+
 /** A report for each domain, so that several are bought. */
 const slow = ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-09', '--json']
 /** One report of two units. */
 const twoUnits = ['traffic_and_engagement', '--from', '2026-08', '--to', '2026-09', '--only', 'domain=example.com;country=us']
 /** What the ledger says was bought: reports, and the units they are for, none of them twice. */
 const reportsBought = async (): Promise<unknown> =>
-  (
-    await db.database.pool.query(
-      'select count(*)::int as bought, sum(cells)::int as cells from etl.reports where report_id is not null',
-    )
-  ).rows[0]
-const until = async (ready: () => boolean | Promise<boolean>): Promise<void> => {
-  const deadline = Date.now() + 120_000
-  while (!(await ready())) {
-    if (Date.now() > deadline) throw new Error('it never came to that')
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}
-
+  (await db.query('select count(*)::int as bought, sum(cells)::int as cells from etl.reports where report_id is not null'))[0]
 describe('commands that only ask', () => {
   test('describe, capabilities, quota and check say what the key may do, and end with a summary', async () => {
     await millrace('migrate')
     for (const command of ['describe', 'capabilities', 'quota', 'check', 'status']) {
-      const result = await millrace(command, '--json')
-      expect(result.code, `${command}: ${result.stderr}${result.stdout}`).toBe(0)
+      const result = await succeeded(millrace(command, '--json'))
       expect(result.events.at(-1), command).toMatchObject({ event: 'summary', command })
     }
     expect((await millrace('describe')).stdout).toContain('traffic_and_engagement')
@@ -83,13 +49,12 @@ describe('commands that only ask', () => {
       expect([code, stderr], command.join(' ')).toEqual([2, expect.stringContaining('nowhere')])
     }
     rmSync(join(folder, 'pipelines'), { recursive: true })
-    expect((await millrace('status')).code).toBe(0)
+    await succeeded(millrace('status'))
   })
 
   test('check finds every problem in one go', async () => {
-    writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'www.a.com\n')
-    const file = join(folder, 'pipelines', 'shopper_category_performance.yaml')
-    writeFileSync(file, readFileSync(file, 'utf8').replace('granularity: monthly', 'granularity: yearly'))
+    list('domains', ['www.a.com'])
+    edit('shopper_category_performance', ['granularity: monthly', 'granularity: yearly'])
     const result = await runWarm(['check'], { ...environment(), WEB_ANALYTICS_API_KEY: '' }, folder)
     expect(result.code).toBe(2)
     expect(result.stdout).toMatch(/domains\.txt:1/)
@@ -116,11 +81,10 @@ describe('a run that is stopped', () => {
     await millrace('migrate')
     sandbox.configure({ reportDurationMs: 3_000 })
     const running = startCommand(slow, environment(), folder)
-    await until(() => sandbox.books().submissions.length >= 3)
+    await until('it comes to that', () => sandbox.books().submissions.length >= 3)
     running.child.kill('SIGINT')
     expect((await running.result).code).toBe(130)
-    const resumed = await millrace(...slow)
-    expect(resumed.code, resumed.stderr).toBe(0)
+    const resumed = await succeeded(millrace(...slow))
     expect(summaryOf(resumed).units.failed).toBe(0)
     expect(await reportsBought()).toEqual({ bought: sandbox.books().submissions.length, cells: summaryOf(resumed).units.planned })
   })
@@ -129,15 +93,14 @@ describe('a run that is stopped', () => {
     await millrace('migrate')
     sandbox.configure({ reportDurationMs: 3_000 })
     const running = startCommand(slow, environment(), folder)
-    await until(() => sandbox.books().submissions.length >= 1)
+    await until('it comes to that', () => sandbox.books().submissions.length >= 1)
     running.child.stdout?.destroy()
     const ended = await running.result
     expect(ended.code, ended.stderr).toBe(130)
     const left = await db.database.pool.query(`select (select count(*)::int from etl.jobs where state = 'failed') as failed,
       (select count(*)::int from etl.jobs where holder is not null) as held, (select array_agg(state) from etl.runs) as runs`)
     expect(left.rows).toEqual([{ failed: 0, held: 0, runs: ['interrupted'] }])
-    const resumed = await millrace(...slow)
-    expect(resumed.code, resumed.stderr).toBe(0)
+    const resumed = await succeeded(millrace(...slow))
     expect(await reportsBought()).toEqual({ bought: sandbox.books().submissions.length, cells: summaryOf(resumed).units.planned })
   })
 
@@ -147,14 +110,17 @@ describe('a run that is stopped', () => {
       await millrace('migrate')
       sandbox.configure({ reportDurationMs: 2_000 })
       const running = startCommand(slow, environment(), folder)
-      const count = async (statement: string): Promise<number> => (await db.database.pool.query(statement)).rows.length
+      const count = async (statement: string): Promise<number> => (await db.query(statement)).length
       const withId = 'select 1 from etl.jobs where report_id is not null'
-      await until(async () => (await count(withId)) >= 3)
+      await until('it comes to that', async () => (await count(withId)) >= 3)
       running.child.kill('SIGKILL')
       await running.result
       const [submitted, bought] = [sandbox.books().submissions.length, await count(withId)]
       const helping = startCommand([helper, '--json'], { ...environment(), MILLRACE_WEB_PORT: '0' }, folder)
-      await until(async () => (await count('select distinct domain from data.traffic_and_engagement_v1')) >= bought)
+      await until(
+        'it comes to that',
+        async () => (await count('select distinct domain from data.traffic_and_engagement_v1')) >= bought,
+      )
       helping.child.kill('SIGTERM')
       expect((await helping.result).code).toBe(130)
       expect(sandbox.books().submissions).toHaveLength(submitted)
@@ -165,11 +131,10 @@ describe('a run that is stopped', () => {
     await millrace('migrate')
     sandbox.configure({ latencyMs: 300, reportDurationMs: 60_000 })
     const running = startCommand(slow, environment(), folder)
-    await until(() => sandbox.books().submissions.length >= 1)
-    const [run] = (await db.database.pool.query<{ run_id: string }>('select max(run_id) as run_id from etl.runs')).rows
+    await until('it comes to that', () => sandbox.books().submissions.length >= 1)
+    const [run] = await db.query<{ run_id: string }>('select max(run_id) as run_id from etl.runs')
     const started = Date.now()
-    const cancelled = await millrace('cancel', String(run?.run_id), '--json')
-    expect(cancelled.code, cancelled.stderr).toBe(0)
+    const cancelled = await succeeded(millrace('cancel', String(run?.run_id), '--json'))
     expect(cancelled.events.at(-1)).toMatchObject({ event: 'summary', command: 'cancel', state: 'cancelled' })
     expect(cancelled.events.at(-1)?.['units_parked']).toBeGreaterThan(0)
     const submitted = sandbox.books().submissions.length
@@ -178,20 +143,19 @@ describe('a run that is stopped', () => {
     expect(ended.code).toBe(1)
     expect(sandbox.books().submissions).toHaveLength(submitted)
     // What was only planned is forgotten, what was bought is kept for whoever comes next.
-    const { rows } = await db.database.pool.query('select 1 from etl.jobs where report_id is not null')
-    expect(rows).toHaveLength(submitted)
-    expect((await db.database.pool.query('select 1 from etl.jobs where report_state is null')).rows).toEqual([])
-    expect((await millrace('cancel', String(run?.run_id))).code).toBe(0)
+    expect(await db.query('select 1 from etl.jobs where report_id is not null')).toHaveLength(submitted)
+    expect(await db.query('select 1 from etl.jobs where report_state is null')).toEqual([])
+    await succeeded(millrace('cancel', String(run?.run_id)))
     expect((await millrace('cancel', '4711')).code).toBe(2)
   })
 })
 
 test('cancel needs neither the migration of a new dataset nor definitions that are right', async () => {
   await millrace('migrate')
-  expect((await millrace('backfill', ...twoUnits)).code).toBe(0)
+  await succeeded(millrace('backfill', ...twoUnits))
   const shipped = readFileSync(join(folder, 'pipelines', 'traffic_and_engagement.yaml'), 'utf8')
   writeFileSync(join(folder, 'pipelines', 'visits.yaml'), shipped.replace(/pipeline: .*/, 'pipeline: visits'))
-  expect((await millrace('new', 'migration', 'visits')).code).toBe(0)
+  await succeeded(millrace('new', 'migration', 'visits'))
   expect((await millrace('run')).stderr).toContain('SCHEMA_BEHIND')
   const cancelled = () => millrace('cancel', '1', '--json')
   expect((await cancelled()).events.at(-1)).toMatchObject({ event: 'summary', run_id: 1, state: 'done' })
@@ -210,17 +174,13 @@ describe('what a person decides', () => {
     const listed = await millrace('reports', 'list', '--json')
     const uncertain = listed.events.find(({ kind }) => kind === 'uncertain')
     expect(uncertain, listed.stdout).toMatchObject({ event: 'report', state: 'uncertain', report_id: null })
-    const known = new Set(
-      (await db.database.pool.query<{ report_id: string }>('select report_id from etl.jobs')).rows.map((row) => row.report_id),
-    )
+    const known = new Set((await db.query<{ report_id: string }>('select report_id from etl.jobs')).map((row) => row.report_id))
     const lost = sandbox.books().submissions.find(({ id }) => !known.has(id))
     const job = String(uncertain?.['job_id'])
     expect((await millrace('reports', 'adopt', job)).code).toBe(2)
-    const adopted = await millrace('reports', 'adopt', job, String(lost?.id), '--json')
-    expect(adopted.code, adopted.stderr).toBe(0)
+    await succeeded(millrace('reports', 'adopt', job, String(lost?.id), '--json'))
     const submitted = sandbox.books().submissions.length
-    const resumed = await millrace('backfill', ...oneMonth, '--json')
-    expect(resumed.code, resumed.stderr).toBe(0)
+    await succeeded(millrace('backfill', ...oneMonth, '--json'))
     expect(sandbox.books().submissions).toHaveLength(submitted)
     expect((await millrace('reports', 'list', '--json')).events).toMatchObject([{ event: 'summary', listed: 0 }])
   })
@@ -233,7 +193,7 @@ describe('what a person decides', () => {
     expect([again.code, summaryOf(again).reports_submitted]).toEqual([1, 0])
     const listed = await millrace('reports', 'list', '--json')
     const job = String(listed.events.find(({ kind }) => kind === 'uncertain')?.['job_id'])
-    expect((await millrace('reports', 'give-up', job)).code).toBe(0)
+    await succeeded(millrace('reports', 'give-up', job))
     expect((await millrace('reports', 'give-up', job)).code).toBe(2)
     const resumed = await millrace('backfill', ...oneMonth, '--json')
     expect([resumed.code, summaryOf(resumed).reports_submitted], resumed.stderr).toEqual([0, 1])
@@ -243,13 +203,11 @@ describe('what a person decides', () => {
     await millrace('migrate')
     sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
     await millrace('backfill', ...oneMonth)
-    const { rows } = await db.database.pool.query<{ job_id: string; report_id: string | null }>(
-      'select job_id, report_id from etl.jobs',
-    )
+    const rows = await db.query<{ job_id: string; report_id: string | null }>('select job_id, report_id from etl.jobs')
     const job = String(rows.find(({ report_id }) => report_id === null)?.job_id)
     const lost = sandbox.books().submissions.find(({ id }) => !rows.some((row) => row.report_id === id))
-    expect((await millrace('reports', 'give-up', job)).code).toBe(0)
-    expect((await millrace('reports', 'adopt', job, String(lost?.id))).code).toBe(0)
+    await succeeded(millrace('reports', 'give-up', job))
+    await succeeded(millrace('reports', 'adopt', job, String(lost?.id)))
     const resumed = await millrace('backfill', ...oneMonth, '--json')
     expect([resumed.code, summaryOf(resumed).reports_submitted], resumed.stderr).toEqual([0, 0])
     expect((await millrace('reports', 'list', '--json')).events).toMatchObject([{ event: 'summary', listed: 0 }])
@@ -259,13 +217,13 @@ describe('what a person decides', () => {
     await millrace('migrate')
     sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
     await millrace('backfill', ...oneMonth)
-    const { rows } = await db.database.pool.query<{ job_id: string }>(
+    const rows = await db.query<{ job_id: string }>(
       `update etl.jobs set report_state = 'submitted', report_id = 'awaited' where report_state = 'uncertain' returning job_id`,
     )
     const job = String(rows[0]?.job_id)
     const refused = await millrace('reports', 'give-up', job)
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--sure')])
-    expect((await millrace('reports', 'give-up', job, '--sure')).code).toBe(0)
+    await succeeded(millrace('reports', 'give-up', job, '--sure'))
     const listed = await millrace('reports', 'list')
     expect(listed.stdout).toContain('given up')
     expect(listed.stdout).not.toContain('Next:')
@@ -275,27 +233,26 @@ describe('what a person decides', () => {
     await millrace('migrate')
     const only = ['--only', 'domain=example.com;country=us', '--json']
     const months = ['keywords', '--from', '2026-09', '--to', '2026-09', ...only]
-    expect((await millrace('backfill', ...months)).code).toBe(0)
+    await succeeded(millrace('backfill', ...months))
     sandbox.configure({ keywordsPerDomain: 5 })
     const shrunk = await millrace('backfill', ...months, '--force')
     expect([shrunk.code, summaryOf(shrunk).units.held], shrunk.stderr).toEqual([1, 1])
-    const [held] = (
-      await db.database.pool.query<{ unit_id: string; error_code: string }>(
-        `select unit_id, error_code from etl.unit_list where state = 'held'`,
-      )
-    ).rows
+    const [held] = await db.query<{ unit_id: string; error_code: string }>(
+      `select unit_id, error_code from etl.unit_list where state = 'held'`,
+    )
     expect(held?.error_code).toBe('SHRUNK')
     const unit = String(held?.unit_id)
     expect((await millrace('status')).stdout).toContain(`held #${unit}`)
     const requests = sandbox.books().requests
-    const released = await runWarm(['release', unit, '--json'], { ...environment(), WEB_ANALYTICS_API_KEY: '' }, folder)
-    expect(released.code, released.stderr).toBe(0)
+    const released = await succeeded(
+      runWarm(['release', unit, '--json'], { ...environment(), WEB_ANALYTICS_API_KEY: '' }, folder),
+    )
     expect(released.events.at(-1)).toMatchObject({
       ...{ command: 'release', released: [Number(unit)], not_held: [], requests: 0 },
       ...{ units: { planned: 1, loaded: 1 }, rows: { read: 5 } },
     })
     expect(sandbox.books().requests).toEqual(requests)
-    expect((await db.database.pool.query('select 1 from data.keywords_v1')).rows).toHaveLength(5)
+    expect(await db.query('select 1 from data.keywords_v1')).toHaveLength(5)
     expect((await millrace('release', unit)).code).toBe(1)
     expect(summaryOf(await millrace('backfill', ...months))).toMatchObject({ units: { unchanged: 1, held: 0 }, requests: 0 })
   })
@@ -326,13 +283,13 @@ describe('what a person decides', () => {
     await millrace('migrate')
     sandbox.configure({ faults: [{ kind: 'unknown-status-word', word: 'expired' }] })
     expect((await millrace('backfill', ...twoUnits)).code).toBe(1)
-    const { rows } = await db.database.pool.query<{ unit_id: string }>(`select unit_id from etl.unit_list where state = 'held'`)
+    const rows = await db.query<{ unit_id: string }>(`select unit_id from etl.unit_list where state = 'held'`)
     const unit = String(rows[0]?.unit_id)
     sandbox.configure({ faults: [{ kind: 'report-retry' }] })
     const running = startCommand(['release', unit, '--json'], environment(), folder)
-    const polls = async () => (await db.database.pool.query<{ polls: number }>('select max(polls) as polls from etl.jobs')).rows
+    const polls = () => db.query<{ polls: number }>('select max(polls) as polls from etl.jobs')
     const before = (await polls())[0]?.polls ?? 0
-    await until(async () => ((await polls())[0]?.polls ?? 0) > before)
+    await until('it comes to that', async () => ((await polls())[0]?.polls ?? 0) > before)
     running.child.kill('SIGINT')
     expect((await running.result).code).toBe(130)
     sandbox.configure({ faults: [] })
@@ -355,8 +312,7 @@ describe('what a person decides', () => {
     const first = summaryOf(await millrace('backfill', ...months))
     expect((await millrace('replay', 'keywords', '--from', '2026-01', '--to', '2026-02')).code).toBe(1)
     const requests = sandbox.books().requests
-    const replayed = await millrace('replay', ...months)
-    expect(replayed.code, replayed.stderr).toBe(0)
+    const replayed = await succeeded(millrace('replay', ...months))
     expect(summaryOf(replayed)).toMatchObject({
       units: { planned: 2, loaded: 2 },
       requests: 0,
@@ -364,11 +320,9 @@ describe('what a person decides', () => {
     })
     sandbox.restate('2026-09')
     await millrace('backfill', ...months, '--force')
-    const [old] = (await db.database.pool.query<{ answer_id: string }>('select min(answer_id) as answer_id from etl.answers'))
-      .rows
+    const [old] = await db.query<{ answer_id: string }>('select min(answer_id) as answer_id from etl.answers')
     const before = sandbox.books().requests
-    const older = await millrace('replay', '--answer', String(old?.answer_id), '--json')
-    expect(older.code, older.stderr).toBe(0)
+    const older = await succeeded(millrace('replay', '--answer', String(old?.answer_id), '--json'))
     expect(summaryOf(older)).toMatchObject({ requests: 0, rows: { inserted: 0, updated: 0, ended: 0 } })
     expect(sandbox.books().requests).toEqual(before)
     expect(requests).toBeDefined()
@@ -378,14 +332,15 @@ describe('what a person decides', () => {
 
   test('a restated month of pages costs the announced looks and one page a unit, where a look costs as much as the page', async () => {
     await millrace('migrate')
-    const rows = async (statement: string) => (await db.database.pool.query(statement)).rows
-    expect((await millrace('backfill', 'keywords', '--from', '2026-09', '--to', '2026-10', '--json')).code).toBe(0)
+    await succeeded(millrace('backfill', 'keywords', '--from', '2026-09', '--to', '2026-10', '--json'))
     sandbox.restate('2026-09')
     const planned = await millrace('plan', 'keywords')
     const [, looks = '', units = '', credits = ''] =
       /look-back .* (\d+) +- +\d+ +\d+\n[\s\S]*finds changes, up to (\d+) units more, about (\d+) credits/.exec(planned.stdout) ??
       []
-    const [{ n: restated } = { n: 0 }] = await rows(`select count(*)::int as n from etl.units where window_from = '2026-09-01'`)
+    const [{ n: restated } = { n: 0 }] = await db.query<{ n: number }>(
+      `select count(*)::int as n from etl.units where window_from = '2026-09-01'`,
+    )
     expect([Number(units), Number(credits)], planned.stdout).toEqual([2 * restated, 2 * restated])
     const before = sandbox.books().quotaUsed
     const ran = summaryOf(await millrace('run', 'keywords', '--only', 'country=us,gb', '--json'))
@@ -400,15 +355,15 @@ describe('what a person decides', () => {
     const requests = sandbox.books().requests
     const worker = startCommand(['worker', '--json'], { ...environment(), MILLRACE_WEB_PORT: '0' }, folder)
     const address = (): string | undefined => /"event":"status_page","url":"([^"]+)"/.exec(worker.printed())?.[1]
-    await until(() => address() !== undefined)
+    await until('it comes to that', () => address() !== undefined)
     const url = String(address())
     expect(await (await fetch(`${url}/units/1`)).text()).toContain('href="/units/1/replay"')
     const headers = { origin: url, 'content-type': 'application/x-www-form-urlencoded' }
     expect((await fetch(`${url}/units/1/replay`, { method: 'POST', headers })).status).toBe(200)
     const replays = `select state, (summary->'rows'->>'read')::int as read, (summary->'rows'->>'unchanged')::int as unchanged
       from etl.runs where command = 'replay' and finished_at is not null`
-    const ended = async () => (await db.database.pool.query<Record<'read' | 'unchanged', number>>(replays)).rows
-    await until(async () => (await ended()).length > 0)
+    const ended = () => db.query<Record<'read' | 'unchanged', number>>(replays)
+    await until('it comes to that', async () => (await ended()).length > 0)
     worker.child.kill('SIGTERM')
     expect((await worker.result).code).toBe(130)
     const [run] = await ended()
@@ -423,7 +378,7 @@ describe('what a person decides', () => {
     await millrace('migrate')
     const months = ['keywords', '--from', '2026-08', '--to', '2026-09', '--only', 'domain=example.com;country=us', '--json']
     await millrace('backfill', ...months)
-    const [one] = (await db.database.pool.query<{ landing: string }>('select landing from etl.answers limit 1')).rows
+    const [one] = await db.query<{ landing: string }>('select landing from etl.answers limit 1')
     rmSync(join(folder, 'home', 'landing', String(one?.landing)), { recursive: true })
     const replayed = await millrace('replay', ...months)
     expect(replayed.code).toBe(1)
@@ -440,9 +395,7 @@ describe('what a person decides', () => {
     await millrace('migrate')
     const months = ['keywords', '--from', '2026-07', '--to', '2026-09', '--only', 'domain=example.com;country=us', '--json']
     await millrace('backfill', ...months)
-    const { rows } = await db.database.pool.query<{ landing: string }>(
-      'select landing from etl.answers order by answer_id limit 2',
-    )
+    const rows = await db.query<{ landing: string }>('select landing from etl.answers order by answer_id limit 2')
     const [damaged = '', unread = ''] = rows.map(({ landing }) => join(folder, 'home', 'landing', landing, 'manifest.json'))
     writeFileSync(damaged, '{')
     rmSync(unread)
@@ -478,7 +431,7 @@ describe('a disk that is full', () => {
       )
       expect(result.code).toBe(1)
       expect(result.stderr).toMatch(/ENOSPC.*free space.*\[DISK\]/s)
-      expect((await db.database.pool.query('select 1 from data.keywords_v1')).rows).toEqual([])
+      expect(await db.query('select 1 from data.keywords_v1')).toEqual([])
     } finally {
       execFileSync('umount', [landing])
     }

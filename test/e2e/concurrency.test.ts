@@ -6,6 +6,7 @@ import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/s
 import { loadsTwice, uncertainUnits } from '../storm/warehouse-digest.ts'
 import { type RunningCommand, runCommand, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { succeeded } from '../support/test-world.ts'
 
 let world: StormWorld
 let db: TestDatabase
@@ -68,8 +69,7 @@ describe('a backfill that is told to stop', () => {
     await begin(150)
     const backfill = start([...world.command, '--order', 'oldest'])
     await untilSubmitted()
-    const canceller = await runCommand(['cancel', '1'], world.environment(sandbox, db.url, 'many'), world.folder)
-    expect(canceller.code, canceller.stderr).toBe(0)
+    await succeeded(runCommand(['cancel', '1'], world.environment(sandbox, db.url, 'many'), world.folder))
     const cancelledAt = Date.now()
     const bought = sandbox.books().submissions.length
     expect((await backfill.result).code).toBe(1)
@@ -90,7 +90,7 @@ describe('a backfill that is told to stop', () => {
     first.child.kill('SIGINT')
     const stopped = await first.result
     expect(stopped.code, stopped.stderr).toBe(130)
-    expect((await db.database.pool.query(`select 1 from etl.jobs where holder is not null`)).rows).toEqual([])
+    expect(await db.query(`select 1 from etl.jobs where holder is not null`)).toEqual([])
 
     const second = start(world.command)
     while (!second.printed().includes('planned')) await wait(50)
@@ -118,7 +118,7 @@ describe('a backfill that is told to stop', () => {
     const stopped = await backfill.result
     expect(stopped.code, stopped.stderr).toBe(130)
     expect(summaryOf(stopped).units.failed).toBe(0)
-    expect((await db.database.pool.query(`select 1 from etl.jobs where holder is not null`)).rows).toEqual([])
+    expect(await db.query(`select 1 from etl.jobs where holder is not null`)).toEqual([])
     await end()
   })
 })

@@ -1,45 +1,34 @@
 // kill -9 at any moment costs nothing but time: the same command ends equal to a run nobody disturbed, and buys nothing twice.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { uncertainReports } from '../crash-matrix/warehouse.ts'
 import { loadsTwice, uncertainUnits } from '../storm/warehouse-digest.ts'
-import { pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { runCommand, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
 const pipelines = ['keywords', 'traffic_and_engagement', 'shopper_category_performance']
 const kills = 12
 
-let folder: string
-let undisturbed: TestDatabase
+const settings = { WEB_ANALYTICS_REQUESTS_PER_SECOND: '300', MILLRACE_GUARD: 'off' }
+const world = testWorld({ settings })
+const { folder, db: undisturbed, edit } = world
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-crash-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  for (const pipeline of pipelines.slice(1)) {
-    const file = join(folder, 'pipelines', `${pipeline}.yaml`)
-    writeFileSync(file, readFileSync(file, 'utf8').replace('poll_every: 5s', 'poll_every: 200ms'))
-  }
-  undisturbed = await createTestDatabase()
-})
-afterAll(async () => {
-  await undisturbed.drop()
-  rmSync(folder, { recursive: true, force: true })
+beforeAll(() => {
+  for (const pipeline of pipelines.slice(1)) edit(pipeline, ['poll_every: 5s', 'poll_every: 200ms'])
 })
 
 const newSandbox = (): Promise<Sandbox> =>
   startSandbox({ seed: 7, keywordsPerDomain: 300, requestsPerSecond: null, reportDurationMs: 150 })
 
-const environment = (sandbox: Sandbox, db: TestDatabase, home: string): Record<string, string> => ({
-  WEB_ANALYTICS_BASE_URL: sandbox.url,
-  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
-  MILLRACE_GUARD: 'off',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, home),
-})
+const environment = (sandbox: Sandbox, db: TestDatabase, home: string): Record<string, string> =>
+  world.environment({
+    WEB_ANALYTICS_BASE_URL: sandbox.url,
+    WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+    DATABASE_URL: db.url,
+    MILLRACE_HOME: join(folder, home),
+  })
 
 const command = ['backfill', ...pipelines, '--from', '2026-08', '--to', '2026-09', '--json']
 
@@ -48,7 +37,7 @@ const contents = async (db: TestDatabase): Promise<string[]> => {
   const lines: string[] = []
   for (const pipeline of pipelines) {
     for (const table of [`data.${pipeline}_v1`, `data.${pipeline}_v1_history`]) {
-      const { rows } = await db.database.pool.query<{ line: string }>(
+      const rows = await db.query<{ line: string }>(
         `select (to_jsonb(t) - array['_unit_id', '_run_id', '_loaded_at', '_valid_from', '_valid_to', '_ended_run_id'])::text as line from ${table} t order by 1`,
       )
       lines.push(table, ...rows.map((row) => row.line))
@@ -69,8 +58,7 @@ const moments = (seed: number): (() => number) => {
 describe('a backfill of all pipelines', () => {
   test(`killed ${kills} times ends equal to one that was not, and no report is bought twice`, async () => {
     const calm = await newSandbox()
-    const reference = await runCommand(command, environment(calm, undisturbed, 'calm'), folder)
-    expect(reference.code, reference.stderr).toBe(0)
+    await succeeded(runCommand(command, environment(calm, undisturbed, 'calm'), folder))
     const bought = calm.books().submissions.length
     await calm.close()
 
@@ -89,8 +77,7 @@ describe('a backfill of all pipelines', () => {
     // Only a kill between the submission and its answer leaves a question, and that is held, not bought again.
     expect(summaryOf(last).units.held, last.stderr).toBe(await uncertainUnits(pool))
     expect(stormy.books().submissions.length).toBeLessThanOrEqual(bought)
-    const consented = await runCommand([...command, '--resubmit-uncertain'], environment(stormy, db, 'stormy'), folder)
-    expect(consented.code, consented.stderr).toBe(0)
+    await succeeded(runCommand([...command, '--resubmit-uncertain'], environment(stormy, db, 'stormy'), folder))
     expect(stormy.books().submissions.length).toBeLessThanOrEqual(bought + uncertain)
     expect(await contents(db)).toEqual(await contents(undisturbed))
     await stormy.close()

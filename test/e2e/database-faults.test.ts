@@ -9,6 +9,7 @@ import { type CommandResult, startCommand } from '../support/command.ts'
 import { startOwnServer } from '../support/own-server.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'
+import { succeeded } from '../support/test-world.ts'
 
 let world: StormWorld
 let truth: ReadonlyMap<string, UnitDigest>
@@ -58,8 +59,7 @@ const place = async (name: string): Promise<Place> => {
 
 /** The same command again, and then the whole truth. */
 const expectWhole = async ({ db, sandbox, run }: Place): Promise<void> => {
-  const last = await run(db.url)
-  expect(last.code, last.stderr).toBe(0)
+  await succeeded(run(db.url))
   expect(await digestWarehouse(db.database.pool)).toEqual(truth)
   expect(await loadsTwice(db.database.pool)).toEqual([])
   expect(sandbox.books().submissions).toHaveLength(bought)

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { succeeded } from '../support/test-world.ts'
 import { v5Routes } from '../support/vendor-v5.ts'
 import { runWarm } from '../support/warm-command.ts'
 
@@ -71,7 +72,7 @@ const shared =
 const traffic = 'date, granularity, domain, country, include_subdomains, all_traffic_visits, mobile_visits, all_page_views'
 
 const rowsOf = async ({ db }: World): Promise<unknown> => {
-  const read = async (text: string): Promise<unknown> => (await db.database.pool.query(text)).rows
+  const read = (text: string): Promise<unknown> => db.query(text)
   return [
     await read(
       `select md5(string_agg(t::text, '|' order by t::text)) as digest, count(*) as n from (select ${shared} from data.keywords_v1) t`,
@@ -110,8 +111,7 @@ let calm: World
 
 beforeAll(async () => {
   calm = await openWorld()
-  const run = await backfill(calm, 'v4')
-  expect(run.code, run.stderr).toBe(0)
+  await succeeded(backfill(calm, 'v4'))
   truth = { rows: await rowsOf(calm), spent: spent(calm) }
   expect(truth.spent).toMatchObject({ rest: expect.objectContaining({ length: pages }), reports: 1 })
 })
@@ -160,16 +160,14 @@ describe('a field that the other dialect lacks', () => {
 
   test('is absent and not 0, is no drift, and the revision it makes says why', async () => {
     expect(await bids()).toEqual({ n: 240, low: 240, cpc: 240, revision: 1 })
-    const run = await backfill(calm, 'v5', '--force')
-    expect(run.code, run.stderr).toBe(0)
+    const run = await succeeded(backfill(calm, 'v5', '--force'))
     expect(summaryOf(run).units).toMatchObject({ held: 0, failed: 0 })
     expect(await bids()).toEqual({ n: 240, low: 0, cpc: 240, revision: 2 })
     await millrace(calm, 'v4', 'migrate')
     const { rows } = await calm.db.database.pool.query('select distinct pipeline, cause from bi.restatements order by 1, 2')
     expect(rows).toEqual([{ pipeline: 'keywords', cause: 'dialect' }])
     // Parsed again as it was asked for, whatever is spoken now.
-    const replay = await millrace(calm, 'v4', 'replay', 'keywords', ...range)
-    expect(replay.code, replay.stderr).toBe(0)
+    await succeeded(millrace(calm, 'v4', 'replay', 'keywords', ...range))
     expect(await bids()).toEqual({ n: 240, low: 0, cpc: 240, revision: 2 })
   })
 })

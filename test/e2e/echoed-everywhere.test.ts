@@ -1,44 +1,40 @@
 // A service that says the key back in each string of each answer, in each name, error, redirect and header, in every spelling: after hundreds of
 // answers it is in no table, file, page, message, span, export, output or process list.
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type HttpReceiver, startHttpReceiver } from '../support/alarm-receivers.ts'
 import { anySpellingIn, canaryKey } from '../support/canary.ts'
-import { pipelinesOfRepository, startCommand } from '../support/command.ts'
+import { startCommand } from '../support/command.ts'
 import { startEchoEverywhere } from '../support/echo-everywhere.ts'
 import { everyPage, everyTable, filesBelow, processList } from '../support/every-sink.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { definitionsIn, testFolder } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 const patienceMs = 10_000
 const mostRounds = Number(process.env['ECHO_ROUNDS'] ?? 36)
 
-let folder: string
+const folder = testFolder({ copied: ['pipelines'] })
+const { edit, list } = definitionsIn(folder)
 let receiver: HttpReceiver
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-echo-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\nc.com\nd.com\n')
-  writeFileSync(join(folder, 'pipelines', 'shop_domains.txt'), 'a.com\nb.com\nc.com\n')
-  for (const name of ['keywords', 'traffic_and_engagement', 'shopper_category_performance']) {
-    const file = join(folder, 'pipelines', `${name}.yaml`)
-    const quick = readFileSync(file, 'utf8')
-      .replace('attempts: 5', 'attempts: 1')
-      .replace('poll_every: 5s', 'poll_every: 1s')
-      .replace('poll_max: 60s', 'poll_max: 1s')
-      .replace(/domain: \{ file: (\S+) \}/, name === 'keywords' ? 'domain: { file: $1 }' : 'domain: { file: $1, bucket: 1 }')
-    writeFileSync(file, quick)
-  }
+  list('domains', ['a.com', 'b.com', 'c.com', 'd.com'])
+  list('shop_domains', ['a.com', 'b.com', 'c.com'])
+  edit('keywords', ['attempts: 5', 'attempts: 1'])
+  for (const name of ['traffic_and_engagement', 'shopper_category_performance'])
+    edit(
+      name,
+      ['attempts: 5', 'attempts: 1'],
+      ['poll_every: 5s', 'poll_every: 1s'],
+      ['poll_max: 60s', 'poll_max: 1s'],
+      [/domain: \{ file: (\S+) \}/, 'domain: { file: $1, bucket: 1 }'],
+    )
   receiver = await startHttpReceiver()
 })
-afterAll(async () => {
-  await receiver.close()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterAll(() => receiver.close())
 
 const month = (round: number): string[] => {
   const one = `2026-0${1 + (round % 9)}`
@@ -73,7 +69,7 @@ const kept: readonly (readonly string[])[] = [
 ]
 /** With what the warehouse has by then. */
 const written = async (db: TestDatabase): Promise<(readonly string[])[]> => {
-  const { rows } = await db.database.pool.query<{ unit: string }>(
+  const rows = await db.query<{ unit: string }>(
     'select min(unit_id)::text as unit from etl.units where answer_id is not null group by pipeline_id',
   )
   const { rows: quarantined } = await db.database.pool.query<{ id: string }>(

@@ -66,7 +66,7 @@ const others: readonly (readonly string[])[] = [
 ]
 /** With what the warehouse has by then: `record` finds no unit where everything was refused. */
 const written = async (db: TestDatabase): Promise<(readonly string[])[]> => {
-  const { rows } = await db.database.pool.query<{ unit: string }>(
+  const rows = await db.query<{ unit: string }>(
     'select min(unit_id)::text as unit from etl.units where answer_id is not null group by pipeline_id',
   )
   const views = ['keywords', 'traffic_and_engagement', 'breaks', 'credits_forecast']

@@ -6,12 +6,13 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { cleanEnvironment, launcher, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
+import { succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 const examples = resolve(import.meta.dirname, '..', '..', 'examples')
@@ -19,7 +20,7 @@ const examples = resolve(import.meta.dirname, '..', '..', 'examples')
 let root: string
 let sandbox: Sandbox
 let bucket: S3Server
-let db: TestDatabase
+const db = testDatabase({ each: true })
 const servers: Server[] = []
 
 beforeAll(async () => {
@@ -32,12 +33,8 @@ afterAll(async () => {
   await bucket.close()
   rmSync(root, { recursive: true, force: true })
 })
-beforeEach(async () => {
-  db = await createTestDatabase()
-})
 afterEach(async () => {
   await Promise.all(servers.splice(0).map((server) => new Promise((ended) => server.close(ended))))
-  await db.drop()
 })
 
 const listen = async (server: Server): Promise<string> => {
@@ -48,7 +45,7 @@ const listen = async (server: Server): Promise<string> => {
   return `http://127.0.0.1:${address.port}`
 }
 
-const rows = async (query: string): Promise<readonly Record<string, unknown>[]> => (await db.database.pool.query(query)).rows
+const rows = (query: string): Promise<readonly Record<string, unknown>[]> => db.query(query)
 
 /** The example in a folder of its own, with the names that its env.example has and the values given. */
 const copied = (name: string, values: Readonly<Record<string, string>> = {}) => {
@@ -69,8 +66,7 @@ const copied = (name: string, values: Readonly<Record<string, string>> = {}) => 
     MILLRACE_HOME: join(folder, 'home'),
   }
   const millrace = async (...args: string[]) => {
-    const ended = await runWarm([...args, '--json'], environment, folder)
-    expect(ended.code, `${args.join(' ')}\n${ended.stdout}${ended.stderr}`).toBe(0)
+    const ended = await succeeded(runWarm([...args, '--json'], environment, folder))
     return ended
   }
   return { folder, environment, millrace }

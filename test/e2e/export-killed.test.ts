@@ -1,39 +1,33 @@
 // `export --by month` killed in the middle by a real kill -9, beside a load that changes months meanwhile, and beside a second export: every month is
 // old or new as a whole, and the next export writes what differs, no more and no less. Two exports into one file each write a whole one.
-import { mkdtempSync, readFileSync, readdirSync, rmSync, utimesSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, readdirSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { parquetReadObjects } from 'hyparquet'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type CommandResult, type RunningCommand, startCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
+import { testFolder } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 const [january, february, march] = ['2026-01', '2026-02', '2026-03'] as const
 const months = [january, february, march]
 
-let db: TestDatabase
-let folder: string
 let server: S3Server
 
-const query = async <T extends object>(text: string): Promise<T[]> => (await db.database.pool.query<T>(text)).rows
-
+const folder = testFolder({ each: true })
+const db = testDatabase({ each: true })
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-killed-'))
   server = await startS3Server()
-  db = await createTestDatabase()
-  await query(`create table data.facts (month date, clicks bigint)`)
-  await query(`insert into data.facts select ('2026-0' || 1 + n % 3 || '-01')::date, n from generate_series(1, 300) n`)
+  await db.query(`create table data.facts (month date, clicks bigint)`)
+  await db.query(`insert into data.facts select ('2026-0' || 1 + n % 3 || '-01')::date, n from generate_series(1, 300) n`)
   // An export that fetches rows of February waits there as long as a test holds the gate.
-  await query(`create function data.is_open(month date) returns boolean language plpgsql volatile as $$ begin
+  await db.query(`create function data.is_open(month date) returns boolean language plpgsql volatile as $$ begin
     if month = '2026-02-01' and current_query() ~ '^(fetch|copy)' then perform pg_advisory_xact_lock_shared(19); end if; return true; end $$`)
-  await query(`create view bi.facts as select * from data.facts where data.is_open(month)`)
+  await db.query(`create view bi.facts as select * from data.facts where data.is_open(month)`)
 })
 afterEach(async () => {
-  await db.drop()
   await server.close()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const args = (out: string): string[] => ['export', 'facts', '--by', 'month', '--since', 'last', '--out', out, '--json']
@@ -59,13 +53,13 @@ const sumsOf = async (read: (name: string) => Buffer): Promise<Record<string, nu
 const inFolder = () => sumsOf((name) => readFileSync(join(folder, 'lake', name)))
 const inBucket = () => sumsOf((name) => server.objects.get(`lake/${name}`)?.body ?? Buffer.alloc(0))
 const inDatabase = async (): Promise<Record<string, number>> => {
-  const rows = await query<{ month: string; sum: string }>(
+  const rows = await db.query<{ month: string; sum: string }>(
     `select to_char(month, 'YYYY-MM') as month, sum(clicks) from data.facts group by 1`,
   )
   return Object.fromEntries(rows.map(({ month, sum }) => [month, Number(sum)]))
 }
 const add = (clicks: number, ...of: string[]): Promise<unknown> =>
-  query(`update data.facts set clicks = clicks + ${clicks} where to_char(month, 'YYYY-MM') in ('${of.join("', '")}')`)
+  db.query(`update data.facts set clicks = clicks + ${clicks} where to_char(month, 'YYYY-MM') in ('${of.join("', '")}')`)
 
 const here = 'database = (select oid from pg_database where datname = current_database())'
 const patience = { timeout: 60_000, interval: 50 }
@@ -75,7 +69,7 @@ const nobodyWorks = (): Promise<void> =>
   expect
     .poll(
       () =>
-        query(`select query from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+        db.query(`select query from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
           and backend_type = 'client backend' and xact_start is not null`),
       patience,
     )
@@ -91,7 +85,7 @@ const atTheGate = async (
     await gate.query('select pg_advisory_lock(19)')
     const running = startCommand(asked, environment(), folder)
     const waits = `select 1 from pg_locks where locktype = 'advisory' and not granted and ${here}`
-    await expect.poll(() => query(waits), patience).toHaveLength(1)
+    await expect.poll(() => db.query(waits), patience).toHaveLength(1)
     await work(running, () => gate.query('select pg_advisory_unlock(19)'))
   } finally {
     await gate.query('select pg_advisory_unlock_all()')

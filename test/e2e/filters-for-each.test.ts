@@ -1,57 +1,33 @@
 // Filters of the keyword service as things a pipeline runs for: one definition asks for each, and no mart adds what overlaps. And attributes, which each run applies.
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { loadMarts } from '../../src/definition/marts.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { summaryOf } from '../support/command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const world = sandboxWorld({
+  lists: { domains: ['a.example', 'b.example'] },
+  sandbox: { keywordsPerDomain: 200, now: '2026-03-20' },
+  json: true,
+})
+const { folder, edit, query } = world
+const command = world.millrace
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-filters-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.example\nb.example\n')
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  const text = readFileSync(file, 'utf8')
-    .replace('params: { traffic_source: All, web_source: Total, branded_type: All }\n', '')
-    .replace(
+  edit(
+    'keywords',
+    ['params: { traffic_source: All, web_source: Total, branded_type: All }\n', ''],
+    [
       '  country: [us, gb]',
       '  country: [us]\n  branded_type: [Branded, NonBranded, All]\n  web_source: [Desktop, Total]\n  traffic_source: [Organic, All]',
-    )
-  writeFileSync(file, text)
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 200, now: '2026-03-20' })
-  expect((await command('migrate')).code).toBe(0)
-  const result = await backfill()
-  expect(result.code, result.stderr.slice(0, 2_000)).toBe(0)
-  expect(summaryOf(result).units).toMatchObject({ loaded: 24, failed: 0 })
-}, 120_000)
-afterAll(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const command = (...words: string[]) =>
-  runCommand(
-    [...words, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
+    ],
   )
-const backfill = (...more: string[]) => command('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01', ...more)
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
+  await succeeded(command('migrate'))
+  expect(summaryOf(await succeeded(backfill())).units).toMatchObject({ loaded: 24, failed: 0 })
+}, 120_000)
 
+const backfill = (...more: string[]) => command('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01', ...more)
 test('each value is a unit of its own, the split is the service’s own, and no mart has fewer lines than there are filters', async () => {
   // The service counts whole clicks of each keyword, once by its class and once among all.
   const split = await query<{ branded: string; others: string; whole: string; share: number }>(
@@ -84,7 +60,7 @@ test('a run renews statistics of what changed enough', async () => {
   // Sessions say what they wrote by the time they end.
   const live = `select coalesce(sum(n_live_tup), 0)::int as rows from pg_stat_all_tables where schemaname = 'data' and relname like 'keywords_v1_p%'`
   await expect.poll(async () => (await query<{ rows: number }>(live))[0]?.rows, { timeout: 60_000 }).toBeGreaterThan(1_000)
-  expect((await backfill('--force')).code).toBe(0)
+  await succeeded(backfill('--force'))
   expect(
     await query(`select count(*) > 5 as known from pg_stats where schemaname = 'data' and tablename = 'keywords_v1'`),
   ).toEqual([{ known: true }])
@@ -95,15 +71,14 @@ test('a run applies attributes that changed, also one that loads nothing, and st
   const write = (text: string): void => writeFileSync(join(folder, 'attributes', 'domains.csv'), text)
   mkdirSync(join(folder, 'attributes'))
   write('domain,group\na.example,Ours\n')
-  expect((await backfill()).code).toBe(0)
+  await succeeded(backfill())
   const ours = [
     { domain: 'a.example', group: 'Ours' },
     { domain: 'b.example', group: '(none)' },
   ]
   expect(await groups()).toEqual(ours)
   write('domain,group\na.example,Ours\nb.example,Theirs,too many\n')
-  const mistaken = await backfill()
-  expect(mistaken.code).toBe(0)
+  const mistaken = await succeeded(backfill())
   expect(mistaken.events).toContainEqual(
     expect.objectContaining({
       event: 'notice',
@@ -114,8 +89,8 @@ test('a run applies attributes that changed, also one that loads nothing, and st
   expect(await groups()).toEqual(ours)
   // A machine without the folder takes nothing away; `migrate` does.
   rmSync(join(folder, 'attributes'), { recursive: true })
-  expect((await backfill()).code).toBe(0)
+  await succeeded(backfill())
   expect(await groups()).toEqual(ours)
-  expect((await command('migrate')).code).toBe(0)
+  await succeeded(command('migrate'))
   expect(await groups()).toMatchObject([{ group: '(none)' }, { group: '(none)' }])
 })

@@ -1,36 +1,31 @@
 // `backfill --force` that did not finish: the same command goes on with it. What it asked for and loaded is not bought again; a forced run that finished begins anew.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
-import { type CommandResult, pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { type CommandResult, runCommand, startCommand, summaryOf } from '../support/command.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
+import { definitionsIn, succeeded, testFolder } from '../support/test-world.ts'
 
 const domains = ['a.com', 'b.com', 'c.com', 'd.com', 'e.com', 'f.com']
-let folder: string
+const folder = testFolder({ each: true, copied: ['pipelines'] })
+const { edit, list } = definitionsIn(folder)
 let db: CopiedDatabase
 let service: VendorSandbox
 
 /** One job at a time, a domain a report: whatever is bought twice is counted. */
-const oneByOne = (pipeline: string): void => {
-  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
-  const text = readFileSync(file, 'utf8')
-  writeFileSync(
-    file,
-    text
-      .replace(/concurrency: \d+/, 'concurrency: 1')
-      .replace('poll_every: 5s', 'poll_every: 200ms')
-      .replace('domain: { file: domains.txt }', `domain: { file: domains.txt${pipeline === 'keywords' ? '' : ', bucket: 1'} }`)
-      .replace(/country: \[.*\]/, 'country: [us]'),
+const oneByOne = (pipeline: string): void =>
+  edit(
+    pipeline,
+    [/concurrency: \d+/, 'concurrency: 1'],
+    ['poll_every: 5s', 'poll_every: 200ms'],
+    ['domain: { file: domains.txt }', `domain: { file: domains.txt${pipeline === 'keywords' ? '' : ', bucket: 1'} }`],
+    [/country: \[.*\]/, 'country: [us]'],
   )
-}
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-forced-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
+  list('domains', domains)
   for (const pipeline of ['keywords', 'traffic_and_engagement']) oneByOne(pipeline)
   db = await copyDatabase(inject('postgresUrl'), inject('templateName'))
   service = await startVendorSandbox({ requestsPerSecond: null, keywords: 50, reportMs: 100 })
@@ -39,7 +34,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await service.close()
   await db.drop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const environment = (perSecond: number, url = db.url): Record<string, string> => ({
@@ -78,8 +72,7 @@ describe.each(['keywords', 'traffic_and_engagement'])('%s by force', (pipeline) 
     const before = bought()
     await killedAfter(forced, 3)
     await killedAfter(forced, 2)
-    const last = await whole(forced)
-    expect(last.code, last.stderr).toBe(0)
+    const last = await succeeded(whole(forced))
     expect(last.stderr).toMatch(/Resumes run \d+: .* has not finished.*not bought again/)
     // A page whose answer was on its way at the kill is asked for again; a report never is.
     const lost = pipeline === 'keywords' ? 2 : 0
@@ -134,8 +127,7 @@ describe.each(['keywords', 'traffic_and_engagement'])('%s by force', (pipeline) 
     try {
       await killedAfter(forced, 2)
       expect((await whole(['migrate', '--as', 'restored'], restored.url)).code).toBe(0)
-      const last = await whole(forced, restored.url)
-      expect(last.code, last.stdout + last.stderr).toBe(0)
+      await succeeded(whole(forced, restored.url))
       // A page on its way at each kill, and the one that the backup still waits for.
       expect(bought() - before).toBeLessThanOrEqual(domains.length + (pipeline === 'keywords' ? 3 : 0))
     } finally {
@@ -151,8 +143,7 @@ test('whatever the clock of the database said when the interrupted run began, wh
   await killedAfter(forced, 3)
   // Its clock was two days ahead then, and was set right.
   await db.pool.query(`update etl.runs set started_at = started_at + interval '2 days' where arguments ->> 'force' = 'true'`)
-  const last = await whole(forced)
-  expect(last.code, last.stderr).toBe(0)
+  const last = await succeeded(whole(forced))
   expect(last.stderr).toMatch(/Resumes run \d+/)
   expect(bought() - before).toBeLessThanOrEqual(domains.length + 1)
 })
@@ -171,8 +162,7 @@ test('a unit that failed in a forced run is asked for again by the next, those t
   expect((await whole(forced)).code).toBe(1)
   service.configure({ replies: [] })
   const before = bought()
-  const last = await whole(forced)
-  expect(last.code, last.stderr).toBe(0)
+  await succeeded(whole(forced))
   expect(bought() - before).toBe(1)
 })
 

@@ -1,58 +1,33 @@
 // Answers in every form the interface has: JSON that is called CSV, weekly reports, fractions where whole numbers were seen, keys sent back, bodies cut at a line's end.
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Fault, Sandbox } from '../../src/sandbox/sandbox-server.ts'
-import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { type CommandResult, pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { beforeEach, expect, test } from 'vitest'
+import type { Fault } from '../../src/sandbox/sandbox-server.ts'
+import { type CommandResult, summaryOf } from '../support/command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const world = sandboxWorld({
+  each: true,
+  lists: { domains: ['a.example', 'b.example'] },
+  sandbox: { reportDurationMs: 30, keywordsPerDomain: 40, now: '2026-03-20' },
+  json: true,
+})
+const { folder, sandbox, edit, query } = world
 let key: string
 
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-formats-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.example\nb.example\n')
-  edit('traffic_and_engagement', 'poll_every: 5s', 'poll_every: 100ms')
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, reportDurationMs: 30, keywordsPerDomain: 40, now: '2026-03-20' })
+beforeEach(() => {
+  edit('traffic_and_engagement', ['poll_every: 5s', 'poll_every: 100ms'])
   key = sandbox.apiKey
 })
-afterEach(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
 
-const edit = (pipeline: string, from: string, to: string): void => {
-  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
-  const text = readFileSync(file, 'utf8')
-  if (!text.includes(from)) throw new Error(`${file} lacks ${from}`)
-  writeFileSync(file, text.replace(from, to))
-}
 const millrace = (...args: string[]): Promise<CommandResult> =>
   // A process keeps a key that it was given: another key has processes of its own.
-  (key === sandbox.apiKey ? runWarm : runCommand)(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: key,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
+  key === sandbox.apiKey ? world.millrace(...args) : world.start([...args, '--json'], { WEB_ANALYTICS_API_KEY: key }).result
+
 const backfill = (pipeline: string, from = '2026-01'): Promise<CommandResult> =>
   millrace('backfill', pipeline, '--from', from, '--to', from)
 const faults = (...list: Fault[]): void => sandbox.configure({ faults: list })
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
 const landed = (): string =>
   readdirSync(join(folder, 'home', 'landing'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -63,7 +38,7 @@ const landed = (): string =>
 test('JSON that is called CSV and CSV that is called JSON load alike', async () => {
   faults({ kind: 'wrong-content-type' })
   const csv = summaryOf(await backfill('traffic_and_engagement'))
-  edit('traffic_and_engagement', 'granularity: monthly', 'granularity: monthly, response_format: json')
+  edit('traffic_and_engagement', ['granularity: monthly', 'granularity: monthly, response_format: json'])
   const json = summaryOf(await backfill('traffic_and_engagement', '2026-02'))
   expect([csv.units.loaded, json.units.loaded]).toEqual([6, 6])
   expect(csv.rows.inserted * json.rows.inserted).toBeGreaterThan(0)
@@ -72,16 +47,15 @@ test('JSON that is called CSV and CSV that is called JSON load alike', async () 
 })
 
 test('a weekly report has weekly windows; a week that begins before its month is loaded, others that come with it are passed over', async () => {
-  edit('traffic_and_engagement', 'granularity: monthly', 'granularity: weekly')
-  edit('traffic_and_engagement', 'window: { every: month, from: 2024-01', 'window: { every: week, from: 2024-01-01')
+  edit('traffic_and_engagement', ['granularity: monthly', 'granularity: weekly'])
+  edit('traffic_and_engagement', ['window: { every: month, from: 2024-01', 'window: { every: week, from: 2024-01-01'])
   // The service offers these by months alone.
   for (const name of ['desktop_unique_visitors', 'mobile_unique_visitors', 'all_page_views']) {
-    edit('traffic_and_engagement', `    ${name}:`, `    # ${name}:`)
+    edit('traffic_and_engagement', [`    ${name}:`, `    # ${name}:`])
     for (const table of ['traffic_and_engagement_v1', 'traffic_and_engagement_v1_history'])
       await query(`alter table data.${table} drop column ${name} cascade`)
   }
-  const result = await backfill('traffic_and_engagement')
-  expect(result.code, result.stderr.slice(0, 2_000)).toBe(0)
+  const result = await succeeded(backfill('traffic_and_engagement'))
   expect(summaryOf(result).rows.quarantined).toBe(0)
   const weeks = await query<{ date: string }>('select distinct date::text from data.traffic_and_engagement_v1 order by 1')
   expect(weeks.map(({ date }) => date)).toEqual(['2025-12-29', '2026-01-05', '2026-01-12', '2026-01-19', '2026-01-26'])
@@ -92,8 +66,7 @@ test('a weekly report has weekly windows; a week that begins before its month is
 
 test('fractions of clicks, volumes and positions load as they come', async () => {
   sandbox.configure({ hostile: true })
-  const result = await backfill('keywords')
-  expect(result.code, result.stdout).toBe(0)
+  const result = await succeeded(backfill('keywords'))
   expect(summaryOf(result).rows.quarantined).toBe(0)
   const [{ n } = { n: 0 }] = await query<{ n: number }>(
     'select count(*)::int as n from data.keywords_v1 where clicks % 1 <> 0 or volume % 1 <> 0 or position % 1 <> 0',
@@ -117,7 +90,7 @@ test('a key that is sent back in a value is in no row, current or ended, and the
   const said = /"keyword":"([^"]+)"/.exec(await (await fetch(address)).text())?.[1] ?? ''
   sandbox.configure({ apiKey: said })
   key = said
-  expect((await backfill('keywords')).code).toBe(0)
+  await succeeded(backfill('keywords'))
   sandbox.restate('2026-01')
   const january = ['keywords', '--from', '2026-01', '--to', '2026-01']
   expect(summaryOf(await millrace('backfill', ...january, '--force')).rows.updated).toBeGreaterThan(0)
@@ -133,13 +106,13 @@ test('a key that is sent back in a value is in no row, current or ended, and the
 })
 
 test('sort and asc of an answer are kept with it', async () => {
-  expect((await backfill('keywords')).code).toBe(0)
+  await succeeded(backfill('keywords'))
   expect(await query('select distinct source_order from etl.answers')).toEqual([{ source_order: { sort: null, asc: null } }])
 })
 
 test.each([1, 2])('a body cut %i bytes before the end of its last line end is not loaded', async (by) => {
   sandbox.configure({ csv: { crlf: true } })
-  edit('traffic_and_engagement', 'attempts: 5', 'attempts: 2')
+  edit('traffic_and_engagement', ['attempts: 5', 'attempts: 2'])
   faults({ kind: 'cut-line-end', by })
   const cut = await backfill('traffic_and_engagement')
   expect([cut.code, cut.stdout]).toEqual([1, expect.stringMatching(/TRUNCATED.*last line does not end as the others do/)])
@@ -148,14 +121,14 @@ test.each([1, 2])('a body cut %i bytes before the end of its last line end is no
 })
 
 test('a service that never ends its last line loads once the definition says so, as the message does; nothing is bought again', async () => {
-  edit('traffic_and_engagement', 'attempts: 5', 'attempts: 1')
+  edit('traffic_and_engagement', ['attempts: 5', 'attempts: 1'])
   faults({ kind: 'cut-line-end' })
   const cut = await backfill('traffic_and_engagement')
   expect([cut.code, cut.stdout]).toEqual([
     1,
     expect.stringMatching(/TRUNCATED.*`report: \{ final_newline: optional \}` into .*engagement\.yaml/),
   ])
-  edit('traffic_and_engagement', 'limits: {', 'report: { final_newline: optional }\nlimits: {')
+  edit('traffic_and_engagement', ['limits: {', 'report: { final_newline: optional }\nlimits: {'])
   const said = await backfill('traffic_and_engagement')
   expect([said.code, summaryOf(said).units.loaded]).toEqual([0, 6])
   expect(sandbox.books().submissions).toHaveLength(1)

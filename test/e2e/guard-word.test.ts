@@ -1,61 +1,30 @@
 // A person's word, given at a terminal, by --yes, or to whoever lives: the question, the night that holds and goes on, the worker that is alone, fair shares, a late service.
 import { spawn } from 'node:child_process'
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { createScreen } from '../../scripts/terminal-screen.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import {
-  type CommandResult,
-  cleanEnvironment,
-  launcher,
-  pipelinesOfRepository,
-  startCommand,
-  summaryOf,
-} from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { type CommandResult, cleanEnvironment, launcher, startCommand, summaryOf } from '../support/command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 const traffic = 'traffic_and_engagement'
 const shopper = 'shopper_category_performance'
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-word-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  for (const file of ['domains.txt', 'shop_domains.txt']) writeFileSync(join(folder, 'pipelines', file), 'a.example\nb.example\n')
-  for (const name of [traffic, shopper]) {
-    const path = join(folder, 'pipelines', `${name}.yaml`)
-    const text = readFileSync(path, 'utf8')
-      .replace(/from: \d{4}-\d{2}/, 'from: 2025-11')
-      .replace('poll_every: 5s', 'poll_every: 50ms')
-      .replace(/country: \[.*\]/, 'country: [us]')
-    writeFileSync(path, text)
-  }
-  rmSync(join(folder, 'pipelines', 'keywords.yaml'))
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, reportDurationMs: 20 })
-})
-afterEach(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
+const { folder, db, sandbox, edit, fileOf, serve, environment, millrace } = sandboxWorld({
+  each: true,
+  lists: { domains: ['a.example', 'b.example'], shop_domains: ['a.example', 'b.example'] },
+  sandbox: { reportDurationMs: 20 },
+  settings: { MILLRACE_WEB_PORT: '0' },
+  json: true,
 })
 
-const environment = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({
-  WEB_ANALYTICS_BASE_URL: sandbox.url,
-  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-  MILLRACE_WEB_PORT: '0',
-  ...more,
+beforeEach(() => {
+  for (const name of [traffic, shopper])
+    edit(name, [/from: \d{4}-\d{2}/, 'from: 2025-11'], ['poll_every: 5s', 'poll_every: 50ms'])
+  edit(traffic, [/country: \[.*\]/, 'country: [us]'])
+  rmSync(fileOf('keywords'))
 })
-
-const millrace = (...args: string[]): Promise<CommandResult> => runWarm([...args, '--json'], environment(), folder)
 
 const spent = (): number => sandbox.books().quotaUsed
 
@@ -94,7 +63,7 @@ const hasTerminals = process.platform === 'linux' && existsSync('/usr/bin/script
 test.skipIf(!hasTerminals)(
   'at a terminal a run asks before it buys beyond the guard; no buys the usual, yes buys the rest',
   async () => {
-    expect((await millrace('migrate')).code).toBe(0)
+    await succeeded(millrace('migrate'))
     const no = await atTerminal('n', 'run', traffic)
     expect(no.screen).toMatch(/Needs approval; once a run holds it: millrace approve/)
     expect(no.screen).toMatch(/Buy what needs approval, too\? \[y\/N\]/)
@@ -106,13 +75,14 @@ test.skipIf(!hasTerminals)(
     expect([bare.code, spent()]).toEqual([1, usual])
     const yes = await atTerminal('y', 'run', traffic)
     expect([yes.code, spent() > usual]).toEqual([0, true])
-    const { rows } = await db.database.pool.query(`select decided_by from etl.approvals where state = 'approved'`)
-    expect(rows).toEqual([{ decided_by: expect.stringMatching(/run at the terminal$/) }])
+    expect(await db.query(`select decided_by from etl.approvals where state = 'approved'`)).toEqual([
+      { decided_by: expect.stringMatching(/run at the terminal$/) },
+    ])
   },
 )
 
 test.skipIf(!hasTerminals)('at a terminal a dear range is asked about, and no buys nothing', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const path = join(folder, 'pipelines', `${traffic}.yaml`)
   writeFileSync(path, `${readFileSync(path, 'utf8')}\nguard: { credits_per_night: 5 }\n`)
   const no = await atTerminal('n', 'backfill', traffic, '--from', '2025-11', '--to', '2026-09')
@@ -131,14 +101,14 @@ test.skipIf(!hasTerminals)('at a terminal a dear range is asked about, and no bu
   const ended = await atTerminal('\x04', 'backfill', traffic, '--from', '2025-11', '--to', '2026-09')
   expect([ended.code, ended.screen]).toEqual([1, expect.stringContaining('Nothing was bought.')])
   expect(spent()).toBe(0)
-  expect((await millrace('backfill', traffic, '--from', '2025-11', '--to', '2026-09', '--yes')).code).toBe(0)
+  await succeeded(millrace('backfill', traffic, '--from', '2025-11', '--to', '2026-09', '--yes'))
   expect(spent()).toBeGreaterThan(0)
 })
 
 test.skipIf(!hasTerminals)(
   'at a terminal a dear range says why it is asked about; what nights wait for, and what is bought, is no question',
   async () => {
-    expect((await millrace('migrate')).code).toBe(0)
+    await succeeded(millrace('migrate'))
     // Older months wait for approval since a night.
     expect((await millrace('run', traffic)).code).toBe(1)
     const range = ['backfill', traffic, '--from', '2025-11', '--to', '2026-05']
@@ -165,10 +135,10 @@ test.skipIf(!hasTerminals)(
 )
 
 test('a worker that is alone buys what a person approved', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   expect((await millrace('run', traffic)).code).toBe(1)
   const usual = spent()
-  expect((await millrace('approve', traffic)).code).toBe(0)
+  await succeeded(millrace('approve', traffic))
   const worker = startCommand(['worker', '--json'], environment(), folder)
   try {
     await expect
@@ -183,8 +153,7 @@ test('a worker that is alone buys what a person approved', async () => {
     await worker.result
   }
   expect(spent()).toBeGreaterThan(usual)
-  const { rows } = await db.database.pool.query(`select command, state from etl.runs order by run_id`)
-  expect(rows).toEqual([
+  expect(await db.query(`select command, state from etl.runs order by run_id`)).toEqual([
     { command: 'run', state: 'failed' },
     { command: 'schedule', state: 'done' },
   ])
@@ -196,11 +165,11 @@ const nextDay = async (): Promise<void> => {
 }
 
 test('pipelines that wait for one budget get the same share of it', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const range = ['--from', '2025-11', '--to', '2026-10']
   const perDay = { WEB_ANALYTICS_QUOTA_PER_DAY: '80' }
   // What shopper reports cost is known once one was bought: the service names no price for them.
-  expect((await millrace('backfill', shopper, '--from', '2025-11', '--to', '2025-11')).code).toBe(0)
+  await succeeded(millrace('backfill', shopper, '--from', '2025-11', '--to', '2025-11'))
   await nextDay()
   const before = spent()
   const paced = (...args: string[]): Promise<CommandResult> => runWarm([...args, '--json'], environment(perDay), folder)
@@ -210,7 +179,7 @@ test('pipelines that wait for one budget get the same share of it', async () => 
   }
   expect(spent() - before).toBeLessThanOrEqual(80)
   const byPipeline = async (): Promise<Record<string, number>> => {
-    const { rows } = await db.database.pool.query<{ pipeline: string; credits: number }>(
+    const rows = await db.query<{ pipeline: string; credits: number }>(
       `select pipeline, sum(used_quota)::float8 as credits from etl.spending where day = (clock_timestamp() at time zone 'UTC')::date group by 1`,
     )
     return Object.fromEntries(rows.map(({ pipeline, credits }) => [pipeline, credits]))
@@ -226,18 +195,17 @@ test('pipelines that wait for one budget get the same share of it', async () => 
 test('a service that is late with its newest month leaves that one waiting; the other is bought, and nothing has failed', async () => {
   await sandbox.close()
   const monthMs = 31 * 24 * 3_600_000
-  sandbox = await startSandbox({ requestsPerSecond: null, reportDurationMs: 20, now: () => Date.now() - monthMs })
-  expect((await millrace('migrate')).code).toBe(0)
+  await serve(startSandbox({ requestsPerSecond: null, reportDurationMs: 20, now: () => Date.now() - monthMs }))
+  await succeeded(millrace('migrate'))
   const night = await millrace('run', traffic)
   expect(summaryOf(night).units).toMatchObject({ loaded: 2, waiting: 2, failed: 0 })
-  const { rows } = await db.database.pool.query(
-    `select distinct error_code, cells from etl.jobs where state = 'open' and ask_number is null`,
-  )
-  expect(rows).toEqual([{ error_code: 'NOT_PUBLISHED', cells: 2 }])
+  expect(await db.query(`select distinct error_code, cells from etl.jobs where state = 'open' and ask_number is null`)).toEqual([
+    { error_code: 'NOT_PUBLISHED', cells: 2 },
+  ])
 })
 
 test('two folders that run one pipeline by lists of their own are told of, and one list that grows is not', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const told: boolean[] = []
   for (const list of ['a.example', 'a.example\nb.example', 'a.example', 'a.example\nb.example']) {
     writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${list}\n`)

@@ -1,72 +1,39 @@
 // The price before the night, at the command line: what is planned, held, approved and spread over a budget, against the service's own books.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { beforeEach, expect, test } from 'vitest'
+import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { approvedReady } from '../../src/ledger/approved-jobs.ts'
-import { type CommandResult, pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { summaryOf } from '../support/command.ts'
 import { shippedDefinition } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
 const pipeline = 'traffic_and_engagement'
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const world = sandboxWorld({ each: true, json: true })
+const { db, sandbox, millrace, folder } = world
+const edit = (change: (text: string) => string): void => world.edit(pipeline, change)
 
-const edit = (change: (text: string) => string): void => {
-  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
-  writeFileSync(file, change(readFileSync(file, 'utf8')))
-}
+const list = (count: number): void =>
+  world.list(
+    'domains',
+    Array.from({ length: count }, (_, index) => `shop-${index}.example`),
+  )
 
-const list = (count: number): void => {
-  const domains = Array.from({ length: count }, (_, index) => `shop-${index}.example\n`)
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), domains.join(''))
-}
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-guard-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+beforeEach(() => {
   list(2)
-  edit((text) =>
-    text
-      .replace('from: 2024-01', 'from: 2025-11')
-      .replace('poll_every: 5s', 'poll_every: 50ms')
-      .replace('[us, gb, world]', '[us]'),
-  )
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null })
+  world.edit(pipeline, ['from: 2024-01', 'from: 2025-11'], ['poll_every: 5s', 'poll_every: 50ms'], ['[us, gb, world]', '[us]'])
 })
-afterEach(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const millrace = (...args: string[]): Promise<CommandResult> =>
-  runWarm(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
 
 const spent = (): number => sandbox.books().quotaUsed
 
 test('what was approved with another parameter of the key waits for its definition: no night tries it, and the schedule begins none for it', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const before = summaryOf(await millrace('run', pipeline)).units
   expect(before).toMatchObject({ loaded: 4, held: 20 })
   const paid = spent()
   edit((text) => text.replace('include_subdomains: true', 'include_subdomains: false'))
   expect(summaryOf(await millrace('run', pipeline)).units).toMatchObject({ loaded: 0, held: 24 })
-  expect((await millrace('approve', pipeline)).code).toBe(0)
+  await succeeded(millrace('approve', pipeline))
   const night = await millrace('run', pipeline)
   expect([night.code, summaryOf(night).units]).toMatchObject([0, { planned: 24, loaded: 24, waiting: 0 }])
   expect(summaryOf(await millrace('run', pipeline)).units).toMatchObject({ planned: 0, waiting: 0 })
@@ -82,7 +49,7 @@ test('what was approved with another parameter of the key waits for its definiti
 })
 
 test('a first night loads the look-back, holds the history with its price, and buys exactly that once it is approved', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const plan = await millrace('plan', pipeline)
   expect(spent()).toBe(0)
   const foretold = plan.events.at(-1) as {
@@ -106,7 +73,7 @@ test('a first night loads the look-back, holds the history with its price, and b
   expect(list.events).toContainEqual(
     expect.objectContaining({ event: 'needs_approval', credits: foretold.needs_approval.credits }),
   )
-  expect((await millrace('approve', pipeline)).code).toBe(0)
+  await succeeded(millrace('approve', pipeline))
   const bought = await millrace('run', pipeline)
   expect([bought.code, bought.stderr]).toEqual([0, expect.anything()])
   expect(summaryOf(bought)).toMatchObject({
@@ -115,30 +82,29 @@ test('a first night loads the look-back, holds the history with its price, and b
     quota_used: foretold.needs_approval.credits,
   })
   expect(spent()).toBe(foretold.quota_used + foretold.needs_approval.credits)
-  const { rows } = await db.database.pool.query('select state, decided_by, credits::int from etl.approvals')
-  expect(rows).toEqual([
+  expect(await db.query('select state, decided_by, credits::int from etl.approvals')).toEqual([
     { state: 'approved', decided_by: expect.stringContaining('approve'), credits: foretold.needs_approval.credits },
   ])
 }, 180_000)
 
 test('a range that is named loads without a question; what came to a list since waits, unless somebody says yes', async () => {
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const range = ['--from', '2025-11', '--to', '2026-09']
-  expect((await millrace('backfill', pipeline, ...range)).code).toBe(0)
-  expect((await millrace('run', pipeline, '--yes')).code).toBe(0)
+  await succeeded(millrace('backfill', pipeline, ...range))
+  await succeeded(millrace('run', pipeline, '--yes'))
   const before = spent()
   list(60)
   const dry = summaryOf(await millrace('run', pipeline, '--dry-run'))
   expect(dry).toMatchObject({ units: { loaded: 0 }, reports_submitted: 0, quota_used: 0 })
   expect((await millrace('run', pipeline)).code).toBe(1)
   expect(spent()).toBe(before)
-  expect((await millrace('run', pipeline, '--yes')).code).toBe(0)
+  await succeeded(millrace('run', pipeline, '--yes'))
   expect(spent()).toBeGreaterThan(before)
 }, 180_000)
 
 test('a range larger than the budget of a day is bought as far as that goes, and waits for the next without a job more', async () => {
   edit((text) => text.replace('limits: {', 'limits: { quota_per_day: 60,'))
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const result = await millrace('backfill', pipeline, '--from', '2025-11', '--to', '2026-09')
   const { units } = summaryOf(result)
   expect(units).toMatchObject({ held: 0, failed: 0 })
@@ -147,13 +113,10 @@ test('a range larger than the budget of a day is bought as far as that goes, and
   expect(spent()).toBeLessThanOrEqual(60)
   const paced = result.events.find(({ event }) => event === 'paced')
   expect(paced).toMatchObject({ pipeline, units: units.waiting, done_on: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) })
-  const jobs = async (): Promise<unknown> =>
-    (await db.database.pool.query('select job_id from etl.jobs where approval_id is not null and ask_number is null order by 1'))
-      .rows
+  const jobs = (): Promise<unknown> =>
+    db.query('select job_id from etl.jobs where approval_id is not null and ask_number is null order by 1')
   const waiting = await jobs()
-  const newest = (
-    await db.database.pool.query('select max(window_from)::text as newest from etl.units where answer_id is not null')
-  ).rows
+  const newest = await db.query('select max(window_from)::text as newest from etl.units where answer_id is not null')
   expect(newest).toEqual([{ newest: '2026-09-01' }])
   // The night takes it up, finds the budget spent, and leaves it as it is.
   await millrace('run', pipeline)
@@ -169,21 +132,22 @@ test('a range larger than the budget of a day is bought as far as that goes, and
 test('what a budget leaves of a backfill of pages is counted in units: pages are no reports', async () => {
   const file = join(folder, 'pipelines', 'keywords.yaml')
   writeFileSync(file, readFileSync(file, 'utf8').replace('limits: {', 'limits: { quota_per_day: 3,'))
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const only = ['--only', 'country=us']
   const { units } = summaryOf(await millrace('backfill', 'keywords', '--from', '2026-07', '--to', '2026-09', ...only))
   expect(units.waiting).toBeGreaterThan(0)
   const status = JSON.stringify((await millrace('status', 'keywords')).events)
   expect(status).toContain(`"units":${units.waiting},"reports":0`)
-  const { rows } = await db.database.pool.query(`select units::int, reports from etl.approvals where kind = 'backfill'`)
-  expect(rows).toEqual([{ units: units.waiting, reports: 0 }])
+  expect(await db.query(`select units::int, reports from etl.approvals where kind = 'backfill'`)).toEqual([
+    { units: units.waiting, reports: 0 },
+  ])
 }, 180_000)
 
 /** The service at the same address, away or with so many credits. */
 const serviceAgain = async (options: Parameters<typeof startSandbox>[0] | null): Promise<void> => {
   const port = Number(new URL(sandbox.url).port)
   await sandbox.close()
-  if (options !== null) sandbox = await startSandbox({ requestsPerSecond: null, reportDurationMs: 20, port, ...options })
+  if (options !== null) await world.serve(startSandbox({ requestsPerSecond: null, reportDurationMs: 20, port, ...options }))
 }
 
 test.each([
@@ -200,8 +164,8 @@ test.each([
         .replace(/from: \d{4}-\d\d/, 'from: 2025-11')
         .replace('[us, gb]', '[us]'),
     )
-    expect((await millrace('migrate')).code).toBe(0)
-    expect((await millrace('run', name, '--yes')).code).toBe(0)
+    await succeeded(millrace('migrate'))
+    await succeeded(millrace('run', name, '--yes'))
     await serviceAgain(away)
     // A night that is planned as soon as the run is over takes back what has nobody's word by then.
     await db.database.pool.query(`create table public.at_the_end (words integer);
@@ -211,15 +175,9 @@ test.each([
         execute function public.note_words()`)
     const stopped = await millrace('backfill', name, '--from', '2025-05', '--to', '2025-06')
     expect(stopped.code, stopped.stderr).toBe(1)
-    expect((await db.database.pool.query('select words > 0 as are_there from public.at_the_end')).rows).toEqual([
-      { are_there: true },
-    ])
-    const older = async (): Promise<unknown> =>
-      (
-        await db.database.pool.query(
-          `select state, count(*)::int as units from etl.unit_list where window_from < '2025-11-01' group by 1`,
-        )
-      ).rows
+    expect(await db.query('select words > 0 as are_there from public.at_the_end')).toEqual([{ are_there: true }])
+    const older = (): Promise<unknown> =>
+      db.query(`select state, count(*)::int as units from etl.unit_list where window_from < '2025-11-01' group by 1`)
     expect(await older()).toEqual([{ state: expect.stringMatching(/^(waiting|held)$/), units: 4 }])
     await serviceAgain({})
     list(1)

@@ -1,23 +1,21 @@
 // A real PostgreSQL whose processes all stand still (SIGSTOP), and one that dies in one moment with commits that were never synced.
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { createOwnDatabase, type OwnDatabase } from '../storm/own-database.ts'
-import { pipelinesOfRepository, type RunningCommand, startCommand } from '../support/command.ts'
+import { type RunningCommand, startCommand } from '../support/command.ts'
 import { type OwnServer, startOwnServer } from '../support/own-server.ts'
+import { definitionsIn, testFolder } from '../support/test-world.ts'
+import { until } from '../support/until.ts'
 
-let folder: string
 let server: OwnServer
 let db: OwnDatabase
+const folder = testFolder({ each: true, copied: ['pipelines'] })
 let sandbox: Sandbox
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-held-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\nc.com\n')
+  definitionsIn(folder).list('domains', ['a.com', 'b.com', 'c.com'])
   server = await startOwnServer()
   db = await createOwnDatabase(server.url, 'held')
   sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20, now: '2026-11-20' })
@@ -27,7 +25,6 @@ afterEach(async () => {
   await sandbox.close()
   await db.close()
   await server.remove()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const start = (args: readonly string[], more: Readonly<Record<string, string>> = {}): RunningCommand =>
@@ -42,15 +39,6 @@ const start = (args: readonly string[], more: Readonly<Record<string, string>> =
     },
     folder,
   )
-
-const until = async (what: string, is: () => boolean | Promise<boolean>, mostMs: number): Promise<number> => {
-  const from = performance.now()
-  while (!(await is())) {
-    if (performance.now() - from > mostMs) throw new Error(`not within ${mostMs} ms: ${what}`)
-    await new Promise((done) => setTimeout(done, 50))
-  }
-  return performance.now() - from
-}
 
 const freePort = (): Promise<number> =>
   new Promise((resolve) => {

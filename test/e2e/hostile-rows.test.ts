@@ -1,53 +1,24 @@
 // Any row survives service > landing > parse > load > bi unchanged: generated rows through the real command, read back from the views.
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { expect, test } from 'vitest'
+import { summaryOf } from '../support/command.ts'
 import { bigints, csvCell, days, numerics, orNull, words } from '../support/hostile-rows.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { monthsAsked, type StrictOptions, type StrictService, startStrictService } from '../support/strict-service.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
 const key = 'hostile-key-0123456789'
 /** More of them where someone has the time: PROPERTY_RUNS=200. */
 const rounds = Number(process.env['PROPERTY_RUNS'] ?? 3)
 const rowsEach = 150
 
-let folder: string
-let db: TestDatabase
-let service: StrictService | null = null
+const world = testWorld<StrictService>({ each: true, lists: { domains: ['a.com'] }, settings: { WEB_ANALYTICS_API_KEY: key } })
+const { db, serve, folder } = world
+const millrace = (...args: string[]) => world.start([...args, '--json']).result
 
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-hostile-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
-  db = await createTestDatabase()
-})
-
-afterEach(async () => {
-  await service?.close()
-  service = null
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const millrace = (...args: string[]) =>
-  runCommand(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: service?.url ?? '',
-      WEB_ANALYTICS_API_KEY: key,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-    },
-    folder,
-  )
-
-const start = async (options: Partial<StrictOptions>): Promise<void> => {
-  service = await startStrictService({ key, keywords: () => [], report: () => '', ...options })
-}
+const start = (options: Partial<StrictOptions>) =>
+  serve(startStrictService({ key, keywords: () => [], report: () => '', ...options }))
 
 /** `2024-01` and on, a month a round. */
 const monthOf = (round: number): string => `${2024 + Math.floor(round / 12)}-${String((round % 12) + 1).padStart(2, '0')}`
@@ -77,18 +48,15 @@ test('every generated keyword row stands in bi.keywords as it was sent, and a re
       return (sample[round] ?? []).map((row) => ({ ...row, clicks: raw(row.clicks), cpc: raw(row.cpc) }))
     },
   })
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const range = ['--from', monthOf(0), '--to', monthOf(rounds - 1), '--only', 'country=us']
-  const loaded = await millrace('backfill', 'keywords', ...range)
-  expect(loaded.code, loaded.stderr).toBe(0)
+  const loaded = await succeeded(millrace('backfill', 'keywords', ...range))
   expect(summaryOf(loaded).rows).toMatchObject({ read: rounds * rowsEach, inserted: rounds * rowsEach, quarantined: 0 })
-  const read = async (round: number) =>
-    (
-      await db.database.pool.query(
-        `select keyword, top_url, secondary_intent, clicks::text, cpc::text, serp_features from bi.keywords where month = $1`,
-        [`${monthOf(round)}-01`],
-      )
-    ).rows
+  const read = (round: number) =>
+    db.query<{ keyword: string; top_url: string }>(
+      `select keyword, top_url, secondary_intent, clicks::text, cpc::text, serp_features from bi.keywords where month = $1`,
+      [`${monthOf(round)}-01`],
+    )
   const byKey = (rows: readonly { keyword: string; top_url: string }[]) =>
     new Map(rows.map((row) => [JSON.stringify([row.keyword, row.top_url]), { ...row }]))
   for (const [round, sent] of sample.entries()) expect(byKey(await read(round))).toEqual(byKey(sent))
@@ -165,12 +133,11 @@ test('every generated report row stands in its view as it was sent', async () =>
   })
   writeFileSync(join(folder, 'pipelines', 'edges.yaml'), definition)
   for (const statement of createEdges) await db.database.pool.query(statement)
-  expect((await millrace('migrate')).code).toBe(0)
-  const loaded = await millrace('backfill', 'edges', '--from', monthOf(0), '--to', monthOf(rounds - 1))
-  expect(loaded.code, loaded.stderr).toBe(0)
+  await succeeded(millrace('migrate'))
+  const loaded = await succeeded(millrace('backfill', 'edges', '--from', monthOf(0), '--to', monthOf(rounds - 1)))
   expect(summaryOf(loaded).rows).toMatchObject({ inserted: rounds * rowsEach, quarantined: 0, duplicates: 0 })
   for (const [round, sent] of sample.entries()) {
-    const { rows } = await db.database.pool.query(
+    const rows = await db.query(
       `select word, note, big::text, exact::text, flag, seen::text, tags from bi.edges where date = $1`,
       [`${monthOf(round)}-01`],
     )

@@ -11,6 +11,7 @@ import { createWorld, names, type World } from '../outsider/world.ts'
 import { type CommandResult, summaryOf } from '../support/command.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
+import { succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 const reports = ['traffic_and_engagement', 'shopper_category_performance'] as const
@@ -113,8 +114,7 @@ describe.each(['a folder', 'a bucket'])('a backup that is restored elsewhere, wi
     // What the original landed is read where it lies, not downloaded again.
     expect(world.sandbox.books().submissions.map(({ downloads }) => downloads)).toEqual(Array(8).fill(1))
 
-    const decided = await millrace(restored, ['migrate', '--as', 'restored'])
-    expect(decided.code, decided.stderr).toBe(0)
+    await succeeded(millrace(restored, ['migrate', '--as', 'restored']))
     expect(identityIn(await millrace(restored, ['check']))).toEqual([])
     // The one it was a backup of is told that it was replaced, and buys nothing any more.
     expect(identityIn(await millrace(original, ['check']))).toMatchObject([
@@ -123,8 +123,7 @@ describe.each(['a folder', 'a bucket'])('a backup that is restored elsewhere, wi
     const replaced = await millrace(original, ['backfill', ...reports, ...range(), '--force'])
     expect(replaced.code).toBe(1)
     expect(bought()).toBe(8)
-    const wanted = await millrace(restored, ['backfill', ...reports, ...range(), '--force'])
-    expect(wanted.code, wanted.stderr).toBe(0)
+    await succeeded(millrace(restored, ['backfill', ...reports, ...range(), '--force']))
     expect(bought()).toBe(16)
   })
 })
@@ -147,8 +146,7 @@ describe('a backup whose receipts are gone, where the service lists its reports 
   test('takes up what the list has of the time it forgot, once it is declared restored, and buys none of it again', async () => {
     const restored = await restoredWithout(() => false)
     expect((await millrace(restored, ['migrate', '--as', 'restored'])).code).toBe(0)
-    const again = await millrace(restored, ['backfill', ...reports, ...range()])
-    expect(again.code, again.stderr).toBe(0)
+    const again = await succeeded(millrace(restored, ['backfill', ...reports, ...range()]))
     expect([bought(), found(again)]).toEqual([8, 8])
     expect(await wrongRows(restored)).toEqual([])
     // Who asks for something newer gets it.
@@ -158,8 +156,7 @@ describe('a backup whose receipts are gone, where the service lists its reports 
 
   test('finds there the ids of submissions of which only the intent was noted', async () => {
     const restored = await restoredWithout((path) => !/receipts/.test(path) || path.endsWith('.intent.json'))
-    const again = await millrace(restored, ['backfill', ...reports, ...range()])
-    expect(again.code, again.stdout).toBe(0)
+    const again = await succeeded(millrace(restored, ['backfill', ...reports, ...range()]))
     expect([bought(), found(again)]).toEqual([8, 8])
     expect(await wrongRows(restored)).toEqual([])
   })
@@ -182,8 +179,7 @@ test('a backup of the very database, put back in its place, finds out by what wa
   expect(notices(again)).toContain('1 run and 8 purchases that its ledger does not know')
   expect(await wrongRows(backup, reports)).toEqual([])
   expect((await millrace(backup, ['migrate', '--as', 'restored'])).code).toBe(0)
-  const decided = await millrace(backup, ['backfill', ...all, ...range()])
-  expect(decided.code, decided.stderr).toBe(0)
+  await succeeded(millrace(backup, ['backfill', ...all, ...range()]))
   expect(bought()).toBe(8)
   expect(await wrongRows(backup)).toEqual([])
 })
@@ -237,16 +233,14 @@ describe('a clone on the landing of its original', () => {
 
     expect((await millrace(clone, ['migrate', '--as', 'clone'])).code).toBe(0)
     expect(identityIn(await millrace(clone, ['check']))).toEqual([])
-    const loaded = await millrace(clone, ['backfill', ...all, ...range(), '--force'])
-    expect(loaded.code, loaded.stderr).toBe(0)
+    await succeeded(millrace(clone, ['backfill', ...all, ...range(), '--force']))
     expect(bought()).toBe(16)
     expect(await wrongRows(clone)).toEqual([])
     await millrace(clone, ['run', 'keywords'])
     expect(files.filter((path) => !landed().includes(path))).toEqual([])
 
     expect(identityIn(await millrace(original, ['check']))).toEqual([])
-    const replay = await millrace(original, ['replay', ...all, ...range()])
-    expect(replay.code, replay.stderr).toBe(0)
+    await succeeded(millrace(original, ['replay', ...all, ...range()]))
     expect(await rowsOf(original)).toEqual(before)
   })
 
@@ -275,11 +269,9 @@ test('a run from an empty database on a landing that is full of old folders dele
   const empty = await another(copyDatabase(inject('postgresUrl'), inject('templateName')))
   ageLandings(500)
   const files = landed()
-  const night = await millrace(empty, ['run', 'keywords'], { MILLRACE_LANDING_DAYS: '1' })
-  expect(night.code, night.stderr).toBe(0)
+  await succeeded(millrace(empty, ['run', 'keywords'], { MILLRACE_LANDING_DAYS: '1' }))
   expect(files.filter((path) => !existsSync(join(landing(), path)))).toEqual([])
-  const replay = await millrace(original, ['replay', ...all, ...range()])
-  expect(replay.code, replay.stderr).toBe(0)
+  await succeeded(millrace(original, ['replay', ...all, ...range()]))
 })
 
 test('a damaged receipt is named by status, too, and stops no command', async () => {
@@ -288,8 +280,7 @@ test('a damaged receipt is named by status, too, and stops no command', async ()
   const path = boughtPath(rows[0], '999', 'default', 'cut')
   const landings = await openLandingStore({ kind: 'folder', folder: landing() })
   await landings.notes.write(path, '{"version":1')
-  const shown = await millrace(original, ['status'])
-  expect(shown.code).toBe(0)
+  const shown = await succeeded(millrace(original, ['status']))
   expect(shown.events.at(-1)).toMatchObject({ damaged_receipts: [expect.stringContaining('beside the landings is damaged')] })
   expect((await millrace(original, ['backfill', 'keywords', ...range()])).code).toBe(0)
 })

@@ -1,30 +1,21 @@
 // A parameter that is part of the key is changed while an answer is on its way, and changed back: each answer goes where it was asked for, and nothing is bought twice.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { beforeAll, expect, test } from 'vitest'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-key-parameters-'))
-  mkdirSync(join(folder, 'pipelines'))
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'example.com\n')
-  for (const name of ['traffic_and_engagement', 'keywords']) write(name, shipped(name))
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 5_000 })
+const { folder, db, sandbox, environment } = sandboxWorld({
+  copied: [],
+  lists: { domains: ['example.com'] },
+  sandbox: { keywordsPerDomain: 5_000 },
+  settings: { WEB_ANALYTICS_REQUESTS_PER_SECOND: '300', WEB_ANALYTICS_PRICES: 'keywords=1/request' },
 })
-afterAll(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
+
+beforeAll(() => {
+  for (const name of ['traffic_and_engagement', 'keywords']) write(name, shipped(name))
 })
 
 const shipped = (name: string): string =>
@@ -33,17 +24,8 @@ const shipped = (name: string): string =>
     .replace('page_size: 1000, concurrency: 4', 'page_size: 500, concurrency: 1')
 const write = (name: string, text: string): void => writeFileSync(join(folder, 'pipelines', `${name}.yaml`), text)
 
-const environment = () => ({
-  WEB_ANALYTICS_BASE_URL: sandbox.url,
-  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
-  WEB_ANALYTICS_PRICES: 'keywords=1/request',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-})
 const backfill = (name: string): string[] => ['backfill', name, '--from', '2026-08', '--to', '2026-08', '--yes', '--json']
-const one = async <T extends object>(statement: string): Promise<T> =>
-  (await db.database.pool.query<T>(statement)).rows[0] ?? expect.fail(statement)
+const one = async <T extends object>(statement: string): Promise<T> => (await db.query<T>(statement))[0] ?? expect.fail(statement)
 
 /** Stopped for good once the statement finds something. */
 const killedOnce = async (name: string, found: string): Promise<void> => {
@@ -77,7 +59,7 @@ test.each([
   '$name: an answer is loaded by the parameters it was asked with',
   async ({ name, column, measure, words, slow, begun, bought }) => {
     const [before = '', after = ''] = words
-    expect((await runWarm(['migrate'], environment(), folder)).code).toBe(0)
+    await succeeded(runWarm(['migrate'], environment(), folder))
     sandbox.configure(slow)
     await killedOnce(name, begun)
     sandbox.configure({ reportDurationMs: 0, latencyMs: 0 })
@@ -86,12 +68,12 @@ test.each([
     expect(other.stdout, other.stderr).toContain('"loaded":1')
     // A report that was bought waits for its parameters, and that is said once; of a walk nothing more is bought. Neither is what this backfill is for.
     expect([other.code, other.stdout.includes('NO_DEFINITION')]).toEqual([0, name !== 'keywords'])
-    expect((await runWarm(backfill(name), environment(), folder)).code).toBe(0)
+    await succeeded(runWarm(backfill(name), environment(), folder))
     write(name, shipped(name))
     const back = await runWarm(backfill(name), environment(), folder)
     expect([back.code, back.stdout], back.stderr).toEqual([0, expect.stringContaining('"loaded":1')])
 
-    const { rows } = await db.database.pool.query<{ asked: string; holds: string; rows: number; sum: number }>(
+    const rows = await db.query<{ asked: string; holds: string; rows: number; sum: number }>(
       `select p.parameters ->> '${column}' as asked, t.${column}::text as holds, count(*)::int as rows, sum(t.${measure})::float8 as sum
      from data.${name}_v1 t join etl.units u on u.unit_id = t._unit_id join etl.pipelines p using (pipeline_id) group by 1, 2 order by 1`,
     )
@@ -119,13 +101,12 @@ test('a walk that was stopped under a former version is read to its end for the 
   ).toEqual({ n: 1 })
   sandbox.configure({ latencyMs: 0 })
   write('keywords', shipped('keywords').replace('version: 1', 'version: 2'))
-  for (const words of [['new', 'migration', 'keywords'], ['migrate']])
-    expect((await runWarm(words, environment(), folder)).code).toBe(0)
+  for (const words of [['new', 'migration', 'keywords'], ['migrate']]) await succeeded(runWarm(words, environment(), folder))
   const next = await runWarm(june, environment(), folder)
   expect(next.stdout, next.stderr).toContain(
     '"unit":"keywords/v2/2026-06/country=us;domain=example.com","units":1,"state":"loaded"',
   )
   const { n: rows } = await one<{ n: number }>('select count(*)::int as n from data.keywords_v2')
   expect((await one<{ n: number }>(paid)).n - before).toBe(Math.ceil(rows / 500))
-  expect((await runWarm(june, environment(), folder)).code).toBe(0)
+  await succeeded(runWarm(june, environment(), folder))
 })

@@ -1,7 +1,6 @@
 // Figures of a warehouse to which everything happened at once, against what the landed bytes say: a month that was never loaded, cells that were restated, left and
 // came back, the first rows alone, an answer that is held, another version without one of the shops, and a pipeline that another one continues.
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -9,16 +8,13 @@ import { z } from 'zod'
 import { secret } from '../../src/core/redact.ts'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type Answer, answerQuery } from '../../src/semantic/answer.ts'
 import { openReader, type Reader } from '../../src/semantic/reader.ts'
-import { pipelinesOfRepository } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { sandboxWorld } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const world = sandboxWorld({ copied: ['pipelines', 'marts'], sandbox: { keywordsPerDomain: 30, reportDurationMs: 50 } })
+const { folder, db, sandbox, fileOf, edit } = world
+
 let reader: Reader
 let model: SemanticModel
 /** Between the night in which a domain had left and the one in which it was back. */
@@ -28,33 +24,17 @@ const [traffic, shops, words, next] = ['traffic_and_engagement', 'shopper_catego
 const domains = ['example.com', 'example.net', 'example.org']
 const us = { dimension: 'country', is: 'us' }
 
-const fileOf = (name: string): string => join(folder, 'pipelines', `${name}.yaml`)
-const edit = (name: string, from: string | RegExp, to: string): void => {
-  const before = readFileSync(fileOf(name), 'utf8')
-  expect(before).toMatch(from)
-  writeFileSync(fileOf(name), before.replace(from, to))
-}
 const millrace = async (...args: string[]): Promise<void> => {
-  const result = await runWarm(args, {
-    WEB_ANALYTICS_BASE_URL: sandbox.url,
-    WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-    WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-    DATABASE_URL: db.url,
-    MILLRACE_HOME: join(folder, 'home'),
-  }, folder) // biome-ignore format: one look
+  const result = await world.millrace(...args)
   // Held units end a backfill with 1.
   expect([0, 1], result.stdout + result.stderr).toContain(result.code)
 }
+
 const load = (pipeline: string, from: string, to: string, ...more: string[]): Promise<void> =>
   millrace('backfill', pipeline, '--from', `2026-${from}`, '--to', `2026-${to}`, '--yes', ...more)
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-landed-'))
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 30, reportDurationMs: 50 })
-  for (const name of ['pipelines', 'marts'])
-    cpSync(join(pipelinesOfRepository, '..', name), join(folder, name), { recursive: true })
-  for (const name of [traffic, shops]) edit(name, 'poll_every: 5s', 'poll_every: 1s')
+  for (const name of [traffic, shops]) edit(name, ['poll_every: 5s', 'poll_every: 1s'])
   await millrace('migrate')
   await load(traffic, '03', '04')
   await load(traffic, '06', '07')
@@ -71,7 +51,7 @@ beforeAll(async () => {
   whileGone = new Date().toISOString()
   sandbox.configure({ keywordsByDomain: {} })
   await load(traffic, '04', '04', '--force', '--only', 'domain=example.net')
-  edit(words, 'branded_type: All }', 'branded_type: All, top: 15 }')
+  edit(words, ['branded_type: All }', 'branded_type: All, top: 15 }'])
   await load(words, '07', '07')
   // Another version of the shops, without the first of them, is asked for June and July.
   const second = readFileSync(fileOf(shops), 'utf8').replace('version: 1', 'version: 2\npublish: false')
@@ -81,19 +61,19 @@ beforeAll(async () => {
   await millrace('migrate')
   sandbox.restate('2026-07')
   await load(shops, '06', '07', '--force')
-  edit(shops, 'version: 1', 'version: 1\npublish: false')
-  edit(`${shops}_2`, '\npublish: false', '')
+  edit(shops, ['version: 1', 'version: 1\npublish: false'])
+  edit(`${shops}_2`, ['\npublish: false', ''])
   // Another version of the keywords wants all rows again, and has June alone: the first rows of July are those of the former one.
-  edit(words, ', top: 15', '')
+  edit(words, [', top: 15', ''])
   writeFileSync(fileOf(`${words}_2`), readFileSync(fileOf(words), 'utf8').replace('version: 1', 'version: 2\npublish: false'))
   await millrace('new', 'migration', words)
   await millrace('migrate')
   await load(words, '06', '06')
-  edit(words, 'version: 1', 'version: 1\npublish: false')
-  edit(`${words}_2`, '\npublish: false', '')
+  edit(words, ['version: 1', 'version: 1\npublish: false'])
+  edit(`${words}_2`, ['\npublish: false', ''])
   // Another pipeline continues the visits.
   writeFileSync(fileOf(next), readFileSync(fileOf(traffic), 'utf8').replace(`pipeline: ${traffic}`, `pipeline: ${next}`))
-  edit(traffic, 'schedule:', `until: 2026-07\nsuccessor: ${next}\nschedule:`)
+  edit(traffic, ['schedule:', `until: 2026-07\nsuccessor: ${next}\nschedule:`])
   await millrace('new', 'migration', next)
   await millrace('migrate')
   await load(next, '08', '08')
@@ -105,9 +85,6 @@ beforeAll(async () => {
 }, 600_000)
 afterAll(async () => {
   await reader.close()
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 type Figures = Readonly<Record<string, string>>
@@ -283,9 +260,9 @@ test('what is set against an earlier month says what is missing of that month, t
 
 test('a month of which only the first rows are loaded is not compared with one that is loaded whole, and says so', async () => {
   const sides = (month: string, before: string) => domains.map((domain) => [month, before].map((one) => sum(wordsOf(one, domain).map((word) => word.clicks ?? 0))))
-  const pairs = async (month: string) => (await db.database.pool.query<{ clicks: number; clicks_before: number | null; is_cut: boolean }>(
+  const pairs = (month: string) => db.query<{ clicks: number; clicks_before: number | null; is_cut: boolean }>(
     `select clicks::float8, clicks_before::float8, is_cut from bi.keyword_comparison where month = '${month}-01' and months_back = 1 and country = 'us' order by domain`,
-  )).rows
+  )
   expect(await pairs('2026-06')).toEqual(sides('2026-06', '2026-05').map(([clicks, clicks_before]) => ({ clicks, clicks_before, is_cut: false })))
   expect(await pairs('2026-07')).toEqual(sides('2026-07', '2026-06').map(([clicks]) => ({ clicks, clicks_before: null, is_cut: true })))
   const growth = async (month: string) => (await ask({ metrics: ['clicks_against_before'], period: within(month), where: [us, { dimension: 'months_back', is: '1' }] })).rows[0]?.['clicks_against_before'] ?? null

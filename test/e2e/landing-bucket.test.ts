@@ -5,13 +5,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import { createStormWorld, type StormWorld, startStormSandbox, stormPipelines } from '../storm/storm-world.ts'
 import { type CommandResult, type RunningCommand, startCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { createTestDatabase, testDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
+import { succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 let world: StormWorld
 let sandbox: Sandbox
-let db: TestDatabase
+const db = testDatabase({ each: true })
 let server: S3Server
 
 beforeAll(() => {
@@ -26,12 +27,10 @@ afterAll(() => world.remove())
 beforeEach(async () => {
   server = await startS3Server()
   sandbox = await startStormSandbox()
-  db = await createTestDatabase()
 })
 afterEach(async () => {
   await sandbox.close()
   await server.close()
-  await db.drop()
 })
 
 const machine = (home: string, changes: Readonly<Record<string, string>> = {}): Record<string, string> => ({
@@ -103,8 +102,7 @@ describe('landings in a bucket', () => {
     expect(before.length).toBeGreaterThan(100)
     for (const pipeline of stormPipelines) await query(`delete from data.${pipeline}_v1`)
     const requests = sandbox.books().requests
-    const replay = await run(['replay', ...world.command.slice(1)], withoutService('empty'))
-    expect(replay.code, replay.stderr).toBe(0)
+    const replay = await succeeded(run(['replay', ...world.command.slice(1)], withoutService('empty')))
     expect(summaryOf(replay)).toMatchObject({ requests: 0, reports_submitted: 0, units: { loaded: units.length } })
     expect(sandbox.books().requests).toEqual(requests)
     expect(await contents()).toEqual(before)
@@ -136,14 +134,12 @@ describe('landings in a bucket', () => {
       }
 
     server.fate = () => 'serve'
-    const again = await run([...world.command, '--resubmit-uncertain'], machine('another'))
-    expect(again.code, again.stderr).toBe(0)
+    await succeeded(run([...world.command, '--resubmit-uncertain'], machine('another')))
     expect(boughtTwice()).toBeLessThanOrEqual((await query(`select 1 from etl.jobs where report_state = 'uncertain'`)).length)
     const disturbed = await contents()
     const calm = await createTestDatabase()
     const { MILLRACE_LANDING: _, ...folder } = machine('calm', { DATABASE_URL: calm.url })
-    const undisturbed = await run(world.command, folder)
-    expect(undisturbed.code, undisturbed.stderr).toBe(0)
+    await succeeded(run(world.command, folder))
     expect(disturbed).toEqual(await contents(calm))
     await calm.drop()
   })
@@ -166,8 +162,7 @@ describe('landings in a bucket', () => {
     const bought = sandbox.books().submissions.length
     expect(bought).toBeGreaterThan(0)
     server.fate = () => 'serve'
-    const again = await run(world.command, machine('refused'))
-    expect(again.code, again.stderr).toBe(0)
+    await succeeded(run(world.command, machine('refused')))
     expect(sandbox.books().submissions).toHaveLength(bought)
   })
 
@@ -181,8 +176,7 @@ describe('landings in a bucket', () => {
     const check = await run(['check', '--json'], wrong)
     expect(check.code).toBe(2)
     expect(check.events.filter(({ event }) => event === 'finding')).toMatchObject([{ area: 'landing', level: 'error' }])
-    const status = await run(['status'], wrong)
-    expect(status.code, status.stderr).toBe(0)
+    const status = await succeeded(run(['status'], wrong))
     for (const result of [backfill, check, status]) expect(secretsIn(result)).toBe(false)
     const before = server.requests.length
     expect((await run(['cancel', '1'], wrong)).stderr).not.toContain('LANDING')

@@ -60,8 +60,7 @@ const connected = async (url: string, name: string): Promise<pg.Client> => {
   return client
 }
 
-const rowsOf = async <T extends pg.QueryResultRow>({ db }: Place, query: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(query)).rows
+const rowsOf = <T extends pg.QueryResultRow>({ db }: Place, query: string): Promise<T[]> => db.query<T>(query)
 
 const firstRequest = async ({ sandbox }: Place): Promise<void> => {
   while (sandbox.books().submissions.length === 0) await wait(20)

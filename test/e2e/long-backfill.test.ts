@@ -1,16 +1,15 @@
 // A long backfill of all pipelines, interrupted five times by three signals, ends equal to one nobody disturbed and buys each report once.
 // `LONG_BACKFILL=whole npx vitest run test/e2e/long-backfill.test.ts` takes 36 months of 50 domains and writes its figures into docs/internals/reliability.md; the sample here takes 6 of 6.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { uncertainReports } from '../crash-matrix/warehouse.ts'
 import { type Books, longBackfillSection } from '../storm/long-backfill-section.ts'
 import { writeSection } from '../storm/reliability-page.ts'
 import { uncertainUnits } from '../storm/warehouse-digest.ts'
-import { type CommandResult, pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { type CommandResult, runCommand, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { definitionsIn, succeeded, testFolder } from '../support/test-world.ts'
 
 const whole = process.env['LONG_BACKFILL'] === 'whole'
 const size = whole
@@ -23,31 +22,22 @@ const command = ['backfill', ...pipelines, '--from', size.from, '--to', to, '--j
 const expectedUnits = size.months * size.domains * (2 + 2 + 3)
 const signals = ['SIGINT', 'SIGKILL', 'SIGTERM', 'SIGKILL', 'SIGINT'] as const
 
-let folder: string
-
-const edit = (file: string, change: (text: string) => string): void => {
-  const path = join(folder, 'pipelines', file)
-  writeFileSync(path, change(readFileSync(path, 'utf8')))
-}
+const folder = testFolder({ copied: ['pipelines'] })
+const { edit, list } = definitionsIn(folder)
 
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-long-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  const domains = Array.from({ length: size.domains }, (_, index) => `site-${index + 1}.example`).join('\n')
-  for (const list of ['domains.txt', 'shop_domains.txt']) edit(list, () => `${domains}\n`)
-  edit('keywords.yaml', (text) => text.replace('from: 2024-01', 'from: 2023-10'))
-  for (const pipeline of pipelines.slice(0, 2)) {
-    edit(`${pipeline}.yaml`, (text) =>
-      text
-        .replace('from: 2024-01', 'from: 2023-10')
-        .replace('poll_every: 5s', 'poll_every: 200ms')
-        .replace('[us, gb, world]', '[us, gb]')
-        // Several reports, each over all months.
-        .replace(/domain: \{ file: (\w+\.txt) \}/, `domain: { file: $1, bucket: ${size.bucket} }`),
+  const domains = Array.from({ length: size.domains }, (_, index) => `site-${index + 1}.example`)
+  for (const name of ['domains', 'shop_domains']) list(name, domains)
+  edit('keywords', ['from: 2024-01', 'from: 2023-10'])
+  for (const pipeline of pipelines.slice(0, 2))
+    edit(
+      pipeline,
+      ['from: 2024-01', 'from: 2023-10'],
+      ['poll_every: 5s', 'poll_every: 200ms'],
+      ['[us, gb, world]', '[us, gb]'],
+      [/domain: \{ file: (\w+\.txt) \}/, `domain: { file: $1, bucket: ${size.bucket} }`],
     )
-  }
 })
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const newSandbox = (): Promise<Sandbox> =>
   startSandbox({ seed: 36, keywordsPerDomain: size.keywords, requestsPerSecond: null, reportDurationMs: 300, now: '2026-11-20' })
@@ -71,7 +61,7 @@ const contents = async (db: TestDatabase): Promise<Record<string, TableDigest>> 
   const found: Record<string, TableDigest> = {}
   for (const pipeline of pipelines) {
     for (const table of [`data.${pipeline}_v1`, `data.${pipeline}_v1_history`]) {
-      const { rows } = await db.database.pool.query<TableDigest>(
+      const rows = await db.query<TableDigest>(
         `select md5(string_agg(line, chr(10) order by line collate "C")) as digest, count(*) as rows from (
            select (to_jsonb(t) - array['_unit_id', '_run_id', '_loaded_at', '_valid_from', '_valid_to', '_ended_run_id'])::text as line from ${table} t) l`,
       )
@@ -82,7 +72,7 @@ const contents = async (db: TestDatabase): Promise<Record<string, TableDigest>> 
 }
 
 const count = async (db: TestDatabase, query: string): Promise<number> => {
-  const { rows } = await db.database.pool.query<{ n: number }>(`select count(*)::int as n from ${query}`)
+  const rows = await db.query<{ n: number }>(`select count(*)::int as n from ${query}`)
   return rows[0]?.n ?? 0
 }
 
@@ -130,8 +120,7 @@ test(`${size.months} months of ${size.domains} domains in two countries, interru
   const calm = await newSandbox()
   const undisturbed = await createTestDatabase()
   const calmStart = Date.now()
-  const reference = await runCommand(command, environment(calm, undisturbed, 'calm'), folder)
-  expect(reference.code, reference.stderr).toBe(0)
+  const reference = await succeeded(runCommand(command, environment(calm, undisturbed, 'calm'), folder))
   expect(summaryOf(reference).units.loaded).toBe(expectedUnits)
   const calmSeconds = (Date.now() - calmStart) / 1000
 
@@ -147,8 +136,7 @@ test(`${size.months} months of ${size.domains} domains in two countries, interru
   const uncertain = await uncertainReports(db.database.pool)
   expect(summaryOf(last).units.held, last.stderr).toBe(await uncertainUnits(db.database.pool))
   if (uncertain > 0) {
-    const consented = await runCommand([...command, '--resubmit-uncertain'], environment(stormy, db, 'stormy'), folder)
-    expect(consented.code, consented.stderr).toBe(0)
+    await succeeded(runCommand([...command, '--resubmit-uncertain'], environment(stormy, db, 'stormy'), folder))
   } else {
     expect(last.code, last.stderr).toBe(0)
     expect(bodies(stormy)).toEqual(bodies(calm))

@@ -1,38 +1,17 @@
 // Files and folders that people name: what is no regular file of a sane size is refused before it is read, and a landing that cannot be written is found.
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { type CommandResult, pipelinesOfRepository, startCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { type CommandResult, startCommand } from '../support/command.ts'
+import { testWorld } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
-let folder: string
-let db: TestDatabase
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-named-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  db = await createTestDatabase()
-})
-afterEach(async () => {
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+const { folder, millraceWith, db, edit } = testWorld({ each: true })
 
 const check = (more: Readonly<Record<string, string>> = {}): Promise<CommandResult> =>
-  runWarm(
-    ['check', '--offline', '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: 'http://127.0.0.1:9',
-      WEB_ANALYTICS_API_KEY: 'a-key-of-the-service',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-      ...more,
-    },
-    folder,
-  )
+  millraceWith(more, 'check', '--offline', '--json')
 
 const list = (): string => join(folder, 'pipelines', 'domains.txt')
 
@@ -91,14 +70,13 @@ test('a list that cannot be read stops its own pipeline alone; run, plan, status
   const broken = 'pipelines/shop_domains.txt cannot be read (it is no regular file)'
   const say = (args: readonly string[]): Promise<CommandResult> => runWarm(args, environment, folder)
   const rowsOf = async (pipeline: string): Promise<number> => {
-    const { rows } = await db.database.pool.query<{ rows: number }>(`select count(*)::int as rows from data.${pipeline}_v1`)
+    const rows = await db.query<{ rows: number }>(`select count(*)::int as rows from data.${pipeline}_v1`)
     return rows[0]?.rows ?? 0
   }
   try {
     expect((await say(['migrate'])).code).toBe(0)
     for (const name of ['keywords', 'traffic_and_engagement', 'shopper_category_performance']) {
-      const file = join(folder, 'pipelines', `${name}.yaml`)
-      writeFileSync(file, readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2026-09'))
+      edit(name, ['from: 2024-01', 'from: 2026-09'])
     }
     rmSync(shops)
     mkdirSync(shops)

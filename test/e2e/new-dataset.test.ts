@@ -1,68 +1,47 @@
 // One more vtable is two files and no TypeScript of ours: made, migrated, loaded and read like the shipped ones.
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { type StrictService, startStrictService } from '../support/strict-service.ts'
+import { describe, expect, test } from 'vitest'
+import { summaryOf } from '../support/command.ts'
+import { startStrictService } from '../support/strict-service.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let service: StrictService
 const key = 'dataset-key-0123456789'
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-dataset-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  db = await createTestDatabase()
-  service = await startStrictService({
-    key,
-    keywords: () => [],
-    report: (request) => {
-      const [table] = (
-        request as {
-          report_query: {
-            tables: [{ metrics: string[]; filters: { domains: string[]; countries: string[] }; start_date: string }]
+const world = testWorld({
+  each: true,
+  service: () =>
+    startStrictService({
+      key,
+      keywords: () => [],
+      report: (request) => {
+        const [table] = (
+          request as {
+            report_query: {
+              tables: [{ metrics: string[]; filters: { domains: string[]; countries: string[] }; start_date: string }]
+            }
           }
-        }
-      ).report_query.tables
-      const lines = table.filters.domains.flatMap((domain) =>
-        table.filters.countries.map((country) =>
-          [domain, country, table.start_date, ...table.metrics.map((_, index) => String(index + 0.5))].join(','),
-        ),
-      )
-      return [['domain', 'country', 'date', ...table.metrics].join(','), ...lines, ''].join('\n')
-    },
-  })
+        ).report_query.tables
+        const lines = table.filters.domains.flatMap((domain) =>
+          table.filters.countries.map((country) =>
+            [domain, country, table.start_date, ...table.metrics.map((_, index) => String(index + 0.5))].join(','),
+          ),
+        )
+        return [['domain', 'country', 'date', ...table.metrics].join(','), ...lines, ''].join('\n')
+      },
+    }),
 })
-afterEach(async () => {
-  await service.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+const { folder, db, service } = world
 
 const millrace = (...args: string[]) => withKey(key, ...args)
 
-const withKey = (apiKey: string, ...args: string[]) =>
-  runCommand(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: service.url,
-      WEB_ANALYTICS_API_KEY: apiKey,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
+const withKey = (apiKey: string, ...args: string[]) => world.start([...args, '--json'], { WEB_ANALYTICS_API_KEY: apiKey }).result
 
 const edit = (file: string, from: RegExp, to: string): void => writeFileSync(file, readFileSync(file, 'utf8').replace(from, to))
 const fillIn = (yaml: string): void => edit(yaml, /FILL IN:.*(?=")/g, 'Visits by channel')
 
 describe('a fourth dataset', () => {
   test('is written, filled in, migrated, loaded and published with two files, and changed with a third', async () => {
-    const made = await millrace('new', 'dataset', 'traffic_sources')
-    expect(made.code, made.stderr).toBe(0)
+    const made = await succeeded(millrace('new', 'dataset', 'traffic_sources'))
     const yaml = join(folder, String((made.events.at(-1)?.['files'] as unknown[] | undefined)?.[0]))
     // This service describes nothing: what has to be filled in is named, and nothing goes on before.
     expect(made.stderr).toContain('its columns are left to fill in'.replace('its', 'Its'))
@@ -70,18 +49,15 @@ describe('a fourth dataset', () => {
       /traffic_sources\.yaml:\d+:\d+: .* is a placeholder/,
     )
     fillIn(yaml)
-    const migration = await millrace('new', 'migration', 'traffic_sources')
-    expect(migration.code, migration.stderr).toBe(0)
+    const migration = await succeeded(millrace('new', 'migration', 'traffic_sources'))
     const file = String((migration.events.at(-1)?.['files'] as unknown[] | undefined)?.[0])
     expect(readFileSync(join(folder, file), 'utf8')).toContain('data.traffic_sources_v1')
     expect((await millrace('backfill', 'traffic_sources', '--from', '2026-09', '--to', '2026-09')).code).toBe(2)
-    const migrated = await millrace('migrate')
-    expect(migrated.code, migrated.stderr).toBe(0)
-    expect((await millrace('check', '--offline')).code).toBe(0)
-    const loaded = await millrace('backfill', 'traffic_sources', '--from', '2026-09', '--to', '2026-09')
-    expect(loaded.code, loaded.stderr).toBe(0)
+    await succeeded(millrace('migrate'))
+    await succeeded(millrace('check', '--offline'))
+    const loaded = await succeeded(millrace('backfill', 'traffic_sources', '--from', '2026-09', '--to', '2026-09'))
     expect(summaryOf(loaded).rows.inserted).toBeGreaterThan(0)
-    const { rows } = await db.database.pool.query<{ n: number }>('select count(*)::int as n from bi.traffic_sources')
+    const rows = await db.query<{ n: number }>('select count(*)::int as n from bi.traffic_sources')
     expect(rows[0]?.n).toBe(summaryOf(loaded).rows.inserted)
 
     expect((await millrace('new', 'migration', 'traffic_sources')).events.at(-1)).toMatchObject({ kind: 'none', files: [] })
@@ -90,9 +66,8 @@ describe('a fourth dataset', () => {
     expect(change.events.at(-1)).toMatchObject({ kind: 'change', files: [expect.stringMatching(/_v1_add_bounce_rate\.ts$/)] })
     // Not applied yet, and counted all the same.
     expect((await millrace('new', 'migration', 'traffic_sources')).events.at(-1)).toMatchObject({ kind: 'none' })
-    expect((await millrace('migrate')).code).toBe(0)
-    const more = await millrace('backfill', 'traffic_sources', '--from', '2026-09', '--to', '2026-09', '--force')
-    expect(more.code, more.stderr).toBe(0)
+    await succeeded(millrace('migrate'))
+    await succeeded(millrace('backfill', 'traffic_sources', '--from', '2026-09', '--to', '2026-09', '--force'))
     const filled = await db.database.pool.query<{ n: number }>('select count(bounce_rate)::int as n from bi.traffic_sources')
     expect(filled.rows[0]?.n).toBe(summaryOf(loaded).rows.inserted)
   }, 150_000)

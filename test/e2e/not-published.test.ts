@@ -1,41 +1,35 @@
 // A service that is late and answers with the months it has: the missing one waits, is bought when it is there, and what came is bought once.
-import { createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { request } from 'node:http'
 import { afterEach, expect, test, vi } from 'vitest'
 import { addWindows } from '../../src/core/window.ts'
+import { listen } from '../support/listen.ts'
 import { lastMonth, onRelease, openReleaseWorld, type ReleaseWorld, rowsOf } from '../support/release-world.ts'
 
 vi.setConfig({ testTimeout: 600_000 })
 
 let world: ReleaseWorld
-let close = (): void => undefined
+let close = async (): Promise<void> => undefined
 
 afterEach(async () => {
   await world.close()
-  close()
+  await close()
 })
 
 const former = addWindows(`${lastMonth}-01`, 'month', -1).slice(0, 7)
 
 /** Cuts what is asked for at its newest month (api-facts 75). */
 const startClamping = async (target: string): Promise<string> => {
-  const server = createServer((incoming, reply) => {
-    const chunks: Buffer[] = []
-    incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
-    incoming.on('end', () => {
-      const asked = Buffer.concat(chunks).toString()
-      const body = asked.includes(former) ? asked.replace(/("end_date":\s*")[^"]*/g, `$1${former}`) : asked
-      const headers = { ...incoming.headers, ...(body === '' ? {} : { 'content-length': String(Buffer.byteLength(body)) }) }
-      const sent = request(new URL(incoming.url ?? '/', target), { method: incoming.method ?? 'GET', headers }, (answer) => {
-        reply.writeHead(answer.statusCode ?? 502, answer.headers)
-        answer.pipe(reply)
-      })
-      sent.end(body)
+  const server = await listen((incoming, reply, asked) => {
+    const body = asked.includes(former) ? asked.replace(/("end_date":\s*")[^"]*/g, `$1${former}`) : asked
+    const headers = { ...incoming.headers, ...(body === '' ? {} : { 'content-length': String(Buffer.byteLength(body)) }) }
+    const sent = request(new URL(incoming.url ?? '/', target), { method: incoming.method ?? 'GET', headers }, (answer) => {
+      reply.writeHead(answer.statusCode ?? 502, answer.headers)
+      answer.pipe(reply)
     })
+    sent.end(body)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  close = () => void server.close()
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  close = server.close
+  return server.url
 }
 
 const units = () =>

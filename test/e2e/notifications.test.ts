@@ -1,82 +1,43 @@
 // Notifications from the ledger's record: one message a cause, one when it ends, retried, signed, never with a secret; and the ping of a good night.
 import { createHmac } from 'node:crypto'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import type { IncomingHttpHeaders } from 'node:http'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { deliverNext, syncNotifications } from '../../src/ledger/deliveries.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { type Listening, listen } from '../support/listen.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
 const key = 'notify-key-0123456789'
 const signingKey = 'webhook-signing-key-0123'
 
-interface Received {
-  readonly path: string
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>
-  readonly body: string
-}
-
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
-let receiver: Server
-let received: Received[] = []
+const { sandbox, edit, millraceWith, db } = sandboxWorld({
+  each: true,
+  lists: { domains: ['a.com'] },
+  sandbox: { apiKey: key, now: '2026-11-20' },
+  settings: { MILLRACE_LOG_LEVEL: 'trace' },
+})
+let receiver: Listening
+let received: { path: string; headers: IncomingHttpHeaders; body: string }[] = []
 let refusals = 0
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-notify-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2026-10').replace('attempts: 5', 'attempts: 1'))
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ apiKey: key, requestsPerSecond: null, now: '2026-11-20' })
+  edit('keywords', ['from: 2024-01', 'from: 2026-10'], ['attempts: 5', 'attempts: 1'])
   received = []
   refusals = 0
-  receiver = createServer((request, response) => {
-    let body = ''
-    request.on('data', (chunk: Buffer) => {
-      body += chunk.toString('utf8')
-    })
-    request.on('end', () => {
-      received.push({ path: request.url ?? '', headers: request.headers, body })
-      response.writeHead(received.length <= refusals ? 500 : 200).end()
-    })
+  receiver = await listen((request, response, body) => {
+    received.push({ path: request.url ?? '', headers: request.headers, body })
+    response.writeHead(received.length <= refusals ? 500 : 200).end()
   })
-  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve))
 })
-afterEach(async () => {
-  receiver.closeAllConnections()
-  receiver.close()
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const url = (): string => {
-  const address = receiver.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return `http://127.0.0.1:${address.port}`
-}
+afterEach(() => receiver.close())
 
 const run = (extra: Readonly<Record<string, string>> = {}) =>
-  runWarm(
-    ['run', 'keywords', '--only', 'country=us', '--json'],
+  millraceWith(
     {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: key,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-      MILLRACE_LOG_LEVEL: 'trace',
-      MILLRACE_NOTIFY_WEBHOOK: `${url()}/hook-s3cret-path`,
+      MILLRACE_NOTIFY_WEBHOOK: `${receiver.url}/hook-s3cret-path`,
       MILLRACE_NOTIFY_WEBHOOK_SECRET: signingKey,
       ...extra,
     },
-    folder,
+    ...['run', 'keywords', '--only', 'country=us', '--json'],
   )
 
 const told = () => received.map(({ body }) => JSON.parse(body) as { event: string; kind: string; message: string; id: string })
@@ -90,8 +51,7 @@ describe('notifications', () => {
     await run()
     expect(received).toHaveLength(1)
     sandbox.configure({ faults: [] })
-    const mended = await run()
-    expect(mended.code, mended.stderr).toBe(0)
+    const mended = await succeeded(run())
     expect(told().map(({ event, kind }) => [event, kind])).toEqual([
       ['raised', 'failure'],
       ['resolved', 'failure'],
@@ -109,18 +69,17 @@ describe('notifications', () => {
   test('Slack gets its own form; a receiver that refuses is tried again, and fails no run', async () => {
     refusals = 1
     sandbox.configure({ faults: [{ kind: 'status-500', on: 'keywords' }] })
-    await run({ MILLRACE_NOTIFY_WEBHOOK: '', MILLRACE_NOTIFY_SLACK: `${url()}/services/x` })
+    await run({ MILLRACE_NOTIFY_WEBHOOK: '', MILLRACE_NOTIFY_SLACK: `${receiver.url}/services/x` })
     expect(JSON.parse(received[0]?.body ?? '{}')).toMatchObject({
       text: expect.stringContaining('keywords failed'),
       blocks: [{ type: 'section' }, { type: 'section' }, { type: 'section' }],
     })
-    const { rows } = await db.database.pool.query(
-      'select attempts, sent_at, last_error, next_at > now() as later from etl.deliveries',
-    )
-    expect(rows).toEqual([{ attempts: 1, sent_at: null, last_error: 'HTTP 500', later: true }])
+    expect(await db.query('select attempts, sent_at, last_error, next_at > now() as later from etl.deliveries')).toEqual([
+      { attempts: 1, sent_at: null, last_error: 'HTTP 500', later: true },
+    ])
     await db.database.pool.query('update etl.deliveries set next_at = now()')
-    await run({ MILLRACE_NOTIFY_WEBHOOK: '', MILLRACE_NOTIFY_SLACK: `${url()}/services/x` })
-    expect((await db.database.pool.query('select attempts, sent_at is not null as sent from etl.deliveries')).rows).toEqual([
+    await run({ MILLRACE_NOTIFY_WEBHOOK: '', MILLRACE_NOTIFY_SLACK: `${receiver.url}/services/x` })
+    expect(await db.query('select attempts, sent_at is not null as sent from etl.deliveries')).toEqual([
       { attempts: 2, sent: true },
     ])
     expect(received[1]?.headers['millrace-delivery']).toBe(received[0]?.headers['millrace-delivery'])
@@ -153,8 +112,8 @@ describe('notifications', () => {
 })
 
 test('a good night pings start and success, a bad one fail', async () => {
-  const settings = { MILLRACE_NOTIFY_WEBHOOK: '', MILLRACE_PING_URL: `${url()}/ping/abc` }
-  expect((await run(settings)).code).toBe(0)
+  const settings = { MILLRACE_NOTIFY_WEBHOOK: '', MILLRACE_PING_URL: `${receiver.url}/ping/abc` }
+  await succeeded(run(settings))
   sandbox.configure({ faults: [{ kind: 'status-500', on: 'keywords' }] })
   await run(settings)
   expect(received.map(({ path }) => path)).toEqual(['/ping/abc/start', '/ping/abc', '/ping/abc/start', '/ping/abc/fail'])

@@ -1,48 +1,26 @@
 // One HTTP service and one budget of requests for each account, whatever asks: a check, a question, a plan or a load.
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { servicesFor } from '../../src/cli/check/discover.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { readApiSettings } from '../../src/run/apis.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { loadSourceFolders } from '../../src/sources/registry.ts'
-import { pipelinesOfRepository, runCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
 const allowed = 20
 /** Of the service: two budgets of their own would exceed it, one does not, however unevenly a busy machine sends. */
 const served = 30
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const world = sandboxWorld({
+  lists: { domains: ['a.example'], shop_domains: ['a.example'], category_ids: [1001] },
+  sandbox: { requestsPerSecond: served, keywordsPerDomain: 5, now: '2026-11-20' },
+  settings: { WEB_ANALYTICS_REQUESTS_PER_SECOND: String(allowed) },
+})
+const { db, sandbox, environment } = world
+const millrace = (...args: string[]) => world.start([...args, '--json']).result
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-one-budget-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  for (const list of ['domains.txt', 'shop_domains.txt']) writeFileSync(join(folder, 'pipelines', list), 'a.example\n')
-  writeFileSync(join(folder, 'pipelines', 'category_ids.txt'), '1001\n')
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: served, keywordsPerDomain: 5, now: '2026-11-20' })
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
 })
-afterAll(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const environment = (): Record<string, string> => ({
-  WEB_ANALYTICS_BASE_URL: sandbox.url,
-  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: String(allowed),
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-})
-
-const millrace = (...args: string[]) => runCommand([...args, '--json'], environment(), folder)
 
 const asked = (): number => sandbox.books().requests.length
 const refusals = (): number => sandbox.books().requests.filter(({ status }) => status === 429).length
@@ -57,11 +35,9 @@ test.each([
 ])('%s takes its requests from the budget that all share', async (...args) => {
   await db.database.pool.query('truncate etl.pace')
   const before = asked()
-  const result = await millrace(...args)
-  expect(result.code, result.stderr).toBe(0)
+  await succeeded(millrace(...args))
   expect(asked()).toBeGreaterThan(before)
-  const { rows } = await db.database.pool.query('select account from etl.pace')
-  expect(rows).toEqual([{ account: 'web-analytics/default' }])
+  expect(await db.query('select account from etl.pace')).toEqual([{ account: 'web-analytics/default' }])
 })
 
 test('two of them at once make no more requests a second than the account allows', async () => {

@@ -1,55 +1,29 @@
 // A warehouse knows its service: another one, the sandbox's rows, and lists of examples stop what buys, before anything is asked for.
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { demoSettings, nextLines } from '../../src/cli/demo.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type CommandResult, pipelinesOfRepository } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-origin-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20 })
-})
-afterEach(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+const { folder, db, sandbox, list, millraceWith } = sandboxWorld({ each: true, sandbox: { keywordsPerDomain: 20 }, json: true })
 
 const millrace = (service: { url: string; apiKey: string }, ...args: string[]): Promise<CommandResult> =>
-  runWarm(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: service.url,
-      WEB_ANALYTICS_API_KEY: service.apiKey,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
+  millraceWith({ WEB_ANALYTICS_BASE_URL: service.url, WEB_ANALYTICS_API_KEY: service.apiKey }, ...args)
 
 const month = ['--from', '2026-08', '--to', '2026-08']
 const backfill = ['backfill', 'keywords', ...month, '--only', 'domain=example.com']
 
 const ownLists = (): void => {
-  for (const file of ['domains.txt', 'shop_domains.txt'])
-    writeFileSync(join(folder, 'pipelines', file), 'example.com\nmine.shop\n')
+  for (const name of ['domains', 'shop_domains']) list(name, ['example.com', 'mine.shop'])
 }
 
 test('another service stops what buys, whichever command; a moved one goes on by a word, and a key or an address alone may change', async () => {
   ownLists()
-  expect((await millrace(sandbox, 'migrate')).code).toBe(0)
-  expect((await millrace(sandbox, ...backfill)).code).toBe(0)
+  await succeeded(millrace(sandbox, 'migrate'))
+  await succeeded(millrace(sandbox, ...backfill))
   const elsewhere = { url: 'https://service.invalid', apiKey: 'a-key-of-the-real-service' }
   for (const command of [['run', 'keywords'], backfill, ['worker'], ['schedule']]) {
     const { code, stderr } = await millrace(elsewhere, ...command)
@@ -62,18 +36,17 @@ test('another service stops what buys, whichever command; a moved one goes on by
   const other = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20, apiKey: 'another-key-1234' })
   try {
     expect((await millrace(other, ...backfill, '--force')).code).toBe(2)
-    expect((await millrace(other, 'migrate', '--as', 'moved-service')).code).toBe(0)
-    expect((await millrace(other, ...backfill, '--force')).code).toBe(0)
+    await succeeded(millrace(other, 'migrate', '--as', 'moved-service'))
+    await succeeded(millrace(other, ...backfill, '--force'))
     expect((await millrace(sandbox, ...backfill)).code).toBe(2)
     other.configure({ apiKey: 'a-rotated-key-5678' })
-    expect((await millrace({ ...other, apiKey: 'a-rotated-key-5678' }, ...backfill, '--force')).code).toBe(0)
+    await succeeded(millrace({ ...other, apiKey: 'a-rotated-key-5678' }, ...backfill, '--force'))
     sandbox.configure({ apiKey: 'a-rotated-key-5678' })
-    expect((await millrace({ ...sandbox, apiKey: 'a-rotated-key-5678' }, ...backfill, '--force')).code).toBe(0)
+    await succeeded(millrace({ ...sandbox, apiKey: 'a-rotated-key-5678' }, ...backfill, '--force'))
   } finally {
     await other.close()
   }
-  const { rows } = await db.database.pool.query('select api, account, address, key_sha256 from etl.origins')
-  expect(rows).toEqual([
+  expect(await db.query('select api, account, address, key_sha256 from etl.origins')).toEqual([
     {
       api: 'web-analytics',
       account: 'default',
@@ -85,23 +58,23 @@ test('another service stops what buys, whichever command; a moved one goes on by
 
 test("a wrong address is nobody's service: as long as nothing was bought it can be put right", async () => {
   ownLists()
-  expect((await millrace(sandbox, 'migrate')).code).toBe(0)
+  await succeeded(millrace(sandbox, 'migrate'))
   const wrong = { url: 'https://service.invalid', apiKey: 'a-wrong-key-at-first' }
-  expect((await millrace(wrong, 'plan', 'keywords', ...month)).code).toBe(0)
-  expect((await millrace(sandbox, ...backfill)).code).toBe(0)
+  await succeeded(millrace(wrong, 'plan', 'keywords', ...month))
+  await succeeded(millrace(sandbox, ...backfill))
 })
 
 test('the lists of examples are bought from a service on this machine alone', async () => {
   const elsewhere = { url: 'https://service.invalid', apiKey: 'a-key-of-the-real-service' }
-  expect((await millrace(sandbox, 'migrate')).code).toBe(0)
+  await succeeded(millrace(sandbox, 'migrate'))
   const { code, stderr } = await millrace(elsewhere, ...backfill)
   expect([code, stderr]).toEqual([2, expect.stringContaining('keywords (domains.txt)')])
   expect((await millrace(elsewhere, 'check', '--offline')).stdout).toContain('hold nothing but examples')
-  expect((await millrace(sandbox, ...backfill)).code).toBe(0)
+  await succeeded(millrace(sandbox, ...backfill))
 })
 
 test('init --domains fills the lists', async () => {
-  expect((await millrace(sandbox, 'init', 'mine', '--domains', 'a.com, b-c.co.uk')).code).toBe(0)
+  await succeeded(millrace(sandbox, 'init', 'mine', '--domains', 'a.com, b-c.co.uk'))
   for (const file of ['domains.txt', 'shop_domains.txt'])
     expect(readFileSync(join(folder, 'mine', 'pipelines', file), 'utf8')).toMatch(/^# .*\na\.com\nb-c\.co\.uk\n$/)
   const wrong = await millrace(sandbox, 'init', 'other', '--domains', 'https://a.com')
@@ -109,8 +82,7 @@ test('init --domains fills the lists', async () => {
 })
 
 test('init --countries fills the lists of every pipeline that runs for countries', async () => {
-  const made = await millrace(sandbox, 'init', 'ours', '--domains', 'a.com', '--countries', 'de,world')
-  expect(made.code, made.stderr).toBe(0)
+  await succeeded(millrace(sandbox, 'init', 'ours', '--domains', 'a.com', '--countries', 'de,world'))
   for (const file of ['keywords.yaml', 'traffic_and_engagement.yaml']) {
     const text = readFileSync(join(folder, 'ours', 'pipelines', file), 'utf8')
     expect(text).toContain('\n  country: [de, world]\n')

@@ -1,58 +1,32 @@
 // What the service charges is learned from its bills and used alike by plan, ledger and budgets: against the sandbox that another hand wrote, and its own books.
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { hashText, unit } from '../../src/sandbox/hash.ts'
 import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
 import { type Price, priceBases } from '../../src/sandbox/vendor/vendor-prices.ts'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
-import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startCommand, summaryOf } from '../support/command.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 import { v5Routes } from '../support/vendor-v5.ts'
 import { runWarm } from '../support/warm-command.ts'
 
-let folder: string
-let db: TestDatabase
-let service: VendorSandbox
+const world = testWorld<VendorSandbox>({ each: true, lists: { domains: ['a.com', 'b.com', 'c.com', 'd.com'] }, json: true })
+const { folder, db, service, edit, list, environment } = world
 
-const start = async (options: VendorOptions = {}): Promise<void> => {
-  service = await startVendorSandbox({ requestsPerSecond: null, ...options }, v5Routes)
-}
+const start = (options: VendorOptions = {}) => world.serve(startVendorSandbox({ requestsPerSecond: null, ...options }, v5Routes))
 
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-prices-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\nc.com\nd.com\n')
-  db = await createTestDatabase()
-})
-
-afterEach(async () => {
-  await service.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const environment = () => ({
-  WEB_ANALYTICS_BASE_URL: service.url,
-  WEB_ANALYTICS_API_KEY: service.apiKey,
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-})
-
-const millrace = (args: readonly string[], more: Readonly<Record<string, string>> = {}) =>
-  runWarm([...args, '--json'], { ...environment(), ...more }, folder)
+const millrace = (args: readonly string[], more: Readonly<Record<string, string>> = {}) => world.millraceWith(more, ...args)
 
 const month = (name: string): string[] => ['--from', name, '--to', name]
 const keywords = (...args: string[]): string[] => ['backfill', 'keywords', ...args]
 
-const one = async <Row>(statement: string): Promise<Row> => (await db.database.pool.query(statement)).rows[0]
+const one = <Row extends object>(statement: string): Promise<Row> => db.one<Row>(statement)
 
 const charged = (): number => service.books.charges.reduce((sum, { credits }) => sum + credits, 0)
 const onRecord = async (): Promise<{ used: number; unpriced: number }> =>
@@ -65,8 +39,7 @@ interface Planned {
 }
 
 const planned = async (...args: string[]): Promise<Planned[]> => {
-  const plan = await millrace(keywords(...args, '--dry-run'))
-  expect(plan.code, plan.stderr).toBe(0)
+  const plan = await succeeded(millrace(keywords(...args, '--dry-run')))
   return plan.stdout
     .split('\n')
     .filter((line) => line.startsWith('{"event":"job"'))
@@ -82,7 +55,7 @@ test('a price is unknown, with the range others paid, until the first bill; then
   await start({ keywords: 240 })
   const before = await planned(...month('2026-08'))
   expect(before).toMatchObject([{ quota: null, range: { low: expect.any(Number), high: expect.any(Number) } }])
-  expect((await millrace(keywords(...month('2026-08'), '--only', 'domain=a.com', '--yes'))).code).toBe(0)
+  await succeeded(millrace(keywords(...month('2026-08'), '--only', 'domain=a.com', '--yes')))
   within((await onRecord()).used, charged())
   expect(await one(`select count(*)::int as n, min(said_in) as said from etl.prices where dropped_at is null`)).toEqual({
     n: 1,
@@ -90,16 +63,14 @@ test('a price is unknown, with the range others paid, until the first bill; then
   })
   const [rest] = await planned(...month('2026-08'))
   const paid = charged()
-  const run = await millrace(keywords(...month('2026-08'), '--yes'))
-  expect(run.code, run.stderr).toBe(0)
+  await succeeded(millrace(keywords(...month('2026-08'), '--yes')))
   within(rest?.quota ?? 0, charged() - paid)
   within((await onRecord()).used, charged())
 })
 
 test('a bill that stands only in the balance is seen by two readings around a page', async () => {
   await start({ keywords: 240, bill: 'balance', purses: { rest: 100_000, batch: 100_000 } })
-  const run = await millrace(keywords(...month('2026-08'), '--yes'))
-  expect(run.code, run.stderr).toBe(0)
+  await succeeded(millrace(keywords(...month('2026-08'), '--yes')))
   expect(await one(`select count(*)::int as n, min(said_in) as said from etl.prices where dropped_at is null`)).toEqual({
     n: 1,
     said: 'balance',
@@ -110,8 +81,7 @@ test('a bill that stands only in the balance is seen by two readings around a pa
 
 test('a balance of reports alone says nothing of pages: where it stays their price is unknown, not 0', async () => {
   await start({ keywords: 240, bill: 'balance', purses: { rest: null, batch: 100_000 } })
-  const run = await millrace(keywords(...month('2026-08'), '--yes'))
-  expect(run.code, run.stderr).toBe(0)
+  await succeeded(millrace(keywords(...month('2026-08'), '--yes')))
   expect(await one(`select count(*)::int as n from etl.prices`)).toEqual({ n: 0 })
   expect(await onRecord()).toEqual({ used: 0, unpriced: service.books.charges.length })
 })
@@ -119,11 +89,9 @@ test('a balance of reports alone says nothing of pages: where it stays their pri
 test('a bill in the balance that fits several prices, or contradicts the one that is set, is followed by another look, until one is left', async () => {
   const purses = { rest: 100_000, batch: 100_000 }
   await start({ keywords: 240, bill: 'balance', purses, prices: { keywords: { by: 'request', credits: 7.3, rounding: 'none' } } })
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('page_size: 1000', 'page_size: 100'))
+  edit('keywords', ['page_size: 1000', 'page_size: 100'])
   const set = { WEB_ANALYTICS_PRICES: 'keywords=0.001/row asked' }
-  const run = await millrace(keywords(...month('2026-08'), '--only', 'domain=a.com,b.com', '--yes'), set)
-  expect(run.code, run.stderr).toBe(0)
+  await succeeded(millrace(keywords(...month('2026-08'), '--only', 'domain=a.com,b.com', '--yes'), set))
   expect(charged()).toBeCloseTo(7.3 * 12, 6)
   expect((await onRecord()).used).toBeCloseTo(charged(), 6)
   const rest = await millrace(keywords(...month('2026-08'), '--dry-run'), set)
@@ -155,8 +123,9 @@ test('a walk that would pass the budget stops between pages and goes on from the
   expect(charged()).toBeGreaterThan(200)
   expect(charged()).toBeLessThanOrEqual(320)
   within((await onRecord()).used, charged())
-  const again = await millrace(keywords(...month('2026-08'), ...only, '--yes'), { WEB_ANALYTICS_QUOTA_PER_DAY: '10000' })
-  expect(again.code, again.stderr).toBe(0)
+  const again = await succeeded(
+    millrace(keywords(...month('2026-08'), ...only, '--yes'), { WEB_ANALYTICS_QUOTA_PER_DAY: '10000' }),
+  )
   expect(summaryOf(again).units).toMatchObject({ loaded: 1 })
   expect(charged()).toBe(500)
   within((await onRecord()).used, charged())
@@ -169,22 +138,20 @@ const stalled = async (times: number, headers: Record<string, string>): Promise<
     prices: { keywords: { by: 'rows-returned', credits: 0.1 } },
     replies: [{ endpoint: 'keywords', match: ['offset=4000'], times, status: 503, headers }],
   })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  list('domains', ['a.com'])
 }
 const stalledWalk = [...keywords(...month('2026-08'), '--only', 'country=us', '--yes')]
 const goesOn = async (): Promise<void> => {
-  const again = await millrace(stalledWalk)
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(stalledWalk))
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
   expect(charged()).toBe(500)
   within((await onRecord()).used, charged())
-  expect((await millrace(['replay', 'keywords', ...month('2026-08')])).code).toBe(0)
+  await succeeded(millrace(['replay', 'keywords', ...month('2026-08')]))
 }
 
 test('a walk that an outage broke off goes on from the pages it paid for', async () => {
   await stalled(1, {})
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('attempts: 5', 'attempts: 1'))
+  edit('keywords', ['attempts: 5', 'attempts: 1'])
   const first = await millrace(stalledWalk)
   expect(first.code, first.stderr).toBe(1)
   expect(charged()).toBe(400)
@@ -193,7 +160,7 @@ test('a walk that an outage broke off goes on from the pages it paid for', async
 
 test('a walk during which the database was away goes on from the pages it paid for', async () => {
   await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  list('domains', ['a.com'])
   const proxy = await startTcpProxy(db.url)
   const more = { DATABASE_URL: proxy.url, WEB_ANALYTICS_REQUESTS_PER_SECOND: '5' }
   const running = startCommand([...stalledWalk, '--json'], { ...environment(), ...more }, folder)
@@ -203,8 +170,7 @@ test('a walk during which the database was away goes on from the pages it paid f
   await setTimeout(1_000)
   proxy.speak()
   proxy.cut()
-  const { code, stderr } = await running.result
-  expect(code, stderr).toBe(0)
+  await succeeded(running.result)
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 20_000 })
   // All but the pages of a second and those on their way; without any that was kept it would be 3,000 and more.
   expect(charged()).toBeLessThanOrEqual(2_700)
@@ -223,8 +189,7 @@ test.each([
   proxy.refuse()
   await setTimeout(6_000)
   proxy.speak()
-  const { code, stderr } = await running.result
-  expect(code, stderr).toBe(0)
+  await succeeded(running.result)
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 24_000 })
   expect(charged()).toBe(2_400)
   expect((await onRecord()).used).toBe(2_400)
@@ -269,8 +234,7 @@ test.each(Object.entries(refusals))(
     await setTimeout(6_000)
     await tell(end)
     await server.end()
-    const { code, stderr } = await running.result
-    expect(code, stderr).toBe(0)
+    await succeeded(running.result)
     expect(charged()).toBe(2_400)
     expect((await onRecord()).used).toBe(2_400)
   },
@@ -289,8 +253,7 @@ test.each([0, 500])(
     running.child.kill('SIGTERM')
     expect((await running.result).code).toBe(130)
     proxy.speak()
-    const { code, stderr } = await millrace(stalledWalk)
-    expect(code, stderr).toBe(0)
+    await succeeded(millrace(stalledWalk))
     expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 24_000 })
     expect(charged()).toBe(2_400)
     expect((await onRecord()).used).toBe(2_400)
@@ -300,13 +263,11 @@ test.each([0, 500])(
 
 test('pages kept from before the service changed its answer are not mixed with those of now', async () => {
   await stalled(1, {})
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('attempts: 5', 'attempts: 1'))
+  edit('keywords', ['attempts: 5', 'attempts: 1'])
   expect((await millrace(stalledWalk)).code).toBe(1)
   expect(charged()).toBe(400)
   service.configure({ newestMonth: '2026-10' })
-  const again = await millrace(stalledWalk)
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(stalledWalk))
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
   // The page that told of it, and all five anew; as many may have been on their way with it as are asked for side by side.
   expect(charged()).toBeGreaterThanOrEqual(400 + 100 + 500)
@@ -362,7 +323,7 @@ test.each([
     prices: { keywords: { by: 'rows-returned', credits: 0.1 } },
     replies: [{ endpoint: 'keywords', match: ['offset=1000'], times: 1, ...reply }],
   })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  list('domains', ['a.com'])
   const first = startCommand([...stalledWalk, '--json'], environment(), folder)
   if (how === 'a stop') {
     while (charged() < 400) await setTimeout(20)
@@ -372,8 +333,7 @@ test.each([
     expect(charged()).toBe(400)
     await goesOn()
   } else {
-    const { code, stderr } = await first.result
-    expect(code, stderr).toBe(0)
+    await succeeded(first.result)
     // The one that could not be read may have cost something.
     expect(charged()).toBeLessThanOrEqual(500 + again)
   }
@@ -408,12 +368,10 @@ test.each(['cancelled', 'withdrawn'])('a killed backfill that is %s is not gone 
   service.configure({ replies: [] })
   const { id } = await one<{ id: string }>(`select max(run_id) as id from etl.runs`)
   const words = how === 'cancelled' ? ['cancel', id] : ['approve', '--withdraw', 'keywords']
-  expect((await millrace(words)).code).toBe(0)
-  const other = await millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes'))
-  expect(other.code, other.stderr).toBe(0)
+  await succeeded(millrace(words))
+  await succeeded(millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes')))
   expect(charged()).toBe(400 + 500)
-  const again = await millrace(stalledWalk)
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(stalledWalk))
   expect(charged()).toBe(500 + 500)
 })
 
@@ -424,7 +382,7 @@ test('a killed backfill of an older month that is cancelled is not bought on by 
   const guard = '\nguard: { credits_per_night: 50 }\n'
   writeFileSync(file, `${readFileSync(file, 'utf8').replace(/from: 20\d\d-\d\d/, 'from: 2026-06')}${guard}`)
   // So that the value is one that nights know.
-  expect((await millrace(keywords(...month('2026-09'), '--only', 'country=us', '--yes'))).code).toBe(0)
+  await succeeded(millrace(keywords(...month('2026-09'), '--only', 'country=us', '--yes')))
   await millrace(['run', 'keywords'])
   service.configure({
     replies: [{ endpoint: 'keywords', match: ['offset=4000'], times: 1, status: 503, headers: { 'retry-after': '60' } }],
@@ -441,7 +399,7 @@ test('a killed backfill of an older month that is cancelled is not bought on by 
   await killed.result
   service.configure({ replies: [] })
   const { id } = await one<{ id: string }>(`select max(run_id) as id from etl.runs`)
-  expect((await millrace(['cancel', id])).code).toBe(0)
+  await succeeded(millrace(['cancel', id]))
   const stood = await one(
     `select state, error_code, wanted_by from etl.jobs where window_from = '2026-06-01' and begun_landing is not null`,
   )
@@ -451,8 +409,7 @@ test('a killed backfill of an older month that is cancelled is not bought on by 
   await millrace(['run', 'keywords'])
   expect(await paid()).toEqual({ loaded: 0 })
   const had = charged()
-  const again = await millrace(keywords(...month('2026-06'), '--only', 'country=us', '--yes'))
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(keywords(...month('2026-06'), '--only', 'country=us', '--yes')))
   expect([await paid(), charged() - had]).toEqual([{ loaded: 1 }, 100])
 })
 
@@ -474,7 +431,7 @@ const startLateRelay = async (lateMs: number, ...held: number[]) => {
 
 test('what fills one gap among kept pages is kept beside the others, also where fewer are asked for side by side', async () => {
   await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  list('domains', ['a.com'])
   const stoppedAt = async (credits: number, ...held: number[]): Promise<void> => {
     const relay = await startLateRelay(0, ...held)
     const running = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
@@ -487,18 +444,16 @@ test('what fills one gap among kept pages is kept beside the others, also where 
   }
   // Eight are asked for or here at once: all but the second and the fifth come.
   await stoppedAt(700, 1_000, 4_000)
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('concurrency: 4', 'concurrency: 1'))
+  edit('keywords', ['concurrency: 4', 'concurrency: 1'])
   await stoppedAt(800, 4_000)
-  const again = await millrace(stalledWalk)
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(stalledWalk))
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 20_000 })
   expect(charged()).toBe(2_000)
 })
 
 test('what fills one gap among kept pages survives kills while the next one is open', async () => {
   await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  list('domains', ['a.com'])
   const endedBy = async (signal: 'SIGINT' | 'SIGKILL', credits: number, ...held: number[]): Promise<void> => {
     const relay = await startLateRelay(0, ...held)
     const running = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
@@ -510,30 +465,27 @@ test('what fills one gap among kept pages survives kills while the next one is o
     relay.close()
   }
   await endedBy('SIGINT', 700, 1_000, 4_000)
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('concurrency: 4', 'concurrency: 1'))
+  edit('keywords', ['concurrency: 4', 'concurrency: 1'])
   await endedBy('SIGKILL', 800, 4_000)
   await endedBy('SIGKILL', 800, 4_000)
   // What is named as begun is no file that retention may remove.
   await millrace(['run', 'traffic_and_engagement'], { MILLRACE_LANDING_DAYS: '0' })
   const before = charged()
-  const again = await millrace(stalledWalk)
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(stalledWalk))
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 20_000 })
   expect(charged() - before).toBe(1_200)
 })
 
 test('a stop hears out the pages that are on their way: they are paid for', async () => {
   await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  list('domains', ['a.com'])
   const relay = await startLateRelay(700)
   const running = startCommand([...stalledWalk, '--json'], { ...environment(), WEB_ANALYTICS_BASE_URL: relay.url }, folder)
   while (charged() < 600) await setTimeout(10)
   running.child.kill('SIGINT')
   expect((await running.result).code).toBe(130)
   relay.close()
-  const again = await millrace(stalledWalk)
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(stalledWalk))
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 20_000 })
   expect(charged()).toBe(2_000)
 })
@@ -553,14 +505,13 @@ test.each(['killed', 'killed, and taken back'])(
   'a budget counts the pages that were on their way to a process that was %s',
   async (how) => {
     await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
-    writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
-    const file = join(folder, 'pipelines', 'keywords.yaml')
-    writeFileSync(file, readFileSync(file, 'utf8').replace(/^limits: \{/m, 'limits: { quota_per_month: 1500,'))
+    list('domains', ['a.com'])
+    edit('keywords', [/^limits: \{/m, 'limits: { quota_per_month: 1500,'])
     await killedOnItsWay(1_500, 500)
     const spent = charged()
     if (how !== 'killed') {
       const { id } = await one<{ id: string }>(`select max(run_id) as id from etl.runs`)
-      expect((await millrace(['cancel', id])).code).toBe(0)
+      await succeeded(millrace(['cancel', id]))
       expect((await onRecord()).used).toBeGreaterThanOrEqual(spent)
     }
     const again = await millrace(stalledWalk)
@@ -573,9 +524,8 @@ test.each(['killed', 'killed, and taken back'])(
 
 test('killed again and again before any bill is seen, a walk buys one page of a day, and says why', async () => {
   await start({ keywords: 20_000, bill: 'balance', prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace(/^limits: \{/m, 'limits: { quota_per_day: 350,'))
+  list('domains', ['a.com'])
+  edit('keywords', [/^limits: \{/m, 'limits: { quota_per_day: 350,'])
   await killedOnItsWay(60_000, 100)
   for (const _ of ['second', 'third']) {
     const again = await millrace(stalledWalk)
@@ -591,12 +541,11 @@ test('killed again and again before any bill is seen, a walk buys one page of a 
 
 test('a page whose bill was never seen closes its budget for the day, for other units and after cancel, too', async () => {
   await start({ keywords: 20_000, bill: 'balance', prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace(/^limits: \{/m, 'limits: { quota_per_day: 150,'))
+  list('domains', ['a.com'])
+  edit('keywords', [/^limits: \{/m, 'limits: { quota_per_day: 150,'])
   await killedOnItsWay(60_000, 100)
-  expect((await millrace(['cancel', (await one<{ id: string }>(`select max(run_id) as id from etl.runs`)).id])).code).toBe(0)
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'b.com\n')
+  await succeeded(millrace(['cancel', (await one<{ id: string }>(`select max(run_id) as id from etl.runs`)).id]))
+  list('domains', ['b.com'])
   for (const range of ['2026-08', '2026-07']) {
     const again = await millrace([...keywords(...month(range), '--only', 'country=us', '--yes')])
     expect(again.code, again.stderr).toBe(1)
@@ -636,8 +585,7 @@ test('a walk whose process is killed goes on from the pages it paid for, killed 
 test('pages of a killed walk that were asked for in one dialect are not read in the other', async () => {
   await stalled(1, { 'retry-after': '60' })
   await killedWalk()
-  const again = await millrace(stalledWalk, { WEB_ANALYTICS_DIALECT: 'v5' })
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(stalledWalk, { WEB_ANALYTICS_DIALECT: 'v5' }))
   expect(await one(`select count(*)::int as n from etl.jobs where state = 'held'`)).toEqual({ n: 0 })
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
   expect(charged()).toBe(400 + 500)
@@ -646,10 +594,8 @@ test('pages of a killed walk that were asked for in one dialect are not read in 
 test('a walk that was killed, and then asks with other parameters, uses none of the pages before', async () => {
   await stalled(1, { 'retry-after': '60' })
   await killedWalk()
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('traffic_source: All', 'traffic_source: Organic'))
-  const again = await millrace(stalledWalk)
-  expect(again.code, again.stderr).toBe(0)
+  edit('keywords', ['traffic_source: All', 'traffic_source: Organic'])
+  await succeeded(millrace(stalledWalk))
   expect(await one(`select count(*)::int as n from etl.jobs where state = 'held'`)).toEqual({ n: 0 })
   const { n } = await one<{ n: number }>(`select count(*)::int as n from data.keywords_v1`)
   expect([n, charged()]).toEqual([5_000, 400 + 500])
@@ -663,8 +609,7 @@ test('the first N keywords, asked for and given up while a walk was half-read, c
   writeFileSync(file, yaml.replace(/params: \{ /, 'params: { top: 4500, '))
   await killedWalk(800)
   writeFileSync(file, yaml)
-  const again = await millrace(stalledWalk)
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(stalledWalk))
   expect(charged()).toBe(800 + 100)
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
 })
@@ -673,12 +618,11 @@ test('pages that a killed process has saved are not mixed with those of another 
   await stalled(1, { 'retry-after': '60' })
   await killedWalk()
   service.configure({ newestMonth: '2026-10' })
-  const again = await millrace(stalledWalk)
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(stalledWalk))
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
   expect(charged()).toBeGreaterThanOrEqual(400 + 100 + 500)
   expect(await one(`select count(*)::int as n from etl.jobs where begun_landing is not null`)).toEqual({ n: 0 })
-  expect((await millrace(['replay', 'keywords', ...month('2026-08')])).code).toBe(0)
+  await succeeded(millrace(['replay', 'keywords', ...month('2026-08')]))
 })
 
 test.each([
@@ -691,8 +635,7 @@ test.each([
 ])('a walk that ends with %s between its pages goes on from those it has paid for', async (_, reply, unseen) => {
   const prices = { keywords: { by: 'rows-returned', credits: 0.1 } } as const
   await start({ keywords: 5_000, prices, replies: [{ endpoint: 'keywords', match: ['offset=4000'], ...reply }] })
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('attempts: 5', 'attempts: 2'))
+  edit('keywords', ['attempts: 5', 'attempts: 2'])
   const asked = keywords(...month('2026-08'), '--only', 'domain=a.com;country=us', '--yes')
   const first = await millrace(asked)
   expect(first.code, first.stderr).toBe(1)
@@ -700,8 +643,7 @@ test.each([
   service.configure({ replies: [] })
   // What was cut off twice waits for a person.
   const { held } = await one<{ held: number | null }>(`select min(unit_id)::int as held from etl.unit_list where state = 'held'`)
-  const again = await millrace(held === null ? asked : ['release', String(held)])
-  expect(again.code, again.stderr).toBe(0)
+  await succeeded(millrace(held === null ? asked : ['release', String(held)]))
   expect(held === null).toBe(unseen === 0)
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
   expect(charged()).toBe(500)
@@ -711,22 +653,20 @@ test.each([
 test('the first N keywords are asked for and paid, complete by declaration; another N is a plan with a price', async () => {
   await start({ keywords: 400, prices: { keywords: { by: 'rows-asked', credits: 0.1 } } })
   const domains = Array.from({ length: 50 }, (_, index) => `d${index}.com`)
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
+  list('domains', domains)
   const file = join(folder, 'pipelines', 'keywords.yaml')
   const yaml = readFileSync(file, 'utf8')
   const topped = (top: number): void => writeFileSync(file, yaml.replace(/params: \{ /, `params: { top: ${top}, `))
   topped(100)
   const us = ['--only', 'country=us']
-  const run = await millrace(keywords(...month('2026-08'), ...us, '--yes'))
-  expect(run.code, run.stderr).toBe(0)
+  await succeeded(millrace(keywords(...month('2026-08'), ...us, '--yes')))
   expect(charged()).toBe(500)
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
-  expect((await millrace(keywords(...month('2026-08'), ...us, '--yes'))).code).toBe(0)
+  await succeeded(millrace(keywords(...month('2026-08'), ...us, '--yes')))
   expect(charged()).toBe(500)
 
-  expect((await millrace(['migrate'])).code).toBe(0)
-  const july = await millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes'))
-  expect(july.code, july.stderr).toBe(0)
+  await succeeded(millrace(['migrate']))
+  await succeeded(millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes')))
   // The sandbox's shares of a hundred rows add up to more than the whole: that says nothing.
   const coverage = `select distinct rows_loaded, share_of_clicks from bi.coverage where country = 'us' and month = '2026-08-01'`
   expect(await one(coverage)).toEqual({ rows_loaded: 'top 100 of 400', share_of_clicks: null })
@@ -738,8 +678,7 @@ test('the first N keywords are asked for and paid, complete by declaration; anot
     return [jobs.reduce((sum, { quota }) => sum + (quota ?? 0), 0), jobs.reduce((sum, { rows }) => sum + (rows ?? 0), 0)]
   }
   expect(await foreseen()).toEqual([250, 2_500])
-  const fewer = await millrace(keywords(...month('2026-08'), ...us, '--yes'))
-  expect(fewer.code, fewer.stderr).toBe(0)
+  await succeeded(millrace(keywords(...month('2026-08'), ...us, '--yes')))
   expect(charged() - paid).toBe(250)
   const { share } = await one<{ share: string }>(
     `select sum(traffic_share)::text as share from bi.keywords where month = '2026-08-01' and domain = 'd0.com'`,
@@ -773,8 +712,7 @@ test('a bill that is below 0, or no number, is unknown and said once', async () 
       { ...reply, body: page('much') },
     ],
   })
-  const run = await millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes'))
-  expect(run.code, run.stderr).toBe(0)
+  const run = await succeeded(millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes')))
   expect(summaryOf(run)).toMatchObject({ units: { loaded: 4 }, quota_used: 0 })
   expect(run.stderr.match(/is booked as unknown/g), run.stderr).toHaveLength(1)
   expect(run.stderr).toMatch(/the service says that it cost -5 credits/)
@@ -784,9 +722,8 @@ test('a bill that is below 0, or no number, is unknown and said once', async () 
 test('three commands under one budget, whose bills stand in the balance alone, buy no page twice and pass the budget by one page at most', async () => {
   const prices = { keywords: { by: 'request', credits: 40 } } as const
   await start({ keywords: 900, bill: 'balance', purses: { rest: 1e6, batch: 1e6 }, prices })
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(file, readFileSync(file, 'utf8').replace('page_size: 1000', 'page_size: 200'))
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\nc.com\nd.com\ne.com\nf.com\n')
+  edit('keywords', ['page_size: 1000', 'page_size: 200'])
+  list('domains', ['a.com', 'b.com', 'c.com', 'd.com', 'e.com', 'f.com'])
   const bounded = { ...environment(), WEB_ANALYTICS_QUOTA_PER_DAY: '400', WEB_ANALYTICS_REQUESTS_PER_SECOND: '40' }
   const runs = ['2026-06', '2026-07', '2026-08'].map((name) =>
     startCommand([...keywords(...month(name), '--only', 'country=us', '--yes'), '--json'], bounded, folder),
@@ -801,8 +738,7 @@ test('three commands under one budget, whose bills stand in the balance alone, b
 test('where no bill can be seen a budget cannot count, and that is said once, with what sets a price; a set one is counted', async () => {
   await start({ keywords: 40, bill: 'balance' })
   const budget = { WEB_ANALYTICS_QUOTA_PER_DAY: '100' }
-  const blind = await millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes'), budget)
-  expect(blind.code, blind.stderr).toBe(0)
+  const blind = await succeeded(millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes'), budget))
   expect(blind.stderr.match(/no budget counts such pages; set one for the account/g), blind.stderr).toHaveLength(1)
   const set = { ...budget, WEB_ANALYTICS_PRICES: 'keywords=60/request' }
   const bounded = await millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes'), set)
@@ -819,8 +755,7 @@ test.each([
   await start({
     replies: ['b.com', 'c.com'].map((name) => ({ endpoint: 'keywords', match: [`URL=${name}`], status, body: json })),
   })
-  const run = await millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes'))
-  expect(run.code, run.stderr).toBe(0)
+  const run = await succeeded(millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes')))
   expect(summaryOf(run).units).toMatchObject({ loaded: 4, held: 0, failed: 0 })
   within((await onRecord()).used, charged())
 })
@@ -864,7 +799,7 @@ test('what waits for the budget is counted in units where it is no report, at th
 
 test('pages that wait for approval since before any bill have the price of the first one', async () => {
   await start({ keywords: 240 })
-  expect((await millrace(['migrate'])).code).toBe(0)
+  await succeeded(millrace(['migrate']))
   expect((await millrace(['run', 'keywords'])).code).toBe(1)
   const { units, credits } = await one<{ units: number; credits: number | null }>(
     `select units::int as units, credits::float8 as credits from etl.approvals where state = 'waiting'`,
@@ -891,7 +826,7 @@ const startDearer = async (reportMs: number): Promise<void> => {
   const body = JSON.stringify({ is_valid: true, estimated_credits: 18 })
   const replies = [{ endpoint: 'free' as const, match: ['request-validate'], body }]
   await start({ reportMs, prices: { traffic_and_engagement: { by: 'request', credits: 54 } }, replies })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\nc.com\nd.com\ne.com\nf.com\n')
+  list('domains', ['a.com', 'b.com', 'c.com', 'd.com', 'e.com', 'f.com'])
   const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
   const yaml = readFileSync(file, 'utf8').replace('{ file: domains.txt }', '{ file: domains.txt, bucket: 1 }')
   writeFileSync(file, yaml.replace(/country: \[.*\]/, 'country: [us]').replace('poll_every: 5s', 'poll_every: 100ms'))

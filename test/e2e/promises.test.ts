@@ -1,65 +1,35 @@
 // The seventeen promises of the product, a case of seconds each: the real command, a real PostgreSQL, the service locally, real kills. What lies behind each is tested
 // at length elsewhere; what breaks one of these breaks Millrace.
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
-import { afterEach, beforeEach, expect, inject, test } from 'vitest'
+import { beforeEach, expect, inject, test } from 'vitest'
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, runCommand, type Summary, startCommand, summaryOf } from '../support/command.ts'
+import { runCommand, type Summary, startCommand, summaryOf } from '../support/command.ts'
 import { copyDatabase } from '../support/copied-database.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { sandboxWorld } from '../support/test-world.ts'
 
 const traffic = 'traffic_and_engagement'
 const month = ['--from', '2026-08', '--to', '2026-08'] as const
 const key = 'promise-key-0123456789'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const world = sandboxWorld({
+  each: true,
+  lists: { domains: ['a.com', 'b.com'] },
+  sandbox: { apiKey: key, keywordsPerDomain: 200, reportDurationMs: 0, now: '2026-10-20' },
+  json: true,
+})
+const { folder, db, sandbox, edit, environment } = world
 
-const domains = (...names: string[]): void => writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${names.join('\n')}\n`)
+const domains = (...names: string[]): void => world.list('domains', names)
 
-const edit = (pipeline: string, ...changes: readonly (readonly [string | RegExp, string])[]): void => {
-  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
-  const text = changes.reduce((made, [from, to]) => made.replace(from, to), readFileSync(file, 'utf8'))
-  writeFileSync(file, text)
-}
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-promises-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  domains('a.com', 'b.com')
+beforeEach(() => {
   edit(traffic, ['poll_every: 5s', 'poll_every: 50ms'], ['[us, gb, world]', '[us]'], ['from: 2024-01', 'from: 2026-01'])
   edit('keywords', ['[us, gb]', '[us]'], ['page_size: 1000', 'page_size: 50'], ['from: 2024-01', 'from: 2026-01'])
-  db = await createTestDatabase()
-  sandbox = await startSandbox({
-    requestsPerSecond: null,
-    apiKey: key,
-    keywordsPerDomain: 200,
-    reportDurationMs: 0,
-    now: '2026-10-20',
-  })
-})
-afterEach(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
-const environment = (): Record<string, string> => ({
-  WEB_ANALYTICS_BASE_URL: sandbox.url,
-  WEB_ANALYTICS_API_KEY: key,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-})
-
-const millrace = (args: readonly string[], more: Readonly<Record<string, string>> = {}) =>
-  runWarm([...args, '--json'], { ...environment(), ...more }, folder)
+const millrace = (args: readonly string[], more: Readonly<Record<string, string>> = {}) => world.millraceWith(more, ...args)
 
 /** One that can be killed. */
 const begin = (...args: string[]) => startCommand([...args, '--json'], environment(), folder)
@@ -69,14 +39,14 @@ const backfill = async (pipeline: string, ...more: string[]): Promise<Summary & 
   return { ...summaryOf(result), code: result.code }
 }
 
-const query = async (text: string): Promise<Record<string, unknown>[]> => (await db.database.pool.query(text)).rows
 const table = (pipeline: string): string => `data.${pipeline}_v1`
 /** Each row with the row version that wrote it. */
 const rowsOf = (pipeline: string, where = 'true') =>
-  query(
+  db.query(
     `select xmin::text as version, to_jsonb(t) - '_run_id' as row from ${table(pipeline)} t where ${where} order by to_jsonb(t)::text`,
   )
-const count = async (from: string): Promise<number> => Number((await query(`select count(*)::int as n from ${from}`))[0]?.['n'])
+const count = async (from: string): Promise<number> =>
+  Number((await db.query(`select count(*)::int as n from ${from}`))[0]?.['n'])
 const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => {
   for (let waited = 0; !(await holds()); waited += 20) {
     if (waited > 30_000) throw new Error('it did not come about within 30 s')
@@ -96,7 +66,7 @@ test('1 a unit is loaded whole: no reader sees some of its rows, nor rows of a u
   })
   const seen: string[] = []
   while (!ended)
-    for (const one of await query(
+    for (const one of await db.query(
       `select k.domain || ' ' || count(*) || ' ' || bool_and(u.state = 'loaded') as seen from ${table('keywords')} k join etl.unit_list u on u.unit_id = k._unit_id group by k.domain`,
     ))
       seen.push(String(one['seen']))
@@ -179,7 +149,7 @@ test('7 the key is in no table, file or message, also where the service sends it
     return (bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzipSync(bytes) : bytes).includes(key)
   }
   expect(files.filter((file) => statSync(file).isFile() && holds(file))).toEqual([])
-  const names = await query(
+  const names = await db.query(
     "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname in ('etl', 'data')",
   )
   for (const { name } of names) expect(await count(`${name} t where t::text like '%${key}%'`), String(name)).toBe(0)
@@ -210,7 +180,7 @@ test('9 commands at the same time: each ends by itself, none fails another, no u
 
 test('10 the newest answer wins: an older one that is loaded again changes nothing', async () => {
   await backfill(traffic)
-  const [{ older = '' } = {}] = (await query('select min(answer_id)::text as older from etl.answers')) as { older?: string }[]
+  const [{ older = '' } = {}] = (await db.query('select min(answer_id)::text as older from etl.answers')) as { older?: string }[]
   sandbox.restate('2026-08')
   await backfill(traffic, '--force')
   const newest = await rowsOf(traffic)
@@ -281,7 +251,7 @@ test('16 complete means complete: a unit whose count drifts is not loaded, and c
   faults()
   await backfill('keywords', '--only', 'domain=b.com')
   expect(
-    await query(
+    await db.query(
       "select domain, reason is null as there from bi.coverage where pipeline = 'keywords' and period = '2026-08-01' order by 1",
     ),
   ).toEqual([

@@ -1,20 +1,15 @@
 // `millrace record` and `millrace test`: recorded answers beside the definitions, compared offline; a changed cast, key or test is found.
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
-import { pipelinesOfRepository } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { describe, expect, test } from 'vitest'
+import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
-let folder: string
-
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-recorded-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+const { folder, db, service, millrace } = testWorld({
+  service: () => startVendorSandbox({ requestsPerSecond: null, reportMs: 0 }),
+  json: true,
 })
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** No service and no database is there. */
 const offline = (...args: string[]) => runWarm([...args, '--json'], { MILLRACE_HOME: join(folder, 'home') }, folder)
@@ -59,43 +54,22 @@ describe('the shipped pipelines', () => {
 })
 
 describe('an answer', () => {
-  let db: TestDatabase
-  let service: VendorSandbox
-  beforeAll(async () => {
-    db = await createTestDatabase()
-    service = await startVendorSandbox({ requestsPerSecond: null, reportMs: 0 })
-  })
-  afterAll(async () => {
-    await service.close()
-    await db.drop()
-  })
-
   test('of a unit is recorded small, without the values it was asked for, and compared at once', async () => {
-    const settings = {
-      WEB_ANALYTICS_BASE_URL: service.url,
-      WEB_ANALYTICS_API_KEY: service.apiKey,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    }
-    const millrace = (...args: string[]) => runWarm([...args, '--json'], settings, folder)
     writeFileSync(fileOf('domains.txt'), 'secret-client.com\n')
     for (const pipeline of ['keywords', 'traffic_and_engagement']) {
       rmSync(fileOf(`${pipeline}.recorded.json`), { force: true })
-      const loaded = await millrace('backfill', pipeline, '--from', '2026-08', '--to', '2026-08', '--yes')
-      expect(loaded.code, loaded.stderr).toBe(0)
-      const { rows } = await db.database.pool.query<{ unit: string }>(
+      await succeeded(millrace('backfill', pipeline, '--from', '2026-08', '--to', '2026-08', '--yes'))
+      const rows = await db.query<{ unit: string }>(
         'select min(u.unit_id)::text as unit from etl.units u join etl.pipelines p using (pipeline_id) where p.pipeline = $1',
         [pipeline],
       )
-      const recorded = await millrace('record', rows[0]?.unit ?? '', '--records', '3', '--anonymous')
-      expect(recorded.code, recorded.stderr).toBe(0)
+      await succeeded(millrace('record', rows[0]?.unit ?? '', '--records', '3', '--anonymous'))
       const text = readFileSync(fileOf(`${pipeline}.recorded.json`), 'utf8')
       expect(text).not.toContain('secret-client')
       expect(text).not.toContain(service.apiKey)
       expect(JSON.parse(text).answers[0].expected.rows).toHaveLength(3)
     }
-    const tested = await millrace('test', 'keywords', 'traffic_and_engagement')
-    expect(tested.code, tested.stdout).toBe(0)
+    const tested = await succeeded(millrace('test', 'keywords', 'traffic_and_engagement'))
     expect(tested.events.filter(({ event }) => event === 'tested')).toHaveLength(2)
   })
 })

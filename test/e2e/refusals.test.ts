@@ -1,48 +1,26 @@
 // What bad input gets that bad-input.test.ts does not try: one clear message with the remedy, the right exit code, and a warehouse that is as it was.
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type CommandResult, pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { type CommandResult, summaryOf } from '../support/command.ts'
 import { lastMonth } from '../support/release-world.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type KeywordRecord, type StrictOptions, type StrictService, startStrictService } from '../support/strict-service.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 const key = 'refusal-key-0123456789'
-let folder: string
-let db: TestDatabase
-let service: StrictService | null = null
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-refusals-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\n')
-  for (const pipeline of ['keywords', 'traffic_and_engagement']) {
-    edit(pipeline, (text) => text.replace('attempts: 5', 'attempts: 2').replace('poll_every: 5s', 'poll_every: 200ms'))
-  }
-  db = await createTestDatabase({ published: true })
+const world = testWorld<StrictService>({
+  each: true,
+  lists: { domains: ['a.com', 'b.com'] },
+  database: { published: true },
+  settings: { WEB_ANALYTICS_API_KEY: key },
 })
-afterEach(async () => {
-  await service?.close()
-  service = null
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+const { folder, db, service, serve, edit, environment } = world
 
-const edit = (pipeline: string, change: (text: string) => string): void => {
-  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
-  writeFileSync(file, change(readFileSync(file, 'utf8')))
-}
-
-const environment = (extra: Readonly<Record<string, string>> = {}): Record<string, string> => ({
-  WEB_ANALYTICS_BASE_URL: service?.url ?? 'http://127.0.0.1:1',
-  WEB_ANALYTICS_API_KEY: key,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-  ...extra,
+beforeEach(() => {
+  edit('keywords', ['attempts: 5', 'attempts: 2'])
+  edit('traffic_and_engagement', ['attempts: 5', 'attempts: 2'], ['poll_every: 5s', 'poll_every: 200ms'])
 })
 
 const one = ['--only', 'domain=a.com;country=us']
@@ -63,15 +41,15 @@ const traffic = (...args: string[]): Promise<CommandResult> =>
 const record = (keyword: string, clicks = 1): KeywordRecord => ({ keyword, top_url: 'u', clicks })
 const csv = (lines: readonly string[]): string => ['domain,country,date,all_traffic_visits', ...lines, ''].join('\n')
 
-const start = async (options: Partial<StrictOptions> = {}): Promise<StrictService> => {
-  service = await startStrictService({
-    key,
-    keywords: () => [record('k')],
-    report: () => csv(['a.com,US,2026-09-01,1', 'b.com,US,2026-09-01,2']),
-    ...options,
-  })
-  return service
-}
+const start = (options: Partial<StrictOptions> = {}): Promise<StrictService> =>
+  serve(
+    startStrictService({
+      key,
+      keywords: () => [record('k')],
+      report: () => csv(['a.com,US,2026-09-01,1', 'b.com,US,2026-09-01,2']),
+      ...options,
+    }),
+  )
 
 /** Answers requests to `path` with this, everything else as usual. */
 const answering =
@@ -86,7 +64,7 @@ const answering =
 const meta = (code: number, message: string): string =>
   JSON.stringify({ meta: { status: 'Error', error_code: code, error_message: message } })
 const rows = async (table: string): Promise<number> =>
-  Number((await db.database.pool.query<{ n: string }>(`select count(*) as n from ${table}`)).rows[0]?.n)
+  Number((await db.query<{ n: string }>(`select count(*) as n from ${table}`))[0]?.n)
 
 const expectRefusal = (result: CommandResult, exit: number, code: string, remedy: RegExp): void => {
   expect(result.code, result.stderr).toBe(exit)
@@ -293,8 +271,7 @@ describe('what becomes of reports', () => {
     let refusals = 5
     const refuse = answering('/files/', 403, 'text/plain', 'This link has expired')
     const strict = await start({ intercept: (request, response) => refusals > 0 && refuse(request, response) && refusals-- > 0 })
-    const result = await traffic()
-    expect(result.code, result.stderr).toBe(0)
+    await succeeded(traffic())
     expect([strict.bought.length, refusals]).toEqual([1, 0])
     expect(await rows('data.traffic_and_engagement_v1')).toBe(2)
   })
@@ -358,7 +335,7 @@ describe('what becomes of reports', () => {
         return isEarly
       },
     })
-    edit('traffic_and_engagement', (text) => text.replace('look_back: 2', 'look_back: 2, publication: { published_on: 1 }'))
+    edit('traffic_and_engagement', ['look_back: 2', 'look_back: 2, publication: { published_on: 1 }'])
     const newest = () =>
       plainly(...['backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth, '--only', 'country=us', '--json'])
     const early = await newest()
@@ -384,10 +361,10 @@ describe('what becomes of reports', () => {
     })
 
     const before = strict.requests.length
-    edit('traffic_and_engagement', (text) => text.replace('rejects: 0.1%', 'rejects: 40%'))
+    edit('traffic_and_engagement', ['rejects: 0.1%', 'rejects: 40%'])
     const share = await command('retry')
     expectRefusal(share, 1, 'TOO_MANY_REJECTS', /1 of 2 rows were rejected, the definition allows 0/)
-    edit('traffic_and_engagement', (text) => text.replace('rejects: 40%', 'rejects: 50%'))
+    edit('traffic_and_engagement', ['rejects: 40%', 'rejects: 50%'])
     const retried = await command('retry')
     // b.com takes its row; a.com has nothing but the rejected one and waits for a person.
     expectRefusal(retried, 1, 'TOO_MANY_REJECTS', /every record of the new answer was rejected.*quarantine retry/s)
@@ -400,7 +377,7 @@ describe('what becomes of reports', () => {
     expect(all.map((event) => event['state'])).toEqual(['open', 'superseded', 'superseded', 'superseded'])
     expect(all[0]).toMatchObject({ unit_key: 'traffic_and_engagement/v1/2026-09/country=us;domain=a.com' })
 
-    edit('traffic_and_engagement', (text) => text.replace('rejects: 50%', 'rejects: 1'))
+    edit('traffic_and_engagement', ['rejects: 50%', 'rejects: 1'])
     const counted = await command('retry')
     expect(counted.code, counted.stderr).toBe(1)
     expect(summaryOf(counted)).toMatchObject({ units: { held: 1, failed: 0 }, rows: { inserted: 0, updated: 0, ended: 0 } })

@@ -1,20 +1,23 @@
 // A service that refuses every report in the same words, and one that refuses a single value of a report.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { beforeAll, beforeEach, expect, test } from 'vitest'
+import { summaryOf } from '../support/command.ts'
+import { testDatabase } from '../support/postgres.ts'
 import { monthsAsked, type StrictService, startStrictService } from '../support/strict-service.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
 const key = 'refused-key-0123456789'
 const domains = Array.from({ length: 20 }, (_, index) => `d${index}.com`)
 
-let folder: string
-let db: TestDatabase
-let service: StrictService
+const { folder, service, serve, edit, millraceWith } = testWorld<StrictService>({
+  lists: { domains },
+  settings: { WEB_ANALYTICS_API_KEY: key },
+  json: true,
+})
+const db = testDatabase({ each: true })
+
 /** Whether a report is refused. */
 let refuses: (asked: string) => boolean = () => true
 /** How long the service takes to refuse. */
@@ -24,73 +27,51 @@ let submissions: string[] = []
 let rejectsLate = false
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-refused-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
-  const traffic = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
-  const text = readFileSync(traffic, 'utf8')
-    .replace('poll_every: 5s', 'poll_every: 1s')
-    .replace(/country: \[.*\]/, 'country: [us]')
-  writeFileSync(traffic, text)
-  service = await startStrictService({
-    key,
-    keywords: () => [],
-    report: (body) => {
-      const table = (body as { report_query: { tables: [{ filters: { domains: string[] }; metrics: string[] }] } }).report_query
-        .tables[0]
-      const lines = monthsAsked(table).flatMap((month) =>
-        table.filters.domains.map((domain) => [domain, 'us', `${month}-01`, ...table.metrics.map(() => '1')].join(',')),
-      )
-      return [['domain', 'country', 'date', ...table.metrics].join(','), ...lines, ''].join('\n')
-    },
-    intercept: async (request, response, body) => {
-      if (rejectsLate && request.url?.includes('request-status/') === true) {
-        response.writeHead(200, { 'content-type': 'application/json' })
-        response.end(JSON.stringify({ status: 'bad_request', used_quota: 0 }))
+  edit('traffic_and_engagement', ['poll_every: 5s', 'poll_every: 1s'], [/country: \[.*\]/, 'country: [us]'])
+  await serve(
+    startStrictService({
+      key,
+      keywords: () => [],
+      report: (body) => {
+        const table = (body as { report_query: { tables: [{ filters: { domains: string[] }; metrics: string[] }] } }).report_query
+          .tables[0]
+        const lines = monthsAsked(table).flatMap((month) =>
+          table.filters.domains.map((domain) => [domain, 'us', `${month}-01`, ...table.metrics.map(() => '1')].join(',')),
+        )
+        return [['domain', 'country', 'date', ...table.metrics].join(','), ...lines, ''].join('\n')
+      },
+      intercept: async (request, response, body) => {
+        if (rejectsLate && request.url?.includes('request-status/') === true) {
+          response.writeHead(200, { 'content-type': 'application/json' })
+          response.end(JSON.stringify({ status: 'bad_request', used_quota: 0 }))
+          return true
+        }
+        if (request.method !== 'POST') return false
+        submissions.push(body)
+        if (!refuses(body)) return false
+        await setTimeout(delayMs(body))
+        response.writeHead(400, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ message: 'The request cannot be served.' }))
         return true
-      }
-      if (request.method !== 'POST') return false
-      submissions.push(body)
-      if (!refuses(body)) return false
-      await setTimeout(delayMs(body))
-      response.writeHead(400, { 'content-type': 'application/json' })
-      response.end(JSON.stringify({ message: 'The request cannot be served.' }))
-      return true
-    },
-  })
+      },
+    }),
+  )
 })
 
 let home = ''
-const fresh = async (): Promise<void> => {
-  db = await createTestDatabase()
+beforeEach(() => {
   home = mkdtempSync(join(folder, 'home-'))
   submissions = []
   delayMs = () => 0
-}
-afterEach(() => db.drop())
-afterAll(async () => {
-  await service.close()
-  rmSync(folder, { recursive: true, force: true })
 })
 
-const millrace = (...args: string[]) =>
-  runWarm(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: service.url,
-      WEB_ANALYTICS_API_KEY: key,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: home,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-    },
-    folder,
-  )
+const millrace = (...args: string[]) => millraceWith({ DATABASE_URL: db.url, MILLRACE_HOME: home }, ...args)
 
 const backfill = (...more: string[]) =>
   millrace('backfill', 'traffic_and_engagement', '--from', '2025-09', '--to', '2026-08', '--yes', ...more)
 
 const failed = async (): Promise<string[]> => {
-  const { rows } = await db.database.pool.query<{ message: string }>(
+  const rows = await db.query<{ message: string }>(
     `select distinct error_message as message from etl.jobs where state = 'failed' order by 1`,
   )
   return rows.map(({ message }) => message)
@@ -103,7 +84,6 @@ const mostRefusals = 16
 const mostSubmissions = cells / 3
 
 test('a refusal of everything is asked about a few times and named; the same command asks as little, and loads once it is taken', async () => {
-  await fresh()
   refuses = () => true
   for (const _ of ['first', 'again']) {
     submissions = []
@@ -117,8 +97,7 @@ test('a refusal of everything is asked about a few times and named; the same com
     )
   }
   refuses = () => false
-  const taken = await backfill()
-  expect(taken.code, taken.stderr).toBe(0)
+  const taken = await succeeded(backfill())
   expect(summaryOf(taken).units).toMatchObject({ planned: cells, loaded: cells })
   expect(service.bought).toHaveLength(1)
 })
@@ -146,7 +125,6 @@ test.each([
     (asked: string) => (goodBesideBad(asked) ? 700 : 0),
   ],
 ])('%s refused: everything else is loaded', async (_, bad, delay) => {
-  await fresh()
   delayMs = delay
   refuses = (asked) => bad.some((domain) => asked.includes(`"${domain}"`))
   const run = await backfill()

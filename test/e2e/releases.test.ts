@@ -14,6 +14,7 @@ import {
   serviceKey,
   until,
 } from '../support/release-world.ts'
+import { succeeded } from '../support/test-world.ts'
 
 // A machine at work on other things takes its time for a command.
 vi.setConfig({ testTimeout: 600_000 })
@@ -35,8 +36,7 @@ const releases = () =>
 
 /** Baseline known, subscribed, and awake. */
 const begin = async (extra: Readonly<Record<string, string>> = {}) => {
-  const subscribed = await world.run('webhooks', 'subscribe', '--json')
-  expect(subscribed.code, subscribed.stderr).toBe(0)
+  const subscribed = await succeeded(world.run('webhooks', 'subscribe', '--json'))
   const schedule = world.schedule(extra)
   await until('the schedule is up', isUp(world))
   return { schedule, subscribed }
@@ -190,8 +190,7 @@ describe('a release', () => {
     world = await openReleaseWorld({ pipeline: 'keywords', from: lastMonth })
     await begin({ MILLRACE_RELEASE_POLL: '86400' })
     await until('the baseline is known', async () => (await releases()).length === 1)
-    const sent = await world.run('webhooks', 'test', '--json')
-    expect(sent.code, sent.stdout + sent.stderr).toBe(0)
+    await succeeded(world.run('webhooks', 'test', '--json'))
     const path = world.passed[0]?.path ?? ''
     const [{ subscription_id } = { subscription_id: '' }] = await rowsOf<{ subscription_id: string }>(
       world,
@@ -257,8 +256,7 @@ test('a report tells when it is done: nobody waits for the next poll, and the ad
   })
   const schedule = world.schedule({ MILLRACE_RELEASE_POLL: '0' })
   await until('the schedule is up', isUp(world))
-  const loaded = await world.run('backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth)
-  expect(loaded.code, loaded.stderr).toBe(0)
+  const loaded = await succeeded(world.run('backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth))
   const reports = world.passed.filter(({ path }) => path.includes('/reports/'))
   expect(reports.map(({ status }) => status)).toEqual([200, 200])
   const token = reports[0]?.path.split('/')[2] ?? 'none'
@@ -275,7 +273,6 @@ test('a service that takes no address for messages gets the report without one',
     from: lastMonth,
     sandbox: { now: onRelease, extensions: false },
   })
-  const loaded = await world.run('backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth)
-  expect(loaded.code, loaded.stderr).toBe(0)
+  await succeeded(world.run('backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth))
   expect(world.sandbox.books().submissions).toHaveLength(1)
 })

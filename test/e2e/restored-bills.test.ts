@@ -7,6 +7,7 @@ import { expect, inject, test } from 'vitest'
 import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
+import { succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 type Service = Parameters<typeof startVendorSandbox>[0]
@@ -28,8 +29,7 @@ const openWorld = async (settings: Service) => {
   })
   const command = (database: CopiedDatabase, ...args: string[]) => runWarm([...args, '--json'], environment(database), folder)
   const run = async (database: CopiedDatabase, ...args: string[]): Promise<void> => {
-    const ended = await command(database, ...args)
-    expect(ended.code, ended.stdout + ended.stderr).toBe(0)
+    await succeeded(command(database, ...args))
   }
   await run(original, ...walks('2026-07'))
   const restored = await original.copy()

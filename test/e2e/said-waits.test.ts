@@ -1,46 +1,18 @@
 // A command that waits says for what and how long, within seconds: a pause of the account, an answer, a report, somebody's lock, a database that hangs.
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, type RunningCommand, startCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { RunningCommand } from '../support/command.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'
+import { sandboxWorld } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const { db, sandbox, start } = sandboxWorld({
+  lists: { domains: ['example.com'], countries: ['us'] },
+  database: { published: true },
+  sandbox: { keywordsPerDomain: 20 },
+})
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-said-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  for (const [list, value] of [
-    ['domains', 'example.com'],
-    ['countries', 'us'],
-  ])
-    writeFileSync(join(folder, 'pipelines', `${list}.txt`), `${value}\n`)
-  db = await createTestDatabase({ published: true })
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20 })
-})
-afterAll(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
 beforeEach(() => sandbox.configure({ latencyMs: 0, faults: [], reportDurationMs: 0 }))
 
-const begin = (args: readonly string[], databaseUrl = db.url): RunningCommand =>
-  startCommand(
-    args,
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-      DATABASE_URL: databaseUrl,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
+const begin = (args: readonly string[], databaseUrl = db.url): RunningCommand => start(args, { DATABASE_URL: databaseUrl })
 
 /** So long a wait may last without a word, and what a command needs until it waits. */
 const soonMs = 25_000

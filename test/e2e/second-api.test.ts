@@ -1,69 +1,53 @@
 // A warehouse of an API of one's own alone, with the real commands: its folder is asked, and no setting of the API that ships is needed.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { runCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { type ShopService, startShopService } from '../support/second-api/server.ts'
+import { startShopService } from '../support/second-api/server.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
 const token = 'token-of-the-shop-0123456789'
 const fixture = resolve(import.meta.dirname, '..', 'support', 'second-api')
 
-let folder: string
-let db: TestDatabase
-let shop: ShopService
+const world = testWorld({
+  each: true,
+  copied: [],
+  service: () => startShopService([token], 50),
+  settings: { SHOP_API_TOKEN_COMMAND: `printf '%s\\n' '${token}'` },
+})
+const { folder, db, service: shop } = world
 
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-second-api-'))
+beforeEach(() => {
   for (const name of ['pipelines', 'migrations', 'sources']) cpSync(join(fixture, name), join(folder, name), { recursive: true })
   edit('sources/shop-api/index.ts', (code) => code.replace(/'(\.\.\/)+src\/index\.ts'/, "'millrace'"))
-  db = await createTestDatabase()
-  shop = await startShopService([token], 50)
-})
-afterEach(async () => {
-  await shop.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 const edit = (name: string, change: (text: string) => string): void =>
   writeFileSync(join(folder, name), change(readFileSync(join(folder, name), 'utf8')))
 
-const millrace = (args: readonly string[], others: Readonly<Record<string, string>> = {}) =>
-  runCommand(
-    args,
-    {
-      SHOP_API_URL: shop.url,
-      SHOP_API_TOKEN_COMMAND: `printf '%s\\n' '${token}'`,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-      ...others,
-    },
-    folder,
-  )
+const millrace = (args: readonly string[], others: Readonly<Record<string, string>> = {}) => {
+  const { DATABASE_URL = '', MILLRACE_HOME = '', SHOP_API_TOKEN_COMMAND = '' } = world.environment()
+  return runCommand(args, { DATABASE_URL, MILLRACE_HOME, SHOP_API_TOKEN_COMMAND, SHOP_API_URL: shop.url, ...others }, folder)
+}
 
-const rows = async (query: string): Promise<readonly unknown[]> => (await db.database.pool.query(query)).rows
+const rows = (query: string): Promise<readonly unknown[]> => db.query(query)
 
 test('is migrated, checked, loaded and asked about', async () => {
-  expect((await millrace(['migrate'])).code).toBe(0)
-  const checked = await millrace(['check', '--json'])
-  expect(checked.code, checked.stdout + checked.stderr).toBe(0)
+  await succeeded(millrace(['migrate']))
+  const checked = await succeeded(millrace(['check', '--json']))
   expect(shop.requests.map(({ path }) => path)).toEqual(['/v1/shops'])
   // Checks keep to the one rate that all machines of the warehouse share.
   expect(await rows('select account from etl.pace')).toEqual([{ account: 'shop-api/default' }])
-  const loaded = await millrace(['backfill', 'prices', '--from', '2026-09', '--to', '2026-09', '--json'])
-  expect(loaded.code, loaded.stderr).toBe(0)
+  const loaded = await succeeded(millrace(['backfill', 'prices', '--from', '2026-09', '--to', '2026-09', '--json']))
   expect(summaryOf(loaded)).toMatchObject({ units: { loaded: 2 }, rows: { inserted: 100 }, requests: 4 })
   for (const question of ['describe', 'capabilities', 'quota']) {
-    const asked = await millrace([question, '--json'])
-    expect(asked.code, asked.stderr).toBe(0)
+    await succeeded(millrace([question, '--json']))
   }
   expect(JSON.stringify([checked, loaded])).not.toContain(token)
 })
 
 test('hears of everything that is wrong from its own folder', async () => {
-  expect((await millrace(['migrate'])).code).toBe(0)
+  await succeeded(millrace(['migrate']))
   edit('pipelines/prices.yaml', (text) => text.replace('[north, south]', '[north, east]'))
   const wrongShop = await millrace(['check'])
   expect([wrongShop.code, wrongShop.stdout]).toEqual([
@@ -91,10 +75,9 @@ test('is loaded anew by force where code outside its folder, or a file beside it
       )
       .replace("product: { type: 'text',", "$& normalize: 'loud',"),
   )
-  expect((await millrace(['migrate'])).code).toBe(0)
+  await succeeded(millrace(['migrate']))
   const said = async (): Promise<unknown> => {
-    const loaded = await millrace(['backfill', 'prices', '--from', '2026-09', '--to', '2026-09', '--force', '--json'])
-    expect(loaded.code, loaded.stderr).toBe(0)
+    await succeeded(millrace(['backfill', 'prices', '--from', '2026-09', '--to', '2026-09', '--force', '--json']))
     const found = await db.database.pool.query(
       "select distinct regexp_replace(product, '^[a-z]+ [0-9]+', '') as said from data.prices_v1",
     )

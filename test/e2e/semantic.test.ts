@@ -17,19 +17,20 @@ import { fillAnalystWarehouse } from '../support/analyst-warehouse.ts'
 import { runCommand, startCommand } from '../support/command.ts'
 import { type DbtProject, dbtQuestionOf, openDbtProject } from '../support/dbt-project.ts'
 import { type McpSession, openHttp, openStdio } from '../support/mcp-session.ts'
-import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
+import { dropRole, testDatabase } from '../support/postgres.ts'
 
 const repository = resolve(import.meta.dirname, '..', '..')
 const login = `assistant_test_${process.pid}`
 const password = 'reads-bi-and-no-more'
 const hostile = Number(process.env['HOSTILE_QUERIES'] ?? 150)
 
-let db: TestDatabase
+// Once the database is gone, which is dropped before.
+afterAll(() => dropRole(login))
+const db = testDatabase()
 let reader: string
 let session: McpSession
 
 beforeAll(async () => {
-  db = await createTestDatabase()
   expect((await runCommand(['migrate'], { DATABASE_URL: db.url }, repository)).code).toBe(0)
   await fillAnalystWarehouse(db.url, db.database.pool)
   const { pool } = db.database
@@ -43,8 +44,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await session.close()
-  await db.drop()
-  await dropRole(login)
 })
 
 const rowsOf = z.object({ columns: z.array(z.string()), rows: z.array(z.record(z.string(), z.unknown())) })
@@ -170,11 +169,15 @@ describe('what does not add up', () => {
     const model = await loadSemantics([])
     for (const { metric, subject } of allMetrics(model)) {
       if (metric.neverOver.size === 0) continue
-      const { rows } = await db.database.pool.query<unknown[]>({
-        text: `select ${guardedSql(metric, subject)} from bi.${subject.view}`,
-        rowMode: 'array',
-      })
-      expect(rows, metric.name).toEqual([[null]])
+      expect(
+        (
+          await db.database.pool.query<unknown[]>({
+            text: `select ${guardedSql(metric, subject)} from bi.${subject.view}`,
+            rowMode: 'array',
+          })
+        ).rows,
+        metric.name,
+      ).toEqual([[null]])
     }
   })
 
@@ -242,9 +245,10 @@ describe.skipIf(dbtBin === '')('dbt', () => {
     async () => {
       dbt.run('parse')
       expect(dbt.run('build')).toMatch(/PASS=\d+ WARN=0 ERROR=0 SKIP=0/)
-      const { rows } = await db.database.pool.query(`select count(*)::int as made from pg_class c
-        join pg_namespace n on n.oid = c.relnamespace where n.nspname like '%dbt%' or pg_get_userbyid(c.relowner) = '${login}'`)
-      expect(rows).toEqual([{ made: 0 }])
+      expect(
+        await db.query(`select count(*)::int as made from pg_class c
+        join pg_namespace n on n.oid = c.relnamespace where n.nspname like '%dbt%' or pg_get_userbyid(c.relowner) = '${login}'`),
+      ).toEqual([{ made: 0 }])
       // bi.freshness says when each was loaded: no fact is read.
       expect(() => dbt.run('source', 'freshness')).toThrow(/3 of 3 ERROR STALE/)
     },

@@ -1,33 +1,12 @@
 // The commands that serve the status page: they say where it is, it answers while they work, and it goes with them.
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { pipelinesOfRepository, type RunningCommand, runCommand, startCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { describe, expect, test, vi } from 'vitest'
+import { type RunningCommand, runCommand, startCommand } from '../support/command.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-serving-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  db = await createTestDatabase()
-})
-afterEach(async () => {
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const environment = (extra: Readonly<Record<string, string>> = {}) => ({
-  WEB_ANALYTICS_BASE_URL: 'http://127.0.0.1:9',
-  WEB_ANALYTICS_API_KEY: 'serving-key-0123456789',
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-  MILLRACE_WEB_PORT: '0',
-  ...extra,
-})
+const { folder, environment } = testWorld({ each: true, settings: { MILLRACE_WEB_PORT: '0' } })
 
 const pageOf = async (running: RunningCommand): Promise<string> => {
   for (let tries = 0; tries < 600; tries += 1) {
@@ -67,7 +46,7 @@ describe('serving the status page', () => {
 
   test('status --serve says how to query the embedded database, and the line opens it', async () => {
     const { DATABASE_URL: _, ...own } = environment()
-    expect((await runCommand(['migrate'], own, folder)).code).toBe(0)
+    await succeeded(runCommand(['migrate'], own, folder))
     const running = startCommand(['status', '--serve'], own, folder)
     try {
       const line = /PGPASSWORD=\$\(cat '(?<file>.+)'\) psql -h (?<host>\S+) -p (?<port>\d+) -U (?<user>\w+) (?<database>\w+)/
@@ -95,8 +74,7 @@ describe('serving the status page', () => {
     const { DATABASE_URL: _, ...own } = environment()
     const named = await runCommand(['replay', 'keywords', '--from', '2026-01', '--to', '2026-01'], own, folder)
     expect(named.stderr).toContain('has been landed')
-    const other = await runCommand(['export', 'traffic_and_engagement', '--format', 'csv'], own, folder)
-    expect(other.code, other.stderr).toBe(0)
+    await succeeded(runCommand(['export', 'traffic_and_engagement', '--format', 'csv'], own, folder))
   })
 
   test('a chosen port that is taken ends the command; the default one gives way', async () => {

@@ -1,38 +1,36 @@
 // One answer with several tables: in files of their own, or as JSON records one after the other. The definition names its own; nothing is bought again.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
+import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { eventsOf, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { type Listening, listen } from '../support/listen.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let service: VendorSandbox
+const world = testWorld({
+  copied: [],
+  lists: { domains: ['a.example', 'b.example', 'c.example'] },
+  service: () => startVendorSandbox({ requestsPerSecond: null, reportMs: 0 }),
+})
+const { folder, db, service, query } = world
 /** The same service, which answers reports of January to July in two files. */
-let front: Server
-let url: string
+let front: Listening
 const downloads: string[] = []
 
 const channels = (key: string): string => `country,date,channel,channel_visits\nUS,2026-06-01,${key},7\nUS,2026-06-01,paid,8\n`
 
 const startFront = async (): Promise<void> => {
-  front = createServer(async (request, response) => {
+  front = await listen(async (request, response, body) => {
     const path = request.url ?? '/'
     if (path.startsWith('/files/') || path.startsWith('/other/')) downloads.push(path)
     if (path.startsWith('/other/')) return void response.end(channels(service.apiKey))
-    const body = await Array.fromAsync(request)
     const { method = 'GET' } = request
     const key = String(request.headers['api-key'] ?? '')
     const answer = await fetch(service.url + path, {
       method,
       headers: { 'api-key': key, 'content-type': 'application/json' },
-      ...(method === 'GET' ? {} : { body: Buffer.concat(body) }),
+      ...(method === 'GET' ? {} : { body }),
     })
     const text = await answer.text()
     const status: Record<string, unknown> = path.includes('request-status') ? JSON.parse(text) : {}
@@ -43,57 +41,25 @@ const startFront = async (): Promise<void> => {
     const count = Number(status['data_points_count']) + 4
     const { download_url: _, ...rest } = status
     const files = [
-      { vtable: 'channels', download_url: `${url}/other/x.csv?sign=1` },
-      { vtable: 'website', download_url: link.replace(service.url, url) },
+      { vtable: 'channels', download_url: `${front.url}/other/x.csv?sign=1` },
+      { vtable: 'website', download_url: link.replace(service.url, front.url) },
     ]
     response.end(JSON.stringify({ ...rest, data_points_count: count, download_urls: files }))
   })
-  await new Promise<void>((done) => front.listen(0, '127.0.0.1', done))
-  url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`
 }
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-several-'))
-  mkdirSync(join(folder, 'pipelines'))
   mkdirSync(join(folder, 'marts'))
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.example\nb.example\nc.example\n')
-  db = await createTestDatabase()
-  service = await startVendorSandbox({ requestsPerSecond: null, reportMs: 0 })
   await startFront()
 })
-afterAll(async () => {
-  front.closeAllConnections()
-  front.close()
-  await service.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterAll(() => front.close())
 
-const millrace = (...args: string[]) =>
-  runWarm(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: url,
-      WEB_ANALYTICS_API_KEY: service.apiKey,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
-const file = (): string => join(folder, 'pipelines', 'website.yaml')
-const write = (from: string | RegExp, to: string): void => {
-  const text = readFileSync(file(), 'utf8')
-  expect(text).toMatch(from)
-  writeFileSync(file(), text.replace(from, to))
-}
+const millrace = (...args: string[]) => world.millraceWith({ WEB_ANALYTICS_BASE_URL: front.url }, ...args, '--json')
+
+const write = (from: string | RegExp, to: string): void => world.edit('website', [from, to])
 const month = (name: string) => ['website', '--from', name, '--to', name, '--yes']
-const rowsOf = async (date: string) =>
-  (
-    await db.database.pool.query(
-      `select domain, global_rank::text as rank from data.website_v1 where date = '${date}' order by domain`,
-    )
-  ).rows
+const rowsOf = (date: string) =>
+  query(`select domain, global_rank::text as rank from data.website_v1 where date = '${date}' order by domain`)
 /** By the header of the bytes the service made. */
 const rowsIn = (text: string) => {
   const [header = '', ...lines] = text.trim().split('\n')
@@ -113,10 +79,9 @@ const landed = (): string =>
     .join('\n')
 
 test('a report of several files is held with their names until the definition names its own; then that one loads, and nothing is bought again', async () => {
-  const made = await millrace('new', 'dataset', 'website', '--source', 'web-analytics.report')
-  expect(made.code, made.stderr).toBe(0)
+  await succeeded(millrace('new', 'dataset', 'website', '--source', 'web-analytics.report'))
   write('poll_every: 5s', 'poll_every: 1s, attempts: 1')
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const held = await millrace('backfill', ...month('2026-06'))
   expect([held.code, held.stdout]).toEqual([
     1,
@@ -139,21 +104,19 @@ test('all files are in the landing, masked: it is loaded again without a request
   expect(text).not.toContain(service.apiKey)
   const before = downloads.length
   await db.database.pool.query(`update data.website_v1 set global_rank = -1`)
-  const replayed = await millrace('replay', ...month('2026-06').filter((one) => one !== '--yes'))
-  expect(replayed.code, replayed.stdout + replayed.stderr).toBe(0)
+  await succeeded(millrace('replay', ...month('2026-06').filter((one) => one !== '--yes')))
   expect([await rowsOf('2026-06-01'), downloads.length]).toEqual([rowsIn(reports()[0]?.text ?? ''), before])
 })
 
 test('its record keeps a few rows of each file, and a test of it finds that another one is named', async () => {
-  const { rows } = await db.database.pool.query<{ unit: string }>('select min(unit_id)::text as unit from etl.units')
+  const rows = await db.query<{ unit: string }>('select min(unit_id)::text as unit from etl.units')
   rmSync(join(folder, 'pipelines', 'website.recorded.json'), { force: true })
-  const recorded = await millrace('record', rows[0]?.unit ?? '', '--records', '1')
-  expect(recorded.code, recorded.stderr).toBe(0)
+  await succeeded(millrace('record', rows[0]?.unit ?? '', '--records', '1'))
   const [answer] = JSON.parse(readFileSync(join(folder, 'pipelines', 'website.recorded.json'), 'utf8')).answers
   expect(answer.files).toEqual(['channels', 'website'])
   expect(answer.parts.map((part: string) => part.trim().split('\n').length)).toEqual([2, 2])
   expect(answer.expected.rows).toHaveLength(1)
-  expect((await millrace('test')).code).toBe(0)
+  await succeeded(millrace('test'))
   write('section: website', 'section: 1')
   const found = await millrace('test')
   write('section: 1', 'section: website')

@@ -1,13 +1,11 @@
 // Shopper brands beside categories: a definition of one's own, its migration, load, restatement and mart; and what is offered of older months after a break.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
 const definition = `pipeline: brand_sales
 version: 1
@@ -39,37 +37,18 @@ const mart = `-- purpose: Sales of a brand over all shops.
 select date, brand, sum(revenue) as revenue from bi.brand_sales group by date, brand
 `
 
-let folder: string
-let db: TestDatabase
-let service: VendorSandbox
+const { folder, service, millrace, query } = testWorld({
+  copied: [],
+  service: () => startVendorSandbox({ requestsPerSecond: null, reportMs: 0 }),
+  json: true,
+})
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-brands-'))
-  for (const name of ['pipelines', 'marts', 'migrations']) mkdirSync(join(folder, name))
+beforeAll(() => {
+  for (const name of ['marts', 'migrations']) mkdirSync(join(folder, name))
   writeFileSync(join(folder, 'pipelines', 'brand_sales.yaml'), definition)
   writeFileSync(join(folder, 'marts', 'brand_totals.sql'), mart)
-  db = await createTestDatabase()
-  service = await startVendorSandbox({ requestsPerSecond: null, reportMs: 0 })
-})
-afterAll(async () => {
-  await service.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
 })
 
-const millrace = (...args: string[]) =>
-  runWarm(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: service.url,
-      WEB_ANALYTICS_API_KEY: service.apiKey,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
-const query = async (text: string): Promise<Record<string, unknown>[]> => (await db.database.pool.query(text)).rows
 const range = ['brand_sales', '--from', '2026-06', '--to', '2026-08']
 const reports = () => [...service.books.reports.values()]
 /** Rows of the bytes that the service made last, by the header. */
@@ -97,14 +76,10 @@ const loaded = async () =>
     .sort(([left = ''], [right = '']) => (left < right ? -1 : 1))
 
 test('a definition for each brand is checked, has the migration that is written of it, and loads what the service has', async () => {
-  const migration = await millrace('new', 'migration', 'brand_sales')
-  expect(migration.code, migration.stdout + migration.stderr).toBe(0)
-  const migrated = await millrace('migrate')
-  expect(migrated.code, migrated.stdout + migrated.stderr).toBe(0)
-  const checked = await millrace('check')
-  expect(checked.code, checked.stdout + checked.stderr).toBe(0)
-  const run = await millrace('backfill', ...range, '--yes')
-  expect(run.code, run.stdout + run.stderr).toBe(0)
+  await succeeded(millrace('new', 'migration', 'brand_sales'))
+  await succeeded(millrace('migrate'))
+  await succeeded(millrace('check'))
+  const run = await succeeded(millrace('backfill', ...range, '--yes'))
   expect(summaryOf(run).units).toMatchObject({ planned: 24, loaded: 24 })
   expect(await loaded()).toHaveLength(24)
   expect(await loaded()).toEqual(newestBytes())
@@ -114,8 +89,7 @@ test('a definition for each brand is checked, has the migration that is written 
 
 test('what is restated becomes a revision, and a mart of it follows', async () => {
   service.configure({ seed: 2 })
-  const run = await millrace('backfill', ...range, '--force', '--yes')
-  expect(run.code, run.stdout + run.stderr).toBe(0)
+  const run = await succeeded(millrace('backfill', ...range, '--force', '--yes'))
   expect(await loaded()).toEqual(newestBytes())
   expect(await query('select count(*)::int as n from bi.brand_sales_history where valid_to is not null')).toEqual([
     { n: summaryOf(run).rows.updated },
@@ -157,8 +131,7 @@ test('after a break the sample is offered as a shell takes it; it is not bought 
       .slice(before)
       .map(({ body }) => JSON.stringify(body).match(/"start_date":"(.*?)"/)?.[1])
   expect(months().filter((month) => month === '2026-06' || month === '2026-07')).toEqual([])
-  const bought = await millrace(...words.slice(1), '--yes')
-  expect(bought.code, bought.stdout + bought.stderr).toBe(0)
+  const bought = await succeeded(millrace(...words.slice(1), '--yes'))
   expect(summaryOf(bought)).toMatchObject({ units: { planned: 2 }, quota_used: sample.credits })
   expect(reports().at(-1)?.body).toMatchObject({ domains: ['amazon.com'], brands: ["Levi's; 501"], start_date: '2026-06' })
 })

@@ -1,45 +1,18 @@
 // What a nightly run does not ask for again, and says so.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { beforeEach, expect, test } from 'vitest'
+import { summaryOf } from '../support/command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-spared-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.example\n')
-  const file = join(folder, 'pipelines', 'keywords.yaml')
-  const text = readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2026-08').replace('page_size: 1000', 'page_size: 50')
-  writeFileSync(file, text)
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 230, now: '2026-11-20' })
-})
-afterEach(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
+const { folder, db, sandbox, edit, millrace } = sandboxWorld({
+  each: true,
+  lists: { domains: ['a.example'] },
+  sandbox: { keywordsPerDomain: 230, now: '2026-11-20' },
+  settings: { WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000' },
 })
 
-const millrace = (...args: string[]) =>
-  runWarm(
-    args,
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
+beforeEach(() => edit('keywords', ['from: 2024-01', 'from: 2026-08'], ['page_size: 1000', 'page_size: 50']))
 
 test('a month that is unchanged at the source costs one request instead of its pages, and the run says how many it skipped', async () => {
   const run = (...more: string[]) => millrace('run', 'keywords', '--only', 'country=us', ...more)
@@ -59,7 +32,7 @@ test('a restated month is bought once for two pipelines that ask the same, also 
   const text = readFileSync(file, 'utf8').replace(/country: \[.*\]/, 'country: [us]')
   writeFileSync(file, text)
   writeFileSync(join(folder, 'pipelines', 'others.yaml'), text.replace('pipeline: keywords', 'pipeline: others'))
-  for (const args of [['new', 'migration', 'others'], ['migrate']]) expect((await millrace(...args)).code).toBe(0)
+  for (const args of [['new', 'migration', 'others'], ['migrate']]) await succeeded(millrace(...args))
   const run = async (pipeline: string) => summaryOf(await millrace('run', pipeline, '--json'))
   await run('keywords')
   expect(await run('others')).toMatchObject({ units: { loaded: 3 }, requests: 0 })

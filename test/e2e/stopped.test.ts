@@ -123,9 +123,7 @@ const stopAt = async (name: string): Promise<readonly string[]> => {
   if ((await loadsTwice(db.database.pool)).length > 0) wrong.push(`${name}: a unit took an answer twice`)
   const submissions = sandbox.books().submissions.map(({ id }) => id)
   if (submissions.length !== bought) wrong.push(`${name}: ${submissions.length} reports bought, ${bought} needed`)
-  const { rows } = await db.database.pool.query<{ id: string }>(
-    'select report_id as id from etl.jobs where report_id is not null',
-  )
+  const rows = await db.query<{ id: string }>('select report_id as id from etl.jobs where report_id is not null')
   const held = await db.database.pool.query<{ why: string }>(
     `select concat_ws(' ', job_id, state, report_state, error_code, error_message) as why from etl.jobs where state not in ('done', 'replaced')`,
   )

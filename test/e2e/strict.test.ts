@@ -1,11 +1,7 @@
 // The real command against a server that follows the interface to the letter and offers nothing else.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { startCommand, summaryOf } from '../support/command.ts'
 import {
   type KeywordRecord,
   monthsAsked,
@@ -13,40 +9,18 @@ import {
   type StrictService,
   startStrictService,
 } from '../support/strict-service.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
 const key = 'strict-key-0123456789'
 
-let folder: string
-let db: TestDatabase
-let service: StrictService | null = null
-
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-e2e-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\n')
-  const traffic = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
-  writeFileSync(traffic, readFileSync(traffic, 'utf8').replace('poll_every: 5s', 'poll_every: 1s'))
-  db = await createTestDatabase()
+const { folder, serve, edit, environment, millrace, query } = testWorld<StrictService>({
+  each: true,
+  lists: { domains: ['a.com', 'b.com'] },
+  settings: { WEB_ANALYTICS_API_KEY: key },
+  json: true,
 })
 
-afterEach(async (context) => {
-  await service?.close()
-  service = null
-  if (context.task.result?.state === 'fail') return db.database.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const environment = (): Record<string, string> => ({
-  WEB_ANALYTICS_BASE_URL: service?.url ?? 'http://127.0.0.1:1',
-  WEB_ANALYTICS_API_KEY: key,
-  DATABASE_URL: db.url,
-  MILLRACE_HOME: join(folder, 'home'),
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-})
-
-const millrace = (...args: string[]) => runWarm([...args, '--json'], environment(), folder)
+beforeEach(() => edit('traffic_and_engagement', ['poll_every: 5s', 'poll_every: 1s']))
 
 const records = (domain: string, count = 25): KeywordRecord[] =>
   Array.from({ length: count }, (_, index) => ({
@@ -80,13 +54,8 @@ const reportCsv: StrictOptions['report'] = (request, kind) => {
   return [['domain', kind === 'report' ? 'country' : 'category_id', 'date', ...metrics].join(','), ...lines, ''].join('\n')
 }
 
-const start = async (options: Partial<StrictOptions> = {}): Promise<StrictService> => {
-  service = await startStrictService({ key, keywords: (domain) => records(domain), report: reportCsv, ...options })
-  return service
-}
-
-const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
-  (await db.database.pool.query<T>(text)).rows
+const start = (options: Partial<StrictOptions> = {}): Promise<StrictService> =>
+  serve(startStrictService({ key, keywords: (domain) => records(domain), report: reportCsv, ...options }))
 
 const publish = async (): Promise<void> => {
   const result = await millrace('migrate')
@@ -100,8 +69,7 @@ describe('an outside server with only the endpoints of the interface', () => {
   test('every pipeline is loaded into its bi view, and loading again asks for nothing and writes nothing', async () => {
     const strict = await start()
     await publish()
-    const first = await millrace('backfill', ...all, '--from', '2026-08', '--to', '2026-09')
-    expect(first.code, first.stderr).toBe(0)
+    const first = await succeeded(millrace('backfill', ...all, '--from', '2026-08', '--to', '2026-09'))
     expect(summaryOf(first).units).toMatchObject({ failed: 0, held: 0, waiting: 0 })
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 200 }])
     expect(
@@ -116,8 +84,7 @@ describe('an outside server with only the endpoints of the interface', () => {
     expect((await query('select distinct category_id from bi.shopper_category_performance')).length).toBeGreaterThan(1)
     const bought = strict.bought.length
     const requests = strict.requests.length
-    const second = await millrace('backfill', ...all, '--from', '2026-08', '--to', '2026-09')
-    expect(second.code).toBe(0)
+    const second = await succeeded(millrace('backfill', ...all, '--from', '2026-08', '--to', '2026-09'))
     expect(summaryOf(second)).toMatchObject({ requests: 0, reports_submitted: 0, rows: { read: 0, inserted: 0, updated: 0 } })
     expect([strict.bought.length, strict.requests.length]).toEqual([bought, requests])
   })
@@ -167,7 +134,7 @@ describe('an outside server with only the endpoints of the interface', () => {
     const strict = await start({ lastUpdated: () => '2026-11\0-10' })
     await publish()
     const args = ['backfill', 'keywords', '--from', '2026-09', '--to', '2026-09', '--only', 'domain=a.com;country=us']
-    expect((await millrace(...args)).code).toBe(0)
+    await succeeded(millrace(...args))
     expect(strict.requests.filter(({ search }) => search.includes('URL=a.com'))).toHaveLength(1)
   })
 
@@ -206,17 +173,9 @@ describe('an outside server with only the endpoints of the interface', () => {
   test('pages are walked to the end and a domain of several pages is whole', async () => {
     await start({ keywords: (domain) => records(domain, 2345) })
     await publish()
-    const result = await millrace(
-      'backfill',
-      'keywords',
-      '--from',
-      '2026-09',
-      '--to',
-      '2026-09',
-      '--only',
-      'domain=a.com;country=us',
+    const result = await succeeded(
+      millrace('backfill', 'keywords', '--from', '2026-09', '--to', '2026-09', '--only', 'domain=a.com;country=us'),
     )
-    expect(result.code).toBe(0)
     expect(summaryOf(result)).toMatchObject({ requests: 3, rows: { read: 2345, inserted: 2345 } })
   })
 
@@ -232,8 +191,7 @@ describe('an outside server with only the endpoints of the interface', () => {
     clicks = 7
     updated = '2026-11-15'
     // The months before it are no night's: they need the word.
-    const run = await millrace('run', 'keywords', '--only', 'domain=a.com;country=us', '--yes')
-    expect(run.code, run.stderr).toBe(0)
+    await succeeded(millrace('run', 'keywords', '--only', 'domain=a.com;country=us', '--yes'))
     expect(
       await query(`select clicks, _revision from bi.keywords_history where month = '2026-10-01' order by _revision`),
     ).toEqual([
@@ -251,8 +209,7 @@ describe('an outside server with only the endpoints of the interface', () => {
       await new Promise((resolve) => setTimeout(resolve, 50))
     running.child.kill('SIGKILL')
     await running.result
-    const resumed = await millrace(...args.slice(0, -1))
-    expect(resumed.code).toBe(0)
+    await succeeded(millrace(...args.slice(0, -1)))
     expect(strict.bought).toHaveLength(1)
     expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
   })
@@ -279,8 +236,7 @@ describe('an outside server with only the endpoints of the interface', () => {
     expect(await query(`select distinct job_id is null as over, error_code from etl.unit_list where state = 'held'`)).toEqual([
       { over: false, error_code: 'REPORT_UNCERTAIN' },
     ])
-    const consent = await millrace(...args, '--resubmit-uncertain')
-    expect(consent.code).toBe(0)
+    await succeeded(millrace(...args, '--resubmit-uncertain'))
     expect(strict.bought).toHaveLength(1)
   })
 
@@ -290,8 +246,7 @@ describe('an outside server with only the endpoints of the interface', () => {
     await millrace('backfill', 'keywords', '--from', '2026-09', '--to', '2026-09')
     const requests = strict.requests.length
     await query('delete from data.keywords_v1')
-    const replayed = await millrace('replay', 'keywords', '--from', '2026-09', '--to', '2026-09')
-    expect(replayed.code).toBe(0)
+    await succeeded(millrace('replay', 'keywords', '--from', '2026-09', '--to', '2026-09'))
     expect(strict.requests).toHaveLength(requests)
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 100 }])
   })

@@ -1,56 +1,28 @@
 // A shipped pipeline whose table ends, and one that continues it: coverage says ended, views and marts show one series, which carries the mark of the change.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { answerQuery } from '../../src/semantic/answer.ts'
 import { openReader } from '../../src/semantic/reader.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { openDbtProject } from '../support/dbt-project.ts'
-import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { dropRole } from '../support/postgres.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-successor-'))
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20, reportDurationMs: 100 })
-  for (const name of ['pipelines', 'marts'])
-    cpSync(join(pipelinesOfRepository, '..', name), join(folder, name), { recursive: true })
+const world = sandboxWorld({
+  copied: ['pipelines', 'marts'],
+  sandbox: { keywordsPerDomain: 20, reportDurationMs: 100 },
+  json: true,
 })
-afterAll(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+const { db, fileOf, query } = world
+const millrace = (...args: string[]) => succeeded(world.millrace(...args))
 
-const millrace = async (...args: string[]) => {
-  const result = await runWarm(
-    [...args, '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
-  expect(result.code, result.stdout + result.stderr).toBe(0)
-  return result
-}
-const query = async (text: string): Promise<unknown[]> => (await db.database.pool.query(text)).rows
-const fileOf = (name: string): string => join(folder, 'pipelines', `${name}.yaml`)
 const seen: { readonly at: string; readonly rows: unknown[] }[] = []
 /** What readers see now, to be told of this moment for good. */
 const look = async (): Promise<void> => {
-  const { rows } = await db.database.pool.query<{ at: string }>('select clock_timestamp()::text as at')
+  const rows = await db.query<{ at: string }>('select clock_timestamp()::text as at')
   seen.push({ at: rows[0]?.at ?? '', rows: await query(series('bi.traffic_and_engagement')) })
 }
 const series = (view: string): string =>
@@ -301,7 +273,7 @@ test.skipIf(dbtBin === '')(
       run()
       expect(await made()).toEqual(await wanted())
       // June is the former table's, which did not change.
-      const { rows } = await db.database.pool.query<{ month: string }>(
+      const rows = await db.query<{ month: string }>(
         `select month::text from analytics.visit_totals group by 1 having max(built_at) < now() + interval '1 day' order by 1`,
       )
       expect(rows.map(({ month }) => month)).toEqual(['2026-08-01', '2026-09-01'])

@@ -1,16 +1,11 @@
 // Traces reach a collector as run > unit > request, parse and load, and lineage as OpenLineage events; both hold no secret, and change nothing when the collector is away.
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
 import { createLineage } from '../../src/run/lineage.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, runCommand } from '../support/command.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { type Listening, listen } from '../support/listen.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
 const key = 'trace-key-0123456789'
 const collectorToken = 'collector-token-0123456789'
@@ -22,64 +17,37 @@ interface Span {
   readonly attributes: readonly { readonly key: string; readonly value: Readonly<Record<string, unknown>> }[]
 }
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
-let collector: Server
+const world = sandboxWorld({ each: true, lists: { domains: ['a.com'] }, sandbox: { apiKey: key } })
+const { db } = world
+let collector: Listening
+
 let bodies: string[] = []
 let authorizations: (string | undefined)[] = []
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-traces-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ apiKey: key, requestsPerSecond: null })
   bodies = []
   authorizations = []
-  collector = createServer((request, response) => {
-    let body = ''
+  collector = await listen((request, response, body) => {
     authorizations.push(request.headers.authorization)
-    request.on('data', (chunk: Buffer) => (body += chunk.toString('utf8')))
-    request.on('end', () => {
-      bodies.push(body)
-      response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
-    })
+    bodies.push(body)
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
   })
-  await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
 })
-afterEach(async () => {
-  collector.close()
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterEach(() => collector.close())
 
 const backfill = (extra: Readonly<Record<string, string>>) =>
-  runCommand(
-    ['backfill', 'keywords', '--from', '2026-09', '--to', '2026-09', '--only', 'country=us', '--json'],
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: key,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-      OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer ${collectorToken}`,
-      ...extra,
-    },
-    folder,
-  )
-const collectorUrl = (): string => {
-  const address = collector.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return `http://127.0.0.1:${address.port}`
-}
+  world.start(['backfill', 'keywords', '--from', '2026-09', '--to', '2026-09', '--only', 'country=us', '--json'], {
+    OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer ${collectorToken}`,
+    ...extra,
+  }).result
 
 test('a run is traced down to its requests, without the key', async () => {
-  const result = await backfill({
-    OTEL_EXPORTER_OTLP_ENDPOINT: collectorUrl(),
-    OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment=test',
-  })
-  expect(result.code, result.stderr).toBe(0)
+  const result = await succeeded(
+    backfill({
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment=test',
+    }),
+  )
   const all = bodies.join('\n')
   expect(all).toContain('deployment.environment')
   const spans = bodies.flatMap((body) => {
@@ -102,11 +70,8 @@ test('a run is traced down to its requests, without the key', async () => {
 })
 
 test('a collector that is away changes nothing but a word on standard error', async () => {
-  const result = await backfill({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9', OTEL_EXPORTER_OTLP_TIMEOUT: '500' })
-  expect(result.code, result.stderr).toBe(0)
-  expect((await db.database.pool.query(`select count(*)::int as n from etl.unit_list where state = 'loaded'`)).rows).toEqual([
-    { n: 1 },
-  ])
+  await succeeded(backfill({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9', OTEL_EXPORTER_OTLP_TIMEOUT: '500' }))
+  expect(await db.query(`select count(*)::int as n from etl.unit_list where state = 'loaded'`)).toEqual([{ n: 1 }])
 })
 
 test('the log names run, job and request in every line about them', async () => {
@@ -127,8 +92,8 @@ test('the log names run, job and request in every line about them', async () => 
 })
 
 test('nothing is sent unless it is asked for', async () => {
-  for (const extra of [{}, { OTEL_EXPORTER_OTLP_ENDPOINT: collectorUrl(), OTEL_SDK_DISABLED: 'true' }]) {
-    expect((await backfill(extra)).code).toBe(0)
+  for (const extra of [{}, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_SDK_DISABLED: 'true' }]) {
+    await succeeded(backfill(extra))
     expect(bodies).toEqual([])
   }
 })
@@ -154,9 +119,8 @@ interface LineageEvent {
 }
 
 test('a run is told as OpenLineage events: a start and an end of one id, with the columns and the rows that were written', async () => {
-  const lineage = { OPENLINEAGE_URL: collectorUrl(), OPENLINEAGE_API_KEY: collectorToken, OPENLINEAGE_NAMESPACE: 'shop' }
-  const result = await backfill(lineage)
-  expect(result.code, result.stderr).toBe(0)
+  const lineage = { OPENLINEAGE_URL: collector.url, OPENLINEAGE_API_KEY: collectorToken, OPENLINEAGE_NAMESPACE: 'shop' }
+  const result = await succeeded(backfill(lineage))
   const [start, end, ...more] = bodies.map((body): LineageEvent => JSON.parse(body))
   expect(more).toEqual([])
   expect([start?.eventType, end?.eventType]).toEqual(['START', 'COMPLETE'])
@@ -169,11 +133,11 @@ test('a run is told as OpenLineage events: a start and an end of one id, with th
     expect(event?.job).toMatchObject({ namespace: 'shop', name: 'keywords' })
     expect(event?.outputs[0]?.facets.schema.fields).toContainEqual(expect.objectContaining({ name: 'clicks', type: 'numeric' }))
   }
-  const { rows } = await db.database.pool.query(`select count(*)::int as n from data.keywords_v1`)
+  const rows = await db.query(`select count(*)::int as n from data.keywords_v1`)
   expect(end?.outputs[0]?.outputFacets?.outputStatistics.rowCount).toBe(rows[0]?.n)
   expect(new Set(authorizations)).toEqual(new Set([`Bearer ${collectorToken}`]))
   for (const text of [bodies.join(), result.stdout, result.stderr]) expect(text).not.toContain(key)
-  expect((await backfill({ OPENLINEAGE_URL: 'http://127.0.0.1:9' })).code).toBe(0)
+  await succeeded(backfill({ OPENLINEAGE_URL: 'http://127.0.0.1:9' }))
   const wrong = await backfill({ OPENLINEAGE_URL: 'marquez' })
   expect([wrong.code, wrong.stderr + wrong.stdout]).toEqual([2, expect.stringContaining('OPENLINEAGE_URL is no address')])
 })
@@ -183,7 +147,7 @@ const python = process.env['MILLRACE_CLIENTS_CONTRACT']
 test.skipIf(python === undefined)(
   'each event is valid by the types of the official client, whatever the end of its run',
   async () => {
-    const { started, ended } = createLineage({ OPENLINEAGE_URL: collectorUrl() }, silentLog)!
+    const { started, ended } = createLineage({ OPENLINEAGE_URL: collector.url }, silentLog)!
     const run = { warehouseId: 'warehouse', runId: 1, definitions: await shippedDefinitions() }
     await started(run)
     const written = async () => ({ keywords: { inserted: 3, updated: 2, ended: 1 } })

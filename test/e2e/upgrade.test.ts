@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type CommandResult, pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type Bought, monthsAsked, type StrictService, startStrictService } from '../support/strict-service.ts'
+import { succeeded } from '../support/test-world.ts'
 
 const dumps = resolve(import.meta.dirname, '..', 'dumps')
 const key = 'upgrade-key-0123456789'
@@ -95,8 +96,7 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
       folder,
     )
 
-  const rowsOf = async <T>(statement: string): Promise<readonly T[]> =>
-    (await db.database.pool.query<T & pg.QueryResultRow>(statement)).rows
+  const rowsOf = <T>(statement: string): Promise<readonly T[]> => db.query<T & pg.QueryResultRow>(statement)
 
   const contents = async (table: string, columns: readonly string[]): Promise<unknown[]> => {
     const list = columns.map((column) => `"${column}"`).join(', ')
@@ -213,8 +213,7 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
     expect((await millrace('migrate', '--as', 'restored')).code).toBe(0)
     // The sandbox of the dump had another address and key.
     expect((await millrace('migrate', '--as', 'moved-service')).code).toBe(0)
-    const result = await millrace('run', 'traffic_and_engagement')
-    expect(result.code, result.stderr).toBe(0)
+    const result = await succeeded(millrace('run', 'traffic_and_engagement'))
     expect(service.bought.filter(({ id }) => open.some((one) => one.id === id)).map(({ downloads }) => downloads)).toEqual([
       1, 1, 1,
     ])

@@ -1,70 +1,34 @@
 // The real command against the service as its documentation and others' measurements have it (`sandbox --like vendor`), which another hand wrote than the client's.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
-import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { summaryOf } from '../support/command.ts'
+import { succeeded, testWorld } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let service: VendorSandbox
+const world = testWorld<VendorSandbox>({ each: true, lists: { domains: ['a.com', 'b.com'] } })
+const { folder, db, service, edit, list } = world
 
-const start = async (options: VendorOptions = {}): Promise<void> => {
-  service = await startVendorSandbox({ requestsPerSecond: null, ...options })
-}
+const start = (options: VendorOptions = {}) => world.serve(startVendorSandbox({ requestsPerSecond: null, ...options }))
 
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-vendor-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\n')
-  db = await createTestDatabase()
-})
-
-afterEach(async () => {
-  await service.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const millrace = (...args: string[]) => millraceWith({}, ...args)
+const millrace = (...args: string[]) => plain(...args, '--json')
 
 const millraceWith = (more: Readonly<Record<string, string>>, ...args: string[]) => plainWith(more, ...args, '--json')
 
-const plain = (...args: string[]) => plainWith({}, ...args)
+const plain = world.millrace
 
-const plainWith = (more: Readonly<Record<string, string>>, ...args: string[]) =>
-  runWarm(
-    args,
-    {
-      WEB_ANALYTICS_BASE_URL: service.url,
-      WEB_ANALYTICS_API_KEY: service.apiKey,
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-      ...more,
-    },
-    folder,
-  )
+const plainWith = world.millraceWith
 
 const pipelines = ['keywords', 'traffic_and_engagement', 'shopper_category_performance']
-const edit = (pipeline: string, change: (yaml: string) => string): void => {
-  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
-  writeFileSync(file, change(readFileSync(file, 'utf8')))
-}
-
 const rows = async (table: string): Promise<number> =>
-  Number((await db.database.pool.query(`select count(*)::int as n from data.${table}_v1`)).rows[0]?.n)
+  Number((await db.query(`select count(*)::int as n from data.${table}_v1`))[0]?.n)
 
 describe('the service as it really answers', () => {
   test('the shipped pipelines load a month, and no report is bought twice', async () => {
     await start({ shopperReply: 'data.report_id' })
     for (const pipeline of pipelines) {
-      const run = await millrace('backfill', pipeline, '--from', '2026-08', '--to', '2026-08', '--yes')
-      expect(run.code, run.stderr).toBe(0)
+      const run = await succeeded(millrace('backfill', pipeline, '--from', '2026-08', '--to', '2026-08', '--yes'))
       expect(summaryOf(run).units).toMatchObject({ failed: 0, held: 0, waiting: 0 })
     }
     expect(await rows('keywords')).toBeGreaterThan(0)
@@ -76,7 +40,7 @@ describe('the service as it really answers', () => {
   test('a plan that lacks a dataset stops its pipeline alone, says so in one line, and costs nothing the nights after', async () => {
     await start({ plan: { tables: ['keywords', 'traffic_and_engagement'], countries: null, domains: null } })
     const month = ['--from', '2026-08', '--to', '2026-08', '--yes']
-    for (const name of pipelines) edit(name, (yaml) => yaml.replace(/from: 2024-\d\d/, 'from: 2026-08'))
+    for (const name of pipelines) edit(name, [/from: 2024-\d\d/, 'from: 2026-08'])
     const run = await millrace('backfill', ...pipelines, ...month)
     expect(run.code, run.stderr).toBe(1)
     const said = run.stderr.split('\n').filter((line) => line.includes('NO_CAPABILITY'))
@@ -125,7 +89,7 @@ describe('the service as it really answers', () => {
   })
 
   test('one domain that the plan lacks is left out of a report; the others load', async () => {
-    writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\nc.com\n')
+    list('domains', ['a.com', 'b.com', 'c.com'])
     await start({ plan: { tables: null, countries: null, domains: ['a.com', 'c.com'] } })
     const run = await millrace('backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes')
     expect(run.code, run.stderr).toBe(1)
@@ -149,30 +113,27 @@ describe('the service as it really answers', () => {
 
   test('a report without rows says so in its first record, and is loaded as empty', async () => {
     await start({ keywordsByDomain: { 'a.com': 0, 'b.com': 0 } })
-    const run = await millrace('backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes')
-    expect(run.code, run.stderr).toBe(0)
+    const run = await succeeded(millrace('backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes'))
     expect(summaryOf(run).units).toMatchObject({ failed: 0, held: 0, waiting: 0 })
   })
 
   test('of a report that was widened the months asked for load, the others are named; nothing is rejected or bought again', async () => {
     await start({ widens: true })
     const asked = ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes']
-    const run = await millrace(...asked)
-    expect(run.code, run.stderr).toBe(0)
+    const run = await succeeded(millrace(...asked))
     expect(summaryOf(run).units).toMatchObject({ failed: 0, held: 0, waiting: 0 })
     expect(summaryOf(run).rows).toMatchObject({ quarantined: 0 })
     expect(run.stderr).toMatch(/the service answered for 2026-07\.\.2026-09; asked for 2026-08\. \d+ rows not asked for stay/)
     const { rows: months } = await db.database.pool.query('select distinct date from data.traffic_and_engagement_v1')
     expect(months).toEqual([{ date: '2026-08-01' }])
     const before = service.books.reports.size
-    expect((await millrace(...asked)).code).toBe(0)
+    await succeeded(millrace(...asked))
     expect(service.books.reports.size).toBe(before)
   })
 
   test('months that the service says are not there yet cost nothing in a plan', async () => {
     await start({ newestMonth: '2026-09', keywords: 50 })
-    const file = join(folder, 'pipelines', 'keywords.yaml')
-    writeFileSync(file, readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2026-09'))
+    edit('keywords', ['from: 2024-01', 'from: 2026-09'])
     const run = await millrace('run', 'keywords', '--yes')
     expect(summaryOf(run).units['loaded'], run.stderr).toBeGreaterThan(0)
     const planned = await millrace('plan', 'keywords')
@@ -235,8 +196,7 @@ describe('the service as it really answers', () => {
   ])('a page that cannot be read %s is asked for again and loads', async (_what, bodies) => {
     const match = ['URL=b.com', 'country=us']
     await start({ replies: bodies.map((body) => ({ endpoint: 'keywords', match, status: 200, body, times: 1 })) })
-    const run = await millrace('backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes')
-    expect(run.code, run.stderr).toBe(0)
+    await succeeded(millrace('backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes'))
     expect(service.books.replaced).toEqual(bodies.map(() => 1))
   })
 
@@ -264,7 +224,7 @@ describe('the service as it really answers', () => {
   test.each(['', '{}'])(
     'the pages before one that cannot be read (%j) are kept: who releases the unit buys the rest',
     async (body) => {
-      edit('keywords', (yaml) => yaml.replace('page_size: 1000', 'page_size: 10').replace('concurrency: 4', 'concurrency: 1'))
+      edit('keywords', ['page_size: 1000', 'page_size: 10'], ['concurrency: 4', 'concurrency: 1'])
       await start({ keywords: 40, replies: [{ endpoint: 'keywords', match: ['offset=20'], status: 200, body }] })
       const unit = ['--from', '2026-08', '--to', '2026-08', '--only', 'domain=a.com;country=us', '--yes']
       const run = await millrace('backfill', 'keywords', ...unit)
@@ -272,8 +232,7 @@ describe('the service as it really answers', () => {
       const unread = service.books.replaced[0] ?? 0
       service.configure({ replies: [] })
       const { rows: units } = await db.database.pool.query(`select unit_id from etl.unit_list where state = 'held'`)
-      const released = await millrace('release', String(units[0]?.unit_id))
-      expect(released.code, released.stderr).toBe(0)
+      await succeeded(millrace('release', String(units[0]?.unit_id)))
       expect((service.books.counts['keywords'] ?? 0) - unread, 'each page once').toBe(4)
       expect(await rows('keywords')).toBe(40)
     },
@@ -292,9 +251,8 @@ describe('the service as it really answers', () => {
       expect(summaryOf(run).units, run.stderr).toMatchObject({ loaded, failed: 1 })
       expect(run.stderr).toMatch(/No record of part 1 has 'keyword'.*name it in `from`.*The next run tries again/)
     }
-    edit('keywords', (yaml) => yaml.replace('keyword: { type: text,', 'keyword: { type: text, from: [keyword, search_term],'))
-    const mended = await millrace(...asked)
-    expect(mended.code, mended.stderr).toBe(0)
+    edit('keywords', ['keyword: { type: text,', 'keyword: { type: text, from: [keyword, search_term],'])
+    await succeeded(millrace(...asked))
     expect(service.books.replaced).toEqual([1])
   })
 
@@ -324,8 +282,7 @@ describe('the service as it really answers', () => {
       expect(service.books.counts['download'], run.stderr).toBe(downloads)
     }
     service.configure({ replies: [] })
-    const whole = await millrace(...asked)
-    expect(whole.code, whole.stderr).toBe(0)
+    await succeeded(millrace(...asked))
     expect(service.books.reports.size).toBe(1)
   })
 
@@ -350,8 +307,7 @@ describe('the service as it really answers', () => {
     expect(away.code, away.stderr).toBe(1)
     expect(away.stderr).toMatch(/could not be downloaded again.*millrace release/)
     service.configure({ replies: [] })
-    const whole = await millrace(...asked)
-    expect(whole.code, whole.stderr).toBe(0)
+    const whole = await succeeded(millrace(...asked))
     expect(summaryOf(whole)).toMatchObject({ units: { loaded: 6, held: 0 }, quota_used: 0 })
     expect(await rows('traffic_and_engagement')).toBeGreaterThan(0)
     expect(service.books.reports.size).toBe(1)
@@ -360,8 +316,8 @@ describe('the service as it really answers', () => {
   test('an outage is said in one line a cause, with the number of units', async () => {
     await start({ replies: [{ endpoint: 'keywords', status: 503, body: '{"message":"Service Unavailable"}' }] })
     const names = Array.from({ length: 16 }, (_, at) => `d${at}.com`)
-    writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${names.join('\n')}\n`)
-    edit('keywords', (yaml) => yaml.replace('attempts: 5', 'attempts: 2'))
+    list('domains', names)
+    edit('keywords', ['attempts: 5', 'attempts: 2'])
     const run = await millrace('backfill', 'keywords', '--from', '2026-08', '--to', '2026-08', '--yes')
     expect(run.code, run.stderr).toBe(1)
     const lines = run.stderr.split('\n').filter((line) => /\[SERVICE_ERROR\]|in the same words/.test(line))
@@ -390,8 +346,7 @@ limits: { poll_every: 1s }
     const file = join(folder, 'pipelines', 'referrals.yaml')
     writeFileSync(file, yaml(''))
     for (const args of [['new', 'migration', 'referrals'], ['migrate']]) {
-      const made = await millrace(...args)
-      expect(made.code, made.stderr).toBe(0)
+      await succeeded(millrace(...args))
     }
     const month = ['backfill', 'referrals', '--from', '2026-08', '--to', '2026-08', '--yes']
     const cut = await millrace(...month)
@@ -401,8 +356,7 @@ limits: { poll_every: 1s }
     expect(await rows('referrals')).toBe(0)
     expect([...service.books.reports.values()].map(({ body }) => JSON.stringify(body))[0]).toContain('"paging":{"limit":100}')
     writeFileSync(file, yaml(', limit: 500'))
-    const whole = await millrace(...month, '--force')
-    expect(whole.code, whole.stderr).toBe(0)
+    await succeeded(millrace(...month, '--force'))
     expect(await rows('referrals')).toBeGreaterThan(100)
     const final = await db.database.pool.query('select distinct is_final from bi.referrals')
     expect(final.rows).toEqual([{ is_final: true }])
@@ -411,14 +365,14 @@ limits: { poll_every: 1s }
     writeFileSync(file, yaml(''))
     const again = await millrace(...month, '--force')
     const [, unit = ''] = /`millrace release (\d+)`/.exec(again.stderr) ?? []
-    const seen = async (question: string): Promise<unknown> => (await db.database.pool.query(question)).rows
+    const seen = (question: string): Promise<unknown> => db.query(question)
     const isFinal = 'select distinct is_final from bi.referrals'
     const coverage = `select has_data, rows_loaded, share_of_clicks from bi.coverage where pipeline = 'referrals' and period = '2026-08-01'`
     // Complete so far; what is held may say otherwise.
     expect(await seen(coverage)).toEqual([{ has_data: true, rows_loaded: 'all', share_of_clicks: null }])
     expect(await seen(isFinal)).toEqual([{ is_final: false }])
     expect((await millrace('release', unit)).code, again.stderr).toBe(0)
-    expect((await millrace(...month)).code).toBe(0)
+    await succeeded(millrace(...month))
     expect(await seen(coverage)).toEqual([{ has_data: true, rows_loaded: 'capped at 100', share_of_clicks: null }])
     expect(await seen(isFinal)).toEqual([{ is_final: false }])
     expect(await seen(`select distinct is_final from bi.referrals_as_of('2100-01-01')`)).toEqual([{ is_final: false }])

@@ -1,24 +1,21 @@
 // Two versions of a pipeline side by side, by the real command: a cell is bought once, and the plan says so beforehand.
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const { folder, db, sandbox, millrace } = sandboxWorld({
+  copied: ['pipelines/domains.txt'],
+  lists: { others: ['example.net', 'example.org', 'wikipedia.org'] },
+  sandbox: { keywordsPerDomain: 20, reportDurationMs: 300 },
+  // Known before the first bill, so that the plan says it.
+  settings: { WEB_ANALYTICS_PRICES: 'keywords=1/request' },
+})
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-versions-'))
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20, reportDurationMs: 300 })
   const pipelines = join(folder, 'pipelines')
-  mkdirSync(pipelines)
   for (const name of ['traffic_and_engagement.yaml', 'keywords.yaml']) {
     const text = readFileSync(join(pipelinesOfRepository, name), 'utf8')
     writeFileSync(join(pipelines, name), text)
@@ -26,34 +23,9 @@ beforeAll(async () => {
     const second = text.replace('version: 1\n', 'version: 2\npublish: false\n').replaceAll('domains.txt', 'others.txt')
     writeFileSync(join(pipelines, name.replace('.yaml', '_2.yaml')), second)
   }
-  cpSync(join(pipelinesOfRepository, 'domains.txt'), join(pipelines, 'domains.txt'))
-  writeFileSync(join(pipelines, 'others.txt'), 'example.net\nexample.org\nwikipedia.org\n')
-  for (const name of ['traffic_and_engagement', 'keywords']) {
-    const made = await millrace('new', 'migration', name)
-    expect(made.code, made.stderr).toBe(0)
-  }
-  expect((await millrace('migrate')).code).toBe(0)
+  for (const name of ['traffic_and_engagement', 'keywords']) await succeeded(millrace('new', 'migration', name))
+  await succeeded(millrace('migrate'))
 })
-afterAll(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-const millrace = (...args: string[]) =>
-  runWarm(
-    args,
-    {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
-      // Known before the first bill, so that the plan says it.
-      WEB_ANALYTICS_PRICES: 'keywords=1/request',
-      DATABASE_URL: db.url,
-      MILLRACE_HOME: join(folder, 'home'),
-    },
-    folder,
-  )
 
 test.each(['traffic_and_engagement', 'keywords'])(
   '%s of both versions costs what four domains cost, as planned',
@@ -63,8 +35,7 @@ test.each(['traffic_and_engagement', 'keywords'])(
     const before = sandbox.books().quotaUsed
     const dry = summaryOf(await backfill('--dry-run'))
     expect(sandbox.books().quotaUsed).toBe(before)
-    const ran = await backfill()
-    expect(ran.code, ran.stderr).toBe(0)
+    const ran = await succeeded(backfill())
     const real = summaryOf(ran)
     expect(real.units).toMatchObject({ planned: dry.units.planned, failed: 0, held: 0, waiting: 0 })
     expect(dry.quota_used).toBe(real.quota_used)
@@ -94,10 +65,10 @@ test.each(['traffic_and_engagement', 'keywords'])(
 test('a value that one of two versions follows can be asked for alone', async () => {
   const only = (domain: string) =>
     millrace('backfill', 'keywords', '--from', '2025-02', '--to', '2025-02', '--only', `domain=${domain}`)
-  const { code, stdout, stderr } = await only('example.com')
-  expect(code, stdout + stderr).toBe(0)
-  const { rows } = await db.database.pool.query(`select distinct domain from data.keywords_v1 where month = '2025-02-01'`)
-  expect(rows).toEqual([{ domain: 'example.com' }])
+  await succeeded(only('example.com'))
+  expect(await db.query(`select distinct domain from data.keywords_v1 where month = '2025-02-01'`)).toEqual([
+    { domain: 'example.com' },
+  ])
   const nowhere = await only('nowhere.example')
   expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('not in the list')])
 })
@@ -126,10 +97,10 @@ test('a row of either version leads to its answer once, by the statement of docs
     const text = statement
       .replace('keywords_v1', `keywords_v${version}`)
       .replace('select ', 'select r._unit_id, r._revision, r.keyword, r.top_url, ')
-    const { rows } = await db.database.pool.query(`select (select count(*)::int from data.keywords_v${version}) as rows,
+    const counted = await db.one<{ rows: number }>(`select (select count(*)::int from data.keywords_v${version}) as rows,
       count(*)::int as found, count(distinct q)::int as once from (${text}) q`)
-    expect(rows[0].rows).toBeGreaterThan(0)
-    expect(rows[0]).toEqual({ rows: rows[0].rows, found: rows[0].rows, once: rows[0].rows })
+    expect(counted.rows).toBeGreaterThan(0)
+    expect(counted).toEqual({ rows: counted.rows, found: counted.rows, once: counted.rows })
   }
 })
 
@@ -139,11 +110,10 @@ test('by force a version that is filled beside the former one takes the new answ
   const backfill = (...options: string[]) =>
     millrace('backfill', 'traffic_and_engagement', '--from', '2026-05', '--to', '2026-05', '--json', ...options)
   rmSync(second)
-  expect((await backfill()).code).toBe(0)
+  await succeeded(backfill())
   writeFileSync(second, text)
-  const ran = await backfill('--force')
-  expect(ran.code, ran.stderr).toBe(0)
-  const { rows } = await db.database.pool.query<{ domain: string; answers: string }>(
+  await succeeded(backfill('--force'))
+  const rows = await db.query<{ domain: string; answers: string }>(
     `select s."values"[1] as domain, count(distinct u.answer_id) as answers from etl.units u join etl.pipelines p using (pipeline_id)
       join etl.slices s on s.slice_id = u.slice_id where p.pipeline = 'traffic_and_engagement' and u.window_from = '2026-05-01' group by 1 order by 1`,
   )
@@ -161,14 +131,12 @@ test('what a version took of a report of the other is replayed, also where it wa
   const backfill = (from: string, to: string) =>
     millrace('backfill', 'traffic_and_engagement', '--from', from, '--to', to, '--json')
   rmSync(second)
-  expect((await backfill('2025-02', '2025-04')).code).toBe(0)
+  await succeeded(backfill('2025-02', '2025-04'))
   writeFileSync(second, text)
-  for (const month of ['2025-02', '2025-04']) expect((await backfill(month, month)).code).toBe(0)
-  const rows = async () =>
-    (
-      await db.database.pool.query(`select date::text as month, count(*)::integer as rows, sum(all_traffic_visits) as visits
+  for (const month of ['2025-02', '2025-04']) await succeeded(backfill(month, month))
+  const rows = () =>
+    db.query(`select date::text as month, count(*)::integer as rows, sum(all_traffic_visits) as visits
         from data.traffic_and_engagement_v2 where date < '2025-12-01' group by 1 order by 1`)
-    ).rows
   const before = await rows()
   expect(before).toMatchObject([{ month: '2025-02-01' }, { month: '2025-04-01' }])
   for (const [from, to] of [
@@ -258,7 +226,7 @@ test.each([
 
 /** How many cells of the month both versions have from one answer, by `is_newest`: whether that is the newest that was bought. */
 const shared = async (pipeline: string, month: string) => {
-  const { rows } = await db.database.pool.query<{ newest: number; older: number }>(
+  const rows = await db.query<{ newest: number; older: number }>(
     `select count(*) filter (where u.answer_id = a.newest)::int as newest, count(*) filter (where u.answer_id < a.newest)::int as older
     from etl.units u join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id
       cross join lateral (select max(a.answer_id) as newest from etl.answers a join etl.slices o on o.slice_id = any(a.slice_ids)
@@ -275,7 +243,7 @@ test('a version takes the newest answer, also where the former one has refused i
   const backfill = (...options: string[]) =>
     millrace('backfill', 'traffic_and_engagement', '--from', '2025-06', '--to', '2025-06', '--json', ...options)
   rmSync(file)
-  expect((await backfill()).code).toBe(0)
+  await succeeded(backfill())
   sandbox.configure({ faults: [{ kind: 'bad-number', on: 'submit', times: 1 }] })
   expect(summaryOf(await backfill('--force')).units).toMatchObject({ failed: 9 })
   sandbox.configure({ faults: [] })
@@ -296,7 +264,7 @@ test('the pages that a version could not load, although it has older ones, are t
   const backfill = (...options: string[]) =>
     millrace('backfill', 'keywords', '--from', '2025-06', '--to', '2025-06', '--json', ...options)
   rmSync(file)
-  expect((await backfill()).code).toBe(0)
+  await succeeded(backfill())
   sandbox.restate('2025-06')
   await db.database.pool.query('alter table data.keywords_v1 add constraint refuses check (clicks < 0) not valid')
   const refused = summaryOf(await backfill('--force')).units.failed
@@ -406,7 +374,7 @@ test('what docs/storage.md says of a domain that leaves takes it out of every ta
   await pool.query(after)
   expect(await naming('example.net')).toEqual([])
   expect(await naming('example.org')).toEqual(others)
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   expect(await naming('example.net')).toEqual([])
 })
 
@@ -421,14 +389,12 @@ test('another pipeline that takes a report of more metrics than its own is not t
     .replace(/^tests:\n(?: .*\n)+/m, '')
   writeFileSync(file('all_visits'), client)
   expect((await millrace('new', 'migration', 'all_visits')).stderr).toBe('')
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const backfill = (pipeline: string) => millrace('backfill', pipeline, '--from', '2025-07', '--to', '2025-07')
   const before = sandbox.books().quotaUsed
-  const first = await backfill('traffic_and_engagement')
-  expect(first.code, first.stderr).toBe(0)
+  await succeeded(backfill('traffic_and_engagement'))
   const paid = sandbox.books().quotaUsed
-  const ran = await backfill('all_visits')
-  expect(ran.code, ran.stderr).toBe(0)
+  const ran = await succeeded(backfill('all_visits'))
   expect(sandbox.books().quotaUsed).toBe(paid)
   expect(ran.stdout + ran.stderr).not.toContain('Correct the definition')
   // Of both in one command the one that asks for more is planned first, whatever their names.
@@ -448,13 +414,13 @@ test('the pages of a cell serve the next version, too, which takes a column more
   expect((await millrace('new', 'migration', 'words')).stderr).toBe('')
   writeFileSync(file('words_2'), text.replace('version: 1\n', 'version: 2\npublish: false\n'))
   expect((await millrace('new', 'migration', 'words')).stderr).toBe('')
-  expect((await millrace('migrate')).code).toBe(0)
+  await succeeded(millrace('migrate'))
   const backfill = (...options: string[]) =>
     millrace('backfill', 'words', '--from', '2025-03', '--to', '2025-03', '--json', ...options)
   for (const options of [[], ['--force']]) {
     const ran = await backfill(...options)
     expect([ran.code, summaryOf(ran).units], ran.stderr).toMatchObject([0, { planned: 12, loaded: 12, waiting: 0 }])
-    const { rows } = await db.database.pool.query(`select s."values", count(distinct u.answer_id)::int as answers from etl.units u
+    const rows = await db.query(`select s."values", count(distinct u.answer_id)::int as answers from etl.units u
       join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id where p.pipeline = 'words' group by 1`)
     expect(rows.map(({ answers }) => answers)).toEqual(Array(6).fill(1))
   }

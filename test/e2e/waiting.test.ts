@@ -1,63 +1,39 @@
 // "Not yet" costs nothing: many reports open at once over two slots, none of them a try, none bought twice.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { summaryOf } from '../support/command.ts'
+import { sandboxWorld } from '../support/test-world.ts'
 
 /** 2,000 by `MILLRACE_TEST_OPEN_REPORTS=2000`; fewer show the same. */
 const open = Number(process.env['MILLRACE_TEST_OPEN_REPORTS'] ?? 30)
 const slots = 2
 const waitMs = 90_000 + open * 150
 
-let db: TestDatabase
-let sandbox: Sandbox
-let folder: string
+const { db, sandbox, edit, start } = sandboxWorld({
+  lists: { domains: Array.from({ length: open }, (_, index) => `w${index}.com`) },
+  sandbox: { seed: 3, openReports: open + 1, reportDurationMs: 1_000_000_000 },
+  settings: { WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000' },
+})
 
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-waiting-'))
-  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  const domains = Array.from({ length: open }, (_, index) => `w${index}.com`)
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
-  const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
-  const text = readFileSync(file, 'utf8')
-  const limits = `concurrency: ${slots}, timeout: 60s, attempts: 1, poll_every: 2s, poll_max: 10s`
-  const changed = text
-    .replace('{ file: domains.txt }', '{ file: domains.txt, bucket: 1 }')
-    .replace('[us, gb, world]', '[us]')
-    .replace(/concurrency: 4, timeout: 60s, attempts: 5, poll_every: 5s, poll_max: 60s/, limits)
-  expect(changed).toContain(limits)
-  expect(changed).toContain('bucket: 1 }')
-  writeFileSync(file, changed)
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ seed: 3, requestsPerSecond: null, openReports: open + 1, reportDurationMs: 1_000_000_000 })
-})
-afterAll(async () => {
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true, force: true })
-})
+beforeAll(() =>
+  edit(
+    'traffic_and_engagement',
+    ['{ file: domains.txt }', '{ file: domains.txt, bucket: 1 }'],
+    ['[us, gb, world]', '[us]'],
+    [
+      /concurrency: 4, timeout: 60s, attempts: 5, poll_every: 5s, poll_max: 60s/,
+      `concurrency: ${slots}, timeout: 60s, attempts: 1, poll_every: 2s, poll_max: 10s`,
+    ],
+  ),
+)
 
 const numbers = async (statement: string): Promise<Readonly<Record<string, number>>> =>
-  (await db.database.pool.query<Record<string, number>>(statement)).rows[0] ?? {}
+  (await db.query<Record<string, number>>(statement))[0] ?? {}
 
 test(
   `${open} open reports wait over ${slots} slots; all of them finish, each with one try and one purchase`,
   async () => {
-    const running = startCommand(
-      ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--json'],
-      {
-        WEB_ANALYTICS_BASE_URL: sandbox.url,
-        WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-        WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
-        DATABASE_URL: db.url,
-        MILLRACE_HOME: join(folder, 'home'),
-      },
-      folder,
-    )
+    const running = start(['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--json'])
     const started = Date.now()
     let mostInFlight = 0
     const look = async (): Promise<number> => {

@@ -1,61 +1,39 @@
 // What a part of a whole is made of, and why figures changed: of a warehouse in which a domain's month is not loaded.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { answerQuery, answerView } from '../../src/semantic/answer.ts'
 import { openReader, type Reader } from '../../src/semantic/reader.ts'
-import { pipelinesOfRepository } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { runWarm } from '../support/warm-command.ts'
+import { sandboxWorld } from '../support/test-world.ts'
 
-let folder: string
-let db: TestDatabase
-let sandbox: Sandbox
+const world = sandboxWorld({ copied: ['pipelines', 'marts'], sandbox: { keywordsPerDomain: 30, reportDurationMs: 50 } })
+const { db, sandbox, edit } = world
+
 let reader: Reader
 let model: SemanticModel
 const traffic = 'traffic_and_engagement'
 
 const millrace = async (...args: string[]): Promise<void> => {
-  const result = await runWarm(args, {
-    WEB_ANALYTICS_BASE_URL: sandbox.url,
-    WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-    WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
-    DATABASE_URL: db.url,
-    MILLRACE_HOME: join(folder, 'home'),
-  }, folder) // biome-ignore format: one look
+  const result = await world.millrace(...args)
   expect([0, 1], result.stdout + result.stderr).toContain(result.code)
 }
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'millrace-whole-'))
-  db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 30, reportDurationMs: 50 })
-  for (const name of ['pipelines', 'marts'])
-    cpSync(join(pipelinesOfRepository, '..', name), join(folder, name), { recursive: true })
-  const file = join(folder, 'pipelines', `${traffic}.yaml`)
-  writeFileSync(file, readFileSync(file, 'utf8').replace('poll_every: 5s', 'poll_every: 1s'))
+  edit(traffic, ['poll_every: 5s', 'poll_every: 1s'])
   await millrace('migrate')
   await millrace('backfill', traffic, '--from', '2026-05', '--to', '2026-05', '--yes')
   await millrace('backfill', traffic, '--from', '2026-06', '--to', '2026-06', '--yes', '--only', 'domain=example.com,example.org')
   sandbox.restate('2026-05')
   await millrace('backfill', traffic, '--from', '2026-05', '--to', '2026-05', '--yes', '--force')
   await millrace('backfill', 'keywords', '--from', '2026-04', '--to', '2026-05', '--yes')
-  const words = join(folder, 'pipelines', 'keywords.yaml')
-  writeFileSync(words, readFileSync(words, 'utf8').replace('branded_type: All }', 'branded_type: All, top: 15 }'))
+  edit('keywords', ['branded_type: All }', 'branded_type: All, top: 15 }'])
   await millrace('backfill', 'keywords', '--from', '2026-06', '--to', '2026-06', '--yes')
   model = await loadSemantics([])
   reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
 })
 afterAll(async () => {
   await reader.close()
-  await sandbox.close()
-  await db.drop()
-  rmSync(folder, { recursive: true })
 })
 
 test('a part of a whole names the cells that the whole lacks, though the part is of another domain', async () => {

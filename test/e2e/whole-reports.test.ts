@@ -12,7 +12,7 @@ const newWarehouse = async (): Promise<Warehouse> => {
   const db = await createTestDatabase()
   return {
     url: db.url,
-    count: async (question) => Number((await db.database.pool.query<{ n: string }>(question)).rows[0]?.n ?? 0),
+    count: async (question) => Number((await db.query<{ n: string }>(question))[0]?.n ?? 0),
     change: async (statement) => {
       await db.database.pool.query(statement)
     },

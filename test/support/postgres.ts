@@ -1,12 +1,16 @@
 // A database of its own for a test file, cloned from the migrated template.
 import pg from 'pg'
-import { afterAll, beforeAll, inject } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, inject } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
 
 export interface TestDatabase {
   readonly url: string
   readonly database: Database
+  /** The rows of one statement. */
+  query<Row extends object = Record<string, unknown>>(statement: string, values?: readonly unknown[]): Promise<Row[]>
+  /** The only row, or the first. */
+  one<Row extends object = Record<string, unknown>>(statement: string, values?: readonly unknown[]): Promise<Row>
   /** Closes and drops it; a database that a failed test leaves undropped stays, to be examined. */
   drop(): Promise<void>
 }
@@ -55,22 +59,36 @@ export const createTestDatabase = async (options: TestDatabaseOptions = {}): Pro
   const url = new URL(inject('postgresUrl'))
   url.pathname = `/${name}`
   const database = await openDatabase({ databaseUrl: secret('test database', url.href), home: '/nowhere' })
-  return {
-    url: url.href,
-    database,
-    drop: async () => {
-      await database.close()
-      await asAdmin(`drop database ${name} with (force)`)
-    },
+  const drop = async (): Promise<void> => {
+    await database.close()
+    await asAdmin(`drop database ${name} with (force)`)
   }
+  return asTestDatabase({ url: url.href, database, drop })
 }
 
-/** One for all tests of the file: there from its `beforeAll` on, dropped at its end. */
-export const testDatabase = (options: TestDatabaseOptions = {}): TestDatabase => {
+/** A database that came from elsewhere. */
+export const asTestDatabase = (opened: Omit<TestDatabase, 'query' | 'one'>): TestDatabase => {
+  const query = async <Row extends object>(statement: string, values: readonly unknown[] = []): Promise<Row[]> =>
+    (await opened.database.pool.query<Row>(statement, [...values])).rows
+  const one = async <Row extends object>(statement: string, values?: readonly unknown[]): Promise<Row> => {
+    const [row] = await query<Row>(statement, values)
+    if (row === undefined) throw new Error(`no row: ${statement}`)
+    return row
+  }
+  return { ...opened, query, one }
+}
+
+/** One for all tests of the file, or another one for each of them: there before the test, dropped after it. */
+export const testDatabase = ({ each = false, ...options }: TestDatabaseOptions & { each?: boolean } = {}): TestDatabase => {
   const held = {} as TestDatabase
-  beforeAll(async () => {
-    Object.assign(held, await createTestDatabase(options))
-  })
-  afterAll(() => held.drop())
+  const create = async (): Promise<void> => void Object.assign(held, await createTestDatabase(options))
+  const drop = (): Promise<void> => held.drop()
+  if (each) {
+    beforeEach(create)
+    afterEach(drop)
+  } else {
+    beforeAll(create)
+    afterAll(drop)
+  }
   return held
 }
