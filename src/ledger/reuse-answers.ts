@@ -51,12 +51,14 @@ const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
   sql.join(places.map((_, place) => sql`s."values"[${sql.lit(places.indexOf(place) + 1)}]`))
 
 /**
- * Job `y` was asked for, at least in part, or is about to be, by the account of `s`: this run waits for it, or another living one. What is only a plan that was left,
- * waits for its own budget in no run or another, or for another account, which may not ask for this or has spent its credits, keeps no other unit waiting.
+ * Job `y` was asked for, at least in part, or is about to be: this run waits for it, or another living one. What is only a plan that was left, or waits for its own
+ * budget in no run or another, keeps no other unit waiting; nor does that of another account than `s` has, where that one asked for nothing of late: it may lack
+ * the right or the credits.
  */
 const isAtIt = (runId: number): RawBuilder<boolean> =>
-  sql<boolean>`(${isBegun} or y.account = (select p.account from etl.pipelines p where p.pipeline_id = s.pipeline_id)
-    and (${isListed(runId, 'y')} or y.error_code is distinct from 'QUOTA_EXHAUSTED' and ${isWaitedFor(sql`y.job_id`)}))`
+  sql<boolean>`(${isBegun} or (${isListed(runId, 'y')} or y.error_code is distinct from 'QUOTA_EXHAUSTED' and ${isWaitedFor(sql`y.job_id`)})
+    and (y.account = (select p.account from etl.pipelines p where p.pipeline_id = s.pipeline_id)
+      or y.account in (select b.account from etl.jobs b where b.asked_at > clock_timestamp() - interval '3 days')))`
 
 /**
  * The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced, asked_at and ask_number.

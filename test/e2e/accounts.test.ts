@@ -1,5 +1,5 @@
 // Two accounts in one warehouse: each pipeline asks with its own key, and budgets, requests, reports and quota know whose they are.
-import { rmSync } from 'node:fs'
+import { cpSync, rmSync } from 'node:fs'
 import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -18,7 +18,7 @@ const world = testWorld({
   service: () => listen(forward),
   settings: { WEB_ANALYTICS_API_KEY: ours, WEB_ANALYTICS_API_KEY_ACME: acme },
 })
-const { folder, edit, query: rows } = world
+const { folder, fileOf, edit, query: rows } = world
 let sandboxes: { readonly ours: Sandbox; readonly acme: Sandbox }
 
 beforeEach(async () => {
@@ -121,15 +121,29 @@ test('an account whose budget is spent holds its own reports and no other accoun
   expect(sandboxes.acme.books().submissions).toHaveLength(1)
 })
 
-test('what another account asks for as well is bought by each for itself: what one may not buy keeps nobody else waiting', async () => {
-  const file = (name: string): string => join(folder, 'pipelines', `${name}.yaml`)
-  for (const name of ['keywords', 'shopper_category_performance']) rmSync(file(name))
-  // Planned first, since its name comes first.
-  const theirs = readFileSync(file('traffic_and_engagement'), 'utf8').replace('version: 1', 'version: 1\naccount: acme')
-  writeFileSync(file('acmes'), theirs.replace('pipeline: traffic_and_engagement', 'pipeline: acmes'))
-  const made = await runWarm(['new', 'migration', 'acmes'], environment(), folder)
-  expect(made.code, made.stderr).toBe(0)
-  expect((await runWarm(['migrate'], environment(), folder)).code).toBe(0)
+/** The same reports, with the other key. Planned first, since its name comes first. */
+const addAcmes = async (): Promise<void> => {
+  cpSync(fileOf('traffic_and_engagement'), fileOf('acmes'))
+  edit('acmes', ['version: 1', 'version: 1\naccount: acme'], ['pipeline: traffic_and_engagement', 'pipeline: acmes'])
+  for (const command of [['new', 'migration', 'acmes'], ['migrate']]) await succeeded(world.millrace(...command))
+}
+
+test('what two accounts ask for is bought once, by the one that is planned first', async () => {
+  rmSync(fileOf('keywords'))
+  await succeeded(run())
+  edit('traffic_and_engagement', ['from: 2026-10', 'from: 2026-09'])
+  await addAcmes()
+  await succeeded(run())
+  const reports = (of: Sandbox) => of.books().submissions.filter(({ kind }) => kind === 'report').length
+  expect([reports(sandboxes.acme), reports(sandboxes.ours)]).toEqual([1, 1])
+  expect(
+    await rows('select count(*)::int as n from bi.acmes union all select count(*)::int from bi.traffic_and_engagement'),
+  ).toEqual([{ n: 2 }, { n: 2 }])
+})
+
+test('what an account may not buy keeps no other account waiting that asks for the same', async () => {
+  for (const name of ['keywords', 'shopper_category_performance']) rmSync(fileOf(name))
+  await addAcmes()
   const ended = await run({ WEB_ANALYTICS_QUOTA_PER_MONTH_ACME: '0' })
   expect(summaryOf(ended).units, ended.stderr).toMatchObject({ loaded: 1, held: 1, waiting: 0 })
   expect(sandboxes.acme.books().submissions).toEqual([])

@@ -103,7 +103,6 @@ test('a refusal of everything is asked about a few times and named; the same com
 })
 
 test('what was rejected for free, part by part, is asked for in one report again once a person forces it', async () => {
-  await fresh()
   refuses = () => false
   rejectsLate = true
   expect(summaryOf(await backfill()).units).toMatchObject({ planned: cells, failed: cells })
