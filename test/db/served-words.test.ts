@@ -202,11 +202,18 @@ test.each(kinds)('what was refused for certain (%s) can be taken back, and is he
   expect(await units(ours)).toEqual({ held: 12 })
 })
 
+/** As a warehouse that is to be told from its copy leaves what it may not buy. */
+const copied = "state = 'held', error_code = 'WAREHOUSE_COPY', error_message = 'A copy'"
+
 test.each([
-  ['the refused one', true],
-  ['the other one', false],
-])('of a refused report with a word and its twin one is bought, whoever plans first: %s', async (_, isFirst) => {
-  const both = await turnedDown('report', refused)
+  ['report', 'refused', refused, true],
+  ['report', 'refused', refused, false],
+  ['report', 'held as of a copy', copied, true],
+  ['report', 'held as of a copy', copied, false],
+  ['walk', 'held as of a copy', copied, true],
+  ['walk', 'held as of a copy', copied, false],
+] as const)('of a %s with a word, %s, and its twin one is bought, whoever plans first', async (kind, _, how, isFirst) => {
+  const both = await turnedDown(kind, how)
   const [first, second] = isFirst ? both : both.toReversed()
   if (first === undefined || second === undefined) throw new Error('two')
   const { runId } = await plan(db, first, due)
