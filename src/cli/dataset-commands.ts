@@ -84,6 +84,7 @@ const describedAs = async (invocation: Invocation, source: Source, table: string
   if (datasets === null) return why('it does not describe its datasets')
   const found = datasets.find((dataset) => dataset.table === table)
   if (found !== undefined) return found
+  if (source.datasetOf === undefined && invocation.options['table'] === undefined) return why(`it describes no '${table}'`)
   const names = datasets.map((dataset) => dataset.table)
   throw usageError(
     `The service offers no dataset '${table}' to this key.${suggest(table, names)} \`millrace describe\` lists them; --table names one that is called otherwise there.`,

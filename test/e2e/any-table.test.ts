@@ -53,6 +53,15 @@ test('each is written with its key, checked and migrated', async () => {
   expect(summaryOf(tested)).toMatchObject({ tested: names.length, failed: 0 })
 })
 
+test('a source with an endpoint of its own is none of them, and is written without', async () => {
+  const named = ['new', 'dataset', 'by_brand', '--source', 'web-analytics.shopper-report']
+  expect((await millrace(...named, '--table', 'by_brand')).stderr).toMatch(/offers no dataset 'by_brand'/)
+  const made = await millrace(...named)
+  expect(made.code, made.stderr).toBe(0)
+  expect(readFileSync(fileOf('by_brand'), 'utf8')).toContain('source: web-analytics.shopper-report')
+  rmSync(fileOf('by_brand'))
+})
+
 test('each is planned, loaded, held where it was cut at its limit, and restated', async () => {
   await succeeded(millrace('plan', ...names, ...range.slice(0, 4)))
   const cut = await millrace('backfill', ...names, ...range)
