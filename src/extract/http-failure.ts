@@ -33,11 +33,12 @@ const codeOf = (error: unknown): string => {
   return 'cause' in error ? codeOf(error.cause) : ''
 }
 
-/** Failures to connect. */
-const unconnected = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'])
+/** Failures to connect, a certificate that is refused among them. */
+const unconnected =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|(ERR_TLS_)?CERT_.*|.*SELF_SIGNED_CERT.*|UNABLE_TO_(GET|VERIFY)_.*)$/
 
 /** Whether a request that failed so certainly never left. */
-export const neverLeft = ({ network }: EtlError): boolean => network !== null && unconnected.has(network)
+export const neverLeft = ({ network }: EtlError): boolean => network !== null && unconnected.test(network)
 
 const isTls = (code: string): boolean => /CERT|SSL|TLS|SELF_SIGNED|UNABLE_TO_VERIFY/.test(code)
 const isDecoding = (code: string): boolean => /^(Z_|ZSTD_error|ERR__ERROR|ERR_BROTLI|ERR_ZLIB|ERR_ZSTD)/.test(code)

@@ -1,5 +1,10 @@
 // The client against real servers on 127.0.0.1: what is sent again, what never is, and where the key goes.
-import { createServer } from 'node:net'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createServer as createTlsServer } from 'node:tls'
 import { afterEach, describe, expect, test } from 'vitest'
 import { EtlError } from '../../../src/core/errors.ts'
 import type { ServiceOptions } from '../../../src/extract/http-types.ts'
@@ -650,6 +655,26 @@ test('the record has what the ledger keeps of a request', async () => {
       milliseconds: expect.any(Number),
     },
   ])
+})
+
+test('a page that a refused certificate kept here cost nothing', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-certificate-'))
+  const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+  const request = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=localhost']
+  execFileSync('openssl', [...request, '-keyout', key, '-out', cert], { stdio: 'ignore' })
+  const server = createTlsServer({ key: readFileSync(key), cert: readFileSync(cert) })
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  try {
+    const { http, recorded } = testClient(new URL(`https://localhost:${(server.address() as AddressInfo).port}`))
+    const refused = await failure(
+      http.read(get(http, '/v1/things', { paidFor: { rowsAsked: 100, rows: null, metrics: 1, values: 1 } })),
+    )
+    expect([refused.code, refused.network]).toEqual(['SERVICE_UNREACHABLE', 'DEPTH_ZERO_SELF_SIGNED_CERT'])
+    expect(new Set(recorded.map(({ credits, isUncertain }) => `${credits} ${isUncertain}`))).toEqual(new Set(['0 false']))
+  } finally {
+    server.close()
+    rmSync(folder, { recursive: true })
+  }
 })
 
 test('paths are set below the base address, and can be set in an endpoint’s place', () => {
