@@ -72,9 +72,7 @@ export const openReport = async (buying: Buying): Promise<ReportRecord> => {
   if (current === null) return submit(buying)
   if (current.state === 'intent') await report.uncertain('The process ended between the intent and the answer of the service.')
   if (current.state === 'intent' || current.state === 'uncertain') return foundAgain(buying, current)
-  // Rejected for free, and the process ended before it was cut: the service says once more what it was rejected for.
-  const isCut = current.state === 'rejected' && current.usedQuota === 0
-  if (!isCut && ['failed', 'rejected', 'expired'].includes(current.state)) throw ended(current, options)
+  if (current.state === 'failed' || current.state === 'rejected' || current.state === 'expired') throw ended(current, options)
   if (current.requestHash !== requestHash(api.request))
     context.notice(
       'REPORT_DIFFERS',
@@ -118,7 +116,7 @@ const uncertain = ({ unitKey, resubmitUncertain, policy }: ReportOptions, cause?
     },
   )
 
-export const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
+const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
   new EtlError(
     record.state === 'expired' ? 'REPORT_EXPIRED' : record.state === 'rejected' ? 'REPORT_REJECTED' : 'REPORT_FAILED',
     `${unitKey}: report ${record.reportId ?? '(no id)'} ${record.state} (the service says '${record.statusWord ?? '-'}'). To buy it again: ` +

@@ -15,7 +15,7 @@ import {
   type ReportPhase,
   type ReportStatus,
 } from './report-api.ts'
-import { ended, openReport } from './report-submit.ts'
+import { openReport } from './report-submit.ts'
 import type { SourceContext } from './source.ts'
 
 /** The first poll after a submission; small reports are ready by then. */
@@ -67,8 +67,6 @@ const follow = async (buying: Buying, record: ReportRecord): Promise<FinishedRep
   if (reportId === null) throw new EtlError('INTERNAL', `${options.unitKey}: a ${record.state} report has no id.`)
   const status = await api.status(reportId)
   const about = { report_id: reportId }
-  // It is known what became of it.
-  if (status === null && record.state === 'rejected') throw ended(record, options)
   if (status === null) context.log.info(about, 'the service does not know the report yet')
   else if (!isKnownStatus(status.word))
     context.log.warn({ ...about, word: status.word }, 'an unknown status word: the report stays open')

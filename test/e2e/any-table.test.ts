@@ -1,5 +1,5 @@
 // Every table of the batch service by YAML alone: written by `millrace new dataset`, checked, planned, loaded, restated, against a service that knows their filters.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { summaryOf } from '../support/command.ts'
