@@ -1,6 +1,5 @@
 // A new method of the service in a real ledger: noticed at the end of the night that loads it, marked wherever figures are compared, followed back as months are asked for anew.
 import { beforeAll, describe, expect, test } from 'vitest'
-import { secret } from '../../src/core/redact.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { breakLines } from '../../src/ledger/breaks.ts'
@@ -9,11 +8,11 @@ import { publish } from '../../src/publish/publish.ts'
 import { noticeBreaks } from '../../src/run/run-jobs.ts'
 import { breakCauses } from '../../src/schedule/notify/alarm-causes.ts'
 import { answerQuery } from '../../src/semantic/answer.ts'
-import { openReader } from '../../src/semantic/reader.ts'
 import { readStatus } from '../../src/web/reads/read-status.ts'
 import { boxOf, shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
 import { newRun } from '../support/ledger.ts'
 import { type LoadKit, loadBody, openLoading, trafficCsv, trafficLine, workOn } from '../support/loading.ts'
+import { readerOf } from '../support/open-figures.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -141,7 +140,7 @@ describe('a service that changes its method', () => {
       { cause: 'method' },
       { cause: 'service' },
     ])
-    const reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+    const reader = await readerOf(db)
     const model = await loadSemantics([])
     const ask = (from: string, to: string) => answerQuery(reader, model, { metrics: ['visits'], period: { from, to }, where: [{ dimension: 'country', is: 'us' }] }) // biome-ignore format: one look
     const [across, after] = [await ask('2026-08', '2026-10'), await ask('2026-09', '2026-10')]

@@ -1,14 +1,10 @@
 // Credits as a view of bi: by tag they are the ledger's.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { secret } from '../../src/core/redact.ts'
-import { loadMarts } from '../../src/definition/marts.ts'
-import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
-import { publish } from '../../src/publish/publish.ts'
 import { answerQuery } from '../../src/semantic/answer.ts'
-import { openReader, type Reader } from '../../src/semantic/reader.ts'
-import { shippedDefinitions } from '../support/definitions.ts'
+import { type Reader } from '../../src/semantic/reader.ts'
 import { newPipeline } from '../support/ledger.ts'
+import { openFigures } from '../support/open-figures.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -16,27 +12,22 @@ let reader: Reader
 let model: SemanticModel
 
 beforeAll(async () => {
-  model = await loadSemantics([])
-  await publish(db.database, await shippedDefinitions(), await loadMarts([]))
-  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  ;({ model, reader } = await openFigures(db))
 })
 afterAll(() => reader.close())
 beforeEach(async () => {
-  await query('truncate etl.pipelines, etl.request_credits, etl.jobs, etl.units, etl.slices cascade')
+  await db.query('truncate etl.pipelines, etl.request_credits, etl.jobs, etl.units, etl.slices cascade')
 })
 
-const query = <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
-  db.query<T>(text, [...values])
-
 const tagSet = async (tags: Readonly<Record<string, string>>): Promise<number> => {
-  const [row] = await query<{ id: number }>('insert into etl.tag_sets (tags) values ($1) on conflict (tags) do update set tags = excluded.tags returning tag_set_id as id', [tags]) // biome-ignore format: one look
+  const [row] = await db.query<{ id: number }>('insert into etl.tag_sets (tags) values ($1) on conflict (tags) do update set tags = excluded.tags returning tag_set_id as id', [tags]) // biome-ignore format: one look
   return row?.id ?? 1
 }
 
 test('credits by a tag are all that was spent, what has no such tag included; two tags are never added up', async () => {
   const [both, one] = [await tagSet({ client: 'acme', team: 'growth' }), await tagSet({ client: 'beta' })]
   const pipeline = await newPipeline(db)
-  const add = (tags: number, credits: number) => query(`insert into etl.request_credits values ('2026-03-01', 'default', $1, $2, true, 0, 1, $3, 0, 0)`, [pipeline.pipelineId, tags, credits]) // biome-ignore format: one look
+  const add = (tags: number, credits: number) => db.query(`insert into etl.request_credits values ('2026-03-01', 'default', $1, $2, true, 0, 1, $3, 0, 0)`, [pipeline.pipelineId, tags, credits]) // biome-ignore format: one look
   await add(both, 30)
   await add(one, 12)
   await add(1, 8)

@@ -5,7 +5,6 @@ import { InMemoryTransport } from '@modelcontextprotocol/server'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { Mart } from '../../src/core/mart.ts'
-import { secret } from '../../src/core/redact.ts'
 import type { Definition } from '../../src/core/types.ts'
 import type { Chart } from '../../src/definition/dashboard.ts'
 import { loadDashboards } from '../../src/definition/dashboards.ts'
@@ -15,7 +14,7 @@ import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { recordVersion } from '../../src/publish/versions.ts'
 import { createMcpServer } from '../../src/semantic/mcp-server.ts'
-import { openReader, type Reader } from '../../src/semantic/reader.ts'
+import { type Reader } from '../../src/semantic/reader.ts'
 import { type DbtProject, dbtQuestionOf, openDbtProject } from '../support/dbt-project.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import {
@@ -30,6 +29,7 @@ import { figureWorld, putWorld, randomOf, type ShopFact, worldDomains, worldMont
 import { months, newJob, newPipeline, newSlices, type PipelineKit } from '../support/ledger.ts'
 import { newAnswer } from '../support/ledger-answers.ts'
 import { lightdashSqlOf } from '../support/lightdash-questions.ts'
+import { readerOf } from '../support/open-figures.ts'
 import { dropRole, testDatabase } from '../support/postgres.ts'
 
 const asked = Number(process.env['FIGURES_QUESTIONS'] ?? '120')
@@ -53,9 +53,6 @@ const login = `figures_test_${process.pid}`
 let dbt: DbtProject | null = null
 const dashboards = new Map<string, readonly Chart[]>()
 const client = new Client({ name: 'questions', version: '0.0.0' })
-
-const query = <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
-  db.query<T>(text, [...values])
 const shops = 'shopper_category_performance'
 const later = (): Definition => ({ ...definitions.find(({ pipeline }) => pipeline === shops), version: 2 }) as Definition
 
@@ -64,19 +61,19 @@ beforeAll(async () => {
   definitions = await shippedDefinitions()
   await publish(db.database, definitions, marts)
   for (const suffix of ['', '_history'])
-    await query(
+    await db.query(
       `create table data.${shops}_v2${suffix} (like data.${shops}_v1${suffix} including all) ${suffix === '' ? 'partition by range (date)' : ''}`,
     )
   const of = { pipeline: shops, dimensions: ['domain', 'category_id'], parameters: '{"granularity": "monthly"}' }
   first = await newPipeline(db, of)
   second = await newPipeline(db, { ...of, version: 2 })
-  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  reader = await readerOf(db)
   model = await loadSemantics([])
   for (const [domain, group] of Object.entries(worldGroups))
-    await query(`insert into bi.attribute_versions (subject, value, attributes, file) values ('domain', $1, $2, 'domains.csv')`, [domain, { group, team: group }]) // biome-ignore format: one look
+    await db.query(`insert into bi.attribute_versions (subject, value, attributes, file) values ('domain', $1, $2, 'domains.csv')`, [domain, { group, team: group }]) // biome-ignore format: one look
   for (const { name, charts } of await loadDashboards([])) dashboards.set(name, charts)
   if (dbtBin !== '') {
-    await query(`create role ${login} login password '${login}' in role bi_reader`)
+    await db.query(`create role ${login} login password '${login}' in role bi_reader`)
     const url = new URL(db.url)
     ;[url.username, url.password] = [login, login]
     dbt = openDbtProject(dbtBin, url.href)
@@ -93,22 +90,22 @@ afterAll(async () => {
 })
 
 const insert = (table: string, rows: readonly unknown[]): Promise<unknown> =>
-  query(`insert into data.${table} select * from jsonb_populate_recordset(null::data.${table}, $1)`, [JSON.stringify(rows)])
+  db.query(`insert into data.${table} select * from jsonb_populate_recordset(null::data.${table}, $1)`, [JSON.stringify(rows)])
 
 /** As two versions leave the shops: a domain that the second does not want any more, cells it was not asked for, and answers without a row. */
 const putShops = async (before: readonly ShopFact[], random: () => number): Promise<ShopFact[]> => {
-  await query(`truncate data.${shops}_v2, data.${shops}_v2_history`)
+  await db.query(`truncate data.${shops}_v2, data.${shops}_v2_history`)
   for (const month of worldMonths)
-    await query(`create table if not exists data.${shops}_v2_p${month.slice(0, 7).replace('-', '')} partition of data.${shops}_v2
+    await db.query(`create table if not exists data.${shops}_v2_p${month.slice(0, 7).replace('-', '')} partition of data.${shops}_v2
       for values from ('${month}') to ('${month}'::date + interval '1 month')`)
-  await query('delete from etl.units where pipeline_id in ($1, $2)', [first.pipelineId, second.pipelineId])
+  await db.query('delete from etl.units where pipeline_id in ($1, $2)', [first.pipelineId, second.pipelineId])
   const cells = worldDomains.flatMap((domain) => ['1', '2'].map((category) => [domain, category]))
   const unitsOf = async ({ pipelineId }: PipelineKit, wanted: (key: string) => boolean): Promise<Map<string, number>> => {
-    const known = await query<{ id: number; key: string }>(`select slice_id as id, array_to_string("values", '/') as key from etl.slices where pipeline_id = $1`, [pipelineId]) // biome-ignore format: one look
+    const known = await db.query<{ id: number; key: string }>(`select slice_id as id, array_to_string("values", '/') as key from etl.slices where pipeline_id = $1`, [pipelineId]) // biome-ignore format: one look
     const made = new Map<string, number>()
     for (const month of worldMonths)
       for (const { id, key } of known.filter((one) => wanted(`${month}/${one.key}`))) {
-        const [unit] = await query<{ id: string }>(
+        const [unit] = await db.query<{ id: string }>(
           `insert into etl.units (pipeline_id, window_from, slice_id, answer_id, ask_number)
           values ($1, $2, $3, 1, 1) returning unit_id as id`,
           [pipelineId, month, id],
@@ -118,7 +115,7 @@ const putShops = async (before: readonly ShopFact[], random: () => number): Prom
     return made
   }
   for (const pipeline of [first, second])
-    if ((await query('select 1 from etl.slices where pipeline_id = $1', [pipeline.pipelineId])).length === 0)
+    if ((await db.query('select 1 from etl.slices where pipeline_id = $1', [pipeline.pipelineId])).length === 0)
       await newSlices(db, pipeline, cells)
   const keyOf = (row: ShopFact): string => `${row.date}/${row.domain}/${row.category_id}`
   const rows = (some: readonly ShopFact[], units: ReadonlyMap<string, number>, at: string) =>
@@ -159,12 +156,12 @@ const putLives = async (random: () => number): Promise<TrafficLife[]> => {
     const [slice = 0] = await newSlices(db, pipeline, [`${domain} ${date}`])
     const jobId = await newJob(db, pipeline, { sliceIds: [slice], window: months(date.slice(0, 7)) })
     const answerId = await newAnswer(db, jobId)
-    const [unit] = await query<{ id: string }>('select unit_id as id from etl.units where job_id = $1', [jobId])
+    const [unit] = await db.query<{ id: string }>('select unit_id as id from etl.units where job_id = $1', [jobId])
     let open: Record<string, unknown> | null = null
     let revision = 0
     const ended: unknown[] = []
     for (const [at, visits] of answers.entries()) {
-      await query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows, loaded_at)
+      await db.query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows, loaded_at)
         values ($1, $2, $3, $4, 'loaded', 1, $5, $6)`, [answerId, pipeline.pipelineId, date, jobId, visits === null ? [slice] : [], moments[at]]) // biome-ignore format: one look
       if (visits === (open?.['all_traffic_visits'] ?? null)) continue
       if (open !== null) ended.push({ ...open, _valid_from: open['_loaded_at'], _valid_to: moments[at], _ended_run_id: 1 })
@@ -184,12 +181,12 @@ const putAll = async (seed: number): Promise<AskedWorld> => {
   const landed = figureWorld(seed)
   const random = randomOf(seed + 1_000)
   await putWorld(db, { ...landed, shop: [] }, marts)
-  await query(`insert into bi.dim_country (country) values ('fr') on conflict do nothing`)
+  await db.query(`insert into bi.dim_country (country) values ('fr') on conflict do nothing`)
   const lives = await putLives(random)
   const shop = await putShops(landed.shop, random)
   // The switch: by the views once, from then on by what it puts on record.
-  await query('delete from etl.kept_units')
-  await query(`delete from etl.published_versions where pipeline = '${shops}' and version = 2`)
+  await db.query('delete from etl.kept_units')
+  await db.query(`delete from etl.published_versions where pipeline = '${shops}' and version = 2`)
   if (seed === firstSeed)
     await publish(
       db.database,
@@ -253,7 +250,7 @@ const wrongWith = async (question: FigureQuestion, compiled: string | null): Pro
     dbt: compiled,
   })) {
     if (statement === null) continue
-    const found = (await query(statement)).filter((one) =>
+    const found = (await db.query(statement)).filter((one) =>
       Object.values(row).every((value) => Object.values(one).includes(value)),
     )
     const figure = found[0]?.[column] ?? null
@@ -264,13 +261,13 @@ const wrongWith = async (question: FigureQuestion, compiled: string | null): Pro
     const { view, where, measures } = dashboards.get(chart.dashboard)?.find(({ name }) => name === chart.name) ?? { view: '', where: null, measures: new Map() } // biome-ignore format: one look
     // A tile shows the newest month alone; its formula is asked for any.
     const rows = (where ?? 'true').replace(' and is_newest', '')
-    const [shown] = await query<{ figure: unknown }>(`select ${measures.get(chart.measure)} as figure from bi.${view} where ${rows} and ${chart.where}`) // biome-ignore format: one look
+    const [shown] = await db.query<{ figure: unknown }>(`select ${measures.get(chart.measure)} as figure from bi.${view} where ${rows} and ${chart.where}`) // biome-ignore format: one look
     if (!sameShown(shown?.figure ?? null, right))
       return `${about}: ${right}, the chart ${chart.name} said ${String(shown?.figure)}`
     counted['charts'] = (counted['charts'] ?? 0) + 1
   }
   if (sql === null) return null
-  const [line] = await query<{ figure: unknown }>(sql)
+  const [line] = await db.query<{ figure: unknown }>(sql)
   // Views of shares and growth round to six digits.
   return same(line?.figure ?? null, right) ? null : `${about}: ${right}, the view said ${String(line?.figure)}`
 }

@@ -3,13 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Mart } from '../../src/core/mart.ts'
 import { secret } from '../../src/core/redact.ts'
 import { loadDashboards } from '../../src/definition/dashboards.ts'
-import { loadMarts } from '../../src/definition/marts.ts'
-import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
-import { publish } from '../../src/publish/publish.ts'
 import { type Answer, answerQuery } from '../../src/semantic/answer.ts'
 import { openReader, type Reader } from '../../src/semantic/reader.ts'
-import { shippedDefinitions } from '../support/definitions.ts'
 import {
   type FigureWorld,
   figureWorld,
@@ -20,6 +16,7 @@ import {
   worldDomains,
   worldMonths,
 } from '../support/figure-world.ts'
+import { openFigures } from '../support/open-figures.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -29,10 +26,7 @@ let reader: Reader
 let world: FigureWorld
 
 beforeAll(async () => {
-  marts = await loadMarts([])
-  model = await loadSemantics([])
-  await publish(db.database, await shippedDefinitions(), marts)
-  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  ;({ marts, model, reader } = await openFigures(db))
 })
 afterAll(() => reader.close())
 

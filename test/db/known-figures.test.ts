@@ -1,15 +1,11 @@
 // Figures that are not known where a domain is not loaded, or only its first rows are: compared with another month they are not 0.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Mart } from '../../src/core/mart.ts'
-import { secret } from '../../src/core/redact.ts'
-import { loadMarts } from '../../src/definition/marts.ts'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
-import { loadSemantics } from '../../src/definition/semantic-model.ts'
-import { publish } from '../../src/publish/publish.ts'
 import { type Answer, answerQuery } from '../../src/semantic/answer.ts'
-import { openReader, type Reader } from '../../src/semantic/reader.ts'
-import { shippedDefinitions } from '../support/definitions.ts'
+import { type Reader } from '../../src/semantic/reader.ts'
 import { type KeywordFact, putWorld } from '../support/figure-world.ts'
+import { openFigures } from '../support/open-figures.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -18,10 +14,7 @@ let model: SemanticModel
 let reader: Reader
 
 beforeAll(async () => {
-  marts = await loadMarts([])
-  model = await loadSemantics([])
-  await publish(db.database, await shippedDefinitions(), marts)
-  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  ;({ marts, model, reader } = await openFigures(db))
 })
 afterAll(() => reader.close())
 

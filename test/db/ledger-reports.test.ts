@@ -713,6 +713,10 @@ describe('a budget', () => {
     await expect(older.intend({ ...intent, estimatedQuota: 6 })).resolves.toBeUndefined()
   })
 
+  /** Asks for two credits of an account that has ten a month. */
+  const buyIn = (job: ClaimedJob): Promise<void> =>
+    memoOf(job, { pipeline: job.pipeline, accountBudget: { ...noBudget, perMonth: 10 } }).intend({ ...intent, estimatedQuota: 2 })
+
   test.each(['perMonth', 'perDay'] as const)('%s of the account holds over all its pipelines', async (period) => {
     const accountBudget = { ...noBudget, [period]: 10 }
     const shopper = await newPipeline(db)
@@ -726,20 +730,14 @@ describe('a budget', () => {
   })
 
   test('of an account holds one purchase of a pipeline without a bill, whatever others of its source were billed', async () => {
-    const accountBudget = { ...noBudget, perMonth: 10 }
     const fresh = await newPipeline(db)
-    const buyIn = async (of: PipelineKit): Promise<void> =>
-      memoOf(await claimed(of), { pipeline: of.pipeline, accountBudget }).intend({ ...intent, estimatedQuota: 2 })
-    await buyIn(fresh)
-    for (const of of [fresh, pipeline]) await expect(buyIn(of)).rejects.toMatchObject({ code: 'REPORT_PENDING' })
+    await buyIn(await claimed(fresh))
+    for (const of of [fresh, pipeline]) await expect(buyIn(await claimed(of))).rejects.toMatchObject({ code: 'REPORT_PENDING' })
   })
 
   test('has others wait for the first bill of a pipeline as long as anybody is at it, and leaves them to a later run then', async () => {
-    const accountBudget = { ...noBudget, perMonth: 10 }
     const fresh = await newPipeline(db)
     const first = await claimed(fresh)
-    const buyIn = (job: ClaimedJob): Promise<void> =>
-      memoOf(job, { pipeline: job.pipeline, accountBudget }).intend({ ...intent, estimatedQuota: 2 })
     await buyIn(first)
     const waits = (isFinal: boolean) => ({ code: 'REPORT_PENDING', follows: { next: 'retry', isFinal } })
     await expect(buyIn(await claimed(pipeline))).rejects.toMatchObject(waits(false))
@@ -762,11 +760,8 @@ describe('a budget', () => {
     ['that was adopted after a restore and was asked for by a clock that was ahead', { next_poll_at: null, deadline_at: null }],
     ['that failed while the clock was ahead', { state: 'failed', next_poll_at: ahead, deadline_at: ahead }],
   ] as const)('has nobody wait for the bill of a report %s', async (_, set) => {
-    const accountBudget = { ...noBudget, perMonth: 10 }
     const fresh = await newPipeline(db)
     const first = await claimed(fresh)
-    const buyIn = (job: ClaimedJob): Promise<void> =>
-      memoOf(job, { pipeline: job.pipeline, accountBudget }).intend({ ...intent, estimatedQuota: 2 })
     await buyIn(first)
     await sql`update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp() where job_id = ${first.jobId}`.execute(
       k(),

@@ -17,6 +17,7 @@ import {
 } from '../support/loading.ts'
 import { stoppedAtItsEnd } from '../support/merging.ts'
 import { testDatabase } from '../support/postgres.ts'
+import { until } from '../support/until.ts'
 
 const db = testDatabase()
 let definition: Definition
@@ -194,6 +195,7 @@ describe('answers at the same time', () => {
     const meanwhile = async () => {
       arrived += 1
       await until(
+        'it comes to that',
         async () =>
           arrived === 2 &&
           (await db.query('select 1 from pg_stat_progress_copy where datname = current_database() and tuples_processed > 0'))
@@ -208,7 +210,7 @@ describe('answers at the same time', () => {
       { n: all.length, units: domains.length },
     ])
     expect(new Set(await unitsOf())).toEqual(new Set([works[1].claim.askNumber]))
-    await until(async () => (await deadlocks()) > before)
+    await until('it comes to that', async () => (await deadlocks()) > before)
   })
 
   test('the month is made meanwhile by another load: both are in it, each whole', async () => {
@@ -230,16 +232,10 @@ describe('answers at the same time', () => {
   /** Somebody else than those who are stopped at their end waits for a row, or for who holds one. */
   const untilWaiting = () =>
     until(
+      'somebody waits',
       async () =>
         (await db.query(`select 1 from pg_locks where not granted and locktype in ('transactionid', 'tuple')`)).length > 0,
     )
-
-  const until = async (holds: () => Promise<boolean>): Promise<void> => {
-    for (let tries = 1; !(await holds()); tries += 1) {
-      if (tries > 500) throw new Error('it never came to that')
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
-  }
 })
 
 describe('a row that the table refuses', () => {

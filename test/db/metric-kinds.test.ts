@@ -1,14 +1,14 @@
 // Kinds of metrics over landed rows, against brute force in plain TypeScript: median, quantile, derived, parts of a whole, running and rolling sums, fiscal periods, periods without rows.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { secret } from '../../src/core/redact.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { loadSemantics, parseSemantics } from '../../src/definition/semantic-model.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { setFiscalYear } from '../../src/publish/attribute-views.ts'
 import { type Answer, answerQuery } from '../../src/semantic/answer.ts'
-import { openReader, type Reader } from '../../src/semantic/reader.ts'
+import { type Reader } from '../../src/semantic/reader.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { type FigureWorld, figureWorld, putWorld, worldDomains, worldMonths } from '../support/figure-world.ts'
+import { readerOf } from '../support/open-figures.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const file = `subject: visitors
@@ -45,7 +45,7 @@ beforeAll(async () => {
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
   // From September on.
   await setFiscalYear(db.database, 9)
-  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  reader = await readerOf(db)
 })
 afterAll(() => reader.close())
 

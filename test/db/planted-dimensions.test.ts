@@ -1,16 +1,13 @@
 // What adds up over what: each dimension whose values come with their whole is planted, its parts holding together exactly what the whole holds. Whatever a metric is, asked of all parts
 // together it must say what it says of the whole, or be refused: no figure counts twice what is in two parts.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { secret } from '../../src/core/redact.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
-import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { type Metric, type SemanticModel, type Subject, windowOf } from '../../src/definition/semantic.ts'
-import { publish } from '../../src/publish/publish.ts'
 import { answerQuery } from '../../src/semantic/answer.ts'
-import { openReader, type Reader } from '../../src/semantic/reader.ts'
+import { type Reader } from '../../src/semantic/reader.ts'
 import { allMetrics, QueryRefusedError } from '../../src/semantic/query.ts'
-import { shippedDefinitions } from '../support/definitions.ts'
 import { type KeywordFact, putWorld, type TrafficFact, worldMonths } from '../support/figure-world.ts'
+import { openFigures } from '../support/open-figures.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -77,9 +74,7 @@ const trafficFacts = (): TrafficFact[] =>
   )
 
 beforeAll(async () => {
-  await publish(db.database, await shippedDefinitions(), await loadMarts([]))
-  model = await loadSemantics([])
-  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  ;({ model, reader } = await openFigures(db))
 })
 afterAll(() => reader.close())
 

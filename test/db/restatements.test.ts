@@ -1,16 +1,12 @@
 // Restatements by unit, against brute force over its answers one by one: rows that change, end, come late or come back, and answers without a row.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { secret } from '../../src/core/redact.ts'
-import { loadMarts } from '../../src/definition/marts.ts'
-import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
-import { publish } from '../../src/publish/publish.ts'
 import { answerQuery } from '../../src/semantic/answer.ts'
-import { openReader, type Reader } from '../../src/semantic/reader.ts'
-import { shippedDefinitions } from '../support/definitions.ts'
+import { type Reader } from '../../src/semantic/reader.ts'
 import { randomOf } from '../support/figure-world.ts'
 import { months, newJob, newPipeline, newRun, newSlices, type PipelineKit } from '../support/ledger.ts'
 import { newAnswer } from '../support/ledger-answers.ts'
+import { openFigures } from '../support/open-figures.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -18,16 +14,13 @@ let reader: Reader
 let model: SemanticModel
 
 beforeAll(async () => {
-  await publish(db.database, await shippedDefinitions(), await loadMarts([]))
-  model = await loadSemantics([])
-  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  ;({ model, reader } = await openFigures(db))
   for (const table of ['keywords_v1', 'traffic_and_engagement_v1'])
-    await query(`create table data.${table}_p202507 partition of data.${table} for values from ('2025-07-01') to ('2025-08-01')`)
+    await db.query(
+      `create table data.${table}_p202507 partition of data.${table} for values from ('2025-07-01') to ('2025-08-01')`,
+    )
 })
 afterAll(() => reader.close())
-
-const query = <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
-  db.query<T>(text, [...values])
 
 /** When the service was asked, once a month. */
 const moments = ['2025-08-12T03:00:00Z', '2025-09-12T03:00:00Z', '2025-10-12T03:00:00Z', '2025-11-12T03:00:00Z'] as const
@@ -79,8 +72,8 @@ const put = async (
   lives: readonly Life[],
   cellsOf: (life: Life, row: Row) => Record<string, unknown>,
 ): Promise<void> => {
-  await query(`truncate data.${table}, data.${table}_history`)
-  await query(`insert into bi.dim_domain (domain) select unnest($1::text[]) on conflict do nothing`, [
+  await db.query(`truncate data.${table}, data.${table}_history`)
+  await db.query(`insert into bi.dim_domain (domain) select unnest($1::text[]) on conflict do nothing`, [
     lives.map(({ domain }) => domain),
   ])
   const pipeline = await newPipeline(db)
@@ -92,7 +85,7 @@ const put = async (
       ...{ _valid_to: row.to, _ended_run_id: 1 },
     }))
     const into = (name: string, some: readonly unknown[]) =>
-      query(`insert into data.${name} select * from jsonb_populate_recordset(null::data.${name}, $1)`, [JSON.stringify(some)])
+      db.query(`insert into data.${name} select * from jsonb_populate_recordset(null::data.${name}, $1)`, [JSON.stringify(some)])
     await into(table, all.filter((row) => row._valid_to === null)) // biome-ignore format: one look
     await into(`${table}_history`, all.filter((row) => row._valid_to !== null)) // biome-ignore format: one look
   }
@@ -103,12 +96,12 @@ const unitOf = async (pipeline: PipelineKit, { domain, answers }: Life): Promise
   const jobId = await newJob(db, pipeline, { sliceIds: [slice], window: months('2025-07') })
   const answerId = await newAnswer(db, jobId)
   for (const [at, answer] of answers.entries())
-    await query(
+    await db.query(
       `insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows, loaded_at)
        values ($1, $2, '2025-07-01', $3, 'loaded', 1, $4, $5)`,
       [answerId, pipeline.pipelineId, jobId, answer.size === 0 ? [slice] : [], moments[at]],
     )
-  const [unit] = await query<{ id: string }>(`select unit_id as id from etl.units where job_id = $1`, [jobId])
+  const [unit] = await db.query<{ id: string }>(`select unit_id as id from etl.units where job_id = $1`, [jobId])
   return Number(unit?.id)
 }
 
@@ -157,10 +150,10 @@ describe.each(['visits', 'clicks'] as const)('%s', (kind) => {
   const { view, keys, table, cells } = kinds[kind]
 
   test.each([1, 2, 3, 4, 5])('first and change add up to now, unit by unit and over all, seed %i', async (seed) => {
-    await query(`insert into bi.dim_country (country) values ('us') on conflict do nothing`)
+    await db.query(`insert into bi.dim_country (country) values ('us') on conflict do nothing`)
     const lives = livesOf(seed, keys)
     await put(table, lives, cells)
-    const rows = await query<{ domain: string; first: string | null; now: string | null; change: string | null }>(
+    const rows = await db.query<{ domain: string; first: string | null; now: string | null; change: string | null }>(
       `select domain, ${kind}_first as first, ${kind}_now as now, ${kind}_change as change from bi.${view}`,
     )
     const number = (text: string | null | undefined): number | null => (text == null ? null : Number(text))
@@ -214,14 +207,14 @@ describe('another number of rows asked for', () => {
   let pipeline: PipelineKit
 
   beforeAll(async () => {
-    await query(`truncate data.keywords_v1, data.keywords_v1_history`)
+    await db.query(`truncate data.keywords_v1, data.keywords_v1_history`)
     pipeline = await newPipeline(db)
-    await query(`insert into bi.dim_domain (domain) select unnest($1::text[]) on conflict do nothing`, [Object.keys(lives)])
+    await db.query(`insert into bi.dim_domain (domain) select unnest($1::text[]) on conflict do nothing`, [Object.keys(lives)])
     for (const [domain, asked] of Object.entries(lives)) await live(domain, asked)
     // The first answer was asked for by another version, whose slices have numbers of their own.
     const twin = await newPipeline(db, { pipeline: pipeline.pipeline, version: 2 })
     const [slice = 0] = await newSlices(db, twin, ['fewer.com'])
-    await query(
+    await db.query(
       `update etl.answer_rows set pipeline_id = $1, slice_id = $2 where answer_id = (select min(a.answer_id) from etl.answer_rows a
         join etl.slices s on s.slice_id = a.slice_id and s.pipeline_id = $3 where s."values" = '{fewer.com}')`,
       [twin.pipelineId, slice, pipeline.pipelineId],
@@ -235,14 +228,14 @@ describe('another number of rows asked for', () => {
     for (const [at, [top, of, rows]] of asked.entries()) {
       const jobId = await newJob(db, pipeline, { sliceIds: [slice], window: months('2025-07') })
       const answerId = await newAnswer(db, jobId, { sourceCount: of })
-      await query(
+      await db.query(
         `update etl.answer_rows set shape_id = etl.shape_of('asks', '{}', $2, null, null, null, null, null) where answer_id = $1`,
         [answerId, top],
       )
       const before = asked[at - 1]?.[2] ?? {}
       const same = Object.keys(rows).filter((key) => before[key] === rows[key]).length
       const changed = Object.keys(rows).filter((key) => key in before).length - same
-      await query(
+      await db.query(
         `insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended, loaded_at)
          values ($1, $2, '2025-07-01', $3, 'loaded', 1, $4::bigint + $5 + $6, $4, $5, $6, $7, $8)`,
         [
@@ -250,13 +243,13 @@ describe('another number of rows asked for', () => {
           ...[Object.keys(before).filter((key) => !(key in rows)).length, moments[at]],
         ],
       )
-      unitId = (await query<{ id: string }>(`select unit_id as id from etl.units where slice_id = $1`, [slice]))[0]?.id ?? ''
+      unitId = (await db.query<{ id: string }>(`select unit_id as id from etl.units where slice_id = $1`, [slice]))[0]?.id ?? ''
     }
     for (const row of rowsOf({ domain, answers })) {
       const cells = { ...kinds.clicks.cells({ domain, answers }, row), _unit_id: unitId, _run_id: 1, _revision: row.revision }
       const times = { _loaded_at: row.from, _valid_from: row.from, _valid_to: row.to, _ended_run_id: 1 }
       const name = `data.keywords_v1${row.to === null ? '' : '_history'}`
-      await query(`insert into ${name} select * from jsonb_populate_record(null::${name}, $1)`, [
+      await db.query(`insert into ${name} select * from jsonb_populate_record(null::${name}, $1)`, [
         JSON.stringify({ ...cells, ...times }),
       ])
     }
@@ -264,7 +257,7 @@ describe('another number of rows asked for', () => {
 
   test('is no restatement of the service, if it cuts an answer: the first one is that of the number asked for now', async () => {
     expect(
-      await query(`select domain, clicks_first::int as first, clicks_now::int as now, rows_restated::int as restated, first_loaded_at = $1 as at_once
+      await db.query(`select domain, clicks_first::int as first, clicks_now::int as now, rows_restated::int as restated, first_loaded_at = $1 as at_once
         from bi.keyword_restatements order by domain`, [moments[0]]),
     ).toEqual([
       { domain: 'all.com', first: 90, now: 94, restated: 1, at_once: true },
@@ -276,28 +269,32 @@ describe('another number of rows asked for', () => {
   test('is the cause of what it changes, and why figures changed', async () => {
     const ours = `pipeline = '${pipeline.pipeline}'`
     const restatements = `select slice::jsonb ->> 'domain' as domain, cause from bi.restatements where ${ours} order by slice, seen_at`
-    expect(await query(restatements)).toEqual([
+    expect(await db.query(restatements)).toEqual([
       { domain: 'all.com', cause: 'service' },
       { domain: 'fewer.com', cause: 'top' },
       { domain: 'more.com', cause: 'service' },
       { domain: 'more.com', cause: 'service' },
     ])
     const changes = `select string_agg(why, ' ' order by changed_at) as why from bi.figure_changes where ${ours} and changed_at is not null group by slice order by slice`
-    expect(await query(changes)).toEqual([{ why: 'came restated' }, { why: 'came top' }, { why: 'came restated top restated' }])
+    expect(await db.query(changes)).toEqual([
+      { why: 'came restated' },
+      { why: 'came top' },
+      { why: 'came restated top restated' },
+    ])
   })
 
   test('of several weeks of a month in one answer is one change of that month, with the rows of all weeks', async () => {
     const ofChange = `select rows_changed::int as rows from bi.figure_changes
       where pipeline = '${pipeline.pipeline}' and why = 'restated' and changed_at = $1 and slice::jsonb ->> 'domain' = 'more.com'`
-    expect(await query(ofChange, [moments[1]])).toEqual([{ rows: 1 }])
-    await query(
+    expect(await db.query(ofChange, [moments[1]])).toEqual([{ rows: 1 }])
+    await db.query(
       `insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended, loaded_at)
         select l.answer_id, l.pipeline_id, '2025-07-08', l.job_id, l.outcome, l.units, 2 + l.rows_unchanged, 0, 2, l.rows_unchanged, 0, l.loaded_at
         from etl.load_rows l join etl.answer_rows a using (answer_id) join etl.slices s on s.slice_id = a.slice_id
         where l.pipeline_id = $1 and s."values" = '{more.com}' and l.loaded_at = $2`,
       [pipeline.pipelineId, moments[1]],
     )
-    expect(await query(ofChange, [moments[1]])).toEqual([{ rows: 3 }])
+    expect(await db.query(ofChange, [moments[1]])).toEqual([{ rows: 3 }])
   })
 })
 
@@ -313,14 +310,14 @@ test('what the same answer changes, loaded again by replay, is the definition’
     const jobId = await newJob(db, pipeline, { sliceIds: await newSlices(db, pipeline, [domain]), window: months('2025-07') })
     const answerId = await newAnswer(db, jobId)
     for (const [at, [command, updated, units]] of loads.entries())
-      await query(
+      await db.query(
         `insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, loaded_at)
          values ($1, $2, '2025-07-01', $3, $4, 'loaded', $7, 5, 5 - $5::bigint, $5, $6)`,
         [answerId, pipeline.pipelineId, jobId, await newRun(db, undefined, command), updated, moments[at], units],
       )
   }
   expect(
-    await query(`select r.slice::jsonb ->> 'domain' as domain, r.cause, c.why from bi.restatements r
+    await db.query(`select r.slice::jsonb ->> 'domain' as domain, r.cause, c.why from bi.restatements r
       join bi.figure_changes c on c.pipeline = r.pipeline and c.slice = r.slice and c.changed_at = r.seen_at
       where r.pipeline = $1 order by 1`, [pipeline.pipeline]),
   ).toEqual([

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type HttpReceiver, type MailReceiver, startHttpReceiver, startMailReceiver } from '../support/alarm-receivers.ts'
 import { startCommand } from '../support/command.ts'
-import { until } from '../support/release-world.ts'
 import { sandboxWorld, succeeded } from '../support/test-world.ts'
+import { until } from '../support/until.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 const secrets = {

@@ -1,13 +1,12 @@
 // Bills that stand in the balance alone, answers that cannot be read or break off, and kills: no walk hangs, and no budget is passed by more than one request.
 import { readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
+import { type Listening, listen } from '../support/listen.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'
 import { succeeded, testWorld } from '../support/test-world.ts'
 
@@ -135,8 +134,8 @@ interface Fate {
   readonly broken?: 'reset' | 'cut'
 }
 
-const startRelay = async (fateOf: (asked: URLSearchParams) => Fate) => {
-  const server = createServer((request, response) => {
+const startRelay = (fateOf: (asked: URLSearchParams) => Fate): Promise<Listening> =>
+  listen((request, response) => {
     const url = new URL(request.url ?? '/', service.url)
     const { lateMs = 0, broken } = fateOf(url.searchParams)
     const headers = { accept: 'application/json', 'api-key': String(request.headers['api-key'] ?? '') }
@@ -151,10 +150,6 @@ const startRelay = async (fateOf: (asked: URLSearchParams) => Fate) => {
       request.socket.destroy()
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}`, close: () => server.close() }
-}
 
 const others = Array.from({ length: 9 }, (_, index) => `b${index}.com`)
 
@@ -178,7 +173,7 @@ test('the page that takes all that is left of a budget gives back what it has ta
   await setTimeout(1_000)
   await buyOthers()
   await wide.result
-  relay.close()
+  await relay.close()
   expect(charged()).toBeLessThanOrEqual(45 + price)
 })
 
@@ -188,7 +183,7 @@ test('a budget counts every page that was on its way when its process was killed
   wide.child.kill('SIGKILL')
   await wide.result
   await buyOthers()
-  relay.close()
+  await relay.close()
   expect(charged()).toBeLessThanOrEqual(88 + price)
 })
 
@@ -207,7 +202,7 @@ test.each([
   const backfill = (domain: string) => millrace(['backfill', 'keywords', ...august, '--only', `domain=${domain}`], bounded)
   await succeeded(backfill('b.com'))
   const run = await backfill('a.com')
-  relay.close()
+  await relay.close()
   expect(run.code, run.stderr).toBe(1)
   expect(charged(), run.stderr).toBeGreaterThan(2 * price)
   expect(charged(), run.stderr).toBeLessThanOrEqual(budget + price)
@@ -258,7 +253,7 @@ test.each(['', '1000'])(
     await setTimeout(3_500)
     proxy.speak()
     const { code, stderr } = await running.result
-    relay.close()
+    await relay.close()
     await proxy.close()
     expect(code, stderr).toBe(0)
     expect(charged()).toBe(9 * price)

@@ -8,7 +8,7 @@ import { digestWarehouse, loadsTwice, type UnitDigest } from '../storm/warehouse
 import { type CommandResult, startCommand } from '../support/command.ts'
 import { startOwnServer } from '../support/own-server.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { startTcpProxy } from '../support/tcp-proxy.ts'
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts'
 import { succeeded } from '../support/test-world.ts'
 
 let world: StormWorld
@@ -67,6 +67,19 @@ const expectWhole = async ({ db, sandbox, run }: Place): Promise<void> => {
   await db.drop()
 }
 
+/** The command runs with what is between it and the database in the test's hands; in the end all is there. */
+const throughProxy = async (
+  name: string,
+  disturb: (proxy: TcpProxy, running: () => boolean, here: Place) => Promise<void>,
+): Promise<TcpProxy> => {
+  const here = await place(name)
+  const proxy = await startTcpProxy(here.db.url)
+  expectClear(await here.run(proxy.url, (running) => disturb(proxy, running, here)))
+  await proxy.close()
+  await expectWhole(here)
+  return proxy
+}
+
 const expectClear = (result: CommandResult): void => {
   expect([0, 1], result.stderr).toContain(result.code)
   expect(result.stdout + result.stderr).not.toMatch(/INTERNAL|defect/)
@@ -89,51 +102,34 @@ describe('a backfill', () => {
     await expectWhole(here)
   })
 
-  test('whose connections fall silent without closing', async () => {
-    const here = await place('silent')
-    const proxy = await startTcpProxy(here.db.url)
-    const result = await here.run(proxy.url, async (running) => {
-      await begun(here.sandbox, running)
+  test('whose connections fall silent without closing', () =>
+    throughProxy('silent', async (proxy, running, { sandbox }) => {
+      await begun(sandbox, running)
       for (let silences = 0; running() && silences < 2; silences += 1) {
         proxy.silenceOpen()
         await wait(1_500)
       }
-    })
-    expectClear(result)
-    await proxy.close()
-    await expectWhole(here)
-  })
+    }))
 
-  test('whose network is gone for seconds, and has forgotten its connections when it comes back', async () => {
-    const here = await place('gone')
-    const proxy = await startTcpProxy(here.db.url)
-    const result = await here.run(proxy.url, async (running) => {
-      await begun(here.sandbox, running)
+  test('whose network is gone for seconds, and has forgotten its connections when it comes back', () =>
+    throughProxy('gone', async (proxy, running, { sandbox }) => {
+      await begun(sandbox, running)
       for (let outages = 0; running() && outages < 2; outages += 1) {
         proxy.fallSilent()
         await wait(4_000)
         proxy.speak()
         await wait(1_500)
       }
-    })
-    expectClear(result)
-    await proxy.close()
-    await expectWhole(here)
-  })
+    }))
 
   test('whose answers to COMMIT are lost: what happened is looked up', async () => {
-    const here = await place('commit')
-    const proxy = await startTcpProxy(here.db.url)
-    const result = await here.run(proxy.url, async (running) => {
+    const proxy = await throughProxy('commit', async (proxy, running) => {
       while (running()) {
         proxy.loseCommit((statements) => statements.includes('etl.load_rows'))
         await wait(100)
       }
     })
-    expectClear(result)
     expect(proxy.lostCommits()).toBeGreaterThan(0)
-    await proxy.close()
-    await expectWhole(here)
   })
 
   test('whose server is killed and started again every few seconds', async () => {

@@ -1,10 +1,9 @@
 // Answers in every form the interface has: JSON that is called CSV, weekly reports, fractions where whole numbers were seen, keys sent back, bodies cut at a line's end.
-import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { gunzipSync } from 'node:zlib'
 import { beforeEach, expect, test } from 'vitest'
 import type { Fault } from '../../src/sandbox/sandbox-server.ts'
 import { type CommandResult, summaryOf } from '../support/command.ts'
+import { landedText } from '../support/landed-text.ts'
 import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
 const world = sandboxWorld({
@@ -28,12 +27,7 @@ const millrace = (...args: string[]): Promise<CommandResult> =>
 const backfill = (pipeline: string, from = '2026-01'): Promise<CommandResult> =>
   millrace('backfill', pipeline, '--from', from, '--to', from)
 const faults = (...list: Fault[]): void => sandbox.configure({ faults: list })
-const landed = (): string =>
-  readdirSync(join(folder, 'home', 'landing'), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .map((file) => (file.endsWith('.gz') ? gunzipSync(readFileSync(file)).toString() : readFileSync(file, 'utf8')))
-    .join('\n')
+const landed = (): string => landedText(join(folder, 'home', 'landing'))
 
 test('JSON that is called CSV and CSV that is called JSON load alike', async () => {
   faults({ kind: 'wrong-content-type' })

@@ -5,11 +5,11 @@ import { dirname, join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
-import { secret } from '../../src/core/redact.ts'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { type Answer, answerQuery } from '../../src/semantic/answer.ts'
-import { openReader, type Reader } from '../../src/semantic/reader.ts'
+import { type Reader } from '../../src/semantic/reader.ts'
+import { readerOf } from '../support/open-figures.ts'
 import { sandboxWorld } from '../support/test-world.ts'
 
 const world = sandboxWorld({ copied: ['pipelines', 'marts'], sandbox: { keywordsPerDomain: 30, reportDurationMs: 50 } })
@@ -80,7 +80,7 @@ beforeAll(async () => {
   sandbox.configure({ keywordsByDomain: { 'example.org': 0 } })
   await load(next, '09', '09')
   await load(traffic, '03', '04')
-  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  reader = await readerOf(db)
   model = await loadSemantics([])
 }, 600_000)
 afterAll(async () => {

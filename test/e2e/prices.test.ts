@@ -1,7 +1,5 @@
 // What the service charges is learned from its bills and used alike by plan, ledger and budgets: against the sandbox that another hand wrote, and its own books.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
@@ -11,6 +9,7 @@ import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
 import { type Price, priceBases } from '../../src/sandbox/vendor/vendor-prices.ts'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { startCommand, summaryOf } from '../support/command.ts'
+import { type Listening, listen } from '../support/listen.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'
 import { succeeded, testWorld } from '../support/test-world.ts'
 import { v5Routes } from '../support/vendor-v5.ts'
@@ -414,8 +413,8 @@ test('a killed backfill of an older month that is cancelled is not bought on by 
 })
 
 /** In front of the service: what it answers comes so much later, and pages at the offsets do not reach it. */
-const startLateRelay = async (lateMs: number, ...held: number[]) => {
-  const server = createServer((request, response) => {
+const startLateRelay = (lateMs: number, ...held: number[]): Promise<Listening> =>
+  listen((request, response) => {
     if (held.some((offset) => new URL(request.url ?? '/', service.url).searchParams.get('offset') === String(offset))) return
     const asked = fetch(new URL(request.url ?? '/', service.url), { headers: { accept: 'application/json' } })
     void asked.then(async (answer) => {
@@ -424,10 +423,6 @@ const startLateRelay = async (lateMs: number, ...held: number[]) => {
       response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? 'application/json' }).end(body)
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}`, close: () => server.close() }
-}
 
 test('what fills one gap among kept pages is kept beside the others, also where fewer are asked for side by side', async () => {
   await start({ keywords: 20_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
@@ -440,7 +435,7 @@ test('what fills one gap among kept pages is kept beside the others, also where 
     running.child.kill('SIGINT')
     const { code, stderr } = await running.result
     expect([code, charged()], stderr).toEqual([130, credits])
-    relay.close()
+    await relay.close()
   }
   // Eight are asked for or here at once: all but the second and the fifth come.
   await stoppedAt(700, 1_000, 4_000)
@@ -462,7 +457,7 @@ test('what fills one gap among kept pages survives kills while the next one is o
     running.child.kill(signal)
     await running.result
     expect(charged()).toBe(credits)
-    relay.close()
+    await relay.close()
   }
   await endedBy('SIGINT', 700, 1_000, 4_000)
   edit('keywords', ['concurrency: 4', 'concurrency: 1'])
@@ -484,7 +479,7 @@ test('a stop hears out the pages that are on their way: they are paid for', asyn
   while (charged() < 600) await setTimeout(10)
   running.child.kill('SIGINT')
   expect((await running.result).code).toBe(130)
-  relay.close()
+  await relay.close()
   await succeeded(millrace(stalledWalk))
   expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 20_000 })
   expect(charged()).toBe(2_000)
@@ -498,7 +493,7 @@ const killedOnItsWay = async (lateMs: number, credits: number): Promise<void> =>
   await setTimeout(200)
   killed.child.kill('SIGKILL')
   await killed.result
-  relay.close()
+  await relay.close()
 }
 
 test.each(['killed', 'killed, and taken back'])(

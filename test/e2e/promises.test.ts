@@ -2,13 +2,13 @@
 // at length elsewhere; what breaks one of these breaks Millrace.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { beforeEach, expect, inject, test } from 'vitest'
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts'
 import { runCommand, type Summary, startCommand, summaryOf } from '../support/command.ts'
 import { copyDatabase } from '../support/copied-database.ts'
 import { sandboxWorld } from '../support/test-world.ts'
+import { until } from '../support/until.ts'
 
 const traffic = 'traffic_and_engagement'
 const month = ['--from', '2026-08', '--to', '2026-08'] as const
@@ -47,12 +47,6 @@ const rowsOf = (pipeline: string, where = 'true') =>
   )
 const count = async (from: string): Promise<number> =>
   Number((await db.query(`select count(*)::int as n from ${from}`))[0]?.['n'])
-const until = async (holds: () => boolean | Promise<boolean>): Promise<void> => {
-  for (let waited = 0; !(await holds()); waited += 20) {
-    if (waited > 30_000) throw new Error('it did not come about within 30 s')
-    await sleep(20)
-  }
-}
 const faults = (...list: NonNullable<SandboxOptions['faults']>): void => sandbox.configure({ faults: list })
 const noneLoaded = { loaded: 0 }
 
@@ -99,7 +93,10 @@ test('3 a row that is gone from a newer answer ends and stays in history; nothin
 test('4 a report that was submitted is never submitted again: after kill -9 it is polled, after a lost answer a person is asked', async () => {
   sandbox.configure({ reportDurationMs: 1_500 })
   const killed = begin('backfill', traffic, ...month)
-  await until(async () => sandbox.books().submissions.length === 1 && (await count('etl.jobs where report_id is not null')) === 1)
+  await until(
+    'it comes to that',
+    async () => sandbox.books().submissions.length === 1 && (await count('etl.jobs where report_id is not null')) === 1,
+  )
   killed.child.kill('SIGKILL')
   await killed.result
   expect(await backfill(traffic)).toMatchObject({ code: 0, reports_submitted: 0, units: { loaded: 2 } })
@@ -192,7 +189,7 @@ test('10 the newest answer wins: an older one that is loaded again changes nothi
 test('11 what was bought is used, though its value has left the list meanwhile', async () => {
   sandbox.configure({ reportDurationMs: 1_500 })
   const killed = begin('backfill', traffic, ...month)
-  await until(async () => (await count('etl.jobs where report_id is not null')) === 1)
+  await until('it comes to that', async () => (await count('etl.jobs where report_id is not null')) === 1)
   killed.child.kill('SIGKILL')
   await killed.result
   domains('b.com')

@@ -12,9 +12,9 @@ import {
   type ReleaseWorld,
   rowsOf,
   serviceKey,
-  until,
 } from '../support/release-world.ts'
 import { succeeded } from '../support/test-world.ts'
+import { until } from '../support/until.ts'
 
 // A machine at work on other things takes its time for a command.
 vi.setConfig({ testTimeout: 600_000 })
@@ -54,7 +54,7 @@ describe('a release', () => {
     expect(await ticks()).toEqual([])
     const releasedAt = Date.now()
     world.sandbox.configure({ now: onRelease })
-    await until('the report is submitted', async () => world.sandbox.books().submissions.length > 0)
+    await until('the report is submitted', () => world.sandbox.books().submissions.length > 0)
     expect(Date.now() - releasedAt).toBeLessThan(60_000)
     await until('the run is over', async () => (await ticks()).some(({ finished_at }) => finished_at !== null))
     expect((await ticks()).map(({ pipeline, kind }) => [pipeline, kind])).toEqual([['traffic_and_engagement', 'released']])

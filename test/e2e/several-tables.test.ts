@@ -1,10 +1,10 @@
 // One answer with several tables: in files of their own, or as JSON records one after the other. The definition names its own; nothing is bought again.
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startVendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { eventsOf, summaryOf } from '../support/command.ts'
+import { landedText } from '../support/landed-text.ts'
 import { type Listening, listen } from '../support/listen.ts'
 import { succeeded, testWorld } from '../support/test-world.ts'
 
@@ -70,13 +70,7 @@ const rowsIn = (text: string) => {
     .sort((left, right) => String(left.domain).localeCompare(String(right.domain)))
 }
 const reports = () => [...service.books.reports.values()]
-/** Every file of the landing, inflated. */
-const landed = (): string =>
-  readdirSync(join(folder, 'home', 'landing'), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .map((path) => (path.endsWith('.gz') ? gunzipSync(readFileSync(path)).toString() : readFileSync(path, 'utf8')))
-    .join('\n')
+const landed = (): string => landedText(join(folder, 'home', 'landing'))
 
 test('a report of several files is held with their names until the definition names its own; then that one loads, and nothing is bought again', async () => {
   await succeeded(millrace('new', 'dataset', 'website', '--source', 'web-analytics.report'))

@@ -2,12 +2,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { secret } from '../../src/core/redact.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { answerQuery } from '../../src/semantic/answer.ts'
-import { openReader } from '../../src/semantic/reader.ts'
 import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { openDbtProject } from '../support/dbt-project.ts'
+import { readerOf } from '../support/open-figures.ts'
 import { dropRole } from '../support/postgres.ts'
 import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
@@ -179,7 +178,7 @@ test('summaries end where another pipeline continues, and have again what comes 
   expect(
     await query(`select distinct domains_loaded is null as unknown from bi.keyword_share_of_voice where month = '2026-07-01'`),
   ).toEqual([{ unknown: true }])
-  const reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  const reader = await readerOf(db)
   const model = await loadSemantics([])
   const lacking = async (metric: string) =>
     (await answerQuery(reader, model, { metrics: [metric], period: { from: '2026-06', to: '2026-07' } })).months_missing

@@ -11,8 +11,8 @@ import {
   type Passed,
   type ReleaseWorld,
   rowsOf,
-  until,
 } from '../support/release-world.ts'
+import { until } from '../support/until.ts'
 
 const messages = Number(process.env['WEBHOOK_FLOOD'] ?? 600)
 const oneIn = 100

@@ -1,10 +1,10 @@
 // What a part of a whole is made of, and why figures changed: of a warehouse in which a domain's month is not loaded.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { secret } from '../../src/core/redact.ts'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { answerQuery, answerView } from '../../src/semantic/answer.ts'
-import { openReader, type Reader } from '../../src/semantic/reader.ts'
+import { type Reader } from '../../src/semantic/reader.ts'
+import { readerOf } from '../support/open-figures.ts'
 import { sandboxWorld } from '../support/test-world.ts'
 
 const world = sandboxWorld({ copied: ['pipelines', 'marts'], sandbox: { keywordsPerDomain: 30, reportDurationMs: 50 } })
@@ -30,7 +30,7 @@ beforeAll(async () => {
   edit('keywords', ['branded_type: All }', 'branded_type: All, top: 15 }'])
   await millrace('backfill', 'keywords', '--from', '2026-06', '--to', '2026-06', '--yes')
   model = await loadSemantics([])
-  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  reader = await readerOf(db)
 })
 afterAll(async () => {
   await reader.close()

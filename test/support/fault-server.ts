@@ -1,5 +1,6 @@
 // A small HTTP server on 127.0.0.1 whose every answer a test writes itself, and a client bound to it.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { afterEach } from 'vitest'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { secret } from '../../src/core/redact.ts'
@@ -111,6 +112,24 @@ export const testClient = (url: URL, service: Partial<ServiceOptions> = {}, unit
     ...unit,
   })
   return { http, recorded, stop }
+}
+
+/** For a file: servers that are closed after the test, and clients of them. Called at its beginning. */
+export const faultServers = () => {
+  const servers: FaultServer[] = []
+  afterEach(async () => {
+    await Promise.all(servers.splice(0).map((server) => server.close()))
+  })
+  const serve = async (answer: Answer): Promise<FaultServer> => {
+    const server = await startFaultServer(answer)
+    servers.push(server)
+    return server
+  }
+  const served = async (answer: Answer, service?: Partial<ServiceOptions>, unit?: Partial<UnitHttpOptions>) => {
+    const server = await serve(answer)
+    return { server, ...testClient(server.url, service, unit) }
+  }
+  return { serve, served }
 }
 
 export const realClock = systemClock

@@ -141,15 +141,6 @@ const createProxy = (port: number, passed: Passed[]): Server =>
     })
   })
 
-/** Waits for a state, not for a time. */
-export const until = async (what: string, is: () => Promise<boolean>, mostMs = 300_000): Promise<void> => {
-  const endMs = performance.now() + mostMs
-  while (!(await is())) {
-    if (performance.now() > endMs) throw new Error(`still not: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}
-
 /** The schedule answers. */
 export const isUp =
   ({ address }: ReleaseWorld) =>
@@ -159,5 +150,4 @@ export const isUp =
       () => false,
     )
 
-export const rowsOf = async <Row>({ db }: ReleaseWorld, query: string): Promise<Row[]> =>
-  (await db.database.pool.query(query)).rows as Row[]
+export const rowsOf = <Row extends object>({ db }: ReleaseWorld, query: string): Promise<Row[]> => db.query<Row>(query)

@@ -1,19 +1,12 @@
 // Bodies as they come over a socket: encodings, cuts, stalls, sizes.
 import { createHash } from 'node:crypto'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { EtlError } from '../../../src/core/errors.ts'
-import { type Answer, type FaultServer, get, startFaultServer, testClient } from '../../support/fault-server.ts'
+import type { UnitHttpOptions } from '../../../src/extract/http-types.ts'
+import { type Answer, faultServers, get, testClient } from '../../support/fault-server.ts'
 
-let server: FaultServer | null = null
-const serve = async (answer: Answer): Promise<FaultServer> => {
-  server = await startFaultServer(answer)
-  return server
-}
-afterEach(async () => {
-  await server?.close()
-  server = null
-})
+const { serve, served } = faultServers()
 
 const codeOf = async (work: Promise<unknown>): Promise<string> => {
   try {
@@ -22,6 +15,12 @@ const codeOf = async (work: Promise<unknown>): Promise<string> => {
   } catch (error) {
     return error instanceof EtlError ? error.code : String(error)
   }
+}
+
+/** What a read of what is answered ends with. */
+const codeAfter = async (answer: Answer, unit: Partial<UnitHttpOptions> = {}): Promise<string> => {
+  const { http } = await served(answer, {}, { timeoutMs: 150, attempts: 1, ...unit })
+  return codeOf(http.read(get(http)))
 }
 
 const text = Buffer.from(
@@ -39,91 +38,96 @@ const one = { timeoutMs: 150, attempts: 1 }
 
 describe.each(Object.keys(encoders))('a body encoded as %s', (encoding) => {
   test('comes out as it was meant', async () => {
-    await serve((_, response) => {
+    const { http, recorded } = await served((_, response) => {
       response.writeHead(200, { 'content-encoding': encoding })
       response.end(encoded(encoding))
     })
-    const { http, recorded } = testClient(server?.url ?? new URL('http://x'))
     const answer = await http.read(get(http))
     expect(answer.bytes.equals(text)).toBe(true)
     expect(recorded[0]?.bytes).toBe(text.length)
   })
 
   test('is TRUNCATED when the connection ends in the middle', async () => {
-    await serve((_, response) => {
-      response.writeHead(200, { 'content-encoding': encoding })
-      response.write(encoded(encoding).subarray(0, 2_000))
-      setTimeout(() => response.socket?.destroy(), 10)
-    })
-    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
-    expect(await codeOf(http.read(get(http)))).toBe('TRUNCATED')
+    expect(
+      await codeAfter((_, response) => {
+        response.writeHead(200, { 'content-encoding': encoding })
+        response.write(encoded(encoding).subarray(0, 2_000))
+        setTimeout(() => response.socket?.destroy(), 10)
+      }),
+    ).toBe('TRUNCATED')
   })
 
   test('is TRUNCATED when fewer bytes come than announced', async () => {
-    await serve((_, response) => {
-      const bytes = encoded(encoding)
-      response.writeHead(200, { 'content-encoding': encoding, 'content-length': bytes.length + 1 })
-      response.write(bytes)
-      setTimeout(() => response.socket?.end(), 10)
-    })
-    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
-    expect(await codeOf(http.read(get(http)))).toBe('TRUNCATED')
+    expect(
+      await codeAfter((_, response) => {
+        const bytes = encoded(encoding)
+        response.writeHead(200, { 'content-encoding': encoding, 'content-length': bytes.length + 1 })
+        response.write(bytes)
+        setTimeout(() => response.socket?.end(), 10)
+      }),
+    ).toBe('TRUNCATED')
   })
 
   test('is SERVICE_TIMEOUT when it stands still', async () => {
-    await serve((_, response) => {
-      response.writeHead(200, { 'content-encoding': encoding })
-      response.write(encoded(encoding).subarray(0, 2_000))
-    })
-    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
-    expect(await codeOf(http.read(get(http)))).toBe('SERVICE_TIMEOUT')
+    expect(
+      await codeAfter((_, response) => {
+        response.writeHead(200, { 'content-encoding': encoding })
+        response.write(encoded(encoding).subarray(0, 2_000))
+      }),
+    ).toBe('SERVICE_TIMEOUT')
   })
 
   test('is TOO_LARGE beyond the limit', async () => {
-    await serve((_, response) => {
-      response.writeHead(200, { 'content-encoding': encoding })
-      response.end(encoded(encoding))
-    })
-    const { http } = testClient(server?.url ?? new URL('http://x'), {}, { ...one, maxBodyBytes: text.length - 1 })
-    expect(await codeOf(http.read(get(http)))).toBe('TOO_LARGE')
+    expect(
+      await codeAfter(
+        (_, response) => {
+          response.writeHead(200, { 'content-encoding': encoding })
+          response.end(encoded(encoding))
+        },
+        { maxBodyBytes: text.length - 1 },
+      ),
+    ).toBe('TOO_LARGE')
   })
 })
 
 describe.each(['gzip', 'deflate', 'br', 'zstd'])('a body that says it is %s', (encoding) => {
   test('is TRUNCATED when the compressed data ends early inside a whole HTTP body', async () => {
-    await serve((_, response) => {
-      response.writeHead(200, { 'content-encoding': encoding })
-      response.end(encoded(encoding).subarray(0, 5_000))
-    })
-    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
-    expect(await codeOf(http.read(get(http)))).toBe('TRUNCATED')
+    expect(
+      await codeAfter((_, response) => {
+        response.writeHead(200, { 'content-encoding': encoding })
+        response.end(encoded(encoding).subarray(0, 5_000))
+      }),
+    ).toBe('TRUNCATED')
   })
 
   test('is BAD_RESPONSE when it is something else', async () => {
-    await serve((_, response) => {
-      response.writeHead(200, { 'content-encoding': encoding })
-      response.end('nothing of the kind, but long enough to be looked at')
-    })
-    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
-    expect(await codeOf(http.read(get(http)))).toBe('BAD_RESPONSE')
+    expect(
+      await codeAfter((_, response) => {
+        response.writeHead(200, { 'content-encoding': encoding })
+        response.end('nothing of the kind, but long enough to be looked at')
+      }),
+    ).toBe('BAD_RESPONSE')
   })
 })
 
 test.each(['identity', 'gzip'])(
   'an answer that drips (%s) is none: it ends after twice the time-out',
   async (encoding) => {
-    await serve((_, response) => {
-      response.writeHead(200, { 'content-type': 'text/csv', 'content-encoding': encoding })
-      const packed = encoded(encoding)
-      let sent = 0
-      const dripping = setInterval(() => response.write(packed.subarray(sent, ++sent)), 20)
-      response.on('close', () => clearInterval(dripping))
-    })
-    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
+    const { server, http } = await served(
+      (_, response) => {
+        response.writeHead(200, { 'content-type': 'text/csv', 'content-encoding': encoding })
+        const packed = encoded(encoding)
+        let sent = 0
+        const dripping = setInterval(() => response.write(packed.subarray(sent, ++sent)), 20)
+        response.on('close', () => clearInterval(dripping))
+      },
+      {},
+      one,
+    )
     const from = performance.now()
     expect(await codeOf(http.read(get(http)))).toBe('SERVICE_TIMEOUT')
     const download = async (): Promise<void> => {
-      for await (const _ of (await http.download(`${server?.url.origin}/file`)).body);
+      for await (const _ of (await http.download(`${server.url.origin}/file`)).body);
     }
     expect(await codeOf(download())).toBe('SERVICE_TIMEOUT')
     expect(performance.now() - from).toBeLessThan(8_000)
@@ -132,57 +136,62 @@ test.each(['identity', 'gzip'])(
 )
 
 test('a page has at most 64 MiB, whatever limits.max_body allows', async () => {
-  await serve((_, response) => {
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': 64 * 1024 * 1024 + 1 })
-    response.write('[')
-  })
-  const { http } = testClient(server?.url ?? new URL('http://x'), {}, { ...one, maxBodyBytes: 1_000_000_000 })
-  expect(await codeOf(http.read(get(http)))).toBe('TOO_LARGE')
+  expect(
+    await codeAfter(
+      (_, response) => {
+        response.writeHead(200, { 'content-type': 'application/json', 'content-length': 64 * 1024 * 1024 + 1 })
+        response.write('[')
+      },
+      { maxBodyBytes: 1_000_000_000 },
+    ),
+  ).toBe('TOO_LARGE')
 })
 
 test('encodings on top of each other are taken off in turn', async () => {
-  await serve((_, response) => {
+  const { http } = await served((_, response) => {
     response.writeHead(200, { 'content-encoding': 'gzip, br' })
     response.end(brotliCompressSync(gzipSync(text)))
   })
-  const { http } = testClient(server?.url ?? new URL('http://x'))
   expect((await http.read(get(http))).bytes.equals(text)).toBe(true)
 })
 
 test('an encoding nobody asked for is refused instead of being read as it is', async () => {
-  await serve((_, response) => {
-    response.writeHead(200, { 'content-encoding': 'compress' })
-    response.end('x')
-  })
-  const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
-  expect(await codeOf(http.read(get(http)))).toBe('BAD_RESPONSE')
+  expect(
+    await codeAfter((_, response) => {
+      response.writeHead(200, { 'content-encoding': 'compress' })
+      response.end('x')
+    }),
+  ).toBe('BAD_RESPONSE')
 })
 
 test('a body announced as larger than the limit is not read at all', async () => {
   let written = 0
-  await serve((_, response) => {
-    response.writeHead(200, { 'content-length': 1_000_000_000 })
-    const more = (): void => {
-      written += 65_536
-      if (!response.destroyed && response.write(Buffer.alloc(65_536))) setImmediate(more)
-    }
-    more()
-  })
-  const { http } = testClient(server?.url ?? new URL('http://x'), {}, { ...one, maxBodyBytes: 10_000_000 })
-  expect(await codeOf(http.download(`${server?.url.href}f`).then(async ({ body }) => Array.fromAsync(body)))).toBe('TOO_LARGE')
+  const { server, http } = await served(
+    (_, response) => {
+      response.writeHead(200, { 'content-length': 1_000_000_000 })
+      const more = (): void => {
+        written += 65_536
+        if (!response.destroyed && response.write(Buffer.alloc(65_536))) setImmediate(more)
+      }
+      more()
+    },
+    {},
+    { ...one, maxBodyBytes: 10_000_000 },
+  )
+  expect(await codeOf(http.download(`${server.url.href}f`).then(async ({ body }) => Array.fromAsync(body)))).toBe('TOO_LARGE')
   expect(written).toBeLessThan(10_000_000)
 })
 
 test('a bomb is refused long before it is unpacked, in flat memory', async () => {
   // 400 MB, packed as ten members of one file: packing them takes a tenth of the time.
   const bomb = Buffer.concat(Array<Buffer>(10).fill(gzipSync(Buffer.alloc(40_000_000), { level: 9 })))
-  await serve((_, response) => {
+  const server = await serve((_, response) => {
     response.writeHead(200, { 'content-encoding': 'gzip', 'content-length': bomb.length })
     response.end(bomb)
   })
-  const { http } = testClient(server?.url ?? new URL('http://x'), {}, { timeoutMs: 5_000, maxBodyBytes: 4_000_000_000 })
+  const { http } = testClient(server.url ?? new URL('http://x'), {}, { timeoutMs: 5_000, maxBodyBytes: 4_000_000_000 })
   let bytes = 0
-  const { body } = await http.download(`${server?.url.href}bomb`)
+  const { body } = await http.download(`${server.url.href}bomb`)
   const code = await codeOf(
     (async () => {
       for await (const chunk of body) bytes += chunk.length
@@ -199,7 +208,7 @@ test('of several large answers at once one is read to its end after the other', 
   const beyondSockets = 24
   const inHand = new Set<object>()
   let most = 0
-  await serve(async (_, response) => {
+  const server = await serve(async (_, response) => {
     response.writeHead(200)
     for (let sent = 0; sent < size; sent += 1) {
       if (!response.write(mebibyte)) await new Promise((resolve) => response.once('drain', resolve))
@@ -209,7 +218,7 @@ test('of several large answers at once one is read to its end after the other', 
     inHand.delete(response)
     response.end()
   })
-  const { http } = testClient(server?.url ?? new URL('http://x'), {}, { timeoutMs: 20_000, attempts: 1 })
+  const { http } = testClient(server.url ?? new URL('http://x'), {}, { timeoutMs: 20_000, attempts: 1 })
   const answers = await Promise.all(Array.from({ length: 4 }, () => http.read(get(http))))
   expect(answers.map(({ bytes }) => bytes.length)).toEqual(Array.from({ length: 4 }, () => size * mebibyte.length))
   expect(most).toBe(1)
@@ -219,14 +228,14 @@ test('who waits for a large answer stops waiting at once when it is stopped, and
   const many = Buffer.alloc(20 * 1024 * 1024, 'x')
   const stop = new AbortController()
   let asked = 0
-  await serve((_, response) => {
+  const server = await serve((_, response) => {
     asked += 1
     response.writeHead(200, { 'content-length': many.length })
     // The first never ends by itself.
     if (asked === 1) response.write(many.subarray(1))
     else response.end(many)
   })
-  const url = server?.url ?? new URL('http://x')
+  const url = server.url ?? new URL('http://x')
   const hanging = testClient(url, {}, { timeoutMs: 20_000, attempts: 1, signal: stop.signal }).http
   const first = codeOf(hanging.read(get(hanging)))
   await expect.poll(() => asked).toBe(1)

@@ -11,7 +11,7 @@ import type { ServiceOptions } from '../../../src/extract/http-types.ts'
 import type { RateBudget } from '../../../src/extract/rate.ts'
 import {
   type Answer,
-  type FaultServer,
+  faultServers,
   get,
   jumpClock,
   openRate,
@@ -22,15 +22,7 @@ import {
   testKey,
 } from '../../support/fault-server.ts'
 
-const servers: FaultServer[] = []
-const serve = async (answer: Answer): Promise<FaultServer> => {
-  const server = await startFaultServer(answer)
-  servers.push(server)
-  return server
-}
-afterEach(async () => {
-  await Promise.all(servers.splice(0).map((server) => server.close()))
-})
+const { serve, served } = faultServers()
 
 const failure = async (work: Promise<unknown>): Promise<EtlError> => {
   const error = await work.then(
@@ -47,11 +39,10 @@ const isFinal = (error: EtlError | undefined): boolean => error?.follows?.next =
 
 describe('a harmless request', () => {
   test.each([500, 502, 503])('is sent again after %i', async (status) => {
-    const server = await serve((_, response, hit) => {
+    const { http, recorded } = await served((_, response, hit) => {
       response.statusCode = hit < 3 ? status : 200
       response.end('{}')
     })
-    const { http, recorded } = testClient(server.url)
     expect((await http.read(get(http))).status).toBe(200)
     expect(recorded.map((request) => [request.attempt, request.status, request.errorCode])).toEqual([
       [1, status, 'SERVICE_ERROR'],
@@ -61,28 +52,25 @@ describe('a harmless request', () => {
   })
 
   test('is sent again after a connection was reset', async () => {
-    const server = await serve((request, response, hit) => (hit === 1 ? request.socket.destroy() : response.end('{}')))
-    const { http } = testClient(server.url)
+    const { server, http } = await served((request, response, hit) => (hit === 1 ? request.socket.destroy() : response.end('{}')))
     expect((await http.read(get(http))).status).toBe(200)
     expect(server.hits).toHaveLength(2)
   })
 
   test('is given up after three tries, with the last answer', async () => {
-    const server = await serve((_, response) => {
+    const { server, http } = await served((_, response) => {
       response.statusCode = 500
       response.end('{"message":"broken"}')
     })
-    const { http } = testClient(server.url)
     expect((await http.read(get(http))).status).toBe(500)
     expect(server.hits).toHaveLength(3)
   })
 
   test.each([400, 401, 403, 404, 501])('is not sent again after %i', async (status) => {
-    const server = await serve((_, response) => {
+    const { server, http } = await served((_, response) => {
       response.statusCode = status
       response.end('{}')
     })
-    const { http } = testClient(server.url)
     await http.read(get(http))
     expect(server.hits).toHaveLength(1)
   })
@@ -191,8 +179,7 @@ describe('a harmless request', () => {
   })
 
   test('is stopped at once by the signal, also while it waits for an answer', async () => {
-    const server = await serve(() => undefined)
-    const { http, stop } = testClient(server.url)
+    const { server, http, stop } = await served(() => undefined)
     const reading = failure(http.read(get(http)))
     setTimeout(() => stop.abort(), 50)
     const started = performance.now()
@@ -202,8 +189,7 @@ describe('a harmless request', () => {
   })
 
   test('times out when no answer begins', async () => {
-    const server = await serve(() => undefined)
-    const { http } = testClient(server.url, {}, { timeoutMs: 100, attempts: 1 })
+    const { http } = await served(() => undefined, {}, { timeoutMs: 100, attempts: 1 })
     expect((await failure(http.read(get(http)))).code).toBe('SERVICE_TIMEOUT')
   })
 })
@@ -216,49 +202,44 @@ describe('a submission', () => {
     [502, '1'],
     [503, null],
   ] as const)('is not sent again after %i (retry-after %s); the answer is the caller’s to judge', async (status, pause) => {
-    const server = await serve((_, response) => {
+    const { server, http } = await served((_, response) => {
       response.writeHead(status, pause === null ? {} : { 'retry-after': pause })
       response.end()
     })
-    const { http } = testClient(server.url)
     expect((await http.read(post(http))).status).toBe(status)
     expect(server.hits).toHaveLength(1)
   })
 
   test('was certainly not taken where 503 names a time to come back: it waits and is no lost answer', async () => {
-    const server = await serve((_, response) => {
+    const { server, http } = await served((_, response) => {
       response.writeHead(503, { 'retry-after': '1' })
       response.end()
     })
-    const { http } = testClient(server.url)
     const error = await failure(http.read(post(http)))
     expect([error.code, sent(error), typeof error.notBefore]).toEqual(['RATE_LIMITED', false, 'number'])
     expect(server.hits).toHaveLength(1)
   })
 
   test('may have arrived when the connection is reset after it was sent', async () => {
-    const server = await serve((request) => request.socket.destroy())
-    const { http } = testClient(server.url)
+    const { server, http } = await served((request) => request.socket.destroy())
     const error = await failure(http.read(post(http)))
     expect([error.code, sent(error)]).toEqual(['SERVICE_UNREACHABLE', true])
     expect(server.hits).toHaveLength(1)
   })
 
   test('may have arrived when no answer comes in time', async () => {
-    const server = await serve(() => undefined)
-    const { http } = testClient(server.url, {}, { timeoutMs: 100 })
+    const { server, http } = await served(() => undefined, {}, { timeoutMs: 100 })
     const error = await failure(http.read(post(http)))
     expect([error.code, sent(error)]).toEqual(['SERVICE_TIMEOUT', true])
     expect(server.hits).toHaveLength(1)
   })
 
   test('may have arrived when its answer is cut off', async () => {
-    const server = await serve((_, response) => {
+    const { http } = await served((_, response) => {
       response.writeHead(200, { 'content-length': '1000' })
       response.write('{"report_id":')
       setTimeout(() => response.socket?.destroy(), 20)
     })
-    const { http } = testClient(server.url)
     const error = await failure(http.read(post(http)))
     expect([error.code, sent(error)]).toEqual(['TRUNCATED', true])
   })
@@ -309,11 +290,10 @@ describe('a submission', () => {
   })
 
   test('was not taken when the service answers 429, and the unit comes back', async () => {
-    const server = await serve((_, response) => {
+    const { server, http } = await served((_, response) => {
       response.statusCode = 429
       response.end()
     })
-    const { http } = testClient(server.url)
     const error = await failure(http.read(post(http)))
     expect([error.code, sent(error), error.notBefore !== null]).toEqual(['RATE_LIMITED', false, true])
     expect(server.hits).toHaveLength(1)
@@ -393,11 +373,14 @@ describe('a submission', () => {
 
   test('a download that is refused for good leaves its turn to another one', async () => {
     const clock = jumpClock()
-    const server = await serve(({ url }, response) => {
-      response.statusCode = url?.startsWith('/files/bad.csv') === true ? 429 : 200
-      response.end('a\n')
-    })
-    const { http } = testClient(server.url, { clock }, { lane: '7', patience: { attempts: 2, deadlineMs: 3_600_000 } })
+    const { server, http } = await served(
+      ({ url }, response) => {
+        response.statusCode = url?.startsWith('/files/bad.csv') === true ? 429 : 200
+        response.end('a\n')
+      },
+      { clock },
+      { lane: '7', patience: { attempts: 2, deadlineMs: 3_600_000 } },
+    )
     // Each time with a fresh link.
     const download = (file: string) => http.download(new URL(`/files/${file}.csv?signed=${server.hits.length}`, server.url).href)
     expect((await failure(download('bad'))).code).toBe('RATE_LIMITED')
@@ -438,8 +421,7 @@ describe('a submission', () => {
   })
 
   test('was not sent when the run is stopped while it waits for the rate', async () => {
-    const server = await serve(json)
-    const { http, stop } = testClient(server.url, {
+    const { server, http, stop } = await served(json, {
       rate: {
         take: (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
       },
@@ -465,8 +447,10 @@ describe('a submission', () => {
   })
 
   test('that is on its way when the run is stopped is heard out, and a harmless request is not', async () => {
-    const server = await serve((_, response) => void setTimeout(() => response.end('{"report_id":"r-1"}'), 300))
-    const { http, stop } = testClient(server.url, { clock: realClock })
+    const { server, http, stop } = await served(
+      (_, response) => void setTimeout(() => response.end('{"report_id":"r-1"}'), 300),
+      { clock: realClock },
+    )
     const [submitting, reading] = [http.read(post(http)), failure(http.read(get(http)))]
     while (server.hits.length < 2) await new Promise((resolve) => setTimeout(resolve, 5))
     stop.abort()
@@ -476,8 +460,7 @@ describe('a submission', () => {
   })
 
   test('is not sent where the run was stopped before', async () => {
-    const server = await serve(json)
-    const { http, stop } = testClient(server.url, {
+    const { server, http, stop } = await served(json, {
       clock: realClock,
       // The run is stopped between the place in the row and the connection.
       rate: {
@@ -492,8 +475,7 @@ describe('a submission', () => {
   })
 
   test('may have arrived when the run is stopped while its answer is awaited', async () => {
-    const server = await serve(() => undefined)
-    const { http, stop } = testClient(server.url)
+    const { server, http, stop } = await served(() => undefined)
     const submitting = failure(http.read(post(http)))
     while (server.hits.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
     stop.abort()
@@ -506,11 +488,10 @@ describe('a submission', () => {
     [302, true],
     [303, true],
   ])('is not sent on by a redirect %i (may have been taken: %s)', async (status, taken) => {
-    const server = await serve((_, response) => {
+    const { server, http } = await served((_, response) => {
       response.writeHead(status, { location: '/elsewhere' })
       response.end()
     })
-    const { http } = testClient(server.url)
     const error = await failure(http.read(post(http)))
     expect([error.code, sent(error)]).toEqual(['BAD_RESPONSE', taken])
     expect(server.hits).toHaveLength(1)
@@ -518,11 +499,10 @@ describe('a submission', () => {
 
   test('uses a connection of its own, which no earlier answer can close under it', async () => {
     const ports: (number | undefined)[] = []
-    const server = await serve((request, response) => {
+    const { http } = await served((request, response) => {
       ports.push(request.socket.remotePort)
       response.end('{}')
     })
-    const { http } = testClient(server.url)
     await http.read(get(http))
     await http.read(post(http))
     expect(new Set(ports).size).toBe(2)
@@ -531,8 +511,7 @@ describe('a submission', () => {
 
 describe('the key', () => {
   test('goes in the query or in the header, as the endpoint wants it, and not into the record', async () => {
-    const server = await serve(json)
-    const { http, recorded } = testClient(server.url)
+    const { server, http, recorded } = await served(json)
     await http.read(get(http, '/v1/things', { url: new URL('/v1/things?a=1', server.url) }))
     await http.read(post(http))
     expect(server.hits.map((hit) => [hit.url, hit.headers['x-key-of-test']])).toEqual([
@@ -545,19 +524,17 @@ describe('the key', () => {
 
   test('is not given to another origin, whatever a source asks for', async () => {
     const other = await serve(json)
-    const server = await serve(json)
-    const { http } = testClient(server.url)
+    const { http } = await served(json)
     expect((await failure(http.read(get(http, '/x', { url: new URL('/x', other.url) })))).code).toBe('INTERNAL')
     expect(other.hits).toHaveLength(0)
   })
 
   test('does not follow a redirect to another origin', async () => {
     const other = await serve(json)
-    const server = await serve((_, response) => {
+    const { http } = await served((_, response) => {
       response.writeHead(302, { location: `${other.url.href}?key_of_test=${testKey}` })
       response.end()
     })
-    const { http } = testClient(server.url)
     const error = await failure(http.read(get(http)))
     expect(error.code).toBe('BAD_RESPONSE')
     expect(error.message).toContain(other.url.origin)
@@ -571,55 +548,50 @@ describe('the key', () => {
     ['data:application/json,{}', 'redirects to a data: address (301)'],
     ['http://%zz/', 'redirects to something that is no address (301)'],
   ])('is given to no redirect that leads nowhere (%s), and the error says so', async (location, words) => {
-    const server = await serve((_, response) => {
+    const { server, http } = await served((_, response) => {
       response.writeHead(301, location === undefined ? {} : { location })
       response.end()
     })
-    const { http } = testClient(server.url)
     const error = await failure(http.read(get(http)))
     expect([error.code, error.message]).toEqual(['BAD_RESPONSE', expect.stringContaining(words)])
     expect(server.hits).toHaveLength(1)
   })
 
   test('follows a redirect within the service, three times and no more', async () => {
-    const server = await serve((_, response, hit) => {
+    const { server, http } = await served((_, response, hit) => {
       response.writeHead(301, { location: `/step${hit}` })
       response.end()
     })
-    const { http } = testClient(server.url)
     expect((await failure(http.read(get(http)))).code).toBe('BAD_RESPONSE')
     expect(server.hits.map((hit) => hit.url.split('?')[0])).toEqual(['/v1/things', '/step1', '/step2', '/step3'])
     expect(server.hits.every((hit) => hit.url.includes(testKey))).toBe(true)
   })
 
   test('stands once in an address that the service redirects to, also where the service names it itself', async () => {
-    const server = await serve((request, response, hit) => {
+    const { server, http, recorded } = await served((request, response, hit) => {
       if (hit === 1) response.writeHead(307, { location: `/next?a=1&key_of_test=old&key_of_test=${testKey}` })
       json(request, response, hit)
     })
-    const { http, recorded } = testClient(server.url)
     await http.read(get(http))
     expect(server.hits[1]?.url).toBe(`/next?a=1&key_of_test=${testKey}`)
     expect(JSON.stringify(recorded)).not.toContain(testKey)
   })
 
   test('is in no record of an address that the service redirects to, whatever it is called there', async () => {
-    const server = await serve((request, response, hit) => {
+    const { http, recorded } = await served((request, response, hit) => {
       const spelled = encodeURIComponent(testKey)
       if (hit === 1) response.writeHead(302, { location: `/next/?token=${spelled}&${spelled}=b` })
       json(request, response, hit)
     })
-    const { http, recorded } = testClient(server.url)
     expect((await http.read(get(http))).status).toBe(200)
     expect(recorded[1]?.parameters).toEqual({ token: '[secret]', '[secret]': 'b' })
   })
 
   test('stands in no error, whatever the service does with it', async () => {
-    const server = await serve((request, response) => {
+    const { http } = await served((request, response) => {
       response.writeHead(200, { 'content-type': 'text/html' })
       response.end(`<html>your request was ${request.url}</html>`)
     })
-    const { http } = testClient(server.url)
     const { parseJson } = await import('../../../src/extract/http-answer.ts')
     const answer = await http.read(get(http))
     const thrown = await failure(Promise.resolve().then(() => parseJson(answer, '/v1/things', 'TEST_ADDRESS')))
@@ -631,8 +603,7 @@ describe('the key', () => {
 })
 
 test('the record has what the ledger keeps of a request', async () => {
-  const server = await serve(json)
-  const { http, recorded } = testClient(server.url)
+  const { http, recorded } = await served(json)
   await http.read(get(http, '/v1/things', { part: 3 }))
   expect(recorded).toEqual([
     {
