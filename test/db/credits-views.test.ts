@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
 import { answerQuery } from '../../src/semantic/answer.ts'
-import { type Reader } from '../../src/semantic/reader.ts'
+import type { Reader } from '../../src/semantic/reader.ts'
 import { newPipeline } from '../support/ledger.ts'
 import { openFigures } from '../support/open-figures.ts'
 import { testDatabase } from '../support/postgres.ts'

@@ -14,7 +14,7 @@ import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { recordVersion } from '../../src/publish/versions.ts'
 import { createMcpServer } from '../../src/semantic/mcp-server.ts'
-import { type Reader } from '../../src/semantic/reader.ts'
+import type { Reader } from '../../src/semantic/reader.ts'
 import { type DbtProject, dbtQuestionOf, openDbtProject } from '../support/dbt-project.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import {

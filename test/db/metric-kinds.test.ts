@@ -5,7 +5,7 @@ import { loadSemantics, parseSemantics } from '../../src/definition/semantic-mod
 import { publish } from '../../src/publish/publish.ts'
 import { setFiscalYear } from '../../src/publish/attribute-views.ts'
 import { type Answer, answerQuery } from '../../src/semantic/answer.ts'
-import { type Reader } from '../../src/semantic/reader.ts'
+import type { Reader } from '../../src/semantic/reader.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { type FigureWorld, figureWorld, putWorld, worldDomains, worldMonths } from '../support/figure-world.ts'
 import { readerOf } from '../support/open-figures.ts'

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
 import { answerQuery } from '../../src/semantic/answer.ts'
-import { type Reader } from '../../src/semantic/reader.ts'
+import type { Reader } from '../../src/semantic/reader.ts'
 import { randomOf } from '../support/figure-world.ts'
 import { months, newJob, newPipeline, newRun, newSlices, type PipelineKit } from '../support/ledger.ts'
 import { newAnswer } from '../support/ledger-answers.ts'

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { type Answer, answerQuery } from '../../src/semantic/answer.ts'
-import { type Reader } from '../../src/semantic/reader.ts'
+import type { Reader } from '../../src/semantic/reader.ts'
 import { readerOf } from '../support/open-figures.ts'
 import { sandboxWorld } from '../support/test-world.ts'
 

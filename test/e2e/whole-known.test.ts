@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
 import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { answerQuery, answerView } from '../../src/semantic/answer.ts'
-import { type Reader } from '../../src/semantic/reader.ts'
+import type { Reader } from '../../src/semantic/reader.ts'
 import { readerOf } from '../support/open-figures.ts'
 import { sandboxWorld } from '../support/test-world.ts'
 
