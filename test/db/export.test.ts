@@ -29,6 +29,7 @@ beforeAll(async () => {
     (3, E'-2+3\\nline "q"', -1, null, null, '1969-12-31', '1969-12-31T23:59:59Z', '{}'),
     (4, '@x', 0, -1.5, null, '9999-12-31', null, array['=1'])) as v (id, word, big, exact, flag, day, at, tags)`)
 })
+
 test('CSV holds every value, and no cell that a spreadsheet would run', async () => {
   const file = join(folder, 'edges.csv')
   expect(await exportView(db.database, { view: 'edges', format: 'csv', file, filter: everyRow })).toBe(4)

@@ -23,6 +23,7 @@ const twoUnits = ['traffic_and_engagement', '--from', '2026-08', '--to', '2026-0
 /** What the ledger says was bought: reports, and the units they are for, none of them twice. */
 const reportsBought = async (): Promise<unknown> =>
   (await db.query('select count(*)::int as bought, sum(cells)::int as cells from etl.reports where report_id is not null'))[0]
+
 describe('commands that only ask', () => {
   test('describe, capabilities, quota and check say what the key may do, and end with a summary', async () => {
     await millrace('migrate')

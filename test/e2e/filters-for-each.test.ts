@@ -28,6 +28,7 @@ beforeAll(async () => {
 }, 120_000)
 
 const backfill = (...more: string[]) => command('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01', ...more)
+
 test('each value is a unit of its own, the split is the service’s own, and no mart has fewer lines than there are filters', async () => {
   // The service counts whole clicks of each keyword, once by its class and once among all.
   const split = await query<{ branded: string; others: string; whole: string; share: number }>(

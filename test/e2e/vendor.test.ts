@@ -17,7 +17,6 @@ const millrace = (...args: string[]) => plain(...args, '--json')
 const millraceWith = (more: Readonly<Record<string, string>>, ...args: string[]) => plainWith(more, ...args, '--json')
 
 const plain = world.millrace
-
 const plainWith = world.millraceWith
 
 const pipelines = ['keywords', 'traffic_and_engagement', 'shopper_category_performance']
