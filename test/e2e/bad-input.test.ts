@@ -513,7 +513,7 @@ describe('what becomes of reports', () => {
 
   test.each([
     ['internal_error', 'REPORT_FAILED', /could not make report \S+ \('internal_error': metric not served\)/],
-    ['bad request', 'REPORT_REJECTED', /rejects report \S+ \('bad request': metric not served\)/],
+    ['bad request', 'REPORT_REJECTED', /rejects the report \('bad request': metric not served\)/],
   ])('%s: told with the reason, and never bought again by itself', async (word, code, reason) => {
     const before = await warehouse()
     const strict = await start({ intercept: stateWord(word) })

@@ -19,7 +19,7 @@ const oneByOne = (pipeline: string): void =>
   edit(
     pipeline,
     [/concurrency: \d+/, 'concurrency: 1'],
-    ['poll_every: 5s', 'poll_every: 200ms'],
+    (text) => text.replace('poll_every: 5s', 'poll_every: 200ms'),
     ['domain: { file: domains.txt }', `domain: { file: domains.txt${pipeline === 'keywords' ? '' : ', bucket: 1'} }`],
     [/country: \[.*\]/, 'country: [us]'],
   )
