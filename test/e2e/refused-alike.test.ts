@@ -102,12 +102,14 @@ test('a refusal of everything is asked about a few times and named; the same com
   expect(service.bought).toHaveLength(1)
 })
 
-test('what was rejected for free, part by part, is asked for in one report again once a person forces it', async () => {
+test('what was rejected for free, part by part, is not cut further by the next command, and asked for in one report once a person forces it', async () => {
   refuses = () => false
   rejectsLate = true
   expect(summaryOf(await backfill()).units).toMatchObject({ planned: cells, failed: cells })
-  rejectsLate = false
   submissions = []
+  expect(summaryOf(await backfill()).units).toMatchObject({ planned: cells, failed: cells })
+  expect(submissions).toEqual([])
+  rejectsLate = false
   expect(summaryOf(await backfill('--force')).units).toMatchObject({ planned: cells, loaded: cells })
   expect(submissions).toHaveLength(1)
 })
