@@ -1,5 +1,6 @@
 // The query that fills a summary, or a part of it: over rows of its pipeline, and over what is loaded of it, with or without rows.
 import { type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 
@@ -46,3 +47,10 @@ const loadedCells = ({ columns, dimensions }: Definition, units: RawBuilder<unkn
   )
   return sql`select c.* from (select ${sql.join(cells)} from etl.units u join etl.pipelines p on p.pipeline_id = u.pipeline_id join etl.slices s on s.slice_id = u.slice_id where u.answer_id is not null and (${units})) c where c is not null`
 }
+
+/** Of a row over more than was loaded only what came last would be left. @param day a row's that lies outside of it */
+export const isWider = ({ file, name }: Pick<Mart, 'file' | 'name'>, day: string): EtlError =>
+  new EtlError(
+    'DEFINITION',
+    `${file}: its query gives a row of ${day}, outside what was loaded. Let it keep the period of the rows, or write bi.${name} as a view (\`-- reads:\`); then \`millrace migrate\`.`,
+  )

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
-import { ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
+import { isWider, ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
 import { type Lists, prepared, queryColumn, type Row, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { amongValues, dataTable, inScope, inWindow, periodColumn, type UnitScope } from './table-columns.ts'
@@ -107,17 +107,12 @@ export const refreshSummaries = async (
     const table = sql.table(`bi.${mart.name}`)
     await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}${only}`.execute(trx)
     const part = ownPart(definition, periodColumn(definition), { facts, units: own })
-    // Of a row over more than was loaded only what came now would be left.
     const [stray] = await queryColumn<Texts<'day'>>(trx)`
       with part as materialized (${summaryQuery(mart, definition, part)}),
       stray as materialized (select min(part.${period})::text as day from part where not (${inWindow(definition, scope.window, 'part')})),
       filled as (insert into ${table} select part.* from part, stray where stray.day is null)
       select day from stray where day is not null`
-    if (stray !== undefined)
-      throw new EtlError(
-        'DEFINITION',
-        `${mart.file}: its query gives a row of ${stray}, outside what was loaded. Let it keep the period of the rows, or write bi.${mart.name} as a view (\`-- reads:\`); then \`millrace migrate\`.`,
-      )
+    if (stray !== undefined) throw isWider(mart, stray)
   }
 }
 

@@ -3,12 +3,13 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError, isEtlError, messageOf, settingError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
+import { windowAt } from '../core/window.ts'
 import { columnNames, missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { sqlStateOf } from '../db/database-error.ts'
-import { ownBefore, ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
+import { isWider, ownBefore, ownPart, type SummedUp, summaryQuery } from '../db/summary-query.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
-import { type Maybe, query, type Texts } from '../db/typed-row.ts'
+import { type Maybe, query, queryColumn, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, joinsOf } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
@@ -141,7 +142,9 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: numbe
   const series = await seriesOf(trx, source)
   for (const { version } of goingOn(series))
     await sql`lock table ${sql.table(`data.${source.pipeline}_v${version}`)} in share mode`.execute(trx)
-  const query = summaryQuery(mart, source, ownPart(source, periodOf(source), shownRows(source, series)))
+  const shown = shownRows(source, series)
+  await refuseWider(trx, mart, source, shown)
+  const query = summaryQuery(mart, source, ownPart(source, periodOf(source), shown))
   await sql`create table ${table} as ${query}`.execute(trx)
   await sql`alter table ${table} add primary key (${sql.join(mart.key.map((column) => sql.ref(column)))})`.execute(trx)
   for (const { column, table: dimension, to } of joinsOf(source).filter(
@@ -156,6 +159,27 @@ const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: numbe
   }
   await commentOn('table', table, `${aboutOf(mart)} [${signature}]`).execute(trx)
   return name
+}
+
+/** Throws DEFINITION where a row is over several windows of the pipeline: of two that follow each other one at least is not where its row is. */
+const refuseWider = async (trx: Db, mart: Mart, source: Definition, { facts, units }: SummedUp): Promise<void> => {
+  const period = sql.ref(periodOf(source))
+  let before = 'infinity'
+  for (const _ of ['newest', 'second']) {
+    const [day = null] = await queryColumn<Maybe<Texts<'day'>>>(trx)`
+      select max(${period})::text as day from ${sql.table(`data.${source.pipeline}_v${source.version}`)} where ${period} < ${before}::date`
+    if (day === null) return
+    const { from, to } = windowAt(day, source.window.every)
+    const isOfWindow = sql`${period} >= ${from}::date and ${period} < ${to}::date`
+    const part = {
+      facts: sql`(select w.* from ${facts} as w where ${isOfWindow})`,
+      units: sql`(${units}) and u.window_from = ${from}::date`,
+    }
+    const [stray = null] = await queryColumn<Maybe<Texts<'day'>>>(trx)`
+      select min(${period})::text as day from (${summaryQuery(mart, source, ownPart(source, periodOf(source), part))}) as q where not (${isOfWindow})`
+    if (stray !== null) throw isWider(mart, stray)
+    before = from
+  }
 }
 
 /** Of the published version, and of former ones what still counts. */

@@ -271,7 +271,10 @@ select month, domain, country, traffic_source, web_source, branded_type, ${colum
       file,
       readFileSync(file, 'utf8').replace('\nselect month,', "\nselect date_trunc('quarter', month)::date as month,"),
     )
+    const { pool } = db.database
+    await pool.query('create table public.kept as select * from data.keywords_v1; delete from data.keywords_v1')
     await migrate()
+    await pool.query('insert into data.keywords_v1 select * from public.kept')
     const known = await openMarts(join(folder, 'pipelines'))
     const unit = unitOf(keywords, '2026-08', { domain: 'first.com', country: 'us' })
     const load = db.database.kysely
@@ -281,6 +284,13 @@ select month, domain, country, traffic_source, web_source, branded_type, ${colum
       code: 'DEFINITION',
       message: expect.stringMatching(/own_quarters\.sql: .*2026-07-01/),
     })
+    // Where rows tell it already it is not made.
+    cpSync(file, join(folder, 'marts', 'own_years.sql'))
+    await expect(migrate()).rejects.toMatchObject({
+      code: 'DEFINITION',
+      message: expect.stringMatching(/own_years\.sql: .*2026-07-01/),
+    })
+    rmSync(join(folder, 'marts', 'own_years.sql'))
     rmSync(file)
     await migrate()
   })
