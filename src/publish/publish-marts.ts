@@ -1,5 +1,6 @@
 // Marts in bi: views over what is published, and summaries as tables that each load keeps up to date.
 import { type RawBuilder, sql } from 'kysely'
+import { randomBytes } from 'node:crypto'
 import { EtlError, isEtlError, messageOf, settingError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
@@ -115,7 +116,7 @@ export const prepareSummaries = async (
     const isMade = there[0]?.about?.endsWith(`[${summarySignature(mart, source.version)}]`) === true
     const isRight = isMade && (!mart.isShipped || (await orLeftOut(trx, mart, () => tryQuery(trx, mart, source))) !== null)
     if (isRight) continue
-    const filled = await orLeftOut(trx, mart, () => fillSummary(trx, mart, source, prepared.size))
+    const filled = await orLeftOut(trx, mart, () => fillSummary(trx, mart, source))
     prepared.set(mart.name, filled?.result ?? null)
   }
   return prepared
@@ -130,10 +131,11 @@ const tryQuery = async (trx: Db, mart: Mart, source: Definition): Promise<void> 
 }
 
 /** Filled when it is new, when its query changed, and when the pipeline's version did; else left to the loads. Returns the table's name in `data`. */
-const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: number): Promise<string> => {
+const fillSummary = async (trx: Db, mart: Mart, source: Definition): Promise<string> => {
   const data = sql.table(`data.${source.pipeline}_v${source.version}`)
   const signature = summarySignature(mart, source.version)
-  const name = `summary_${signature}_${place}`
+  // Its keys keep the name in bi, where another mart may have the same query.
+  const name = `summary_${signature}_${randomBytes(4).toString('hex')}`
   const table = sql.table(`data.${name}`)
   // Loads wait until it is in its place, so that none is missing from it; readers of the facts do not.
   await sql`lock table ${data} in share mode`.execute(trx)

@@ -263,6 +263,16 @@ select month, domain, country, traffic_source, web_source, branded_type, ${colum
     expect(await read('own_sums')).toEqual(await read('own_later'))
   })
 
+  test('with the query of one that is there is made beside it', async () => {
+    for (const name of ['own_former', 'own_latter']) {
+      summary(name, asFirst)
+      await migrate()
+    }
+    expect(await read('own_latter')).toEqual(await read('own_former'))
+    for (const name of ['own_former', 'own_latter']) rmSync(join(folder, 'marts', `${name}.sql`))
+    await migrate()
+  })
+
   test('that sums up over more than the windows of its pipeline is refused at the next load: it would keep the last window alone', async () => {
     const keywords = await shippedDefinition('keywords')
     const file = join(folder, 'marts', 'own_quarters.sql')
