@@ -189,7 +189,7 @@ const sayEnded = (
   { spread, waiting }: Awaited<ReturnType<typeof afterRun>>,
 ): void => {
   for (const one of waiting) output.event({ event: 'needs_approval', ...one, approve: `millrace approve ${one.pipeline}` })
-  for (const { doneOn, ...one } of spread) output.event({ event: 'spread', ...one, done_on: doneOn })
+  for (const { doneOn, ...one } of spread) output.event({ event: 'paced', ...one, done_on: doneOn })
   printSummary(output, command, result)
   for (const { pipeline, reports, units, credits, doneOn } of spread)
     output.line(
