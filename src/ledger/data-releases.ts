@@ -141,7 +141,7 @@ export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickCl
     .insertInto('etl.ticks')
     .values({ pipeline, due_at: new Date(dueMs).toISOString(), claimed_by: owner, kind })
     .onConflict((conflict) =>
-      conflict.columns(['pipeline', 'due_at']).doUpdateSet({ claimed_by: owner, claimed_at: databaseNow, kind }),
+      conflict.columns(['pipeline', 'due_at']).doUpdateSet({ claimed_by: owner, claimed_at: databaseNow, kind, run_id: null }),
     )
     .execute()
 }

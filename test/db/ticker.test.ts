@@ -305,15 +305,30 @@ describe('what is next is read from the ledger:', () => {
       expect(await seen()).toEqual([done('on time')])
     }))
 
-  test('a tick whose claim was not answered is run by the process that took it', () =>
-    behindProxy(async (proxy, behind) => {
-      const ticker = tickerOf(behind)
-      proxy.loseCommit((statements) => /insert into "etl"."ticks"/.test(statements))
-      await pass(31, ticker)
-      expect([proxy.lostCommits(), await seen()]).toEqual([1, [{ kind: 'on time', done: false }]])
-      await pass(1, ticker)
-      expect(await seen()).toEqual([done('on time')])
-    }))
+  test.each([false, true])(
+    'a tick whose claim was not answered is run by the process that took it; a run of it was killed: %s',
+    (wasKilled) =>
+      behindProxy(async (proxy, behind) => {
+        if (wasKilled) {
+          const dead = await newProcess(db)
+          await claimTick(db.database.kysely, {
+            pipeline: 'keywords',
+            dueMs: nowMs + 30 * minute,
+            owner: dead.name,
+            kind: 'on time',
+          })
+          await db.query(`with killed as (insert into etl.runs (command, process_id, state) values ('schedule', ${dead.processId}, 'interrupted') returning run_id)
+          update etl.ticks set run_id = killed.run_id from killed`)
+          await db.query(`update etl.processes set ended_at = now() where process_id = ${dead.processId}`)
+        }
+        const ticker = tickerOf(behind)
+        proxy.loseCommit((statements) => /insert into "etl"."ticks"/.test(statements))
+        await pass(31, ticker)
+        expect([proxy.lostCommits(), await seen()]).toEqual([1, [{ kind: 'on time', done: false }]])
+        await pass(1, ticker)
+        expect(await seen()).toEqual([done('on time')])
+      }),
+  )
 
   test.each(['before', 'after'])(
     'a tick that was taken is run anew where the database was away for too long %s it was planned',

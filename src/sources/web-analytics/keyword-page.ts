@@ -196,7 +196,7 @@ const saysError = (status: unknown, code: unknown): boolean =>
 
 const trouble = /\binternal (server )?error\b|\bunavailable\b|\btry again\b|\btime(d )?out\b/i
 
-/** Errors come with status 200 too, in the same envelope; without rows or a bill they are as free as any refusal, and one of the service's own passes. */
+/** An error may come with status 200, in the same envelope. Without rows or a bill it is as free as any refusal; the service's own trouble is tried again. */
 const refusedWithin200 = async (at: RefusedAt, answer: HttpAnswer, meta: unknown, rows = 0): Promise<null> => {
   const bill = billOf(meta)
   await answer.billed?.(rows, bill)
