@@ -4,7 +4,7 @@ import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, query } from '../db/typed-row.ts'
 import { isHeldSlice, type UsualRule, type WantedBy } from './guard-usual.ts'
-import { type Decision, isSince, isTakenAnew, isTakenBack, jobDecision, passing, type Policy } from './job-decision.ts'
+import { type Decision, isLostLoan, isSince, isTakenAnew, isTakenBack, jobDecision, passing, type Policy } from './job-decision.ts'
 import { onItsWay, type ReuseScope, reusable } from './reuse-answers.ts'
 
 /** Slices one after the other whose units are checked in the same night. */
@@ -164,7 +164,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
     ${policy.taken === undefined ? sql`` : sql`when ${isTakenAnew(policy.taken)} then 'done'`}
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} or ${hasOtherTop(scope)} then 'ask' else 'done' end`
   const isLoaded = sql`u.answer_id is not null or u.held_answer_id is not null`
-  const decided = sql`case when ${isAskedAnew(scope, isLoaded)} then 'ask' when ${isTakenBack(policy, isLoaded)} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
+  const decided = sql`case when ${isAskedAnew(scope, isLoaded)} then 'ask' when ${isTakenBack(policy, isLoaded)} or ${isLostLoan(isLoaded)} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
   const decision = unlessUnpublished(decided, window.isPublished)
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   const check = onlyChecked(window.refresh)

@@ -1,5 +1,5 @@
 // Two versions of a pipeline side by side, by the real command: a cell is bought once, and the plan says so beforehand.
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -256,6 +256,39 @@ test('a version takes the newest answer, also where the former one has refused i
   expect(await shared('traffic_and_engagement', '2025-06')).toMatchObject({ newest: 9, older: 0 })
   expect(sandbox.books().quotaUsed).toBe(paid + 18)
   writeFileSync(file, second)
+})
+
+test.each([
+  ['traffic_and_engagement', '2024-10'],
+  ['keywords', '2024-10'],
+])('where the answer of %s that a version was to take is lost, it takes the next one of the other', async (pipeline, month) => {
+  const [file, other] = [join(folder, 'pipelines', `${pipeline}_2.yaml`), join(folder, 'pipelines', `${pipeline}.yaml`)]
+  const [second, first] = [readFileSync(file, 'utf8'), readFileSync(other, 'utf8')]
+  const backfill = (...options: string[]) => millrace('backfill', pipeline, '--from', month, '--to', month, '--json', ...options)
+  rmSync(file)
+  await succeeded(backfill())
+  const [kept, away] = [join(folder, 'home', 'landing'), join(folder, 'away')]
+  renameSync(kept, away)
+  writeFileSync(file, second)
+  rmSync(other)
+  const common = 'domain=example.net,example.org'
+  const without = await backfill('--only', common)
+  expect(summaryOf(without).units).toMatchObject({ loaded: 0 })
+  expect(without.stdout).toContain('LANDING_MISSING')
+  const once = sandbox.books().quotaUsed
+  expect((await backfill('--only', common)).stdout).toContain('LANDING_MISSING')
+  expect(sandbox.books().quotaUsed).toBe(once)
+  rmSync(kept, { recursive: true, force: true })
+  rmSync(file)
+  writeFileSync(other, first)
+  await succeeded(backfill('--force'))
+  const paid = sandbox.books().quotaUsed
+  writeFileSync(file, second)
+  await succeeded(backfill('--only', common))
+  expect(await shared(pipeline, month)).toMatchObject({ older: 0 })
+  expect(sandbox.books().quotaUsed).toBe(paid)
+  cpSync(away, kept, { recursive: true })
+  rmSync(away, { recursive: true })
 })
 
 test('the pages that a version could not load, although it has older ones, are those that the next one loads', async () => {
