@@ -123,7 +123,7 @@ const withinBudget = async <T>(
   const payer = purseOf(runtime, context)
   if (payer !== null) {
     const estimated = times(lookPrice(await priceKnown(kysely, subject)), questions)?.high ?? null
-    const unitKey = `${definition.pipeline}, to see whether ${showWindow(window)} was restated`
+    const unitKey = `${definition.pipeline}, to see whether ${showWindow(window)} was restated${kept > 0 ? ' (with what newer months need)' : ''}`
     await reserveQuestions(kysely, frame, { ...payer, estimated, isBlind: estimated === null, unitKey }, kept)
   }
   const requests: RequestRecord[] = []
