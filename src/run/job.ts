@@ -226,13 +226,25 @@ const announce = ({ runtime, claim }: JobWork, result: LoadResult | 'unchanged')
   runtime.progress.emit({ event: 'unit', ...names, state, rows, ...held })
 }
 
+/** What was said of the answers of each run of a command. */
+const said = new WeakMap<Runtime['progress'], Set<string>>()
+
+/** What the service adds to its answers is in all of a night's: it is news once. */
+const isFirstSaid = ({ runtime, claim }: JobWork, words: string): boolean => {
+  const before = said.get(runtime.progress) ?? new Set()
+  said.set(runtime.progress, before)
+  if (before.size >= 1_000) before.clear()
+  const size = before.size
+  return before.add(`${claim.runId} ${claim.pipelineId} ${words}`).size > size
+}
+
 /** A column that came or went is loaded around, and said, before a chart shows it. */
 const warnOfDrift = (work: JobWork, parsed: ParseReport, { drift, unitsLoaded }: LoadResult): void => {
   const { runtime, claim } = work
   const { missingColumns, unknownColumns } = drift ?? { missingColumns: [], unknownColumns: [] }
   if (parsed.strays.rows > 0)
     runtime.progress.emit({ event: 'notice', code: 'DRIFT', message: `${claim.box.key}: ${strayWords(work, parsed)}.` })
-  const said = [
+  const words = [
     ...(missingColumns.length > 0
       ? [`the answer lacks ${missingColumns.join(', ')}${unitsLoaded > 0 ? ' (loaded as NULL, or as if_absent says)' : ''}`]
       : []),
@@ -240,10 +252,10 @@ const warnOfDrift = (work: JobWork, parsed: ParseReport, { drift, unitsLoaded }:
       ? [`the answer has ${unknownColumns.join(', ')}, which the definition does not name (left in the landing)`]
       : []),
   ]
-  if (said.length > 0)
+  if (words.length > 0 && isFirstSaid(work, words.join()))
     runtime.progress.emit({
       event: 'notice',
       code: 'DRIFT',
-      message: `${claim.box.key}: ${said.join('; ')}. Correct the definition, then run \`millrace replay\`.`,
+      message: `${claim.box.key}: ${words.join('; ')}. Correct the definition, then run \`millrace replay\`. This is said once a run, whatever other units have it.`,
     })
 }

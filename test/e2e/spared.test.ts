@@ -54,3 +54,22 @@ test('a restated month is bought once for two pipelines that ask the same, also 
   )
   expect((await run('others')).requests).toBeGreaterThan(2)
 })
+
+test('a field that every answer has and the definition does not name is told once a run, not once a unit', async () => {
+  const text = readFileSync(join(folder, 'pipelines', 'keywords.yaml'), 'utf8')
+  writeFileSync(
+    join(folder, 'pipelines', 'words.yaml'),
+    text
+      .replace('pipeline: keywords', 'pipeline: words')
+      .replace(/^ +zero_clicks_share: .*\n/m, '')
+      .replace(/^tests:\n(?: .*\n)+/m, ''),
+  )
+  for (const args of [['new', 'migration', 'words'], ['migrate']]) await succeeded(millrace(...args))
+  const ran = await succeeded(millrace('run', 'words', '--json'))
+  expect(summaryOf(ran).units.loaded).toBeGreaterThan(3)
+  expect(ran.stdout.split('\n').filter((line) => line.includes('"DRIFT"'))).toEqual([
+    expect.stringMatching(
+      /words\/v1\/.*: the answer has zero_clicks_share, which the definition does not name .*said once a run/,
+    ),
+  ])
+})
