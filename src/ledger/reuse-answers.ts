@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 import { asksOnRecord, type FetchingNeeds, type RegisteredPipeline } from './pipelines.ts'
 import { isBegun, mayYetServe } from './serving.ts'
+import { queryColumn, type Row } from '../db/typed-row.ts'
 import { isListed, isWaitedFor } from './wait-list.ts'
 
 /** A pipeline of the same source; for each of our dimensions the place of its value there. */
@@ -21,13 +22,15 @@ export interface ReuseScope {
   readonly metrics: readonly string[]
   /** Who plans: what a sister has planned or taken up in the same run is about to be asked for. */
   readonly runId: number
+  /** Whose plans are sure to be bought: the own account, and those that asked for something of late. */
+  readonly accounts: readonly string[]
 }
 
 /** null: no other pipeline could have asked the same. */
 export const reuseScope = async (
   db: Db,
   { pipelineId, dimensions }: RegisteredPipeline,
-  { asks, metrics, source, runId }: Omit<ReuseScope, 'sisters'> & { readonly source: string },
+  { asks, metrics, source, runId }: Pick<ReuseScope, 'asks' | 'metrics' | 'runId'> & { readonly source: string },
 ): Promise<ReuseScope | null> => {
   const rows = await db
     .selectFrom('etl.pipelines')
@@ -43,7 +46,11 @@ export const reuseScope = async (
       places: dimensions.map((name) => row.dimensions.indexOf(name)),
       asksTheSame: asksOnRecord(source, row.needs) === asks && metrics.every((one) => row.needs.metrics?.includes(one)),
     }))
-  return sisters.length === 0 ? null : { sisters, asks, metrics, runId }
+  if (sisters.length === 0) return null
+  const accounts = await queryColumn<Row<'etl.pipelines', 'account'>>(db)`
+    select p.account from etl.pipelines p where p.source = ${source} group by 1 having bool_or(p.pipeline_id = ${pipelineId})
+      or exists (select from etl.jobs j where j.account = p.account and j.asked_at > clock_timestamp() - interval '3 days')`
+  return { sisters, asks, metrics, runId, accounts }
 }
 
 /** The sister's order of values, from ours. */
@@ -52,27 +59,25 @@ const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
 
 /**
  * Job `y` was asked for, at least in part, or is about to be: this run waits for it, or another living one. What is only a plan that was left, or waits for its own
- * budget in no run or another, keeps no other unit waiting; nor does that of another account than `s` has, where that one asked for nothing of late: it may lack
- * the right or the credits.
+ * budget in no run or another, keeps no other unit waiting; nor does that of another account that asked for nothing of late: it may lack the right or the credits.
  */
-const isAtIt = (runId: number): RawBuilder<boolean> =>
+const isAtIt = ({ runId, accounts }: ReuseScope): RawBuilder<boolean> =>
   sql<boolean>`(${isBegun} or (${isListed(runId, 'y')} or y.error_code is distinct from 'QUOTA_EXHAUSTED' and ${isWaitedFor(sql`y.job_id`)})
-    and (y.account = (select p.account from etl.pipelines p where p.pipeline_id = s.pipeline_id)
-      or y.account in (select b.account from etl.jobs b where b.asked_at > clock_timestamp() - interval '3 days')))`
+    and y.account = any(${[...accounts]}::text[]))`
 
 /**
  * The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced, asked_at and ask_number.
  * @param mayBuyAgain what a lost purchase may have bought is asked for again, as a person allows
  */
-export const onItsWay = ({ sisters, runId }: ReuseScope, windowFrom: unknown, mayBuyAgain: boolean): RawBuilder<unknown> => {
-  const each = sisters
+export const onItsWay = (scope: ReuseScope, windowFrom: unknown, mayBuyAgain: boolean): RawBuilder<unknown> => {
+  const each = scope.sisters
     .filter(({ asksTheSame }) => asksTheSame)
     .map(
       (sister) => sql`
         select y.job_id, y.forced, y.asked_at, y.ask_number from etl.slices o cross join lateral (select u.job_id from etl.units u
           where u.pipeline_id = ${sister.pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
         join etl.jobs y on y.job_id = v.job_id and (y.state = 'open' and y.answer_id is not null or ${mayYetServe} and ${mayBuyAgain ? sql`y.state = 'open'` : sql`true`})
-          and (y.state <> 'open' or ${isAtIt(runId)}) and y.served_by is null
+          and (y.state <> 'open' or ${isAtIt(scope)}) and y.served_by is null
       where o.pipeline_id = ${sister.pipelineId} and o."values" = array[${theirValues(sister)}]::text[]`,
     )
   return each.length === 0
