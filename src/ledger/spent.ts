@@ -210,7 +210,8 @@ const differenceOf = (before: Reading, now: Reading): number | null => {
   const requests = now.counted.requests - before.counted.requests
   const reports = now.counted.reports - before.counted.reports
   const isSaidTwice = before.left.requests === before.left.credits && now.left.requests === now.left.credits
-  const isOnePurse = isSaidTwice || (charged('requests') === null && (charged('credits') ?? 0) - reports > requests / 2)
+  const isSaidOnce = before.left.requests === null && now.left.requests === null
+  const isOnePurse = isSaidTwice || (isSaidOnce && (charged('credits') ?? 0) - reports > requests / 2)
   const purses = isOnePurse
     ? [{ said: charged('credits'), counted: requests + reports }]
     : [

@@ -58,6 +58,15 @@ test.each([
   expect(await read(left, 500, 60)).toBe(difference)
 })
 
+test('a purse of requests that was refilled does not make it one with that of reports', async () => {
+  const { kysely } = db.database
+  const of = { api: 'some-api', account: 'refilled', pipeline: 'none' }
+  const read = (left: { requests: number; credits: number }, requests: number, reports: number) =>
+    keepReading(kysely, of, left, { requests, reports, isQuiet: true })
+  expect(await read({ requests: 100, credits: 1_000 }, 0, 0)).toBe(null)
+  expect(await read({ requests: 10_000, credits: 400 }, 500, 60)).toBe(540)
+})
+
 const waitsForLock = () =>
   expect
     .poll(async () => {

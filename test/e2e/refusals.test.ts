@@ -179,7 +179,8 @@ describe('what the keyword endpoint refuses', () => {
       1,
       0,
     ],
-  ])('trouble of the service within a 200 is tried again, unless it was paid for: %s', async (body, exit, loaded) => {
+    [JSON.stringify({ keywords: [record('k')], meta: { status: 'Error', error_message: 'Internal error' } }), 1, 0],
+  ])('trouble of the service within a 200 is tried again, unless it was paid for or has rows: %s', async (body, exit, loaded) => {
     let isFirst = true
     const trouble = answering(path, 200, 'application/json', body)
     await start({

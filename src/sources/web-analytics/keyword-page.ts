@@ -201,7 +201,7 @@ const refusedWithin200 = async (at: RefusedAt, answer: HttpAnswer, meta: unknown
   const bill = billOf(meta)
   await answer.billed?.(rows, bill)
   const said = { ...readRefusal(answer), status: 400 }
-  const passes = !bill && trouble.test(said.text) && meaningOf(said, 'rest') === 'bad request'
+  const passes = rows === 0 && !bill && trouble.test(said.text) && meaningOf(said, 'rest') === 'bad request'
   return refused(at, answer, aboutNoData(answer) ? 404 : passes ? 500 : 400)
 }
 
