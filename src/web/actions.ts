@@ -1,4 +1,5 @@
 // What a person may do from the page: each asks first, and acts only on a form sent from the page itself.
+import { hash } from 'node:crypto'
 import type { Context, Hono } from 'hono'
 import { html } from 'hono/html'
 import { HTTPException } from 'hono/http-exception'
@@ -20,9 +21,11 @@ export const numberIn = (context: Context): number => {
   throw new HTTPException(404, { message: 'There is nothing at this address.' })
 }
 
+type Question = Readonly<Record<'title' | 'text' | 'button', string>>
+
 interface Action {
   /** What is asked before; null: there is no such unit or run. */
-  question(web: WebContext, id: number): Promise<Readonly<Record<'title' | 'text' | 'button', string>> | null>
+  question(web: WebContext, id: number): Promise<Question | null>
   /** Under which number the same is asked for now; null: under none. */
   successor?(web: WebContext, id: number): Promise<number | null>
   /** What became of it, and whether anything did. */
@@ -122,6 +125,8 @@ const replay: Action = {
   },
 }
 
+const markOf = ({ text, button }: Question): string => hash('sha256', `${text} ${button}`)
+
 export const mountActions = (app: Hono, web: WebContext): void => {
   for (const [place, name, { question, successor, act }] of [
     ['approvals', 'approve', approve],
@@ -142,13 +147,16 @@ export const mountActions = (app: Hono, web: WebContext): void => {
       const asked = await question(web, id)
       if (asked === null) return elsewhere(context, id)
       const { title, text, button } = asked
-      const body = html`<p>${text}</p><form method="post"><p><button class="danger" type="submit">${button}</button> <a class="button" href="${home(id)}">Leave it</a></p></form>`
+      const body = html`<p>${text}</p><form method="post"><input type="hidden" name="shown" value="${markOf(asked)}"><p><button class="danger" type="submit">${button}</button> <a class="button" href="${home(id)}">Leave it</a></p></form>`
       return context.html(show(title, body))
     })
     app.post(path, async (context) => {
       const id = numberIn(context)
       // What is asked for by now may cost more than the page said: it is asked again.
-      if ((await question(web, id)) === null) return elsewhere(context, id)
+      const asked = await question(web, id)
+      if (asked === null) return elsewhere(context, id)
+      const { shown = markOf(asked) } = await context.req.parseBody()
+      if (shown !== markOf(asked)) return context.redirect(context.req.path, 303)
       const [text, isDone] = await act(web, id)
       const body = html`<p role="status">${text}</p><p><a href="${home(id)}">Back</a></p>`
       return context.html(show({ approvals: 'Approval', runs: 'Run', units: 'Unit' }[place], body), isDone ? 200 : 409)

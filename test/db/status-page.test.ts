@@ -97,6 +97,29 @@ describe('the pages', () => {
     expect((await pool.query(`select 1 from etl.approvals where state = 'approved'`)).rowCount).toBe(0)
   })
 
+  test('a form approves what it showed: where more waits by then, under whatever number, it is asked again', async () => {
+    await fillLedger(db, 'loaded')
+    const { pool } = db.database
+    const waits = (approval: number, kind: string, credits: number) =>
+      pool.query(`with word as (insert into etl.approvals (pipeline_id, kind, reasons, window_from, window_to, units, reports, credits, allowed)
+          values (1, '${kind}', '{"new value": 2}', '2026-08-01', '2026-09-01', 2, 1, ${credits}, 6))
+        insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, account, guard, error_code, approval_id, estimated_quota)
+        values (1, 'report', 'new', '2026-08-01', '2026-09-01', '{1,2}', 2, 'held', 'default', 'needs approval', 'NEEDS_APPROVAL', ${approval}, ${credits})`)
+    await waits(1, 'night', 12)
+    const url = await serve()
+    const address = `${url}/approvals/1/approve`
+    const send = (shown: string) =>
+      fetch(address, { method: 'POST', redirect: 'manual', headers: { origin: url }, body: new URLSearchParams({ shown }) })
+    const shownBy = async (): Promise<string> => /name="shown" value="([^"]+)"/.exec(await text(address))?.[1] ?? ''
+    const before = await shownBy()
+    await waits(2, 'backfill', 9_000)
+    const acted = await send(before)
+    expect([acted.status, acted.headers.get('location')]).toEqual([303, '/approvals/1/approve'])
+    expect((await pool.query(`select 1 from etl.approvals where state = 'approved'`)).rowCount).toBe(0)
+    expect((await send(await shownBy())).status).toBe(200)
+    expect((await pool.query(`select 1 from etl.approvals where state = 'approved'`)).rowCount).toBe(2)
+  })
+
   test('the overview says up to which month a pipeline is complete, what was restated and what the nights brought', async () => {
     await fillLedger(db, 'loaded')
     const url = await serve()
