@@ -37,6 +37,8 @@ export const exportFiles: Handler = async (invocation) => {
     from: monthOf('--from', options['from']),
     to: monthOf('--to', options['to']),
   }
+  if ((filter.from ?? '') > (filter.to ?? '9'))
+    throw usageError(`--from ${options['from']} lies after --to ${options['to']}; swap them.`)
   const byMonth = byMonthOf(invocation)
   return withDatabase(invocation, async (database) => {
     await (byMonth ? writeMonths : writeFile)(invocation, database, view, filter)

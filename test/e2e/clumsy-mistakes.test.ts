@@ -60,6 +60,11 @@ test('cancelling a run that has ended says that there was nothing to stop', asyn
   expect([code, stdout]).toEqual([0, `Run ${rows[0]?.id} had ended (done): there was nothing to stop.\n`])
 })
 
+test('an export of months that run backwards is refused like a backfill of them', async () => {
+  const { code, stderr } = await millrace('export', 'keyword_months', '--from', '2026-09', '--to', '2026-08')
+  expect([code, stderr]).toEqual([2, expect.stringContaining('--from 2026-09 lies after --to 2026-08; swap them.')])
+})
+
 test('an export makes the folder of its file', async () => {
   const { code, stderr } = await millrace('export', 'keyword_months', '--out', join('not', 'there', 'months.csv'))
   expect([code, stderr, readdirSync(join(folder, 'not', 'there'))]).toEqual([0, '', ['months.csv']])
