@@ -1,5 +1,6 @@
 // `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
 import { aboutCredits, counted, formatNumber, sum, sums } from '../core/counted.ts'
+import { usageError } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import { approve, withdraw } from '../ledger/approvals.ts'
 import { stillBought } from '../ledger/approved-jobs.ts'
@@ -13,6 +14,7 @@ import { fields, type Output } from './output.ts'
 export const approveCommand: Handler = (invocation) =>
   withDatabase(invocation, async (database) => {
     const { args, options } = invocation
+    if (options['withdraw'] === true && options['dryRun'] === true) throw usageError('--withdraw takes no --dry-run.')
     await assertKnownPipelines(database.kysely, invocation, args)
     if (options['withdraw'] === true) return takeBack(invocation, database)
     const waiting = await waitingWords(database.kysely, args)

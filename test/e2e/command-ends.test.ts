@@ -74,6 +74,11 @@ describe('what is unknown', () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining("There is no bi.keyword_month. Did you mean 'keyword_months'?")])
   })
 
+  test('a withdrawal is not taken for its dry run', async () => {
+    const { code, stderr } = await millrace('approve', '--withdraw', '--dry-run')
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--withdraw takes no --dry-run')])
+  })
+
   test('a pipeline that has a definition and was never planned is known', async () => {
     for (const command of ['reports', 'quarantine']) {
       const listed = await millrace(command, 'list', 'shopper_category_performance', '--json')
