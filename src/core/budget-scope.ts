@@ -1,6 +1,6 @@
 // Credits that may be spent, as a definition or the environment says: of an account, a pipeline, or a tag (a client, a team or whatever else definitions name
 // under `tags`).
-import { EtlError } from './errors.ts'
+import { settingError } from './errors.ts'
 import type { Environment } from './read-setting.ts'
 
 export interface Budget {
@@ -33,10 +33,7 @@ export const tagBudgets = (environment: Environment): readonly TagBudget[] => {
     if (part === '') continue
     const [, name, value, credits, period] = /^([a-z][a-z0-9_]*)=([^:]+):(\d{1,15})\/(month|day)$/.exec(part) ?? []
     if (name === undefined || value === undefined || credits === undefined)
-      throw new EtlError(
-        'CONFIGURATION',
-        `${settingName} holds '${part}', expected budgets separated by commas, for example ${example}.`,
-      )
+      throw settingError(`${settingName} holds '${part}', expected budgets separated by commas, for example ${example}.`)
     const key = `${name}=${value}`
     const former = budgets.get(key)?.budget ?? { perMonth: null, perDay: null }
     const budget = { ...former, ...(period === 'month' ? { perMonth: Number(credits) } : { perDay: Number(credits) }) }

@@ -2,10 +2,10 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse as parseDotenv } from 'dotenv'
-import { EtlError } from './errors.ts'
+import { EtlError, setPlaces, settingError } from './errors.ts'
 import { landingSetting } from './landing-setting.ts'
 import { type ReadAgain, type Secret, secret } from './redact.ts'
-import { type Environment, readAll, setPlaces } from './read-setting.ts'
+import { type Environment, readAll } from './read-setting.ts'
 import { fileAgain } from './secret-files.ts'
 import { withSecrets } from './secret-settings.ts'
 
@@ -75,8 +75,7 @@ const databaseUrl = (text: string | undefined, again: ReadAgain | null): Secret 
 }
 
 const assertDatabaseUrl = (name: string, text: string): void => {
-  if (!isDatabaseUrl(text))
-    throw new EtlError('CONFIGURATION', `${name} is not an address such as postgres://user:password@host:5432/database.`)
+  if (!isDatabaseUrl(text)) throw settingError(`${name} is not an address such as postgres://user:password@host:5432/database.`)
 }
 
 const isDatabaseUrl = (text: string): boolean => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)

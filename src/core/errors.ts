@@ -161,8 +161,22 @@ export class EtlError extends Error {
 /** What somebody wrote on the command line cannot be done. */
 export const usageError = (message: string, cause?: unknown): EtlError => new EtlError('USAGE', message, { cause })
 
-/** A setting is missing or wrong. */
-export const settingError = (message: string, cause?: unknown): EtlError => new EtlError('CONFIGURATION', message, { cause })
+/** Of settings that come from a file: where there, by name. A process reads one such file. */
+const places = new Map<string, string>()
+
+/** What is wrong with a setting is said with its place from now on. */
+export const setPlaces = (found: Iterable<readonly [name: string, place: string]>): void => {
+  places.clear()
+  for (const [name, place] of found) places.set(name, place)
+}
+
+/** A setting is missing or wrong. @param message each line begins with the setting's name */
+export const settingError = (message: string, cause?: unknown): EtlError =>
+  new EtlError(
+    'CONFIGURATION',
+    message.replaceAll(/^\w+/gm, (name) => (places.has(name) ? `${places.get(name)}: ${name}` : name)),
+    { cause },
+  )
 
 export const isEtlError = (error: unknown): error is EtlError => error instanceof EtlError
 

@@ -1,7 +1,7 @@
 // MILLRACE_LANDING: a folder (also one that machines share) or an S3-compatible bucket, with the usual AWS_* variables for the latter.
 import { join, resolve } from 'node:path'
 import { plainAddress } from './address.ts'
-import { EtlError } from './errors.ts'
+import { settingError } from './errors.ts'
 import { secret } from './redact.ts'
 
 /** Where answers are kept. A folder is absolute, and every process of the warehouse reaches it. */
@@ -20,7 +20,7 @@ export const landingSetting = (raw: Raw, home: string, folder: string): LandingS
   const text = raw[name]
   if (!text) return { kind: 'folder', folder: join(home, 'landing') }
   if (text.startsWith('s3://')) return bucketSetting(raw, text, name)
-  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) throw new EtlError('CONFIGURATION', `${name} is '${text}', ${expected}.`)
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) throw settingError(`${name} is '${text}', ${expected}.`)
   return { kind: 'folder', folder: resolve(folder, text) }
 }
 
@@ -29,8 +29,7 @@ export const bucketSetting = (raw: Raw, text: string, name: string) => {
   const [, bucket = '', prefix = ''] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/.exec(text) ?? []
   const words = prefix.replace(/\/+$/, '').split('/')
   const plain = prefix === '' || words.every((word) => /^[\w.-]+$/.test(word) && !/^\.+$/.test(word))
-  if (bucket === '' || !plain)
-    throw new EtlError('CONFIGURATION', `${name} is '${text}', ${expected} (letters, digits, '.', '_' and '-').`)
+  if (bucket === '' || !plain) throw settingError(`${name} is '${text}', ${expected} (letters, digits, '.', '_' and '-').`)
   const endpoint = endpointOf(raw)
   return {
     kind: 'bucket' as const,
@@ -52,7 +51,7 @@ const endpointOf = (raw: Raw): URL | null => {
   const text = raw[variable]
   if (!text) return null
   const url = plainAddress(text)
-  if (url === null) throw new EtlError('CONFIGURATION', `${variable} is no address such as https://minio.example.com:9000.`)
+  if (url === null) throw settingError(`${variable} is no address such as https://minio.example.com:9000.`)
   return url
 }
 
@@ -61,8 +60,7 @@ const pathStyleName = 'MILLRACE_LANDING_PATH_STYLE'
 /** Servers of one's own mostly know no host name a bucket; Amazon wants one. */
 const pathStyleOf = (raw: Raw, otherwise: boolean): boolean => {
   const text = raw[pathStyleName] || String(otherwise)
-  if (text !== 'true' && text !== 'false')
-    throw new EtlError('CONFIGURATION', `${pathStyleName} is '${text}', expected true or false.`)
+  if (text !== 'true' && text !== 'false') throw settingError(`${pathStyleName} is '${text}', expected true or false.`)
   return text === 'true'
 }
 
@@ -71,10 +69,7 @@ const credentialsOf = (raw: Raw) => {
   if (!id && !key) return null
   if (!id || !key) {
     const [given, missing] = id ? ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'] : ['AWS_SECRET_ACCESS_KEY', 'AWS_ACCESS_KEY_ID']
-    throw new EtlError(
-      'CONFIGURATION',
-      `${given} is set and ${missing} is not; set both, or neither to use the machine's own role.`,
-    )
+    throw settingError(`${given} is set and ${missing} is not; set both, or neither to use the machine's own role.`)
   }
   return {
     accessKeyId: id,

@@ -1,6 +1,6 @@
 // Structured logs on standard error, every line passed through the redactor as the last step before it is written.
 import { type Logger, pino } from 'pino'
-import { EtlError } from './errors.ts'
+import { settingError } from './errors.ts'
 import { redact } from './redact.ts'
 
 export type Log = Logger
@@ -8,8 +8,7 @@ export type Log = Logger
 /** @param level default `warn`, so that a person at a terminal sees progress and not a log; `MILLRACE_LOG_LEVEL` sets it. Throws CONFIGURATION. */
 export const createLog = (level = 'warn', write: (line: string) => void = (line) => process.stderr.write(line)): Log => {
   const levels = ['silent', ...Object.keys(pino.levels.values)]
-  if (!levels.includes(level))
-    throw new EtlError('CONFIGURATION', `MILLRACE_LOG_LEVEL is '${level}', expected one of ${levels.join(', ')}.`)
+  if (!levels.includes(level)) throw settingError(`MILLRACE_LOG_LEVEL is '${level}', expected one of ${levels.join(', ')}.`)
   return pino(
     { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, formatters: { level: (label) => ({ level: label }) } },
     { write: (line: string) => write(redact(line)) },

@@ -1,28 +1,12 @@
 // Reads one setting each, for this program and for the folders of sources. Every complaint names the variable and what to do, never a secret's text.
 import { isPrivate } from './address.ts'
-import { EtlError, isEtlError } from './errors.ts'
+import { isEtlError, settingError } from './errors.ts'
 import { type NamedPrice, priceBases } from './learned-price.ts'
 import { type Secret, serviceKey } from './redact.ts'
 import { fileAgain } from './secret-files.ts'
 
 /** The environment over `.env`, with secrets of files and commands in their places; nothing of it was checked. */
 export type Environment = Readonly<Record<string, string>>
-
-/** Of settings that come from a file: where there, by name. A process reads one such file. */
-const places = new Map<string, string>()
-
-/** What is wrong with a setting is said with its place from now on. */
-export const setPlaces = (found: Iterable<readonly [name: string, place: string]>): void => {
-  places.clear()
-  for (const [name, place] of found) places.set(name, place)
-}
-
-/** Each line begins with the setting's name. */
-const configuration = (message: string): EtlError =>
-  new EtlError(
-    'CONFIGURATION',
-    message.replaceAll(/^\w+/gm, (name) => (places.has(name) ? `${places.get(name)}: ${name}` : name)),
-  )
 
 /** `NAME` for the account `default`, `NAME_ACME` for the account `acme`. */
 export const settingOf = (name: string, account: string): string =>
@@ -34,14 +18,14 @@ export const readText = (environment: Environment, name: string): string | null 
 /** A service's address. Throws CONFIGURATION where it is not set, or is more than scheme, host and path. */
 export const readAddress = (environment: Environment, name: string): URL => {
   const text = readText(environment, name)
-  if (text === null) throw configuration(`${name} is not set; set it in .env (see .env.example), or try \`millrace demo\`.`)
+  if (text === null) throw settingError(`${name} is not set; set it in .env (see .env.example), or try \`millrace demo\`.`)
   const url = URL.parse(text)
   if (url === null || !['http:', 'https:'].includes(url.protocol))
-    throw configuration(`${name} is '${text}', expected an address such as https://api.example.com.`)
+    throw settingError(`${name} is '${text}', expected an address such as https://api.example.com.`)
   if (url.username || url.password || url.search || url.hash)
-    throw configuration(`${name} holds a user, a query or a fragment; give only scheme, host and path.`)
+    throw settingError(`${name} holds a user, a query or a fragment; give only scheme, host and path.`)
   if (!isPrivate(url) && !(readHosts(environment, plainHttpName) ?? []).includes(url.hostname))
-    throw configuration(
+    throw settingError(
       `${name} is plain http to ${url.hostname}: others on the way would read the key. Use https; or, for a service inside your own network, set ` +
         `${plainHttpName}=${url.hostname}.`,
     )
@@ -62,7 +46,7 @@ export const readOptionalKey = (environment: Environment, name: string): Secret 
   const text = readText(environment, name)
   if (text === null) return null
   const key = keyIn(text)
-  if (key === null) throw configuration(`${name} holds a space or a character that no key has; copy it again.`)
+  if (key === null) throw settingError(`${name} holds a space or a character that no key has; copy it again.`)
   const again = fileAgain(environment, name)
   return serviceKey(name, key, again === null ? null : () => keyIn(again() ?? ''))
 }
@@ -70,7 +54,7 @@ export const readOptionalKey = (environment: Environment, name: string): Secret 
 /** A key that must be there. Throws CONFIGURATION. */
 export const readKey = (environment: Environment, name: string): Secret => {
   const key = readOptionalKey(environment, name)
-  if (key === null) throw configuration(`${name} is not set; put the service's key there or in .env (see .env.example).`)
+  if (key === null) throw settingError(`${name} is not set; put the service's key there or in .env (see .env.example).`)
   return key
 }
 
@@ -92,7 +76,7 @@ export const readNumber = <T>(environment: Environment, name: string, rule: Numb
   if (text === null) return otherwise
   const value = Number(text)
   if (value >= least && value <= most && (!isWhole || Number.isInteger(value))) return value
-  throw configuration(`${name} is '${text}', expected ${expected}.`)
+  throw settingError(`${name} is '${text}', expected ${expected}.`)
 }
 
 /** Requests per second. @param standard what the service allows, used unless the setting says otherwise */
@@ -119,10 +103,10 @@ export const readPrices = (environment: Environment, name: string, example: stri
       /^([\w-]+)=(\d{1,9}(?:\.\d{1,6})?)\/([a-z ]+?)(?: from (\d{1,9}))?$/.exec(part) ?? []
     const basis = priceBases.find((one) => one === words)
     if (dataset === undefined || basis === undefined)
-      throw configuration(
+      throw settingError(
         `${name} holds '${part}', expected prices separated by commas, for example ${example}: a number from 0, and what it is for (${priceBases.join(', ')}).`,
       )
-    if (prices.has(dataset)) throw configuration(`${name} names ${dataset} twice; keep the price that is meant.`)
+    if (prices.has(dataset)) throw settingError(`${name} names ${dataset} twice; keep the price that is meant.`)
     prices.set(dataset, { basis, credits: Number(credits), minimum: Number(least ?? 0) })
   }
   return prices
@@ -140,7 +124,7 @@ export const readHosts = (environment: Environment, name: string): readonly stri
   const hosts = words.filter((host) => host !== '')
   const wrong = hosts.find((host) => !/^[a-z0-9.-]+$/.test(host))
   if (wrong !== undefined)
-    throw configuration(`${name} names '${wrong}', expected host names separated by commas, without https:// and port.`)
+    throw settingError(`${name} names '${wrong}', expected host names separated by commas, without https:// and port.`)
   return hosts.length === 0 ? null : hosts
 }
 
@@ -164,7 +148,7 @@ export const readAll = <Readings extends readonly (() => unknown)[] | []>(readin
       return null
     }
   })
-  if (problems.length > 0) throw configuration(problems.join('\n'))
+  if (problems.length > 0) throw settingError(problems.join('\n'))
   return values as { -readonly [Index in keyof Readings]: ReturnType<Readings[Index]> }
 }
 

@@ -205,7 +205,7 @@ export const cronProblem = (text: string): string | null => {
   if (/impossible/.test(error.message))
     return `day ${error.value} never comes in the month(s) '${parts[3]}'; choose a day that exists.`
   const field = fields[error.field] ?? { name: error.field, range: '*, lists, ranges, steps' }
-  return `'${error.value}' is not a ${field.name} (${field.range}; also *, lists, ranges, steps).`
+  return `'${error.value}' is not ${field.name === 'hour' ? 'an' : 'a'} ${field.name} (${field.range}; also *, lists, ranges, steps).`
 }
 
 /** PostgreSQL's limit, included columns counted. */

@@ -1,7 +1,7 @@
 // for_each of a definition: which dimensions, which values, from the YAML or from list files.
 import type { DimensionSpec, SourceSpec } from '../core/source-spec.ts'
 import type { Dimension } from '../core/types.ts'
-import { showProblem, suggest } from './problem.ts'
+import { foreignAt, notUtf8, showProblem, suggest } from './problem.ts'
 import type { RawDimension } from './schema.ts'
 import type { Scope } from './scope.ts'
 import { type Path, problemAt } from './yaml-file.ts'
@@ -113,6 +113,7 @@ const fromYaml = (list: readonly (string | number)[], path: Path, spec: Dimensio
 }
 
 const shownCharacters = 24
+const lineEnd = /\r\n?|\n/
 
 /** A path may lead, by mistake or not, to a file that is no list: of its lines no more is said than how they begin. */
 const withoutContent = (message: string): string =>
@@ -127,7 +128,13 @@ const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): 
     wrong(`the list file ${list.shown} ${list.failure}; create it (one value a line) or correct the path.`)
     return []
   }
-  const lines = list.text.replace(/^\uFEFF/, '').split(/\r?\n/)
+  const lines = list.text.replace(/^\uFEFF/, '').split(lineEnd)
+  const foreign = foreignAt(list.text)
+  if (foreign >= 0) {
+    const before = list.text.slice(0, foreign).split(lineEnd)
+    scope.lists.push({ file: list.shown, line: before.length, column: (before.at(-1)?.length ?? 0) + 1, message: notUtf8 })
+    return []
+  }
   const all = lines.flatMap((line, index): readonly Written[] => {
     const text = line.replace(/(^|\s)#.*$/, '')
     if (text.trim() === '') return []
@@ -135,7 +142,8 @@ const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): 
     return [
       {
         text,
-        wrong: (message) => scope.lists.push({ ...place, message: withoutContent(message) }),
+        wrong: (message) =>
+          scope.lists.push({ ...place, message: withoutContent(message) + (/[,;\t]/.test(text) ? ' One value a line.' : '') }),
         where: `in line ${index + 1}`,
       },
     ]
@@ -154,6 +162,7 @@ type CheckedValue = { readonly value: string } | { readonly message: string }
 /** Normalizes and checks `written` as the source wants it. The message says what was found, what is expected and how to write it. */
 export const checkValue = (written: string, spec: DimensionSpec, { spellings }: Pick<SourceSpec, 'spellings'>): CheckedValue => {
   const text = written.trim()
+  if (/^".*"$/.test(text)) return { message: `'${text}' stands in quotes; write it without them.` }
   if (text === '') return { message: 'an empty value; write one or remove the line.' }
   if (text.length > longestValue) return { message: `a value of ${text.length} characters; at most ${longestValue} are allowed.` }
   const spelling = spec.normalize === undefined ? undefined : spellings?.[spec.normalize]

@@ -20,6 +20,11 @@ export const placeOf = (message: string): Partial<Pick<Problem, 'file' | 'line' 
   return file === undefined ? {} : { file, line: Number(line), column: Number(column) }
 }
 
+export const notUtf8 = 'not UTF-8; save it as UTF-8, since other letters would be lost.'
+
+/** The first character that bytes of another encoding leave in a text; -1: there is none. */
+export const foreignAt = (text: string): number => text.search(/[\u0000\uFFFD]/)
+
 /** By file, then by place; the same problem at the same place once. */
 export const sortProblems = (problems: readonly Problem[]): readonly Problem[] => {
   const unique = new Map(problems.map((problem) => [showProblem(problem), problem]))

@@ -1,7 +1,7 @@
 // One YAML file: its value, where each part of it stands, and the parts of YAML that definitions do without. What zod finds in it, said in the words of someone
 // who writes a definition.
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
-import { type Problem, suggest } from './problem.ts'
+import { foreignAt, nearest, notUtf8, type Problem, suggest } from './problem.ts'
 import { z } from 'zod'
 
 /** Keys and places in lists from the top of the file: `['table', 'key', 2]`. */
@@ -26,9 +26,14 @@ export const problemAt = (yaml: YamlFile, path: Path, message: string, part: 'ke
 /** Parses `text`; `yaml` is null when it cannot be understood at all. */
 export const readYaml = (file: string, text: string): { yaml: YamlFile | null; problems: readonly Problem[] } => {
   const counter = new LineCounter()
+  const foreign = foreignAt(text)
   const document = parseDocument(text, { lineCounter: counter, prettyErrors: false, version: '1.2', merge: false })
   const problemAt = (offset: number, message: string): Problem => ({ file, ...placeOf(counter, offset), message })
-  const syntax = document.errors.map((error) => problemAt(error.pos[0], explained(error.code, error.message)))
+  if (foreign >= 0) return { yaml: null, problems: [problemAt(foreign, notUtf8)] }
+  // What the parser makes of the lines below a tab is no mistake of theirs.
+  const tabs = document.errors.filter(({ code }) => code === 'TAB_AS_INDENT')
+  const told = tabs.length > 0 ? tabs : document.errors
+  const syntax = told.map((error) => problemAt(error.pos[0], explained(error.code, error.message)))
   if (document.errors.some((error) => error.code !== 'DUPLICATE_KEY')) return { yaml: null, problems: syntax }
   const refused = refusedParts(document, problemAt)
   if (refused.length > 0) return { yaml: null, problems: [...syntax, ...refused] }
@@ -153,10 +158,16 @@ const problemsOfIssue = (issue: Issue, within: Path, checked: Checked): readonly
   const isKey = issue.code === 'invalid_key'
   const expected = isKey ? (issue.issues[0]?.message ?? issue.message) : expectedOf(issue)
   const found = isKey ? `'${path.at(-1)}'` : yaml.found(path)
-  const hint = issue.code === 'invalid_value' ? suggest(yaml.written(path) ?? '', issue.values.map(String)) : ''
+  const near = issue.code === 'invalid_value' ? nearest(yaml.written(path) ?? '', issue.values.map(String)) : null
   const missing = found === 'nothing' && !isKey
   const message = missing ? `${show(path)} is missing; expected ${expected}.` : `${show(path)} is ${found}; expected ${expected}.`
-  return [{ file: yaml.file, ...yaml.place(path, isKey ? 'key' : 'value'), message: message + hint }]
+  return [
+    {
+      file: yaml.file,
+      ...yaml.place(path, isKey ? 'key' : 'value'),
+      message: near === null ? message : `${message} Did you mean '${near}'?`,
+    },
+  ]
 }
 
 const stepsOf = (path: readonly PropertyKey[]): Path => path.map((step) => (typeof step === 'number' ? step : String(step)))

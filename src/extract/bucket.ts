@@ -12,7 +12,7 @@ import {
 } from '@aws-sdk/client-s3'
 import type { BucketSetting } from '../core/landing-setting.ts'
 import { docPage } from '../core/shipped.ts'
-import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { EtlError, isEtlError, messageOf, settingError } from '../core/errors.ts'
 
 /** An S3 bucket with errors in our own words: LANDING_REFUSED or LANDING_UNREACHABLE. */
 export type Bucket = ReturnType<typeof openBucket>
@@ -230,7 +230,7 @@ const bucketError = (error: unknown, doing: string, endpoint: string): EtlError 
   const { name, status } = refusalOf(error)
   const found = [name, status === null ? '' : `HTTP ${status}`, messageOf(error)].filter((word) => word !== '').join(', ')
   if (messageOf(error) === 'Region is missing')
-    return new EtlError('CONFIGURATION', 'AWS_REGION is not set; set it to the region of the bucket in MILLRACE_LANDING.')
+    return settingError('AWS_REGION is not set; set it to the region of the bucket in MILLRACE_LANDING.')
   if (isFinal(name) || (status !== null && status >= 300 && status < 500 && status !== 408 && status !== 429)) {
     return new EtlError('LANDING_REFUSED', `${endpoint} refused to ${doing} (${found}). ${advice[name] ?? otherAdvice}`, {
       cause: error,

@@ -1,6 +1,6 @@
 // Runs as OpenLineage events, switched on by OPENLINEAGE_URL: a START and an end for each pipeline of a run, with its columns and what was written.
 import { createHash } from 'node:crypto'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { messageOf, settingError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Environment } from '../core/read-setting.ts'
 import { redact, secret } from '../core/redact.ts'
@@ -32,7 +32,7 @@ export const createLineage = (environment: Environment, log: Log) => {
   const text = environment[addressName] ?? ''
   if (text === '' || environment['OPENLINEAGE_DISABLED'] === 'true') return null
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
-    throw new EtlError('CONFIGURATION', `${addressName} is no address such as http://marquez.example.com:5000.`)
+    throw settingError(`${addressName} is no address such as http://marquez.example.com:5000.`)
   const address = new URL(environment['OPENLINEAGE_ENDPOINT'] || 'api/v1/lineage', text.replace(/\/?$/, '/'))
   const key = environment[keyName] ? secret(keyName, environment[keyName]) : null
   const namespace = environment['OPENLINEAGE_NAMESPACE'] || 'millrace'

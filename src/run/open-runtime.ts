@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Clock } from '../core/clock.ts'
 import type { Settings } from '../core/env.ts'
-import { EtlError } from '../core/errors.ts'
+import { EtlError, settingError } from '../core/errors.ts'
 import { hooksSetting } from '../core/hooks-setting.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
@@ -185,7 +185,7 @@ export const guarded = (definitions: readonly Definition[], { raw }: Settings): 
   const setting = raw[guardSetting] || 'on'
   if (setting === 'on') return definitions
   if (setting === 'off') return definitions.map((definition) => ({ ...definition, guard: null }))
-  throw new EtlError('CONFIGURATION', `${guardSetting} is '${setting}'; write off, or leave it out.`)
+  throw settingError(`${guardSetting} is '${setting}'; write off, or leave it out.`)
 }
 
 /** The embedded database is ours to migrate; any other is migrated by its owner. */

@@ -48,6 +48,8 @@ const domain: Spelling = {
 }
 
 const bareDomain = (value: string): string | null => {
+  // Between two values; an address would lose it.
+  if (/\s/.test(value)) return null
   const address = value.includes('://') ? value : `http://${value}`
   if (!URL.canParse(address)) return null
   const host = new URL(address).hostname.replace(/^www\./, '').replace(/\.$/, '')

@@ -216,6 +216,13 @@ test('list files may hold comments, blank lines, a byte order mark, CRLF and cap
   expect(definitions[0]?.dimensions[0]?.values).toEqual(['a.com', 'b.com'])
 })
 
+test('lines of a list may end as they did on old Macs', () => {
+  expect(check(contractExample, { lists: { 'domains.txt': 'a.com\rb.com\r' } }).definitions[0]?.dimensions[0]?.values).toEqual([
+    'a.com',
+    'b.com',
+  ])
+})
+
 test('long numbers and leading zeros in a list stay as written', () => {
   const text = `pipeline: shop
 version: 1

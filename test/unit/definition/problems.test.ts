@@ -183,7 +183,7 @@ const keywordCases: readonly Case[] = [
     "2:11: 'keywords_history' would collide with views Millrace makes in bi ('_history')",
   ],
   ['a cron of four fields', '"30 2 * * *"', '"30 2 * *"', "11:19: schedule.cron: '30 2 * *' has 4 field(s), expected 5"],
-  ['a cron out of range', '"30 2 * * *"', '"30 25 * * *"', "11:19: schedule.cron: '25' is not a hour (0 to 23"],
+  ['a cron out of range', '"30 2 * * *"', '"30 25 * * *"', "11:19: schedule.cron: '25' is not an hour (0 to 23"],
   [
     'a cron for a day that never comes',
     '"30 2 * * *"',
@@ -383,6 +383,18 @@ test.each([
   ['  www.example.com', 3, "'www.example.com' is not a bare domain (no scheme, no www., no path); write 'example.com'."],
   ['münchen.de', 1, "'münchen.de' is not a bare domain (no scheme, no www., no path); write 'xn--mnchen-3ya.de'."],
   ['not a domain', 1, "'not a domain' is not a bare domain (no scheme, no www., no path); write a domain such as example.com."],
+  [
+    'c.com\td.com',
+    1,
+    "'c.com\td.com' is not a bare domain (no scheme, no www., no path); write a domain such as example.com. One value a line.",
+  ],
+  [
+    'c.com;shop',
+    1,
+    "'c.com;shop' is not a bare domain (no scheme, no www., no path); write a domain such as example.com. One value a line.",
+  ],
+  ['"c.com"', 1, `'"c.com"' stands in quotes; write it without them.`],
+  ['m\uFFFDller.de', 2, 'not UTF-8; save it as UTF-8, since other letters would be lost.'],
   ['B.com', 1, "'b.com' already appears in line 1; keep one of the two."],
 ])('the list file line %j is named with its own file and line', (line, column, message) => {
   expect(problemsIn(contractExample, { lists: { 'domains.txt': `b.com\n# a comment\n${line}\n` } })).toEqual([
@@ -402,6 +414,19 @@ test.each([
   ['keywords', "the file is 'keywords'; expected a map"],
 ])('a file that holds %j says what a definition is', (text, problem) => {
   expect(problemsIn(text)).toEqual([expect.stringContaining(`pipelines/p.yaml:1:1: ${problem}`)])
+})
+
+test('text that is no UTF-8 is refused at its place: its letters would be asked for, and paid, wrong', () => {
+  const refused = 'not UTF-8; save it as UTF-8, since other letters would be lost.'
+  expect(problemsIn(change(contractExample, 'us, gb', 'u\uFFFD'))).toEqual([`pipelines/p.yaml:9:14: ${refused}`])
+  const [problem, ...more] = problemsIn(Buffer.from(`\uFEFF${contractExample}`, 'utf16le').toString('utf8'))
+  expect([problem, more]).toEqual([`pipelines/p.yaml:1:1: ${refused}`, []])
+})
+
+test('a tab is named alone: what YAML makes of the lines below it is none of their mistake', () => {
+  expect(problemsIn(change(contractExample, '  domain:', '\tdomain:'))).toEqual([
+    'pipelines/p.yaml:8:1: a tab is used to indent; YAML wants spaces.',
+  ])
 })
 
 test('an alias is refused before it is followed', () => {
