@@ -16,6 +16,7 @@ import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { migrationState } from '../db/migrate.ts'
 import { readDashboards } from '../definition/dashboards.ts'
+import { unreadFiles } from '../definition/folder-files.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
 import { readNotifyFile } from '../definition/notify-file.ts'
@@ -105,6 +106,7 @@ const check = async (invocation: Invocation) => {
   const model = await attempt('semantic', () => checkSemanticFiles(semanticFolders(folder), notes))
   const dashboards = await attempt('semantic', () => readDashboards(dashboardFolders(folder)))
   notes.problems('semantic', dashboards?.problems ?? [])
+  for (const own of dashboardFolders(folder)) await noteUnread(notes, 'semantic', own, /\.ya?ml$/)
   const settings = await attempt('configuration', async () => settingsOf(invocation))
   const result = () => ({ notes, checked: [...checked], services: [...services] })
   // What keeps all from being read is said once.
@@ -154,13 +156,21 @@ const checkFiles = (notes: Notes, area: Area, read: Files, problems: readonly Pr
 
 const checkDefinitions = async (folder: string, { sources }: SourceFolders, notes: Notes): Promise<readonly Definition[]> => {
   const { definitions, problems } = await loadDefinitions({ folder, sources, only: [] })
+  await noteUnread(notes, 'definition', folder, /\.ya?ml$/)
   checkFiles(notes, 'definition', definitions, problems, 'every line is understood, lists in files are read.')
   return definitions
+}
+
+/** A warning: somebody may keep there what is not meant to be read. */
+const noteUnread = async (notes: Notes, area: Area, folder: string, ending: RegExp): Promise<void> => {
+  for (const name of await unreadFiles(folder, ending))
+    notes.warning(area, `${join(folder, name)} is not read: move it into ${folder}, with an ending in small letters.`)
 }
 
 const checkMarts = async (folder: string, notes: Notes): Promise<readonly Mart[]> => {
   const { marts, problems } = await readMarts(martFolders(folder))
   notes.problems('mart', problems)
+  for (const own of martFolders(folder)) await noteUnread(notes, 'mart', own, /\.sql$/)
   if (marts.length > 0) notes.proved('mart', `${counted(marts.length, 'header')} of marts are whole.`)
   return marts
 }
@@ -295,6 +305,7 @@ const checkServices = async (
 /** Without a database: what the files say. @returns the model as far as it is right */
 const checkSemanticFiles = async (folders: readonly string[], notes: Notes): Promise<SemanticModel> => {
   const { model, problems, files } = await readSemantics(folders)
+  for (const own of folders) await noteUnread(notes, 'semantic', own, /\.ya?ml$/)
   notes.problems('semantic', problems)
   if (problems.length === 0) notes.proved('semantic', `${counted(files.length, 'semantic file')} are understood.`)
   return model
@@ -306,7 +317,10 @@ const checkSemanticColumns = async (db: Db, { subjects }: SemanticModel, notes: 
   for (const subject of subjects.values()) {
     const columns = await columnNames(db, `bi.${subject.view}`)
     if (columns.length === 0) {
-      notes.notAsked('semantic', `${subject.name}: bi.${subject.view} is not there; its pipeline is not defined here.`)
+      notes.notAsked(
+        'semantic',
+        `${subject.name}: bi.${subject.view} is not there: \`millrace migrate\` makes it where its pipeline is defined.`,
+      )
       continue
     }
     const problems = [...(await columnProblems(db, subject, columns)), ...(await formulaProblems(db, subject, notes))]

@@ -1,5 +1,6 @@
 // `millrace new migration NAME`: the table of a definition, or what it lacks by now, as the next migration.
 import assert from 'node:assert/strict'
+import { existsSync, readdirSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Settings } from '../core/env.ts'
@@ -34,8 +35,7 @@ export const newMigration = async (request: NewMigration) => {
       file: await writeMigration(folders, tableName(definition), datasetMigration(definition, dimensions)),
     }
   const { changes, pending } = await changesOf(request.settings(), folders, definition)
-  const unapplied = creating.filter((name) => pending.includes(name))
-  refuse(definition, changes, unapplied)
+  refuse(definition, changes, { folders, creating, unapplied: creating.filter((name) => pending.includes(name)) })
   if (changes.columns.length + changes.indexes.length + dimensions.length === 0) return { kind: 'none' as const, file: null }
   const name = `${tableName(definition)}_${suffixOf(changes)}`
   return { kind: 'change' as const, file: await writeMigration(folders, name, changeMigration(definition, changes, dimensions)) }
@@ -69,13 +69,18 @@ const changesOf = async ({ databaseUrl, home }: Settings, folders: readonly stri
   }
 }
 
-/** @param pending the migrations that create the table, where they are not applied yet */
-const refuse = ({ file, pipeline }: Definition, { refused }: TableChanges, pending: readonly string[]): void => {
+/** The migrations that create the table, and those of them that are not applied yet. */
+type Creating = Readonly<Record<'folders' | 'creating' | 'unapplied', readonly string[]>>
+
+const refuse = ({ file, pipeline }: Definition, { refused }: TableChanges, { folders, creating, unapplied }: Creating): void => {
   if (refused.length === 0) return
-  const remedy =
-    pending.length === 0
+  const own = folders.flatMap((folder) => (existsSync(folder) ? readdirSync(folder) : []))
+  const isShipped = !creating.some((name) => own.some((one) => one.startsWith(`${name}.`)))
+  const remedy = isShipped
+    ? '\nIts table comes with Millrace: give the pipeline another name, or a new version.'
+    : unapplied.length === 0
       ? ''
-      : `\nMigration ${pending.join(', ')} is not applied here yet: delete its file and run \`millrace new migration ${pipeline}\` to write it anew.`
+      : `\nMigration ${unapplied.join(', ')} is not applied here yet: delete its file and run \`millrace new migration ${pipeline}\` to write it anew.`
   throw new EtlError(
     'USAGE',
     `${file}: no migration was written, its table cannot become what it says.\n${refused.join('\n')}${remedy}`,

@@ -284,6 +284,24 @@ test('a price for what no definition asks for is named: it would not be used', a
   )
 })
 
+test('files that nobody reads are named, and of a view that waits for migrate nobody says that its pipeline is not defined', async () => {
+  for (const [below, file] of [
+    ['pipelines/team a', 'more.yaml'],
+    ['pipelines', 'OTHER.YAML'],
+    ['marts/staging', 'clicks.sql'],
+  ] as const) {
+    mkdirSync(join(folder, below), { recursive: true })
+    writeFileSync(join(folder, below, file), '')
+  }
+  const lines = said(await millrace(['check', '--json', '--offline']))
+  expect(lines.filter((line) => line.startsWith('warning'))).toEqual([
+    expect.stringMatching(/^warning \(definition\): .*pipelines\/OTHER\.YAML is not read: .* small letters/),
+    expect.stringMatching(/^warning \(definition\): .*pipelines\/team a\/more\.yaml is not read: move it into .*pipelines,/),
+    expect.stringMatching(/^warning \(mart\): .*marts\/staging\/clicks\.sql is not read/),
+  ])
+  expect(lines.find((line) => line.includes('(semantic): keywords: '))).toMatch(/is not there: `millrace migrate` makes it/)
+})
+
 test('of a budget or a price whose definition cannot be read it is not said that no definition has it', async () => {
   edit('keywords', [/^source:/m, 'tags: { client: acme }\nsuorce: x\nsource:'])
   const settings = { MILLRACE_TAG_BUDGETS: 'client=acme:400/day', WEB_ANALYTICS_PRICES: 'keywords=0.1/row asked' }
@@ -300,6 +318,15 @@ test('a wrong setting is named with its line in .env and what is allowed; the en
   const wrong = '# Prices\n\nWEB_ANALYTICS_PRICES="keywords=-1/row"\n'
   expect(await said(wrong)).toMatch(/\.env:3: WEB_ANALYTICS_PRICES holds 'keywords=-1\/row', .*a number from 0/)
   expect(await said(`export ${wrong.trimStart().slice(10)}`)).toMatch(/\.env:1: WEB_ANALYTICS_PRICES/)
+  const own = [
+    'MILLRACE_GUARD=of',
+    'MILLRACE_LOG_LEVEL=loud',
+    'MILLRACE_TAG_BUDGETS=x',
+    'MILLRACE_PING_URL=x',
+    'MILLRACE_WEB_TOKEN=x',
+  ]
+  const told = await said(own.join('\n'))
+  for (const [at, line] of own.entries()) expect(told).toContain(`.env:${at + 1}: ${line.split('=')[0]} `)
   expect(await said('', { WEB_ANALYTICS_PRICES: 'keywords=1/row,keywords=2/row' })).toMatch(
     /^(?!.*\.env:).*: WEB_ANALYTICS_PRICES names keywords twice/m,
   )

@@ -90,6 +90,16 @@ describe('a fourth dataset', () => {
     expect(readdirSync(join(folder, 'migrations'))).toEqual(before)
   })
 
+  test('whose table comes with the program is told to take another name: its migration is nobody’s to delete', async () => {
+    edit(join(folder, 'pipelines', 'keywords.yaml'), /volume: \{ type: numeric/, 'volume: { type: bigint')
+    const { code, stderr } = await millrace('new', 'migration', 'keywords')
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining('Its table comes with Millrace: give the pipeline another name, or a new version.'),
+    ])
+    expect(stderr).not.toContain('delete')
+  })
+
   test('is refused, with nothing written, where the name is taken', async () => {
     const before = readFileSync(join(folder, 'pipelines', 'keywords.yaml'), 'utf8')
     const result = await millrace('new', 'dataset', 'keywords')
