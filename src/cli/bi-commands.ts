@@ -11,7 +11,7 @@ import { createLog } from '../core/log.ts'
 import { parseOnly } from '../core/only.ts'
 import { withPackages } from '../core/optional-package.ts'
 import { secret, type Secret } from '../core/redact.ts'
-import { alignDown, parsePeriod } from '../core/window.ts'
+import { alignDown, inclusiveRange, parsePeriod } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
 import { loadSemantics } from '../definition/semantic-model.ts'
 import { bucketClient } from '../extract/landing.ts'
@@ -40,6 +40,7 @@ export const exportFiles: Handler = async (invocation) => {
   if ((filter.from ?? '') > (filter.to ?? '9'))
     throw usageError(`--from ${options['from']} lies after --to ${options['to']}; swap them.`)
   const byMonth = byMonthOf(invocation)
+  if (filter.from !== null && filter.to !== null) inclusiveRange(String(options['from']), String(options['to']), 'month')
   return withDatabase(invocation, async (database) => {
     await (byMonth ? writeMonths : writeFile)(invocation, database, view, filter)
     return 0
@@ -75,6 +76,8 @@ const writeFile = async (invocation: Invocation, database: Database, view: strin
     )
   const rows = await exportView(database, { view, format, file, filter })
   output.summary('export', { view, format, file, rows })
+  const filters = ['only', 'from', 'to'].flatMap((name) => (options[name] === undefined ? [] : [`--${name} ${options[name]}`]))
+  if (rows === 0 && filters.length > 0) output.note(`No row of bi.${view} fits ${filters.join(' ')}.`)
   output.line(`wrote ${counted(rows, 'row')} to ${file}`)
 }
 

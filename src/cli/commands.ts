@@ -177,7 +177,7 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'roles',
     description: 'Print the SQL that creates separate roles for owner, loader and reader; for a superuser to run.',
-    examples: ['millrace roles | psql "$DATABASE_URL"'],
+    examples: ['millrace roles | psql "$SUPERUSER_URL"'],
     load: async () => (await import('./migrate-command.ts')).roles,
   },
   {
@@ -318,6 +318,8 @@ export const commands: readonly CommandSpec[] = [
       option(
         '--like <service>',
         "own: this sandbox (default); vendor: prices, limits and refusals as the service's documentation has them",
+        undefined,
+        ['own', 'vendor'],
       ),
       option('--options <json>', 'any option by its name, as JSON or as a file with JSON; with --like vendor, its options'),
     ],

@@ -5,6 +5,7 @@ import { counted, formatNumber, sum, sums } from '../core/counted.ts'
 import { type EtlError, usageError } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import { databaseMs } from '../db/database-clock.ts'
+import { suggest } from '../definition/problem.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import type { Capabilities, Credits } from '../extract/api.ts'
 import { endOf, endWords, type Forecast, forecasts } from '../ledger/month-end.ts'
@@ -116,6 +117,9 @@ const quotaOf = async (database: Database, invocation: Invocation) => {
   const first = `${month}-01`
   const spending = (await spendingByMonth(db, first)).filter((one) => one.month === month)
   const by = options['by'] === undefined ? null : String(options['by'])
+  const known = (await db.selectFrom('etl.pipelines').select('dimensions').execute()).flatMap(({ dimensions }) => dimensions)
+  if (by !== null && known.length > 0 && !known.includes(by))
+    throw usageError(`--by: no pipeline runs for each '${by}'.${suggest(by, [...new Set(known)])}`)
   return {
     month,
     spending,

@@ -1,6 +1,7 @@
 // `millrace run`: what is due now; `millrace backfill`: a range of months; `millrace plan`, and --dry-run of both: what they would do and why. Around them the
 // word of a person before money is spent, and what is left to tell at the end.
 import { aboutCredits, counted, formatNumber } from '../core/counted.ts'
+import { usageError } from '../core/errors.ts'
 import { parseOnly } from '../core/only.ts'
 import { createInterface } from 'node:readline/promises'
 import { stopsWith } from '../db/stoppable.ts'
@@ -101,6 +102,8 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
 export const plan: Handler = async (invocation) => {
   const { options } = invocation
   const isRange = options['from'] !== undefined || options['to'] !== undefined
+  if (!isRange && options['force'] === true)
+    throw usageError('--force needs --from and --to: a run without a range loads nothing again.')
   const scope: Scope = isRange ? rangeScope(invocation) : { mode: 'due', only: parseOnly(options['only']) }
   return withRuntime(invocation, { callsService: true, usesLanding: false }, async (runtime, progress) => {
     checkScope(runtime.definitions, scope)

@@ -162,7 +162,7 @@ type CheckedValue = { readonly value: string } | { readonly message: string }
 /** Normalizes and checks `written` as the source wants it. The message says what was found, what is expected and how to write it. */
 export const checkValue = (written: string, spec: DimensionSpec, { spellings }: Pick<SourceSpec, 'spellings'>): CheckedValue => {
   const text = written.trim()
-  if (/^".*"$/.test(text)) return { message: `'${text}' stands in quotes; write it without them.` }
+  if (/^".*"$/.test(text)) return { message: `'${text}' is in quotes; write it without them.` }
   if (text === '') return { message: 'an empty value; write one or remove the line.' }
   if (text.length > longestValue) return { message: `a value of ${text.length} characters; at most ${longestValue} are allowed.` }
   const spelling = spec.normalize === undefined ? undefined : spellings?.[spec.normalize]

@@ -47,6 +47,31 @@ test('an export into a format it does not write is refused, before a file of ano
   expect(readdirSync(folder)).not.toContain('months.xlsx')
 })
 
+test('an export of no row says so: the file that was there is replaced by an empty one; a range the wrong way round is refused', async () => {
+  const empty = await millrace('export', 'coverage', '--only', 'domain=exmaple.com', '--out', 'c.csv')
+  expect([empty.code, empty.stderr]).toEqual([
+    0,
+    expect.stringContaining('No row of bi.coverage fits --only domain=exmaple.com.'),
+  ])
+  const { code, stderr } = await millrace('export', 'keyword_months', '--from', '2026-02', '--to', '2026-01')
+  expect([code, stderr]).toEqual([2, expect.stringContaining('--from 2026-02 lies after --to 2026-01; swap them.')])
+})
+
+test.each([
+  ['plan --force', '--force needs --from and --to: a run without a range loads nothing again.'],
+  ['sandbox --like vendr', 'Allowed choices are own, vendor.'],
+])('what would be passed over in silence is refused: %s', async (line, refusal) => {
+  const { code, stderr } = await millrace(...line.split(' '))
+  expect([code, stderr]).toEqual([2, expect.stringContaining(refusal)])
+})
+
+test('credits by a thing that no pipeline runs for are refused with the nearest', async () => {
+  await db.query(`insert into etl.pipelines (pipeline, version, parameters, source, account, window_every, dimensions, definition)
+    values ('keywords', 1, '{}', 'web-analytics.keywords', 'default', 'month', '{domain,country}', '{}')`)
+  const { code, stderr } = await millrace('quota', '--by', 'domian')
+  expect([code, stderr]).toEqual([2, expect.stringContaining("--by: no pipeline runs for each 'domian'. Did you mean 'domain'?")])
+})
+
 test('a port of the sandbox that is no number is named as it was written', async () => {
   const { code, stderr } = await millrace('sandbox', '--port', 'abc')
   expect([code, stderr]).toEqual([2, expect.stringContaining("--port is 'abc'; write a number.")])

@@ -270,7 +270,9 @@ const smtpOf = (raw: Raw, at: string): Secret => {
 const fromOf = (raw: Raw, at: string): string => {
   const text = raw[fromName] ?? ''
   if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text))
-    throw settingError(`${at}: ${fromName} is '${text}', expected the address e-mail comes from, such as millrace@example.com.`)
+    throw settingError(
+      `${at}: ${fromName} is ${text === '' ? 'not set' : `'${text}'`}, expected the address e-mail comes from, such as millrace@example.com.`,
+    )
   return text
 }
 

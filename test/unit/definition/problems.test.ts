@@ -393,7 +393,7 @@ test.each([
     1,
     "'c.com;shop' is not a bare domain (no scheme, no www., no path); write a domain such as example.com. One value a line.",
   ],
-  ['"c.com"', 1, `'"c.com"' stands in quotes; write it without them.`],
+  ['"c.com"', 1, `'"c.com"' is in quotes; write it without them.`],
   ['m\uFFFDller.de', 2, 'not UTF-8; save it as UTF-8, since other letters would be lost.'],
   ['B.com', 1, "'b.com' already appears in line 1; keep one of the two."],
 ])('the list file line %j is named with its own file and line', (line, column, message) => {
