@@ -305,7 +305,7 @@ export const commands: readonly CommandSpec[] = [
     description: 'The service itself, locally, with synthetic data and switchable faults.',
     options: [
       option('--port <port>', 'port on 127.0.0.1; 0: any free one (default 8080)'),
-      option('--key <key>', 'the API key it accepts (default sandbox-key)'),
+      option('--key <key>', 'the API key it accepts (default sandbox-key; with --like vendor: vendor-key)'),
       option('--seed <number>', 'another seed gives other data (default 1)'),
       option('--keywords <rows>', 'keywords of a domain, country and month (default 400)'),
       option(

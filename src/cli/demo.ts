@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { sql } from 'kysely'
 import { formatNumber } from '../core/counted.ts'
 import { readSettings, type Settings } from '../core/env.ts'
-import { settingError } from '../core/errors.ts'
+import { settingError, usageError } from '../core/errors.ts'
 import { docPage, shipped } from '../core/shipped.ts'
 import type { Definition, Window } from '../core/types.ts'
 import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts'
@@ -17,7 +17,7 @@ import { foreignRuns } from '../ledger/runs.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { type RunResult, runJobs } from '../run/run-jobs.ts'
-import { jsonOptions, sandboxOptionsFrom } from '../sandbox/sandbox-options.ts'
+import { sandboxOptionsFrom } from '../sandbox/sandbox-options.ts'
 import { listeningEvent, type Sandbox, startSandbox, usageOf } from '../sandbox/sandbox-server.ts'
 import { startVendorSandbox } from '../sandbox/vendor/vendor-server.ts'
 import { environmentFor, type OwnService } from '../sources/web-analytics/settings.ts'
@@ -204,8 +204,12 @@ const startOwn = async (options: Options, output: Output) => {
   return sandbox
 }
 
-const startVendor = async ({ port = 8080, options }: Options, output: Output) => {
-  const sandbox = await startVendorSandbox({ ...jsonOptions(options), port: Number(port) })
+const startVendor = async ({ port, key, options, ...others }: Options, output: Output) => {
+  const own = ['seed', 'keywords', 'now', 'restate', 'hostile'].find((name) => others[name] !== undefined)
+  const wrong = others['extensions'] === false ? 'no-extensions' : own
+  if (wrong !== undefined) throw usageError(`--like vendor takes --port, --key and --options; leave --${wrong} out.`)
+  const keys = key === undefined ? {} : { restKey: String(key), batchKey: String(key) }
+  const sandbox = await startVendorSandbox({ ...keys, ...sandboxOptionsFrom({ port, options }) })
   output.line(`The service as its documentation has it, at ${sandbox.url} (this machine only). Key: ${sandbox.apiKey}`)
   output.line(`Charges and reports: ${sandbox.url}/_vendor/books. Options: ${docPage('sandbox-reference.md')}. Ctrl-C ends it.`)
   return sandbox

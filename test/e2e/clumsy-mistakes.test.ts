@@ -60,6 +60,8 @@ test('an export of no row says so: the file that was there is replaced by an emp
 test.each([
   ['plan --force', '--force needs --from and --to: a run without a range loads nothing again.'],
   ['sandbox --like vendr', 'Allowed choices are own, vendor.'],
+  ['sandbox --like vendor --hostile', '--like vendor takes --port, --key and --options; leave --hostile out.'],
+  ['sandbox --like vendor --port x', "--port is 'x'; write a number."],
 ])('what would be passed over in silence is refused: %s', async (line, refusal) => {
   const { code, stderr } = await millrace(...line.split(' '))
   expect([code, stderr]).toEqual([2, expect.stringContaining(refusal)])
