@@ -37,8 +37,6 @@ export const exportFiles: Handler = async (invocation) => {
     from: monthOf('--from', options['from']),
     to: monthOf('--to', options['to']),
   }
-  if ((filter.from ?? '') > (filter.to ?? '9'))
-    throw usageError(`--from ${options['from']} lies after --to ${options['to']}; swap them.`)
   const byMonth = byMonthOf(invocation)
   if (filter.from !== null && filter.to !== null) inclusiveRange(String(options['from']), String(options['to']), 'month')
   return withDatabase(invocation, async (database) => {
