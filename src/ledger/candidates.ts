@@ -4,7 +4,16 @@ import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, query } from '../db/typed-row.ts'
 import { isHeldSlice, type UsualRule, type WantedBy } from './guard-usual.ts'
-import { type Decision, isLostLoan, isSince, isTakenAnew, isTakenBack, jobDecision, passing, type Policy } from './job-decision.ts'
+import {
+  type Decision,
+  isLostLoan,
+  isSince,
+  isTakenAnew,
+  isTakenBack,
+  jobDecision,
+  passing,
+  type Policy,
+} from './job-decision.ts'
 import { onItsWay, type ReuseScope, reusable } from './reuse-answers.ts'
 
 /** Slices one after the other whose units are checked in the same night. */

@@ -8,7 +8,7 @@ import { lineage, tableName } from './table-columns.ts'
 import { EtlError } from '../core/errors.ts'
 import { missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
-import { migrationsCreating } from '../db/migrate.ts'
+import { migrationState, migrationsCreating } from '../db/migrate.ts'
 import { sql } from 'kysely'
 import { type Flags, type Lists, query, type Texts } from '../db/typed-row.ts'
 
@@ -196,13 +196,17 @@ const compareOwn = (name: string, type: string, live: LiveColumn | undefined): s
   return live.type === type ? [] : [`is ${live.type}, expected ${type}; ${name} is part of every table's lineage.`]
 }
 
-/** The table of facts and the dimension tables they join to. */
-const tablesOf = (definition: Definition) => [
-  { schema: 'data' as const, name: tableName(definition), pipeline: definition.pipeline },
-  ...definition.dimensionTables.map(({ name }) => ({ schema: 'bi' as const, name, pipeline: definition.pipeline })),
-]
+/** The table of facts with its history, and the dimension tables they join to; `table`: whose migration makes it. */
+const tablesOf = (definition: Definition) => {
+  const facts = tableName(definition)
+  const { pipeline } = definition
+  return [
+    ...[facts, `${facts}_history`].map((name) => ({ schema: 'data' as const, table: facts, name, pipeline })),
+    ...definition.dimensionTables.map(({ name }) => ({ schema: 'bi' as const, table: name, name, pipeline })),
+  ]
+}
 
-/** Throws TABLE_DRIFT naming each table that no migration creates, and what writes one. */
+/** Throws TABLE_DRIFT naming each table that no migration creates, and what writes one; then those that an applied migration made, and are not there. */
 export const assertTablesMade = async (
   database: Database,
   definitions: readonly Definition[],
@@ -213,13 +217,27 @@ export const assertTablesMade = async (
     database.kysely,
     needed.map(({ schema, name }) => `${schema}.${name}`),
   )
-  const lines: string[] = []
-  for (const { schema, name, pipeline } of needed.filter((one) => missing.includes(`${one.schema}.${one.name}`)))
-    if ((await migrationsCreating(schema, name, { folders })).length === 0)
-      lines.push(`  ${schema}.${name}: \`millrace new migration ${pipeline}\` writes it.`)
-  if (lines.length === 0) return
-  throw new EtlError('TABLE_DRIFT', `No migration makes these tables, and nothing was changed:\n${lines.join('\n')}`)
+  const { applied } = await migrationState(database, { folders })
+  const unmade: string[] = []
+  const dropped: string[] = []
+  for (const { schema, table, name, pipeline } of needed.filter((one) => missing.includes(`${one.schema}.${one.name}`))) {
+    const creating = await migrationsCreating(schema, table, { folders })
+    // One that is to come may make it again.
+    const isGone = creating.length > 0 && creating.every((one) => applied.includes(one))
+    if (isGone) dropped.push(`  ${schema}.${name}, which migration ${creating.join(', ')} made, was dropped.`)
+    else if (creating.length === 0 && name === table)
+      unmade.push(`  ${schema}.${name}: \`millrace new migration ${pipeline}\` writes it.`)
+  }
+  if (unmade.length > 0)
+    throw new EtlError('TABLE_DRIFT', `No migration makes these tables, and nothing was changed:\n${unmade.join('\n')}`)
+  if (dropped.length > 0)
+    throw new EtlError(
+      'TABLE_DRIFT',
+      `Nothing makes a table twice, and nothing was changed:\n${dropped.join('\n')}\n${restoreIt}`,
+    )
 }
+
+const restoreIt = `Restore it from a backup (${docPage('restore.md')}), or begin with an empty database: the ledger says that its rows are there.`
 
 export type TableChanges = Awaited<ReturnType<typeof tableChanges>>
 
@@ -227,6 +245,7 @@ export type TableChanges = Awaited<ReturnType<typeof tableChanges>>
 export const tableChanges = async (db: Db, definition: Definition) => {
   const table = tableName(definition)
   const names = new Set((await liveColumns(db, [table])).map(({ name }) => name))
+  if (names.size === 0) return { columns: [], indexes: [], refused: [`data.${table} does not exist. ${restoreIt}`] }
   const live = (await liveIndexes(db, [table])).get(table) ?? []
   const missing = definition.columns.filter(({ name }) => !names.has(name))
   const isNew = new Set(missing.map(({ name }) => name))

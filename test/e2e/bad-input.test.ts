@@ -184,6 +184,16 @@ describe('wrong before anything is called: exit 2, no request, no run on record'
     const strict = await start()
     await query(`drop table ${table} cascade`)
     expectOne(await millrace(oneKeywords), 2, 'TABLE_DRIFT', new RegExp(`${table} does not exist`), /millrace (migrate|check)/)
+    // What made it is applied: nothing makes it again.
+    const gone = new RegExp(`${table}, which migration 0002_keywords_v1 made, was dropped`)
+    expectOne(await millrace(['migrate', '--json']), 2, 'TABLE_DRIFT', gone, /Restore/)
+    expectOne(
+      await millrace(['new', 'migration', 'keywords', '--json']),
+      2,
+      'USAGE',
+      new RegExp(`${table} does not exist`),
+      /Restore|millrace migrate/,
+    )
     await nothingHappened(strict)
   })
 
