@@ -81,8 +81,12 @@ export type Shift = ReturnType<typeof shiftOf>
 export const shiftOf = (span: Span, compare: 'previous' | 'year', grain: Grain | null) => {
   const step: { readonly days?: number; readonly months?: number } =
     compare === 'year' ? { months: 12 } : grain === null ? lengthOfSpan(span) : lengthOf[grain]
-  const back = (date: string): string => Temporal.PlainDate.from(date).subtract(step).toString()
   const byMonths = step.months !== undefined && (grain === null || lengthOf[grain].months !== undefined)
+  const back = (date: string): string => {
+    const then = Temporal.PlainDate.from(date).subtract(step)
+    // A leap day has none a year earlier.
+    return (byMonths || then.add(step).equals(date) ? then : then.add({ days: 1 })).toString()
+  }
   return { interval: intervalOf(step), byMonths, before: { from: back(span.from), to: back(span.to) } }
 }
 

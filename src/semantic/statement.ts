@@ -162,12 +162,15 @@ type Side = 'now' | 'before'
 
 /** Rows of both periods; the earlier ones are moved to where they are compared. */
 const bothSides = (plan: Plan, { span, shift }: Sides): Sql => {
-  const { time } = plan.subject
-  const rows = (side: Side, within: Span, at: Sql): Sql =>
-    sql`select ${sql.lit(side)} as _side, ${at} as _at, facts.* from ${viewOf(plan)} as facts${whereAll(spanConditions(plan.subject, within))}`
-  const day = sql`facts.${sql.ref(time?.column ?? '')}`
+  const day = sql`facts.${sql.ref(plan.subject.time?.column ?? '')}`
   const at = shift.byMonths ? sql`date_trunc('month', ${day})::date` : day
-  return sql`(${rows('now', span, at)} union all ${rows('before', shift.before, sql`(${at} + ${sql.lit(shift.interval)}::interval)::date`)}) as facts`
+  const step = sql`${sql.lit(shift.interval)}::interval`
+  const then = sql`(${at} + ${step})::date`
+  const rows = (side: Side, within: Span, place: Sql, ...more: readonly Sql[]): Sql =>
+    sql`select ${sql.lit(side)} as _side, ${place} as _at, facts.* from ${viewOf(plan)} as facts${whereAll([...spanConditions(plan.subject, within), ...more])}`
+  // A leap day has none a year later.
+  const before = rows('before', shift.before, then, sql`(${then} - ${step})::date = ${at}`)
+  return sql`(${rows('now', span, at)} union all ${before}) as facts`
 }
 
 /** Whether it tells slices apart, by itself or as an attribute of what does. */

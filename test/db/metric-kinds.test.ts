@@ -272,6 +272,24 @@ describe('rows of days and weeks beside those of months', () => {
     expect(notes.join(' ')).not.toMatch(/of 31/)
   })
 
+  test('a leap day is compared with no day of another year', async () => {
+    await db.query(
+      `create table data.leap partition of data.traffic_and_engagement_v1 for values from ('2015-02-01') to ('2017-03-01')`,
+    )
+    await db.query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
+      select day::date, 'daily', 'acme.com', 'world', true, 100, 1, 1, 1, now() from unnest(array['2016-02-28', '2016-02-29', '2017-02-28']) day`)
+    const last = { from: '2017-02-28', to: '2017-02-28' }
+    for (const period of [last, { from: '2017-02', to: '2017-02' }])
+      expect(await of('daily', { metrics: ['visits'], grain: 'day', period, compare: 'year' })).toEqual([
+        ['2017-02-28', 100, 100, 0, 0],
+      ])
+    const before = async (from: string, to: string) =>
+      of('daily', { metrics: ['visits'], grain: 'day', period: { from, to }, compare: 'year' })
+    await db.query(`update data.traffic_and_engagement_v1 set date = '2015-02-28' where date = '2017-02-28'`)
+    expect(await before('2016-02-29', '2016-02-29')).toEqual([['2016-02-29', 100, null, null, null]])
+    expect(await before('2016-02-28', '2016-02-28')).toEqual([['2016-02-28', 100, 100, 0, 0]])
+  })
+
   test('people are not added up over days, and weeks not to months', async () => {
     const month = { metrics: ['desktop_visitors'], grain: 'month', period: october }
     await expect(asked('daily', month)).rejects.toThrow(/does not add up over date/)
