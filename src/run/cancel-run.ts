@@ -29,7 +29,7 @@ const cancelInTime = async ({ database: { kysely }, clock, process }: CancelRunt
   const state = await runState(kysely, runId)
   if (state === null) throw new EtlError('USAGE', `There is no run ${runId}; \`millrace status\` lists the runs.`)
   // First of all: it needs the run's row alone, whatever else is locked.
-  if (state === 'running')
+  if (state === 'running' || state === 'interrupted')
     await requestCancel(kysely, runId).catch((error: unknown) => {
       throw late.aborted ? notCancelled(runId, error) : error
     })

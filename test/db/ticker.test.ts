@@ -12,6 +12,7 @@ import { type OpenRuntime, openRuntime } from '../../src/run/open-runtime.ts'
 import { createProgress } from '../../src/run/progress.ts'
 import { claimTick } from '../../src/ledger/data-releases.ts'
 import { scheduledOf, untakenTicks } from '../../src/plan/ticks.ts'
+import { cancelRun } from '../../src/run/cancel-run.ts'
 import { createTicker } from '../../src/schedule/ticker.ts'
 import { newJob, newProcess, newSlices } from '../support/ledger.ts'
 import { createTestDatabase, testDatabase } from '../support/postgres.ts'
@@ -86,15 +87,20 @@ test('a tick whose process died before its run was over is late, and taken by th
   await pool.query('update etl.processes set ended_at = now() where process_id = $1', [dead.processId])
   const found = { untaken: [dueMs], overdue: ['keywords'] }
   expect(await look()).toEqual({ ...found, rows: [{ kind: 'on time', has_run: true, finished: true }] })
-  const dies = async (run: string): Promise<unknown> => {
+  const dies = async (run: string, then = async (): Promise<unknown> => undefined): Promise<unknown> => {
     await pool.query('update etl.ticks set finished_at = null, claimed_by = $1', [dead.name])
     await pool.query(`update etl.runs set ${run}`)
+    await then()
     return look()
+  }
+  const cancels = async () => {
+    const { run_id } = await db.one<{ run_id: string }>('select run_id from etl.ticks')
+    return cancelRun({ database: db.database, clock: runtime.clock, process: { processId: 0 } }, Number(run_id))
   }
   const stays = { untaken: [], overdue: [], rows: [{ kind: 'on time', has_run: true, finished: false }] }
   expect(await dies(`state = 'done'`)).toEqual(stays)
   expect(await dies(`state = 'cancelled'`)).toEqual(stays)
-  expect(await dies(`state = 'interrupted', cancel_requested_at = now()`)).toEqual(stays)
+  expect(await dies(`state = 'interrupted'`, cancels)).toEqual(stays)
   expect(await dies(`state = 'interrupted', cancel_requested_at = null`)).toEqual({
     ...found,
     rows: [{ kind: 'on time', has_run: true, finished: true }],
