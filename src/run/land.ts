@@ -74,7 +74,7 @@ const saveEveryMs = 1_000
 const keptBytes = 256 * 1024
 
 /**
- * Asks the source and writes all it answers. Nothing is opened before the first part has begun to arrive: a report that is still being made throws
+ * Asks the source and writes all it answers. Of a report nothing is opened before its first part has begun to arrive: one that is still being made throws
  * REPORT_PENDING here. After any error nothing of the landing is left, but for paid pages of a walk that goes on later and those the ledger names
  * already. @param loaded SHA-256 of the answer that the units hold, where it may stand: the same bytes are not landed again
  */
@@ -94,8 +94,10 @@ export const land = async (
   let room = keptBytes
   let isBetweenParts = false
   try {
+    // Pages are paid for as they come: where nothing can be landed none is asked for. The number of a report comes with its purchase.
+    if (claim.kind === 'walk') writer = await openWriter(work, await askNumber(), context.question?.())
     let next = await parts.next()
-    writer = await openWriter(work, await askNumber(), context.question?.())
+    writer ??= await openWriter(work, await askNumber(), context.question?.())
     begun = begunPages(work, context, writer, mask)
     for (; next.done !== true; next = await begun.savedDuring(parts.next())) {
       // Pages that are paid for and here are landed first: the next request is what ends the walk.

@@ -81,6 +81,7 @@ interface Given {
   readonly source?: Source
   readonly clock?: Clock
   readonly paid?: Pick<Parameters<typeof landAnswer>[1], 'paidPages' | 'book' | 'begun'>
+  readonly kind?: LandWork['claim']['kind']
 }
 
 /** A second passes while something is waited for. */
@@ -100,11 +101,11 @@ const hurriedClock: Clock = {
 
 const landOrSpare = (
   steps: readonly (Payload | Error)[],
-  { store = landing, loaded, paid = {}, source = sourceOf(steps), clock = hurriedClock }: Given,
+  { store = landing, loaded, paid = {}, source = sourceOf(steps), clock = hurriedClock, kind = claim.kind }: Given,
 ): Promise<Landed | Spared> => {
   const work: LandWork = {
     runtime: { landing: store, warehouse, progress, clock, log: silentLog },
-    claim,
+    claim: { ...claim, kind },
     definition: definitionOf([column('country', 'text', { isKey: true })]),
     source,
     signal: abort.signal,
@@ -414,5 +415,9 @@ describe('an answer that is not whole', () => {
     }
     await expect(land([payload(1, 'one')], { store })).rejects.toBe(full)
     expect(said.at(-1)).toBe('let go')
+    // A page is paid for as it comes: none is asked for. (A report is there already.)
+    said.length = 0
+    await expect(land([payload(1, 'one')], { store, kind: 'walk' })).rejects.toBe(full)
+    expect(said).toEqual([])
   })
 })
