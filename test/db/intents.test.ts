@@ -2,6 +2,7 @@
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
+import { EtlError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
@@ -176,6 +177,15 @@ describe('an intent that was not sent', () => {
     })
     await expect(memo.intend(intent)).rejects.toThrow('no space left')
     expect(await jobRow(db, claim.jobId)).toMatchObject({ state: 'open', report_state: null, ask_number: null })
+  })
+
+  test('because the bucket refuses its receipt, is taken back though the bucket refuses to remove it, too', async () => {
+    const refused = async () => Promise.reject(new EtlError('LANDING_REFUSED', 'the session has ended'))
+    Object.assign(landing.notes, { write: refused, remove: refused })
+    const memo = await memoHere()
+    await expect(memo.intend(intent)).rejects.toMatchObject({ code: 'LANDING_REFUSED' })
+    expect(await memo.current()).toBeNull()
+    expect(await jobRow(db, claim.jobId)).toMatchObject({ report_state: null, ask_number: null })
   })
 
   test('is left, for whoever finds it to judge, by a process that is to stop and whose database stays away', async () => {
