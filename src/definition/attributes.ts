@@ -3,11 +3,12 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { columnTypes } from '../core/column-types.ts'
+import { withoutMark } from '../core/json.ts'
 import type { AttributeRow, AttributeSet } from '../core/attribute-types.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { checkValue } from './for-each.ts'
-import { type Problem, sortProblems, suggest } from './problem.ts'
+import { foreignAt, type Problem, sortProblems, suggest } from './problem.ts'
 
 export type Attributes = Awaited<ReturnType<typeof readAttributes>>
 
@@ -59,8 +60,8 @@ export const readAttributes = async (folder: string, subjects: Subjects) => {
   const sets: AttributeSet[] = []
   for (const name of all.filter((one) => /\.(csv|sql)$/.test(one))) {
     const file = join(folder, name)
-    const text = textOf(await readFile(file))
-    if (text === null) {
+    const text = withoutMark(await readFile(file, 'utf8'))
+    if (foreignAt(text) >= 0) {
       problems.push({ ...top(file), message: 'not UTF-8; save it as "CSV UTF-8", since other letters would be lost.' })
       continue
     }
@@ -80,16 +81,6 @@ export const readAttributes = async (folder: string, subjects: Subjects) => {
 /** A table that somebody surely meant to be read. */
 const isMisnamed = (name: string): boolean =>
   /\.(csv|sql|tsv|xlsx?|ods)$/i.test(name) && !/\.(csv|sql)$/.test(name) && !/^[.~]/.test(name)
-
-/** null: bytes that are no UTF-8, or characters that PostgreSQL keeps in no text. */
-const textOf = (bytes: Buffer): string | null => {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-    return text.includes('\0') ? null : text
-  } catch {
-    return null
-  }
-}
 
 const top = (file: string) => ({ file, line: 1, column: 1 })
 

@@ -2,14 +2,17 @@
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { withoutMark } from '../core/json.ts'
 
-/** Path and text, folder by folder in the order given, each in the order of names. A folder that is not there has none, hidden files are none. */
+/** Path and text, folder by folder in the order given, each in the order of names, as any editor saved it. A folder that is not there has none, hidden files are none. */
 export const folderFiles = async (folders: readonly string[], ending: RegExp) => {
   const files: { readonly name: string; readonly file: string; readonly text: string }[] = []
   for (const folder of new Set(folders)) {
     const names = existsSync(folder) ? await readdir(folder) : []
-    for (const name of names.filter((one) => ending.test(one) && !one.startsWith('.')).sort())
-      files.push({ name, file: join(folder, name), text: await readFile(join(folder, name), 'utf8') })
+    for (const name of names.filter((one) => ending.test(one) && !one.startsWith('.')).sort()) {
+      const text = withoutMark(await readFile(join(folder, name), 'utf8')).replaceAll('\r\n', '\n')
+      files.push({ name, file: join(folder, name), text })
+    }
   }
   return files
 }

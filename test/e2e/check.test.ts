@@ -302,6 +302,15 @@ test('files that nobody reads are named, and of a view that waits for migrate no
   expect(lines.find((line) => line.includes('(semantic): keywords: '))).toMatch(/is not there: `millrace migrate` makes it/)
 })
 
+test('a mart saved on Windows is read as any other; letters of another encoding are named with their line', async () => {
+  const mart = '-- purpose: p\n-- grain: One row per month.\n-- question: q\n-- reads: keywords\nselect month from bi.keywords\n'
+  mkdirSync(join(folder, 'marts'), { recursive: true })
+  writeFileSync(join(folder, 'marts', 'windows.sql'), `\uFEFF${mart.replaceAll('\n', '\r\n')}`)
+  writeFileSync(join(folder, 'marts', 'latin.sql'), Buffer.from(mart.replace('question: q', 'question: Möbel?'), 'latin1'))
+  const lines = said(await millrace(['check', '--json', '--offline'])).filter((line) => line.startsWith('error (mart)'))
+  expect(lines).toEqual([expect.stringMatching(/latin\.sql:3:1: not UTF-8; save it as UTF-8/)])
+})
+
 test('of a budget or a price whose definition cannot be read it is not said that no definition has it', async () => {
   edit('keywords', [/^source:/m, 'tags: { client: acme }\nsuorce: x\nsource:'])
   const settings = { MILLRACE_TAG_BUDGETS: 'client=acme:400/day', WEB_ANALYTICS_PRICES: 'keywords=0.1/row asked' }

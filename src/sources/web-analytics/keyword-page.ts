@@ -1,5 +1,6 @@
 // One page of keywords (interface 2.2, 4.1): asked for, checked against what was asked, or its refusal read.
 import { z } from 'zod'
+import { counted } from '../../core/counted.ts'
 import { EtlError } from '../../core/errors.ts'
 import type { SourceOrder } from '../../core/completeness.ts'
 import type { NamedPrice } from '../../core/learned-price.ts'
@@ -230,7 +231,8 @@ const notAPage = async (
   )
 }
 
-const costOf = (bill: number | null): string => (bill === null ? 'It may have been paid for' : `It cost ${bill} credits`)
+const costOf = (bill: number | null): string =>
+  bill === null ? 'It may have been paid for' : `It cost ${counted(bill, 'credit')}`
 
 /** An answer to another question must not be loaded as this one's, nor paid for each night. What is not echoed is not checked. */
 const checkEcho = (
