@@ -1,5 +1,5 @@
 // Slices as the command line names them, `name=value,value;name=value`: read, and written into commands that are offered. A backslash keeps a `;`, `,` or `=` in a value.
-import { EtlError } from './errors.ts'
+import { usageError } from './errors.ts'
 
 /** Values by dimension; null: the option was not given. Throws USAGE. */
 export const parseOnly = (text: unknown): ReadonlyMap<string, readonly string[]> | null => {
@@ -9,8 +9,7 @@ export const parseOnly = (text: unknown): ReadonlyMap<string, readonly string[]>
     const [name = '', list = '', ...rest] = split(part, '=')
     const values = split(list, ',').map(plain).filter(Boolean)
     if (!plain(name) || values.length === 0 || rest.length > 0) {
-      throw new EtlError(
-        'USAGE',
+      throw usageError(
         `--only is '${String(text)}'; write it as --only NAME=VALUE,VALUE, with ';' between names, and '\\' before a ; , or = of a value.`,
       )
     }

@@ -1,5 +1,5 @@
 // Files that secrets come from (NAME_FILE), remembered so that one that was rotated is read again while the process lives.
-import { EtlError } from './errors.ts'
+import { EtlError, settingError } from './errors.ts'
 import type { ReadAgain } from './redact.ts'
 import { readRegular } from './regular-file.ts'
 
@@ -35,12 +35,9 @@ export const secretInFile = (name: string, file: string): string => {
     return withoutLineEnd(name, readRegular(file, mostSecretBytes))
   } catch (cause) {
     if (cause instanceof EtlError) throw cause
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       `${name}: the file ${file} cannot be read; check that it is there, a regular file of at most ${mostSecretBytes} bytes, and may be read.`,
-      {
-        cause,
-      },
+      cause,
     )
   }
 }

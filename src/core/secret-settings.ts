@@ -1,6 +1,6 @@
 // Settings that are secrets may stand in a file or come from a command: NAME_FILE=/run/secrets/key, NAME_COMMAND="pass show key".
 import { execFileSync } from 'node:child_process'
-import { EtlError } from './errors.ts'
+import { EtlError, settingError } from './errors.ts'
 import { serviceKey } from './redact.ts'
 import type { Environment } from './read-setting.ts'
 import { filesOf, keepFiles, secretInFile, withoutLineEnd } from './secret-files.ts'
@@ -78,9 +78,6 @@ const fromCommand = (name: string, command: string): string => {
   } catch (cause) {
     if (cause instanceof EtlError) throw cause
     // The cause would carry what the command printed.
-    throw new EtlError(
-      'CONFIGURATION',
-      `${name}: the command failed or took longer than ${commandMs / 1000} s; run it by hand to see why.`,
-    )
+    throw settingError(`${name}: the command failed or took longer than ${commandMs / 1000} s; run it by hand to see why.`)
   }
 }

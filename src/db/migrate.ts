@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { EtlError, isEtlError, messageOf, settingError } from '../core/errors.ts'
 import { docPage, shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import { missingRelations } from './catalog.ts'
@@ -36,10 +36,7 @@ const loadMigration = async (name: string, file: string): Promise<Migration> => 
   shareOurModules()
   const loaded: unknown = await import(pathToFileURL(file).href)
   if (typeof loaded !== 'object' || loaded === null || !('up' in loaded) || typeof loaded.up !== 'function') {
-    throw new EtlError(
-      'CONFIGURATION',
-      `Migration ${name} (${file}) exports no function \`up\`; see ${docPage('adding-a-dataset.md')}.`,
-    )
+    throw settingError(`Migration ${name} (${file}) exports no function \`up\`; see ${docPage('adding-a-dataset.md')}.`)
   }
   const { up } = loaded
   return { up: async (database) => void (await up(database)) }

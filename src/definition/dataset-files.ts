@@ -2,7 +2,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { diskError, makeFolders } from '../core/disk-error.ts'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError, messageOf, usageError } from '../core/errors.ts'
 import { type Dataset, type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { ColumnType } from '../core/column-types.ts'
 import type { WindowSize } from '../core/types.ts'
@@ -286,10 +286,6 @@ const filesIn = async (folder: string): Promise<readonly string[]> => {
     await makeFolders(folder)
     return await readdir(folder)
   } catch (cause) {
-    throw new EtlError(
-      'USAGE',
-      `The folder '${folder}' cannot be used (${messageOf(cause)}); name another with --pipelines DIR.`,
-      { cause },
-    )
+    throw usageError(`The folder '${folder}' cannot be used (${messageOf(cause)}); name another with --pipelines DIR.`, cause)
   }
 }

@@ -1,7 +1,7 @@
 // The folder of definitions -> definitions and every problem of every file. The checks themselves read no disk.
 import { readdir } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError, messageOf, usageError } from '../core/errors.ts'
 import { isRecord } from '../core/json.ts'
 import { mostListBytes, mostTextBytes, readRegular } from '../core/regular-file.ts'
 import { ofDataset, type SourceSpec } from '../core/source-spec.ts'
@@ -45,10 +45,9 @@ const filesIn = async (folder: string): Promise<readonly string[]> => {
   try {
     return await readdir(folder)
   } catch (cause) {
-    throw new EtlError(
-      'USAGE',
+    throw usageError(
       `The folder of definitions '${folder}' cannot be read (${messageOf(cause)}); change to the folder that has it, name it with --pipelines DIR, or make one with \`millrace init\`.`,
-      { cause },
+      cause,
     )
   }
 }

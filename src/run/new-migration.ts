@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Settings } from '../core/env.ts'
-import { EtlError } from '../core/errors.ts'
+import { usageError } from '../core/errors.ts'
 import type { Definition, Column, TableIndex } from '../core/types.ts'
 import { openDatabase } from '../db/connect.ts'
 import { afterPending, migrationsCreating, migrationState, shippedMigrations } from '../db/migrate.ts'
@@ -81,10 +81,7 @@ const refuse = ({ file, pipeline }: Definition, { refused }: TableChanges, { fol
     : unapplied.length === 0
       ? ''
       : `\nMigration ${unapplied.join(', ')} is not applied here yet: delete its file and run \`millrace new migration ${pipeline}\` to write it anew.`
-  throw new EtlError(
-    'USAGE',
-    `${file}: no migration was written, its table cannot become what it says.\n${refused.join('\n')}${remedy}`,
-  )
+  throw usageError(`${file}: no migration was written, its table cannot become what it says.\n${refused.join('\n')}${remedy}`)
 }
 
 /** Names of a migration are for people; the number decides. */

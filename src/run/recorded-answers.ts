@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { isRecord, jsonOrNull } from '../core/json.ts'
 import { columnTypes } from '../core/column-types.ts'
 import { type DataTest, expectationOf, isTotalTest, type RowTest } from '../core/data-test.ts'
-import { EtlError } from '../core/errors.ts'
+import { usageError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Box, Definition, Payload } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
@@ -191,8 +191,7 @@ export const recordAnswer = async (runtime: Runtime, unitId: number, cutting: Cu
   const definition = row === undefined ? null : definitionOf(runtime, row)
   const source = definition === null ? undefined : runtime.sources.get(definition.source)
   if (row === undefined || definition === null || source === undefined)
-    throw new EtlError(
-      'USAGE',
+    throw usageError(
       `There is no answer of a unit ${unitId} with a definition here; \`millrace status\` and the page name units.`,
     )
   const answerId = Number(row.answer_id)

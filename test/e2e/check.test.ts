@@ -285,13 +285,9 @@ test('a price for what no definition asks for is named: it would not be used', a
 })
 
 test('files that nobody reads are named, and of a view that waits for migrate nobody says that its pipeline is not defined', async () => {
-  for (const [below, file] of [
-    ['pipelines/team a', 'more.yaml'],
-    ['pipelines', 'OTHER.YAML'],
-    ['marts/staging', 'clicks.sql'],
-  ] as const) {
-    mkdirSync(join(folder, below), { recursive: true })
-    writeFileSync(join(folder, below, file), '')
+  for (const file of ['pipelines/team a/more.yaml', 'pipelines/OTHER.YAML', 'marts/staging/clicks.sql']) {
+    mkdirSync(dirname(join(folder, file)), { recursive: true })
+    writeFileSync(join(folder, file), '')
   }
   const lines = said(await millrace(['check', '--json', '--offline']))
   expect(lines.filter((line) => line.startsWith('warning'))).toEqual([
@@ -302,7 +298,7 @@ test('files that nobody reads are named, and of a view that waits for migrate no
   expect(lines.find((line) => line.includes('(semantic): keywords: '))).toMatch(/is not there: `millrace migrate` makes it/)
 })
 
-test('a mart saved on Windows is read as any other; letters of another encoding are named with their line', async () => {
+test('a mart saved on Windows is read like any other; letters of another encoding are named with their line', async () => {
   const mart = '-- purpose: p\n-- grain: One row per month.\n-- question: q\n-- reads: keywords\nselect month from bi.keywords\n'
   mkdirSync(join(folder, 'marts'), { recursive: true })
   writeFileSync(join(folder, 'marts', 'windows.sql'), `\uFEFF${mart.replaceAll('\n', '\r\n')}`)
