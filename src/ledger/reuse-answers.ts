@@ -57,12 +57,15 @@ export const reuseScope = async (
 const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
   sql.join(places.map((_, place) => sql`s."values"[${sql.lit(places.indexOf(place) + 1)}]`))
 
+/** Job `y` waits until the day or month of its own budget turns. */
+const isLeftByBudget = sql<boolean>`(y.error_code = 'QUOTA_EXHAUSTED' and y.not_before > clock_timestamp())`
+
 /**
  * Job `y` was asked for, at least in part, or is about to be: this run waits for it, or another living one. What is only a plan that was left, or waits for its own
  * budget in no run or another, keeps no other unit waiting; nor does that of another account that asked for nothing of late: it may lack the right or the credits.
  */
 const isAtIt = ({ runId, accounts }: ReuseScope): RawBuilder<boolean> =>
-  sql<boolean>`(${isBegun} or (${isListed(runId, 'y')} or y.error_code is distinct from 'QUOTA_EXHAUSTED' and ${isWaitedFor(sql`y.job_id`)})
+  sql<boolean>`(${isBegun} or (${isListed(runId, 'y')} or ${isLeftByBudget} is not true and ${isWaitedFor(sql`y.job_id`)})
     and y.account = any(${[...accounts]}::text[]))`
 
 /**

@@ -84,7 +84,7 @@ export const planApproved = async (
   signal: AbortSignal,
 ): Promise<PlanCounts> => {
   const { kysely } = runtime.database
-  for (const definition of versions) {
+  for (const definition of widestFirst(versions)) {
     const context = await openPlan(runtime, runId, definition, { mode: 'due' }, signal)
     tellChanged(runtime, definition, await renewApproved(context))
     await takeApproved(context)

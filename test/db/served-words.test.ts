@@ -145,12 +145,21 @@ test.each(kinds)("so it is of a %s whose months are none of the definition's any
   expect(await units(ours)).toEqual({ here: 6, 'to buy with a word': 6 })
 })
 
-test.each(kinds)(
-  'of two pipelines with a word for the same %s, which `schedule` takes up by themselves, one buys',
-  async (kind) => {
+/** As a budget left it whose day has turned since. */
+const turned = "error_code = 'QUOTA_EXHAUSTED', not_before = now() - interval '1 hour'"
+
+test.each([
+  ['report', 'new', 'not_before = null'],
+  ['walk', 'new', 'not_before = null'],
+  ['report', 'left by a budget', turned],
+  ['walk', 'left by a budget', turned],
+] as const)(
+  'of two pipelines with a word for the same %s, %s, which `schedule` takes up by themselves, one buys',
+  async (kind, _, how) => {
     const [ours, theirs] = twoOf(kind, ['a.com', 'b.com'], ['a.com'])
     await approved(theirs)
     await approved(ours)
+    await db.database.pool.query(`update etl.jobs set ${how} where approval_id is not null and state = 'open'`)
     const runs = [theirs, ours].map(async (planning) => {
       const runtime = runtimeFor(db, planning) as unknown as Parameters<typeof planApproved>[0]
       return planApproved(runtime, await newRun(db), [planning.definition], new AbortController().signal)
@@ -160,6 +169,19 @@ test.each(kinds)(
     expect((one['to buy with a word'] ?? 0) + (other['to buy with a word'] ?? 0)).toBe(12)
   },
 )
+
+test('of two versions with a word left by a budget the one that asks for more buys for both, in whatever order they are given', async () => {
+  const [narrow, other] = twoOf('report', ['a.com', 'b.com'], ['a.com', 'b.com'])
+  const visits = { name: 'visits', from: [], type: 'numeric', origin: 'response', isKey: false } as const
+  const wide = { ...other, definition: { ...other.definition, columns: [visits] } } as unknown as Planning
+  await approved(narrow)
+  await approved(wide)
+  await db.database.pool.query(`update etl.jobs set ${turned} where approval_id is not null and state = 'open'`)
+  const runtime = runtimeFor(db, narrow) as unknown as Parameters<typeof planApproved>[0]
+  await planApproved(runtime, await newRun(db), [narrow.definition, wide.definition], new AbortController().signal)
+  expect(await units(wide)).toEqual({ 'to buy with a word': 12 })
+  expect(await units(narrow)).toEqual({ served: 12 })
+})
 
 test('the rest of two pipelines beyond a budget is bought once by a night of both, as planned', async () => {
   const [ours, theirs] = twoOf('report', ['a.com', 'b.com'], ['a.com', 'b.com'])
