@@ -45,7 +45,7 @@ export const demo: Handler = async (asked) => {
         await refuseRealWarehouse(runtime)
         const result = await loadDemo(runtime, invocation.signal)
         progress.stop()
-        await show(invocation.output, runtime, result, keep)
+        await show(invocation, runtime, result, keep)
         if (keep) await keepRunning(invocation, runtime, sandbox)
         return exitCodeOf(result, false)
       },
@@ -104,7 +104,7 @@ const loadDemo = async (runtime: OpenRuntime, signal: AbortSignal): Promise<RunR
   })
 }
 
-const show = async (output: Output, runtime: OpenRuntime, result: RunResult, keep: boolean): Promise<void> => {
+const show = async ({ output, options }: Invocation, runtime: OpenRuntime, result: RunResult, keep: boolean): Promise<void> => {
   for (const definition of runtime.definitions) {
     const sample = await sampleRows(runtime.database.kysely, definition, 4)
     output.event({ event: 'sample', pipeline: definition.pipeline, rows: sample.total, sample: sample.rows })
@@ -121,7 +121,8 @@ const show = async (output: Output, runtime: OpenRuntime, result: RunResult, kee
   output.line('Next:')
   const [first] = runtime.definitions
   const month = first === undefined ? '' : newestMonth(runtime, first).slice(0, 7)
-  for (const line of nextLines(inHome(runtime.settings), keep, first?.pipeline ?? '', month)) output.line(`  ${line}`)
+  const from = options['pipelines'] === shipped('pipelines') ? ` --pipelines ${shipped('pipelines')}` : ''
+  for (const line of nextLines(inHome(runtime.settings), keep, `${first?.pipeline ?? ''}${from}`, month)) output.line(`  ${line}`)
 }
 
 /** @param home what a command needs to find the demo's warehouse @param keep whether page and database run on already */

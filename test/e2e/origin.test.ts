@@ -1,10 +1,10 @@
 // A warehouse knows its service: another one, the sandbox's rows, and lists of examples stop what buys, before anything is asked for.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { demoSettings, nextLines } from '../../src/cli/demo.ts'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { type CommandResult, pipelinesOfRepository } from '../support/command.ts'
+import { type CommandResult, pipelinesOfRepository, startCommand } from '../support/command.ts'
 import { sandboxWorld, succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
@@ -107,6 +107,15 @@ test('a demo that is kept does not say that it can be kept', () => {
   expect(nextLines('', false, 'keywords', '2026-10').join('\n')).toMatch('demo --keep')
   expect(nextLines('', true, 'keywords', '2026-10').join('\n')).not.toMatch('demo --keep')
 })
+
+test('what the demo says comes next works where there are no definitions', async () => {
+  const empty = join(folder, 'empty')
+  mkdirSync(empty)
+  const { stdout } = await startCommand(['demo'], {}, empty).result
+  const [, home = '', next = ''] = /MILLRACE_HOME=(\S+) npx millrace (replay .*?) {3}/.exec(stdout) ?? []
+  const again = await startCommand(next.split(' '), { MILLRACE_HOME: home }, empty).result
+  expect([again.code, again.stdout], again.stderr).toEqual([0, expect.stringMatching(/ inserted|unchanged/)])
+}, 120_000)
 
 test('the demo has a home of its own, unless another one is named', () => {
   const service = { url: 'http://127.0.0.1:1', apiKey: 'key', requestsPerSecond: 1 }
