@@ -4,9 +4,7 @@
 export const dataPointReadings = ['rows', 'cells', 'non_empty_cells'] as const
 export type DataPointReading = (typeof dataPointReadings)[number]
 
-/**
- * The same where a service counts each of identical rows. Only a definition can say so: learnt, a row that came twice would hide one that did not come.
- */
+/** The same where a service counts each of identical rows. Only a definition can say so: learnt, a row that came twice would hide one that did not come. */
 export const repeatedReadings = ['rows_with_duplicates', 'cells_with_duplicates', 'non_empty_cells_with_duplicates'] as const
 
 export type AnyReading = DataPointReading | (typeof repeatedReadings)[number]

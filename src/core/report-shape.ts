@@ -69,15 +69,9 @@ export interface ReportMemo {
   current(): Promise<ReportRecord | null>
   /** Throws QUOTA_EXHAUSTED where what is known of its price is beyond the budgets: then the price need not be asked for. */
   affordable(): Promise<void>
-  /**
-   * Before the submission is sent: draws the ask number and reserves budget. Throws QUOTA_EXHAUSTED, or CANCELLED once no run waits for the job
-   * any more.
-   */
+  /** Before the submission is sent: draws the ask number and reserves budget. Throws QUOTA_EXHAUSTED, or CANCELLED once no run waits for the job any more. */
   intend(intent: ReportIntent): Promise<void>
-  /**
-   * When reports may have been bought that this ledger, restored from a backup, does not remember; null: never, or the job asks for something newer than
-   * what its units have.
-   */
+  /** When reports may have been bought that this ledger, restored from a backup, does not remember; null: never, or the job asks for something newer than what its units have. */
   forgotten(): Promise<Forgotten | null>
   /** Those of the ids that no purchase of the account on record has. */
   unknown(reportIds: readonly string[]): Promise<readonly string[]>

@@ -131,9 +131,7 @@ export const readStartOptions = (options: string | null) => {
   return { settings, rest: rest.join(' ') }
 }
 
-/**
- * One statement: the settings of the address, then ours, which win. Throws where it is not answered in time. @returns the server's own number of the session; a pooler in between tells another.
- */
+/** One statement: the settings of the address, then ours, which win. Throws where it is not answered in time. @returns the server's own number of the session; a pooler in between tells another. */
 export const setUpSession = async (client: ClientBase, theirs: readonly Setting[], limitMs: number): Promise<number> => {
   const all = [...unlessTheirs, ...theirs, ...ownSettings]
   const set = all.map((_, index) => `set_config($${index * 2 + 1}, $${index * 2 + 2}, false)`)

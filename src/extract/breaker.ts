@@ -180,9 +180,7 @@ export const createBreaker = (options: BreakerOptions) => {
   const places = createPlaces(options)
   return {
     isOpen: places.isOpen,
-    /**
-     * Resolves when the request may be tried. Throws the place's trouble again, with `notBefore`; what follows is final where the patience is spent.
-     */
+    /** Resolves when the request may be tried. Throws the place's trouble again, with `notBefore`; what follows is final where the patience is spent. */
     pass: async (waiter: Waiter) => {
       const probed: Place[] = []
       const drop = (): void => {

@@ -24,9 +24,7 @@ export const knownReadings = async (
   return row?.readings ?? null
 }
 
-/**
- * The answer agrees by these readings and no other. False, with nothing written: another answer, judged meanwhile, has ruled all of them out.
- */
+/** The answer agrees by these readings and no other. False, with nothing written: another answer, judged meanwhile, has ruled all of them out. */
 export const narrowReadings = async (
   db: Db,
   { account, dataset }: CountedDataset,

@@ -97,10 +97,7 @@ export const forgetSubscription = async (db: Db, account: string, every: Release
 /** So long lies between two polls of a report that messages bring forward: repeated ones cost no more than that. */
 const betweenLooks = sql`interval '2 seconds'`
 
-/**
- * The next poll of a report that is being made comes now. `held`: it is being polled at this moment. `other`: there is no such job, or it waits for
- * nothing.
- */
+/** The next poll of a report that is being made comes now. `held`: it is being polled at this moment. `other`: there is no such job, or it waits for nothing. */
 export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'held' | 'other'> => {
   const soon = sql<string>`greatest(clock_timestamp(), updated_at + ${betweenLooks})`
   const rows = await db

@@ -14,10 +14,7 @@ import { jobTransitions, openAgain, reportTransitions, setJob } from './transiti
 /** A purchase whose id a person knows. `isFound`: the program found it in the service's own list. */
 type Adoption = Numbers<'jobId'> & Texts<'reportId' | 'by'> & Partial<Flags<'isFound'>>
 
-/**
- * Records the id for a purchase that has none, or whose own leads nowhere, and opens its job again, which polls it. Throws USAGE where that cannot
- * be.
- */
+/** Records the id for a purchase that has none, or whose own leads nowhere, and opens its job again, which polls it. Throws USAGE where that cannot be. */
 export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Adoption): Promise<void> =>
   db.transaction().execute(async (trx) => {
     const job = await lockPurchase(trx, jobId)

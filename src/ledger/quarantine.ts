@@ -58,10 +58,7 @@ export const supersede = async (db: Db, answerId: number, which: 'all' | 'strays
     .execute()
 }
 
-/**
- * Records of an unknown unit, of answers that no unit holds or waits for any more: newer answers have taken their place. There are
- * hardly ever any.
- */
+/** Records of an unknown unit, of answers that no unit holds or waits for any more: newer answers have taken their place. There are hardly ever any. */
 export const supersedeReplaced = async (db: Db, pipelineId: number, pipeline: string): Promise<void> => {
   await query(db)`
     with strays as (

@@ -100,10 +100,7 @@ export const foreignRuns = async (db: Db, command: string): Promise<number> => {
   return Number(count)
 }
 
-/**
- * What the run asked for and what became of it; and what was done in its name: rows, requests, reports. A job that was cut is
- * counted by its parts.
- */
+/** What the run asked for and what became of it; and what was done in its name: rows, requests, reports. A job that was cut is counted by its parts. */
 export const runSummary = (db: Db, runId: number): Promise<RunSummary> =>
   queryValue<{ summary: RunSummary }>(db)`
     select json_build_object(

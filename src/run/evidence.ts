@@ -117,9 +117,7 @@ async function* receiptsToCompare({ db, list, identity: { id }, newest }: Readin
   }
 }
 
-/**
- * `onRecord`: what the ledger has of that number: nothing, a purchase whose id could not be recorded, or one under another id, perhaps in the place of this one.
- */
+/** `onRecord`: what the ledger has of that number: nothing, a purchase whose id could not be recorded, or one under another id, perhaps in the place of this one. */
 const notOnRecord = async (db: Db, listed: readonly ReceiptName[]) => {
   const known = await purchasesOf(db, [...new Set(listed.map(({ askNumber }) => askNumber))])
   const withId = known.filter(({ reportId }) => reportId !== null)

@@ -19,10 +19,7 @@ import { outlast } from '../db/outlast.ts'
 /** The questions are free, and the night does not wait for them; nor does a command that is told to stop while the ledger is locked. */
 const meterMs = 10_000
 
-/**
- * Before the first such requests of a month: what they are compared with. And after them: while other processes are at it nothing can be compared, and the
- * last of them reads.
- */
+/** Before the first such requests of a month: what they are compared with. And after them: while other processes are at it nothing can be compared, and the last of them reads. */
 export const readMeters = async (
   runtime: Runtime,
   definitions: readonly Definition[],

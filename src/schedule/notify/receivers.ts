@@ -280,9 +280,7 @@ const longestLine = 1_500
 /** Pipelines named one by one. */
 const mostLines = 20
 
-/**
- * A message before it takes the form of its channel: one line such as `Error: 200 units in 3 pipelines failed`, and paragraphs, each a title and lines.
- */
+/** A message before it takes the form of its channel: one line such as `Error: 200 units in 3 pipelines failed`, and paragraphs, each a title and lines. */
 const wordsOf = ({ event, told }: Telling, first: Told) => {
   const headline =
     told.length === 1

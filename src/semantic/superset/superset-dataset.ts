@@ -62,9 +62,7 @@ const metricOf = (metric: Metric, subject: Subject) => ({
 export const subjectsOf = ({ subjects }: SemanticModel, view: string): Subject[] =>
   [...subjects.values()].filter((subject) => subject.view === view)
 
-/**
- * Without figures that do not add up: a column that is there is offered for SUM. Those that a dashboard lists row by row stay.
- */
+/** Without figures that do not add up: a column that is there is offered for SUM. Those that a dashboard lists row by row stay. */
 export const offered = (view: DescribedView, { subjects }: SemanticModel, dashboards: readonly Dashboard[]): DescribedView => {
   const shows = (subject: Subject): boolean => [subject.view, `${subject.view}_history`, ...subject.shownBy].includes(view.name)
   const guarded = [...subjects.values()].filter(shows).flatMap(({ metrics }) => [...metrics.values()].flatMap(guardedColumn))

@@ -156,10 +156,7 @@ const validateSchema = z.looseObject({
   errors: z.array(z.unknown()).nullish().catch(null),
 })
 
-/**
- * What a submission would cost and whether it would be taken; null where the service cannot say. An unreadable price does not
- * stop a submission.
- */
+/** What a submission would cost and whether it would be taken; null where the service cannot say. An unreadable price does not stop a submission. */
 export const validate = async (http: HttpClient, request: unknown) => {
   const endpoint = pathOf(http, 'validate')
   const answer = await askOptional(http, 'validate', { body: request }).catch((error: unknown) => {
