@@ -283,11 +283,11 @@ describe('rows of days and weeks beside those of months', () => {
       expect(await of('daily', { metrics: ['visits'], grain: 'day', period, compare: 'year' })).toEqual([
         ['2017-02-28', 100, 100, 0, 0],
       ])
-    const before = async (from: string, to: string) =>
+    const besideYear = (from: string, to: string) =>
       of('daily', { metrics: ['visits'], grain: 'day', period: { from, to }, compare: 'year' })
     await db.query(`update data.traffic_and_engagement_v1 set date = '2015-02-28' where date = '2017-02-28'`)
-    expect(await before('2016-02-29', '2016-02-29')).toEqual([['2016-02-29', 100, null, null, null]])
-    expect(await before('2016-02-28', '2016-02-28')).toEqual([['2016-02-28', 100, 100, 0, 0]])
+    expect(await besideYear('2016-02-29', '2016-02-29')).toEqual([['2016-02-29', 100, null, null, null]])
+    expect(await besideYear('2016-02-28', '2016-02-28')).toEqual([['2016-02-28', 100, 100, 0, 0]])
   })
 
   test('people are not added up over days, and weeks not to months', async () => {
