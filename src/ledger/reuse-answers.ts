@@ -22,7 +22,7 @@ export interface ReuseScope {
   readonly metrics: readonly string[]
   /** Who plans: what a sister has planned or taken up in the same run is about to be asked for. */
   readonly runId: number
-  /** Whose plans are sure to be bought: the own account, and those that asked for something of late. */
+  /** Whose plans are sure to be bought: the own account, and those that bought something of late. */
   readonly accounts: readonly string[]
 }
 
@@ -48,8 +48,9 @@ export const reuseScope = async (
     }))
   if (sisters.length === 0) return null
   const accounts = await queryColumn<Row<'etl.pipelines', 'account'>>(db)`
-    select p.account from etl.pipelines p where p.source = ${source} group by 1 having bool_or(p.pipeline_id = ${pipelineId})
-      or exists (select from etl.jobs j where j.account = p.account and j.asked_at > clock_timestamp() - interval '3 days')`
+    select account from etl.pipelines where pipeline_id = ${pipelineId}
+    union select account from etl.jobs where report_state is not null and asked_at > clock_timestamp() - interval '3 days'
+    union select account from etl.request_credits where day >= (clock_timestamp() at time zone 'UTC')::date - 3`
   return { sisters, asks, metrics, runId, accounts }
 }
 
@@ -62,7 +63,7 @@ const isLeftByBudget = sql<boolean>`(y.error_code = 'QUOTA_EXHAUSTED' and y.not_
 
 /**
  * Job `y` was asked for, at least in part, or is about to be: this run waits for it, or another living one. What is only a plan that was left, or waits for its own
- * budget in no run or another, keeps no other unit waiting; nor does that of another account that asked for nothing of late: it may lack the right or the credits.
+ * budget in no run or another, keeps no other unit waiting; nor does that of another account that bought nothing of late: it may lack the right or the credits.
  */
 const isAtIt = ({ runId, accounts }: ReuseScope): RawBuilder<boolean> =>
   sql<boolean>`(${isBegun} or (${isListed(runId, 'y')} or ${isLeftByBudget} is not true and ${isWaitedFor(sql`y.job_id`)})
