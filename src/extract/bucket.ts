@@ -238,7 +238,7 @@ const bucketError = (error: unknown, doing: string, endpoint: string): EtlError 
   }
   return new EtlError(
     'LANDING_UNREACHABLE',
-    `${endpoint} did not ${doing} in ${bucketAttempts} tries (${found}). See whether the server answers; then run the same command again: what is paid for is not bought again.`,
+    `${endpoint} did not ${doing} in ${bucketAttempts} tries (${found}). See whether the server answers; then run the same command again: no report is bought again.`,
     { cause: error },
   )
 }
