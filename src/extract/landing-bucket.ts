@@ -15,18 +15,28 @@ const abortMs = 3_000
 /** Landings in a bucket; the manifest, written last, makes one whole. */
 export const openLandingBucket = (setting: BucketSetting): LandingStore => {
   const bucket = openBucket(setting)
+  let isInDoubt = false
+  const doubt = (error: unknown): never => {
+    isInDoubt = true
+    throw error
+  }
   const keyOf = (locator: string, file: string): string => `${setting.prefix}${locator}/${file}`
   return {
     place: bucket.placeOf(setting.prefix),
     ready: async (signal) => void (await bucket.list(setting.prefix, { pageSize: 1, signal }).next()),
-    // A bucket has no end.
-    room: async () => undefined,
+    // One that took all but an answer may be full: it must take something before anything is paid for.
+    room: async () => {
+      if (!isInDoubt) return
+      await bucket.put(`${setting.prefix}room`, Buffer.alloc(0))
+      await bucket.remove(`${setting.prefix}room`)
+      isInDoubt = false
+    },
     create: async (name, signal) => {
       const locator = landingLocator(name)
       // An earlier try of this claim may have left one; ask number and fence are ours, so no other process writes it.
       await bucket.remove(keyOf(locator, manifestFile), signal)
       const sink = openBucketSink(bucket, keyOf(locator, dataFile), keyOf(locator, manifestFile), signal)
-      return createLandingWriter(sink, name)
+      return createLandingWriter({ ...sink, commit: (...asked) => sink.commit(...asked).catch(doubt) }, name)
     },
     open: (locator, signal) => openLanding(bucket, keyOf(locator, dataFile), keyOf(locator, manifestFile), signal),
     remove: async (locator) => {

@@ -29,7 +29,7 @@ export interface LandingStore {
   readonly place: string
   /** Throws DISK, LANDING_UNREACHABLE or LANDING_REFUSED where nothing could be landed; asked before anything is bought. */
   ready(signal?: AbortSignal): Promise<void>
-  /** Throws DISK where what is bought next may find no room; asked before each page that is paid for. */
+  /** Throws DISK or, where the last answer was not taken, LANDING_… while what is bought next may find no room; asked before each page that is paid for. */
   room(): Promise<void>
   create(name: LandingName, signal?: AbortSignal): Promise<LandingWriter>
   /** Throws LANDING_MISSING where it is not whole, LANDING_CORRUPT where the manifest cannot be read. */

@@ -183,6 +183,21 @@ describe('a landing in a bucket', () => {
     expect(await readAll()).toEqual([hashOf(bytes)])
   })
 
+  test('that the bucket does not take has the next one wait until it takes something again: pages are paid for before they are landed', async () => {
+    const full = { status: 403, code: 'QuotaExceeded' }
+    server.fate = ({ method }) => (method === 'PUT' ? full : 'serve')
+    await store.room()
+    expect(server.requests).toEqual([])
+    await expect(land([randomBytes(1_000)])).rejects.toMatchObject({ code: 'LANDING_REFUSED' })
+    await expect(store.room()).rejects.toMatchObject({ code: 'LANDING_REFUSED', message: expect.stringContaining('free space') })
+    server.fate = () => 'serve'
+    await store.room()
+    expect([...server.objects.keys()]).toEqual([])
+    const asked = server.requests.length
+    await store.room()
+    expect(server.requests).toHaveLength(asked)
+  })
+
   test('that another writer finished meanwhile is left as it is', async () => {
     const late = await writerOf([Buffer.from('late')])
     server.objects.set(manifestKey, { body: Buffer.from('another'), modifiedMs: 0 })
