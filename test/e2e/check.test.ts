@@ -307,6 +307,13 @@ test('a mart saved on Windows is read like any other; letters of another encodin
   expect(lines).toEqual([expect.stringMatching(/latin\.sql:3:1: not UTF-8; save it as UTF-8/)])
 })
 
+test('a mistake in a definition is named alone: marts that ship, whose columns it explained, are no mistake of a person', async () => {
+  await succeeded(millrace(['migrate']))
+  edit('keywords', ['look_back: 2', 'lok_back: 2'])
+  const lines = said(await millrace(['check', '--json', '--offline']))
+  expect(lines.filter((line) => /^(error|warning)/.test(line))).toEqual([expect.stringContaining("'lok_back' is not known")])
+})
+
 test('of a budget or a price whose definition cannot be read it is not said that no definition has it', async () => {
   edit('keywords', [/^source:/m, 'tags: { client: acme }\nsuorce: x\nsource:'])
   const settings = { MILLRACE_TAG_BUDGETS: 'client=acme:400/day', WEB_ANALYTICS_PRICES: 'keywords=0.1/row asked' }
