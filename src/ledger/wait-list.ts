@@ -203,6 +203,18 @@ export const leaveJobs = (db: Db, runId: number, reason: RawBuilder<unknown>, be
     where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`
 
 /**
+ * What the run found beside its own (`listJobs`) and could not end yet is left to the next run once its own is settled: a small range must not wait for hours
+ * for a report of other months. Returns how many.
+ */
+export const leaveBeside = (db: Db, runId: number): Promise<number> =>
+  countRows(db)`
+    update etl.run_jobs w set outcome = 'let go', finished_at = clock_timestamp() from etl.jobs j
+    where w.run_id = ${runId}::bigint and w.outcome is null and w.slice_ids = '{}' and j.job_id = w.job_id and j.state = 'open' and j.holder is null
+      and j.not_before > clock_timestamp()
+      and not exists (select from etl.run_jobs o where o.run_id = w.run_id and o.outcome is null and o.slice_ids is distinct from '{}')
+    returning w.job_id`
+
+/**
  * Ends the run's waiting for jobs that are settled, or gone. The process that settles a job ends the waiting that stands when its statement begins; a run that
  * joins at that very moment is not seen by it and finds out here. Held are its units that the job left held. Returns how many.
  */

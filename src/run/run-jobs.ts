@@ -22,7 +22,7 @@ import { databaseMs } from '../db/database-clock.ts'
 import { forecasts, keepForecasts } from '../ledger/month-end.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import { leaveUnserved } from '../ledger/serving.ts'
-import { bringForward, endForgotten, leaveUntakeable, runWaits } from '../ledger/wait-list.ts'
+import { bringForward, endForgotten, leaveBeside, leaveUntakeable, runWaits } from '../ledger/wait-list.ts'
 import {
   emptySummary,
   finishRun,
@@ -266,6 +266,7 @@ const tidy = async (runtime: Runtime, runId: number): Promise<void> => {
   const left = await leaveUntakeable(kysely, runId, await runtime.claimable())
   if (left > 0) runtime.log.warn({ run_id: runId, jobs: left }, 'jobs left to the machines that have their definition')
   await leaveUnserved(kysely, runId)
+  await leaveBeside(kysely, runId)
   const forgotten = await endForgotten(kysely, runId)
   if (forgotten > 0) runtime.log.info({ run_id: runId, jobs: forgotten }, 'jobs were settled while this run joined them')
 }

@@ -152,3 +152,20 @@ test('some values are all that a backfill of them works on: a report of others t
   const all = await traffic()
   expect([all.code, summaryOf(all).units]).toMatchObject([1, { failed: 3 }])
 })
+
+test('a report of another month that is not made yet is looked after and not waited for: a range ends with its own work', async () => {
+  const visits = (month: string) => millrace('backfill', 'traffic_and_engagement', '--from', month, '--to', month, '--json')
+  edit('traffic_and_engagement', ['deadline: 6h', 'deadline: 1s'])
+  sandbox.configure({ faults: [{ kind: 'report-stuck', on: 'submit' }] })
+  expect((await visits('2024-02')).code).toBe(1)
+  sandbox.configure({ faults: [] })
+  edit('traffic_and_engagement', ['deadline: 1s', 'deadline: 6h'])
+  const started = performance.now()
+  const ended = await succeeded(visits('2024-03'))
+  expect(performance.now() - started).toBeLessThan(25_000)
+  expect(summaryOf(ended).units).toMatchObject({ waiting: 0, failed: 0, held: 0 })
+  // It stays bought, and open for the next run.
+  const open = await db.query(`select state, report_state from etl.jobs where kind = 'report' and state = 'open'`)
+  expect(open).toEqual([{ state: 'open', report_state: 'submitted' }])
+  expect(sandbox.books().submissions.filter(({ body }) => JSON.stringify(body).includes('2024-02'))).toHaveLength(1)
+}, 90_000)

@@ -137,7 +137,11 @@ const checkRefused = async ({ kysely }: Database, { definitions, notes }: Checki
     .execute()
   for (const { pipeline, units, said, loads } of refused)
     if (definitions.some((definition) => definition.pipeline === pipeline))
-      notes.add('service', loads ? 'warning' : 'error', `${counted(Number(units), 'unit')} of ${pipeline} were refused. ${said}`)
+      notes.add(
+        'service',
+        loads ? 'warning' : 'error',
+        `${counted(Number(units), 'unit')} of ${pipeline} ${Number(units) === 1 ? 'was' : 'were'} refused. ${said}`,
+      )
 }
 
 const checkReadings = async ({ kysely }: Database, { definitions, folders, notes }: Checking): Promise<void> => {
