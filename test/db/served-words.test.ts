@@ -197,6 +197,28 @@ test('the rest of two pipelines beyond a budget is bought once by a night of bot
   expect(await units(theirs)).toEqual({ served: 12 })
 })
 
+test.each(kinds)('what one pipeline may not buy before its own budget turns (%s) is bought by the other', async (kind) => {
+  const [ours, theirs] = twoOf(kind, ['a.com', 'b.com'], ['a.com', 'b.com'])
+  await approved(ours)
+  await approved(theirs)
+  const first = await plan(db, ours, due)
+  await plan(db, theirs, due, first.runId)
+  expect(await units(theirs)).toEqual({ served: 12 })
+  await died(db, first.runId)
+  const isOurs = [await pipelineIdOf(db, ours.definition)]
+  const left = "error_code = 'QUOTA_EXHAUSTED', not_before = now() + interval '9 days'"
+  await db.query(`update etl.jobs set ${left} where pipeline_id = $1 and approval_id is not null`, isOurs)
+  const { runId } = await plan(db, ours, due)
+  await plan(db, theirs, due, runId)
+  expect(await units(theirs)).toEqual({ 'to buy with a word': 12 })
+  // Once it turns, the other's purchase serves it.
+  await db.query(`update etl.jobs set not_before = now() where pipeline_id = $1 and approval_id is not null`, isOurs)
+  await died(db, runId)
+  const second = await plan(db, theirs, due)
+  await plan(db, ours, due, second.runId)
+  expect([await units(ours), await units(theirs)]).toEqual([{ served: 12 }, { 'to buy with a word': 12 }])
+})
+
 /** Both have a word, and ours was on its way for both when no run was left. */
 const turnedDown = async (kind: Source['kind'], how: string): Promise<[Planning, Planning]> => {
   const [ours, theirs] = twoOf(kind, ['a.com', 'b.com'], ['a.com', 'b.com'])
