@@ -162,11 +162,13 @@ export const planTick = (db: Db, tick: Tick, runId: number | null): Promise<void
 
 export const finishTick = (db: Db, tick: Tick): Promise<void> => setTick(db, tick, { finished_at: databaseNow })
 
-/** When the pipeline last ticked, or null when it never has. Where all its ticks are lost, right before the first of them. */
+/** When the pipeline last ticked, or null when it never has: a tick that is lost did not, nor did those that were skipped for it. Where there is no other, right before the first. */
 export const lastTickMs = async (db: Db, pipeline: string, idle: string | null = null): Promise<number | null> => {
-  const ticks = db.selectFrom('etl.ticks').where('pipeline', '=', pipeline)
-  const last = ticks.select('due_at').where(isLost(idle), 'is', false).orderBy('due_at', 'desc').limit(1)
-  const first = ticks.select(sql<string>`due_at - interval '1 millisecond'`.as('at')).orderBy('due_at').limit(1)
+  const ticks = db.selectFrom('etl.ticks as s').where('s.pipeline', '=', pipeline)
+  const isForLost = sql<boolean>`(select ${isLost(idle)} from etl.ticks where pipeline = s.pipeline and due_at <= s.due_at and kind <> 'skipped'
+    order by due_at desc limit 1)`
+  const last = ticks.select('s.due_at').where(isForLost, 'is not', true).orderBy('s.due_at', 'desc').limit(1)
+  const first = ticks.select(sql<string>`s.due_at - interval '1 millisecond'`.as('at')).orderBy('s.due_at').limit(1)
   const { at } = await db.selectNoFrom((eb) => eb.fn.coalesce(last, first).as('at')).executeTakeFirstOrThrow()
   return at === null ? null : Date.parse(at)
 }

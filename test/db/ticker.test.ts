@@ -14,7 +14,7 @@ import { claimTick } from '../../src/ledger/data-releases.ts'
 import { scheduledOf, untakenTicks } from '../../src/plan/ticks.ts'
 import { cancelRun } from '../../src/run/cancel-run.ts'
 import { createTicker } from '../../src/schedule/ticker.ts'
-import { newJob, newProcess, newSlices } from '../support/ledger.ts'
+import { newJob, newProcess, newRun, newSlices } from '../support/ledger.ts'
 import { createTestDatabase, testDatabase } from '../support/postgres.ts'
 import { pageToken, servePage } from '../support/status-page.ts'
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts'
@@ -105,6 +105,27 @@ test('a tick whose process died before its run was over is late, and taken by th
     ...found,
     rows: [{ kind: 'on time', has_run: true, finished: true }],
   })
+})
+
+test('ticks that were skipped for a run do not keep it from being begun again once its process has died', async () => {
+  const { kysely } = db.database
+  const dead = await newProcess(db)
+  const dueMs = Date.parse('2026-06-01T10:30:00Z')
+  const tick = { pipeline: 'keywords', owner: dead.name }
+  await claimTick(kysely, { ...tick, dueMs: dueMs - 60 * minute, kind: 'on time' })
+  await db.query(`update etl.ticks set run_id = $1`, [await newRun(db, dead.processId)])
+  await claimTick(kysely, { ...tick, dueMs, kind: 'skipped' })
+  nowMs = dueMs + minute
+  const ticker = createTicker(runtime, new AbortController().signal)
+  const sweep = async (): Promise<unknown> => {
+    ticker.sweep()
+    await ticker.settled()
+    return db.query('select kind, run_id is not null as has_run from etl.ticks order by due_at')
+  }
+  expect(await sweep()).toMatchObject([{ kind: 'on time' }, { kind: 'skipped' }])
+  await db.query(`update etl.processes set ended_at = now() where process_id = $1`, [dead.processId])
+  await db.query(`update etl.runs set state = 'interrupted'`)
+  expect(await sweep()).toMatchObject([{ kind: 'on time' }, { kind: 'on time', has_run: true }])
 })
 
 test.each(['before', 'after'])(
