@@ -458,3 +458,18 @@ test('the pages of a cell serve the next version, too, which takes a column more
     expect(rows.map(({ answers }) => answers)).toEqual(Array(6).fill(1))
   }
 })
+
+test('a column of the next version that no record has is missing from the first answer on, whatever the former version loads of them', async () => {
+  const file = (name: string) => join(folder, 'pipelines', `${name}.yaml`)
+  const text = readFileSync(join(pipelinesOfRepository, 'keywords.yaml'), 'utf8').replace(
+    'pipeline: keywords',
+    'pipeline: trends',
+  )
+  writeFileSync(file('trends'), text)
+  const wider = text.replace('    volume:', '    trend: { type: text, description: Where it goes }\n    volume:')
+  writeFileSync(file('trends_2'), wider.replace('version: 1\n', 'version: 2\npublish: false\n'))
+  for (let version = 1; version <= 2; version += 1) await succeeded(millrace('new', 'migration', 'trends'))
+  await succeeded(millrace('migrate'))
+  const ran = await millrace('backfill', 'trends', '--from', '2025-03', '--to', '2025-04', '--json')
+  expect([ran.code, summaryOf(ran).units], ran.stderr).toMatchObject([0, { planned: 24, loaded: 24, held: 0 }])
+})
