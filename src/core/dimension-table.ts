@@ -4,10 +4,7 @@
 export interface DimensionColumn {
   /** For the column's comment. */
   readonly description: string
-  /**
-   * Fills it when a value of `for_each` is first loaded; null: not known. Values that only rows bring get NULL. Default: a person fills it in, or
-   * the table computes it.
-   */
+  /** Fills it when a value of `for_each` is first loaded; null: not known. Values that only rows bring get NULL. Default: a person fills it in, or the table computes it. */
   readonly textOf?: (value: string) => string | null
 }
 

@@ -19,10 +19,7 @@ const nightsAfter = (window: WindowRule, after: IsoDate, nowMs: number) => {
   return nights
 }
 
-/**
- * Units that are bought until the month is over, by a warehouse that bought last at `askedMs`: days of the calendar since then that passed without it are one
- * night's work.
- */
+/** Units that are bought until the month is over, by a warehouse that bought last at `askedMs`: days of the calendar since then that passed without it are one night's work. */
 export const unitsStillToCome = (window: WindowRule, values: number, askedMs: number, nowMs: number): number => {
   const today = dateIn(nowMs, window.publication.timeZone)
   const nights = nightsAfter(window, dateIn(askedMs, window.publication.timeZone), nowMs)

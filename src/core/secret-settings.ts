@@ -39,10 +39,7 @@ export const withApiSecrets = (raw: Environment, names: readonly string[]): Reco
   return settled
 }
 
-/**
- * The text of one setting that a person named and that is a secret: NAME, NAME_FILE or NAME_COMMAND; null: none is set. Throws as `withApiSecrets`
- * does.
- */
+/** The text of one setting that a person named and that is a secret: NAME, NAME_FILE or NAME_COMMAND; null: none is set. Throws as `withApiSecrets` does. */
 export const namedSecret = (raw: Environment, name: string): string | null =>
   settle(raw, new RegExp(`^(${name})_(FILE|COMMAND)$`))[name] || null
 

@@ -112,10 +112,7 @@ export interface ServiceOptions extends Connection {
 /** With what all its clients share. */
 export interface OpenService extends ServiceOptions {
   readonly breaker: Breaker
-  /**
-   * By run and endpoint: since when it refuses each request of the run although others of the account are answered. The breaker lets these through, and would for
-   * ever.
-   */
+  /** By run and endpoint: since when it refuses each request of the run although others of the account are answered. The breaker lets these through, and would for ever. */
   readonly refusedSince: Map<string, number>
 }
 

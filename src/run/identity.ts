@@ -246,10 +246,7 @@ const adoptUnknown = async (request: AdoptRequest): Promise<AdoptedCounts> => {
   return { ...counts, answers }
 }
 
-/**
- * Those of the receipts alone. `left`: receipts of pipelines that have another shape here; `damaged`: those that cannot be taken in and are passed over, which
- * and why.
- */
+/** Those of the receipts alone. `left`: receipts of pipelines that have another shape here; `damaged`: those that cannot be taken in and are passed over, which and why. */
 const adoptPurchases = async ({ db, landing, id, evidence }: AdoptRequest) => {
   let [purchases, left] = [0, 0]
   const damaged: string[] = []

@@ -38,10 +38,7 @@ const repeating = new WeakSet<object>()
 /** From here on the planner should know how many rows there are. Bytes. */
 const largeBytes = 1_000_000
 
-/**
- * Loads the answer into the units of the job and settles the job. Throws, and changes no data, where the answer is refused as a whole; its verdict is on
- * record then.
- */
+/** Loads the answer into the units of the job and settles the job. Throws, and changes no data, where the answer is refused as a whole; its verdict is on record then. */
 export const loadAnswer = async (work: JobWork, answer: LandedAnswer) => {
   const { claim, definition, runtime } = work
   const units = await readAnswerUnits(runtime.database.kysely, claim, answer)

@@ -18,10 +18,7 @@ const formerLoads = 50
 /** A field that some records lack may by chance be lacked by all of fewer than these. */
 const enoughForSparse = 100
 
-/**
- * Names of columns. Empty: nothing vanished, or the definition allows it. A first answer that has none of the measures and others in their place gives them by
- * other names.
- */
+/** Names of columns. Empty: nothing vanished, or the definition allows it. A first answer that has none of the measures and others in their place gives them by other names. */
 export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Found): Promise<readonly string[]> => {
   const { claim, definition } = work
   const dialect = work.source.dialects?.[answer.completeness.dialect ?? '']
