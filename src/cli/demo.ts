@@ -112,10 +112,10 @@ const show = async ({ output, options }: Invocation, runtime: OpenRuntime, resul
   }
   if (result.summary.units.loaded === 0)
     output.line('Everything was loaded by an earlier demo: nothing was asked for again and no row was written.')
-  printSummary(output, 'demo', result)
-  output.line()
   const address = await demoReader(runtime.database)
   output.event({ event: 'warehouse', connection: address, running: keep })
+  printSummary(output, 'demo', result)
+  output.line()
   output.line(`For a BI tool, read only${keep ? '' : ' (stopped now; `demo --keep` leaves it running)'}: ${address}`)
   output.line()
   output.line('Next:')

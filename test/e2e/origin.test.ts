@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { demoSettings, nextLines } from '../../src/cli/demo.ts'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
-import { type CommandResult, pipelinesOfRepository, startCommand } from '../support/command.ts'
+import { type CommandResult, pipelinesOfRepository, runCommand, startCommand } from '../support/command.ts'
 import { sandboxWorld, succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
@@ -108,13 +108,16 @@ test('a demo that is kept does not say that it can be kept', () => {
   expect(nextLines('', true, 'keywords', '2026-10').join('\n')).not.toMatch('demo --keep')
 })
 
-test('what the demo says comes next works where there are no definitions', async () => {
+test('what the demo says comes next works where there are no definitions, and the summary is the last of its events', async () => {
   const empty = join(folder, 'empty')
   mkdirSync(empty)
   const { stdout } = await startCommand(['demo'], {}, empty).result
   const [, home = '', next = ''] = /MILLRACE_HOME=(\S+) npx millrace (replay .*?) {3}/.exec(stdout) ?? []
   const again = await startCommand(next.split(' '), { MILLRACE_HOME: home }, empty).result
   expect([again.code, again.stdout], again.stderr).toEqual([0, expect.stringMatching(/ inserted|unchanged/)])
+  const { code, events, stderr } = await runCommand(['demo', '--json'], {}, empty)
+  expect([code, events.at(-1)?.['event']], stderr).toEqual([0, 'summary'])
+  expect(events.map(({ event }) => event)).toContain('warehouse')
 }, 120_000)
 
 test('the demo has a home of its own, unless another one is named', () => {
