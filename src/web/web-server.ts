@@ -39,7 +39,7 @@ export const listen = async (app: Hono, { host, port }: { readonly host: string;
     await once(server.listen(port, host), 'listening')
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
-    const words = `Nothing can listen on ${host}:${port} (${code}); set ${portName} to a free port.`
+    const words = `Nothing can listen on ${host}:${port} (${code}); name a free port (--port, ${portName}).`
     throw settingError(words, cause)
   }
   const at = server.address() as AddressInfo
