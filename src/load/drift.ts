@@ -237,15 +237,29 @@ export const assertTablesMade = async (
     )
 }
 
+/** After the migrations: throws TABLE_DRIFT naming each column that none of them has added. */
+export const assertColumnsMade = async (db: Db, definitions: readonly Definition[]): Promise<void> => {
+  const live = await liveColumns(db, definitions.map(tableName))
+  const isLive = (table: string, name: string): boolean => live.some((column) => column.table === table && column.name === name)
+  const lines = definitions.flatMap((definition) =>
+    definition.columns
+      .filter(({ name }) => !isLive(tableName(definition), name))
+      .map(({ name }) => `  data.${tableName(definition)}.${name}: \`millrace new migration ${definition.pipeline}\` writes it.`),
+  )
+  if (lines.length > 0) throw new EtlError('TABLE_DRIFT', `No migration makes these columns:\n${lines.join('\n')}`)
+}
+
 const restoreIt = `Restore it from a backup (${docPage('restore.md')}), or begin with an empty database: the ledger says that its rows are there.`
 
 export type TableChanges = Awaited<ReturnType<typeof tableChanges>>
 
-/** What the next migration brings, and what none can. Empty where the table is as defined. */
+/** What the next migration brings, and what none can. Empty where the table is as defined. Throws TABLE_DRIFT where it was dropped. */
 export const tableChanges = async (db: Db, definition: Definition) => {
   const table = tableName(definition)
-  const names = new Set((await liveColumns(db, [table])).map(({ name }) => name))
-  if (names.size === 0) return { columns: [], indexes: [], refused: [`data.${table} does not exist. ${restoreIt}`] }
+  const columns = await liveColumns(db, [table, `${table}_history`])
+  const gone = [table, `${table}_history`].find((one) => !columns.some((column) => column.table === one))
+  if (gone !== undefined) throw new EtlError('TABLE_DRIFT', `data.${gone}, which a migration made, does not exist. ${restoreIt}`)
+  const names = new Set(columns.filter((column) => column.table === table).map(({ name }) => name))
   const live = (await liveIndexes(db, [table])).get(table) ?? []
   const missing = definition.columns.filter(({ name }) => !names.has(name))
   const isNew = new Set(missing.map(({ name }) => name))

@@ -16,7 +16,7 @@ import { dropMarts, leftOut } from '../publish/publish-marts.ts'
 import { changedShapes, shapesOf } from '../publish/replace-view.ts'
 import { type Declaration, declareIdentity, type Settled, settledHere } from './identity.ts'
 import { attributesOf, publishAttributes } from './refresh-attributes.ts'
-import { assertTablesMade } from '../load/drift.ts'
+import { assertColumnsMade, assertTablesMade } from '../load/drift.ts'
 import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
 
 interface MigrateRequest {
@@ -47,12 +47,15 @@ export const migrateAndPublish = async (request: MigrateRequest) => {
     // In one transaction: where a view or a mart cannot be made, the migrations are not applied either.
     let made: readonly string[] | null = null
     const { applied } = await migrate(database, { folders, dryRun: request.dryRun, patience }, async (trx) => {
-      made = await publishWithin(trx, definitions, files, patience).catch(withNothingApplied)
+      made = await assertColumnsMade(trx, definitions)
+        .then(() => publishWithin(trx, definitions, files, patience))
+        .catch(withNothingApplied)
     })
     /** `statements`: the SQL of a dry run, by migration. */
     const known = { applied, statements, display: database.display }
     if (request.dryRun) return { ...known, ...nothingDone }
     if (fiscalYearFrom !== null) await setFiscalYear(database, fiscalYearFrom)
+    if (made === null) await assertColumnsMade(database.kysely, definitions)
     const marts = made ?? (await publish(database, definitions, files, patience))
     const { removed, kept } = await dropMarts(database, files, patience)
     const ofValues = await publishAttributes(database, attributes, definitions)

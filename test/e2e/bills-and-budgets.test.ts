@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
 import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
@@ -164,7 +164,7 @@ const startWide = async (rows: number, budget: number, lastMs: number) => {
   const bounded = { WEB_ANALYTICS_BASE_URL: relay.url, WEB_ANALYTICS_QUOTA_PER_DAY: String(budget) }
   const backfill = (only: string): string[] => ['backfill', 'keywords', ...august, '--only', `domain=${only}`]
   const wide = startCommand([...backfill('a.com'), '--json'], environment(bounded), folder)
-  while (charged() < Math.ceil(rows / 100) * price) await setTimeout(20)
+  await vi.waitUntil(() => charged() >= Math.ceil(rows / 100) * price, { interval: 20, timeout: 30_000 })
   return { wide, relay, buyOthers: () => millrace(backfill(others.join(',')), bounded) }
 }
 
