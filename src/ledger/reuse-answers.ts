@@ -62,11 +62,11 @@ const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
 const isLeftByBudget = sql<boolean>`(y.error_code = 'QUOTA_EXHAUSTED' and y.not_before > clock_timestamp())`
 
 /**
- * Job `y` was asked for, at least in part, or is about to be: this run waits for it, or another living one. What is only a plan that was left, or waits until
- * its own budget turns, keeps no other unit waiting; nor does that of another account that bought nothing of late: it may lack the right or the credits.
+ * Job `y` was asked for, at least in part, or is about to be: this run waits for it, or another living one. What is only a plan that was left, or waits until its own
+ * budget turns, keeps no other unit waiting, unless this run is about to try it once more: a person may have raised the budget. Nor does that of another account that bought nothing of late: it may lack the right or the credits.
  */
 const isAtIt = ({ runId, accounts }: ReuseScope): RawBuilder<boolean> =>
-  sql<boolean>`(${isBegun} or ${isLeftByBudget} is not true and (${isListed(runId, 'y')} or ${isWaitedFor(sql`y.job_id`)})
+  sql<boolean>`(${isBegun} or (${isListed(runId, 'y')} or ${isLeftByBudget} is not true and ${isWaitedFor(sql`y.job_id`)})
     and y.account = any(${[...accounts]}::text[]))`
 
 /**
