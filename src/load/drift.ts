@@ -233,7 +233,7 @@ export const assertTablesMade = async (
   if (dropped.length > 0)
     throw new EtlError(
       'TABLE_DRIFT',
-      `Nothing makes a table twice, and nothing was changed:\n${dropped.join('\n')}\n${restoreIt}`,
+      `No migration makes these tables again, and nothing was changed:\n${dropped.join('\n')}\n${restoreIt}`,
     )
 }
 

@@ -256,6 +256,6 @@ const warnOfDrift = (work: JobWork, parsed: ParseReport, { drift, unitsLoaded }:
     runtime.progress.emit({
       event: 'notice',
       code: 'DRIFT',
-      message: `${claim.box.key}: ${words.join('; ')}. Correct the definition, then run \`millrace replay\`. This is said once a run, whatever other units have it.`,
+      message: `${claim.box.key}: ${words.join('; ')}. Correct the definition, then run \`millrace replay\`. This is said once a run; its other units may have it, too.`,
     })
 }
