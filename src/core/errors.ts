@@ -90,8 +90,11 @@ export type Follows =
   | { readonly next: 'fetch again' }
   /** The answer is kept as it is until a person has judged it. */
   | { readonly next: 'keep the answer' }
-  /** Certainly not taken as a whole: smaller jobs find out what of it is. What cannot be cut waits so long, or is as its code says. */
-  | { readonly next: 'split'; readonly about: RefusedPart; readonly elseInMs?: number }
+  /**
+   * Certainly not taken as a whole: smaller jobs find out what of it is. What cannot be cut waits so long, or is as its code says.
+   * `by`: the dimension of several values whose data come each in its own time; default: those of a window come together.
+   */
+  | { readonly next: 'split'; readonly about: RefusedPart; readonly by?: string; readonly elseInMs?: number }
   /** The same of every part of it. */
   | { readonly next: 'as its code says' }
   /** Again after so long. `isFinal`: by another run. */

@@ -106,11 +106,11 @@ export const sliceValues = async (db: Db, sliceIds: readonly number[]): Promise<
   return new Map(slices)
 }
 
-/** Cut by the dimension with most values, so that each half is every combination of its values again. */
-export const halvesOfSlices = (slices: ReadonlyMap<number, readonly string[]>): readonly (readonly number[])[] => {
+/** Each half is every combination of its values again. @param by place of the dimension that is cut; default: the one with most values */
+export const halvesOfSlices = (slices: ReadonlyMap<number, readonly string[]>, by?: number): readonly (readonly number[])[] => {
   const [first] = slices.values()
   const lists = (first ?? []).map((_, place) => [...new Set([...slices.values()].map((values) => values[place] ?? ''))].sort())
-  const place = lists.reduce((best, list, index) => (list.length > (lists[best]?.length ?? 0) ? index : best), 0)
+  const place = by ?? lists.reduce((best, list, index) => (list.length > (lists[best]?.length ?? 0) ? index : best), 0)
   const list = lists[place] ?? []
   const left = new Set(list.slice(0, Math.ceil(list.length / 2)))
   const halves = Map.groupBy(slices.keys(), (id) => left.has(slices.get(id)?.[place] ?? ''))

@@ -65,10 +65,10 @@ export const settle = (
     return { kind: 'again', notBeforeMs: error.notBefore === null ? 0 : error.notBefore - clock.now() }
   if (follows?.next === 'load up to') return { kind: 'load up to', day: follows.day }
   if (follows?.next === 'fetch again') return parked(shortestWaitMs, false)
-  // What is not published is so for every value of its window.
+  // What is not published is so for every value of its window, but for those of a dimension that the source names.
   const isOfWindow =
     error.code === 'NOT_PUBLISHED' || (error.code === 'REPORT_REJECTED' && follows?.next === 'split' && follows.about === 'dates')
-  const isWholeWindow = isOfWindow && cells === sliceIds?.length
+  const isWholeWindow = isOfWindow && cells === sliceIds?.length && !(follows?.next === 'split' && follows.by !== undefined)
   if (kind === 'report' && cells > 1 && follows?.next === 'split' && !isWholeWindow) return { kind: 'split' }
   // A budget of ours turns at a known time: a later run goes on then.
   if (follows?.next === 'split' && follows.elseInMs !== undefined) return parked(Math.max(follows.elseInMs, shortestWaitMs), true)
@@ -221,12 +221,13 @@ const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: Et
 /** Unless the service says the same to every part: then the job fails as it is. */
 const splitJob = async (trx: Db, claim: ClaimedJob, error: EtlError): Promise<Settlement> => {
   const { code, follows } = error
-  const about = follows?.next === 'split' ? follows.about : 'size'
+  const split = follows?.next === 'split' ? follows : null
+  const about = split?.about ?? 'size'
   const isAboutSize = about === 'size'
   const refusal = isAboutSize ? null : { code, message: redact(error.message.replaceAll(claim.box.key, '')) }
   const refused = refusal === null ? null : await refusedInARow(trx, claim, refusal)
   if (refused === null) {
-    await replaceJob(trx, claim, await halvesOf(trx, claim, about), refusal)
+    await replaceJob(trx, claim, await halvesOf(trx, claim, about, split?.by), refusal)
     return { kind: 'split' }
   }
   const message = `${redact(error.message)} ${refused} reports in a row were refused in these words, so this one is not cut further.`
@@ -252,14 +253,15 @@ const tell = (runtime: SettlingRuntime, claim: ClaimedJob, decision: Settlement,
 }
 
 /** What was refused for its values is cut by values as long as there are several, anything else by windows. */
-export const halvesOf = async (db: Db, claim: ClaimedJob, about: RefusedPart): Promise<readonly JobPart[]> => {
+export const halvesOf = async (db: Db, claim: ClaimedJob, about: RefusedPart, by?: string): Promise<readonly JobPart[]> => {
   const { window } = claim.box
   const isByValues = about === 'values' && claim.sliceIds.length > 1
   const byWindow = isByValues ? null : halvesOfSpan(window, claim.windowEvery)
   // The newer half first: it is what comes first when quota runs short.
   if (byWindow !== null) return byWindow.toReversed().map((half) => ({ sliceIds: claim.sliceIds, window: half }))
   const values = await sliceValues(db, claim.sliceIds)
-  return halvesOfSlices(values).map((sliceIds) => ({ sliceIds, window }))
+  const place = by === undefined ? undefined : Object.keys(claim.box.slice).indexOf(by)
+  return halvesOfSlices(values, place).map((sliceIds) => ({ sliceIds, window }))
 }
 
 /** null: it is one window. */

@@ -347,6 +347,48 @@ describe('what becomes of reports', () => {
     expect([await rows('data.traffic_and_engagement_v1'), strict.bought.length]).toEqual([2, 2])
   })
 
+  const asksFor = (request: Readonly<Record<string, unknown>>, country: string): boolean =>
+    new RegExp(`"${country}"`, 'i').test(JSON.stringify(request))
+
+  test.each(['refused', 'rejected later, for free'])(
+    'one of a country whose month is not out keeps no other country waiting where it is %s',
+    async (how) => {
+      let isOut = false
+      const early = { status: 'bad_request', used_quota: 0, error_message: 'Dates not in range' }
+      const strict = await start({
+        report: (request) =>
+          csv(['US', 'GB'].flatMap((code) => (asksFor(request, code) ? [`a.com,${code},${lastMonth}-01,1`] : []))),
+        intercept: (request, response, body) => {
+          const id = /request-status\/(.+)$/.exec(request.url ?? '')?.[1]
+          const asked = how === 'refused' ? body : JSON.stringify(strict.bought.find((report) => report.id === id)?.body ?? {})
+          const isAbout = how === 'refused' ? request.url?.endsWith('/request-report') === true : id !== undefined
+          if (isOut || !isAbout || !/"GB"/i.test(asked)) return false
+          response.writeHead(how === 'refused' ? 400 : 200, { 'content-type': 'application/json' })
+          response.end(JSON.stringify(how === 'refused' ? { errors: [early.error_message] } : early))
+          return true
+        },
+      })
+      edit(
+        'traffic_and_engagement',
+        ['look_back: 2', 'look_back: 2, publication: { published_on: 1 }'],
+        ['[us, gb, world]', '[us, gb]'],
+      )
+      const newest = () =>
+        plainly(
+          ...['backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth, '--only', 'domain=a.com', '--json'],
+        )
+      const first = await newest()
+      expect(summaryOf(first).units).toMatchObject({ loaded: 1, waiting: 1, failed: 0 })
+      expect(first.stdout + first.stderr).toMatch(/NOT_PUBLISHED[\s\S]*the next run asks again/)
+      isOut = true
+      expect(summaryOf(await newest()).units).toMatchObject({ loaded: 1, waiting: 0 })
+      expect(await rows('data.traffic_and_engagement_v1')).toBe(2)
+      // Nothing of what was loaded is asked for again.
+      const us = strict.bought.filter(({ body }) => asksFor(body, 'US') && !asksFor(body, 'GB'))
+      expect([us.length, strict.bought.length]).toEqual(how === 'refused' ? [1, 2] : [1, 4])
+    },
+  )
+
   test('a rejected row is tried again from the landing once the definition allows it, without a call', async () => {
     const strict = await start({ report: () => csv(['a.com,US,2026-09-01,many', 'b.com,US,2026-09-01,9']) })
     for (const time of [1, 2]) expect((await traffic()).code, `try ${time}`).toBe(1)

@@ -129,8 +129,11 @@ const lateRefusal = async (at: RefusedAt, text: string): Promise<EtlError> => {
   const error = await refusedReport(at, { status: 400, code: null, text }, `the service rejects the report: "${text}".`)
   const { definition, box } = at.request
   const isOneWindow = windowsBetween(box.window.from, box.window.to, definition.window.every).length === 1
+  const isCut = error.follows?.next === 'split' && error.follows.by !== undefined
   // This job has had its report.
-  return error.code === 'NOT_PUBLISHED' && isOneWindow ? error.with(error.message, { follows: { next: 'ask again' } }) : error
+  return error.code === 'NOT_PUBLISHED' && isOneWindow && !isCut
+    ? error.with(error.message, { follows: { next: 'ask again' } })
+    : error
 }
 
 /** A price the service states for free. A request it would reject is not submitted. */

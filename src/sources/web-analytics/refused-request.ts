@@ -28,7 +28,11 @@ export const refusedWith = async (at: RefusedAt, refusal: Refusal, said?: string
   if (verdict.meaning === 'no data') return null
   const { request, context, endpoint } = at
   const notBefore = verdict.meaning === 'not published' ? context.clock.now() + dayMs : undefined
-  return errorOf(refusal, `${request.box.key}: ${said ?? saidBy(endpoint, refusal)}`, verdict, notBefore)
+  const error = errorOf(refusal, `${request.box.key}: ${said ?? saidBy(endpoint, refusal)}`, verdict, notBefore)
+  const { follows } = error
+  const isByCountry = follows?.next === 'split' && follows.about === 'dates' && Array.isArray(request.box.slice['country'])
+  // Each country has its own first and last day (76).
+  return isByCountry ? error.with(error.message, { follows: { ...follows, by: 'country' } }) : error
 }
 
 const decided = async (at: RefusedAt, refusal: Refusal): Promise<Verdict> => {
