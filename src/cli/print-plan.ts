@@ -1,5 +1,6 @@
 // The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
 import { aboutCredits, counted, formatNumber, sum, sums } from '../core/counted.ts'
+import { exact } from '../core/learned-price.ts'
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 import type { Offer } from '../plan/older-months.ts'
 import { clipText, formatSeconds, type Output, showWindows } from './output.ts'
@@ -311,7 +312,7 @@ const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview)
     rows: { read: rows, inserted: rows, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
     requests: sum(now, 'requests'),
     reports_submitted: sum(now, 'reports'),
-    quota_used: sum(now, 'quota'),
+    quota_used: Math.ceil(exact(sum(now, 'quota'))),
     // The price of these is unknown: they are not among the credits.
     unpriced_units: sum(unpriced, 'units'),
     quota_range: rangeOf(now),

@@ -117,7 +117,7 @@ export const runSummary = (db: Db, runId: number): Promise<RunSummary> =>
           'unchanged', coalesce(sum(rows_unchanged), 0), 'quarantined', coalesce(sum(rows_quarantined), 0) + h.records,
           'duplicates', coalesce(sum(rows_duplicates), 0))
         from etl.loads where run_id = ${runId}::bigint),
-      'requests', q.requests, 'bytes', q.bytes, 'reports_submitted', j.submitted, 'quota_used', j.quota + q.credits
+      'requests', q.requests, 'bytes', q.bytes, 'reports_submitted', j.submitted, 'quota_used', ceil(j.quota + q.credits)
     ) as summary
     from (select count(*) as requests, coalesce(sum(bytes), 0) as bytes, coalesce(sum(credits), 0) as credits from etl.requests where run_id = ${runId}::bigint) q
       cross join (select count(*) filter (where j.submitted_at is not null) as submitted, coalesce(sum(j.used_quota), 0) as quota
