@@ -63,12 +63,12 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
           await send(all.subarray(0, partBytes))
         }
       }),
-    /** The object stands, whole. */
+    /** The object stands, whole. May be called again where a small one was not taken. */
     close: (): Promise<void> =>
       tried(async () => {
         const rest = Buffer.concat(waiting, waitingBytes)
-        waiting = []
         if (uploadId === null) return bucket.put(key, rest, signal)
+        waiting = []
         if (rest.length > 0) await send(rest)
         await onItsWay
         await complete(uploadId)

@@ -6,6 +6,7 @@ import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import { isPassing } from '../db/database-error.ts'
 import type { Manifest, Question } from '../extract/landing-files.ts'
+import { withPatience } from '../extract/in-time.ts'
 import type { LandingWriter } from '../extract/landing-writer.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { begunOnly } from './begun-walk.ts'
@@ -45,7 +46,7 @@ export interface Kept extends Omit<Payload, 'body'> {
   readonly chunks: readonly Uint8Array[]
 }
 
-/** What ends a walk though its pages are as good as before: no more money, too many of them, a stop, an outage, a full disk, one that cannot be read or is not given yet. */
+/** What ends a walk though its pages are as good as before: no more money, too many of them, a stop, an outage, a full disk or bucket, one that cannot be read or is not given yet. */
 const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'QUOTA_EXHAUSTED',
   // The bill of another purchase is awaited, and a budget bounds both.
@@ -65,10 +66,15 @@ const goesOnLater: ReadonlySet<ErrorCode> = new Set([
   'UNUSABLE',
   'DATABASE',
   'DISK',
+  'LANDING_REFUSED',
+  'LANDING_UNREACHABLE',
 ])
 
 /** Paid pages are saved so often, and so many milliseconds' worth of them are lost to a kill. */
 const saveEveryMs = 1_000
+
+/** Paid pages are landed also where the run was stopped or cancelled: it ends within five seconds. */
+const stillLandsMs = 4_000
 
 /** So many bytes of an answer are kept. */
 const keptBytes = 256 * 1024
@@ -93,11 +99,13 @@ export const land = async (
   let kept: Kept[] | null = []
   let room = keptBytes
   let isBetweenParts = false
+  const patience = withPatience(work.signal, runtime.clock, claim.kind === 'walk' ? stillLandsMs : 0)
+  const open = async () => openWriter(work, patience.signal, await askNumber(), context.question?.())
   try {
     // Pages are paid for as they come: where nothing can be landed none is asked for. The number of a report comes with its purchase.
-    if (claim.kind === 'walk') writer = await openWriter(work, await askNumber(), context.question?.())
+    if (claim.kind === 'walk') writer = await open()
     let next = await parts.next()
-    writer ??= await openWriter(work, await askNumber(), context.question?.())
+    writer ??= await open()
     begun = begunPages(work, context, writer, mask)
     for (; next.done !== true; next = await begun.savedDuring(parts.next())) {
       // Pages that are paid for and here are landed first: the next request is what ends the walk.
@@ -129,6 +137,7 @@ export const land = async (
     throw error
   } finally {
     await writer?.abort()
+    patience.end()
     await parts.return(nothingRead).catch(() => undefined)
   }
 }
@@ -231,7 +240,8 @@ const maskOf = ({ claim, definition }: LandWork, context: SourceContext): ((part
 }
 
 const openWriter = (
-  { runtime, claim, definition, signal }: LandWork,
+  { runtime, claim, definition }: LandWork,
+  signal: AbortSignal,
   askNumber: string,
   question: Question = questionOf(definition),
 ): Promise<LandingWriter> =>

@@ -198,6 +198,16 @@ describe('a landing in a bucket', () => {
     expect(server.requests).toHaveLength(asked)
   })
 
+  test('that was not taken at first is taken whole by another try: pages are paid for', async () => {
+    const bytes = randomBytes(1_000)
+    const writer = await writerOf([bytes])
+    server.fate = ({ method }) => (method === 'PUT' ? { status: 403, code: 'QuotaExceeded' } : 'serve')
+    await expect(writer.finish({ completeness })).rejects.toMatchObject({ code: 'LANDING_REFUSED' })
+    server.fate = () => 'serve'
+    await writer.finish({ completeness })
+    expect(await readAll()).toEqual([hashOf(bytes)])
+  })
+
   test('that another writer finished meanwhile is left as it is', async () => {
     const late = await writerOf([Buffer.from('late')])
     server.objects.set(manifestKey, { body: Buffer.from('another'), modifiedMs: 0 })

@@ -240,7 +240,16 @@ describe('pages that are paid for', () => {
       })(),
     }
     const steps = [stopping, payload(2, 'two'), new EtlError('INTERRUPTED', 'the request was not sent')]
-    await expect(land(steps, { paid: { paidPages: () => 1, begun: begun(0) } })).rejects.toMatchObject({ code: 'INTERRUPTED' })
+    // As a bucket, which sends nothing once its signal has aborted.
+    const store: typeof landing = {
+      ...landing,
+      create: async (name, signal) => {
+        const writer = await landing.create(name)
+        return { ...writer, finish: (told) => (signal?.aborted === true ? Promise.reject(signal.reason) : writer.finish(told)) }
+      },
+    }
+    const given: Given = { paid: { paidPages: () => 1, begun: begun(0) }, kind: 'walk', store }
+    await expect(land(steps, given)).rejects.toMatchObject({ code: 'INTERRUPTED' })
     expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one', 'two'])
   })
 
@@ -317,6 +326,17 @@ describe('pages that are paid for', () => {
     })
     expect([names, landing.there.size]).toEqual([[], 0])
   })
+
+  test.each(['LANDING_UNREACHABLE', 'LANDING_REFUSED'] as const)(
+    'are kept where another walk found the bucket away (%s) and it takes them again by the end',
+    async (code) => {
+      names.length = 0
+      const away = new EtlError(code, 'it took nothing a moment ago')
+      const paid = { paidPages: () => 1, begun: begun(0) }
+      await expect(land([payload(1, 'one'), away], { paid, kind: 'walk' })).rejects.toBe(away)
+      expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one'])
+    },
+  )
 
   test('are kept together with those that came behind a missing one, and those of before that were not asked for yet', async () => {
     names.length = 0
