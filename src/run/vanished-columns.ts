@@ -13,7 +13,7 @@ type Fields = Pick<ParseReport, 'read' | 'missingColumns' | 'partlyMissing'>
 
 type Found = Fields & Pick<ParseReport, 'unknownColumns'>
 
-/** Loads before, of which the newest are asked. */
+/** Loads before, of which the newest are asked; also of another version that asks the same: its answers may be all that this one loads. */
 const formerLoads = 50
 /** A field that some records lack may by chance be lacked by all of fewer than these. */
 const enoughForSparse = 100
@@ -30,7 +30,8 @@ export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: 
   const isRenamed = found.unknownColumns.length > 0 && measures.every((column) => suspects.includes(column))
   const rows = await query<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>(db)`
     select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
-    where a.pipeline_id = ${claim.pipelineId} and a.missing_columns is not null
+    where a.missing_columns is not null and (a.pipeline_id = ${claim.pipelineId} or a.asks = (select t.asks from etl.answers t where t.answer_id = ${answer.answerId}::bigint)
+        and a.pipeline_id in (select o.pipeline_id from etl.pipelines o join etl.pipelines own using (pipeline, source, account) where own.pipeline_id = ${claim.pipelineId}))
       and a.dialect is not distinct from ${answer.completeness.dialect ?? null}
       and a.answer_id <= ${answer.answerId}::bigint
     order by a.answer_id desc limit ${sql.lit(formerLoads)}`

@@ -139,6 +139,24 @@ describe('a field that was asked for, or that the loads before had,', () => {
   })
 })
 
+test('a version that only takes the answers of another one holds what that one would hold', async () => {
+  const second = { ...(await openLoading(db, { ...keywords, version: 2 })), bodies: kit.bodies }
+  await db.query(`create table data.keywords_v2 (like data.keywords_v1 including all) partition by range (month);
+    create table data.keywords_v2_history (like data.keywords_v1_history including all) partition by range (month)`)
+  await load(records(20, complete), { month: '2023-01' })
+  expect((await loadAgain(second, '2023-01')).unitsHeld).toBe(0)
+  const gone = records(20, (record) => without(complete(record), 'volume'))
+  expect((await load(gone, { month: '2023-02' })).heldBecause?.code).toBe('SCHEMA')
+  expect((await loadAgain(second, '2023-02')).heldBecause?.code).toBe('SCHEMA')
+  // What the former one never asked for cannot have vanished.
+  const wider = keywords.columns.map((one) => (one.name === 'volume' ? { ...one, name: 'trend', from: ['trend'] } : one))
+  const third = { ...second, definition: { ...second.definition, columns: wider } }
+  await db.query(
+    'alter table data.keywords_v2 rename volume to trend; alter table data.keywords_v2_history rename volume to trend',
+  )
+  expect((await loadAgain(third, '2023-02')).unitsHeld).toBe(0)
+})
+
 describe('drift is what an answer has and lacks against what it was asked for:', () => {
   const changed = (columns: Definition['columns']): LoadKit => ({ ...kit, definition: { ...keywords, columns } })
 
