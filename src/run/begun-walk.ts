@@ -33,6 +33,7 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
   const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
     const asked = { asks: asksOf(definition), dialect }
     const opened: (readonly [string, AsyncIterator<Payload>])[] = []
+    locators = claim.begun
     for (const locator of claim.begun) {
       // Read to its end also when the walk is stopped: what is left of it is kept.
       const landing = await runtime.landing.open(locator).catch(unreadable)
@@ -76,7 +77,7 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
     /** Those pages. Each is read before the next. */
     rest: kept.rest,
     /** What came so far is kept in place of what was kept before, or beside it. @param isAmid not all of that is among what came */
-    keep: async (landing: string, isAmid = false): Promise<void> => {
+    keep: async (landing: string, isAmid = kept.isAway()): Promise<void> => {
       if (!isAmid) kept.letGo()
       await name(isAmid ? [landing, ...locators] : [landing])
     },
@@ -106,9 +107,9 @@ const isAskedSo = (
   { asks, dialect }: { readonly asks: string; readonly dialect: string | null },
 ): boolean => question?.asks === asks && (completeness.dialect ?? null) === dialect
 
-/** What cannot be read back is asked for. */
+/** What is gone or damaged is asked for; what a bucket does not give now is there. */
 const unreadable = (error: unknown): null => {
-  if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
+  if (!isEtlError(error) || !['LANDING_MISSING', 'LANDING_CORRUPT', 'LANDING_FOREIGN'].includes(error.code)) throw error
   return null
 }
 
@@ -137,8 +138,15 @@ const keptParts = (open: (dialect: string | null) => Promise<AsyncIterator<Paylo
     next = null
     parts = Promise.resolve(null)
   }
+  let isAway = false
+  /** Of what cannot be read now nothing is asked for either, also by pages that come later: it is read anew by another try. */
   const unread = (error: unknown): null => {
+    isAway = true
+    next = null
+    parts = Promise.reject(error)
+    parts.catch(() => undefined)
     const none = unreadable(error)
+    isAway = false
     letGo()
     return none
   }
@@ -157,13 +165,15 @@ const keptParts = (open: (dialect: string | null) => Promise<AsyncIterator<Paylo
   return {
     first,
     letGo,
+    /** Some of them could not be read. */
+    isAway: () => isAway,
     page: (part: number, dialect: string | null): Promise<HttpAnswer | null> => {
       parts ??= open(dialect)
       return take(part).catch(unread)
     },
     /** Those that were not asked for yet. Each is read before the next. */
     async *rest(): AsyncGenerator<Payload> {
-      for (let here = await first(); here !== null; here = await first()) {
+      for (let here = isAway ? null : await first(); here !== null; here = await first()) {
         next = null
         yield here
       }
