@@ -174,7 +174,9 @@ async function* listNotes(root: string, folder: string, after: string): AsyncGen
     .map((entry) => ({ path: `${folder}/${entry.name}`, isFolder: entry.isDirectory() }))
     .sort((left, right) => (sortKey(left) < sortKey(right) ? -1 : 1))
   for (const { path, isFolder } of ordered) {
-    if (!isFolder && path > after) yield { path, writtenMs: async () => (await stat(join(root, path))).mtimeMs }
+    // One that two sweeps found, and the other removed, is as old as any.
+    const writtenMs = async (): Promise<number> => (await unlessGone(stat(join(root, path))))?.mtimeMs ?? 0
+    if (!isFolder && path > after) yield { path, writtenMs }
     // All below it come before `after` unless it leads there.
     if (isFolder && (`${path}/` > after || after.startsWith(`${path}/`))) yield* listNotes(root, path, after)
   }

@@ -65,3 +65,14 @@ test('parts that were saved are read, also behind a write that broke off; the la
   expect(await textsOf(saved)).toEqual([one, two])
   expect(await textsOf(await store.open(writer.locator))).toEqual([one, two, three])
 })
+
+test('a note that another process removed while the notes are listed was written long ago and ends nothing', async () => {
+  const { notes } = openLandingFolder(root)
+  for (const name of ['one', 'two']) await notes.write(`receipts/${name}`, name)
+  const ages: boolean[] = []
+  for await (const note of notes.list('receipts')) {
+    await notes.remove('receipts/two')
+    ages.push((await note.writtenMs()) > 0)
+  }
+  expect(ages).toEqual([true, false])
+})
