@@ -167,6 +167,7 @@ const loadProtocol = () => withPackages('Assistants', ['@modelcontextprotocol/se
 
 /** Standard output belongs to the protocol: everything else goes to standard error. */
 export const mcp: Handler = async (invocation) => {
+  if (invocation.options['port'] !== undefined && invocation.options['http'] !== true) throw usageError('--port needs --http.')
   const settings = settingsOf(invocation)
   const model = await loadSemantics(semanticFolders(pipelinesFolder(invocation)))
   const { databaseUrl, home } = settings

@@ -141,7 +141,9 @@ export const test: Handler = async (invocation) => {
     const source = sourceOf({ sources }, definition)
     const file = recordedFile(folder, definition.pipeline)
     const answers = await readRecorded(file)
-    if (answers.length === 0) output.line(`${definition.pipeline}: no recorded answers; \`millrace record UNIT\` makes one`)
+    const none = `${definition.pipeline}: no recorded answers; \`millrace record UNIT\` makes one`
+    if (answers.length === 0 && args.length > 0) throw usageError(none)
+    if (answers.length === 0) output.line(none)
     const renewed: Recorded[] = []
     for (const recorded of answers) {
       const found = await outcomeOf(definition, source, recorded).catch(messageOf)

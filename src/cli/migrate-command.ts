@@ -1,5 +1,6 @@
 // `millrace migrate`: migrations, then the bi views of every definition. `millrace roles`: the SQL that parts owner, loader and reader of the warehouse.
 import { counted, formatNumber } from '../core/counted.ts'
+import { usageError } from '../core/errors.ts'
 import { rolesSql } from '../db/role-statements.ts'
 import { type Settled, adoptedWords } from '../run/identity.ts'
 import { migrateAndPublish, type MigrateResult } from '../run/migrate-and-publish.ts'
@@ -12,6 +13,7 @@ export const migrate: Handler = async (invocation) => {
   const { output, options } = invocation
   const settings = settingsOf(invocation)
   const dryRun = options['dryRun'] === true
+  if (dryRun && options['as'] !== undefined) throw usageError('A dry run changes nothing, and --as does: leave one of them out.')
   const result = await migrateAndPublish({
     settings,
     pipelinesFolder: pipelinesFolder(invocation),

@@ -73,7 +73,8 @@ const list = async (invocation: Invocation, pipelines: readonly string[]): Promi
 
 const show = async (invocation: Invocation, ids: readonly string[]): Promise<number> => {
   const { output } = invocation
-  const id = wholeNumber(ids[0], () => 'Write `millrace quarantine show ID`; `millrace quarantine list` names the ids.')
+  const words = 'Write `millrace quarantine show ID`, one id at a time; `millrace quarantine list` names the ids.'
+  const id = wholeNumber(ids.join(' '), () => words)
   return withDatabase(invocation, async ({ kysely }) => {
     const row = await showQuarantine(kysely, id)
     if (row === null) throw usageError(`No row ${id} is in quarantine; \`millrace quarantine list\` names those that are.`)

@@ -26,6 +26,7 @@ import { columnsOf, fields, formatSeconds, type Output, paint, stateTone } from 
 /** Reads only; with `--serve` until it is stopped. */
 export const status: Handler = async (invocation) => {
   if (invocation.options['serve'] === true) return serve(invocation)
+  if (invocation.options['port'] !== undefined) throw usageError('--port is the port of the page: add --serve, or leave it out.')
   return withDatabase(invocation, async (database) => {
     await assertKnownPipelines(database.kysely, invocation, invocation.args)
     const status = await readStatus(database.kysely, invocation.args)

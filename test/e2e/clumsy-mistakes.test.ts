@@ -1,6 +1,17 @@
 // Clumsy mistakes at the terminal: names run together, files that are none, folders without a warehouse, full disks. Each ends with what to do next.
 import { execFileSync, spawn } from 'node:child_process'
-import { closeSync, cpSync, existsSync, mkdtempSync, openSync, readdirSync, rmSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -61,10 +72,46 @@ test.each([
   ['plan --force', '--force needs --from and --to: a run without a range loads nothing again.'],
   ['sandbox --like vendr', 'Allowed choices are own, vendor.'],
   ['sandbox --like vendor --hostile', '--like vendor takes --port, --key and --options; leave --hostile out.'],
+  ['status --port 7000', '--port is the port of the page: add --serve, or leave it out.'],
+  ['mcp --port 7000', '--port needs --http.'],
+  ['quarantine show 1 2', 'Write `millrace quarantine show ID`, one id at a time'],
+  ['migrate --dry-run --as moved', 'A dry run changes nothing, and --as does: leave one of them out.'],
   ['sandbox --like vendor --port x', "--port is 'x'; write a number."],
 ])('what would be passed over in silence is refused: %s', async (line, refusal) => {
   const { code, stderr } = await millrace(...line.split(' '))
   expect([code, stderr]).toEqual([2, expect.stringContaining(refusal)])
+})
+
+test('a pipeline that was named and has no recorded answers is not tested by saying nothing', async () => {
+  const file = join(folder, 'pipelines', 'keywords.recorded.json')
+  const kept = readFileSync(file)
+  rmSync(file)
+  const { code, stdout, stderr } = await millrace('test', 'keywords')
+  writeFileSync(file, kept)
+  expect([code, stdout, stderr]).toEqual([
+    2,
+    '',
+    expect.stringContaining('keywords: no recorded answers; `millrace record UNIT` makes one'),
+  ])
+})
+
+test('an export of a value that no row has and that was never on a list is refused; the file that was there stays', async () => {
+  await db.query(`insert into etl.pipelines (pipeline, version, parameters, source, account, window_every, dimensions, definition)
+    values ('keywords', 2, '{}', 'web-analytics.keywords', 'default', 'month', '{domain,country}', '{}')`)
+  await db.query(
+    `insert into etl.slices (pipeline_id, "values", wanted_since) select pipeline_id, '{a.com,us}', 1 from etl.pipelines where version = 2`,
+  )
+  const out = join(folder, 'rows.csv')
+  writeFileSync(out, 'as it was')
+  const refused = await millrace('export', 'coverage', '--only', 'domain=a.com,exmaple.com', '--out', out)
+  expect([refused.code, refused.stderr, readFileSync(out, 'utf8')]).toEqual([
+    2,
+    expect.stringContaining('--only domain=exmaple.com: bi.coverage has no such row, and no pipeline was asked for it.'),
+    'as it was',
+  ])
+  // Not loaded yet: an export each night does not fail because of it.
+  const { code } = await millrace('export', 'coverage', '--only', 'domain=a.com', '--out', out)
+  expect(code).toBe(0)
 })
 
 test('credits by a thing that no pipeline runs for are refused with the nearest', async () => {

@@ -8,7 +8,7 @@ import { type Database, copyOutOf } from '../../db/connect.ts'
 import { suggest } from '../../definition/problem.ts'
 import { withSession } from '../../db/session.ts'
 import type { Db } from '../../db/tables.ts'
-import { query, type Texts } from '../../db/typed-row.ts'
+import { query, queryColumn, type Texts } from '../../db/typed-row.ts'
 import { scalesOf, type ViewColumn, writeParquet } from './parquet.ts'
 import { replaceFile } from './replace-file.ts'
 
@@ -22,7 +22,7 @@ interface ExportRequest {
   readonly filter: RowFilter
 }
 
-/** Rows written. Throws USAGE when there is no such view, or no such column to filter by. */
+/** Rows written. Throws USAGE as `viewRows` does. */
 export const exportView = async (database: Database, { view, format, file, filter }: ExportRequest): Promise<number> => {
   const found = await viewRows(database.kysely, view, filter)
   const write = format === 'csv' ? exportCsv : exportParquet
@@ -79,7 +79,7 @@ export interface ViewRows {
   readonly where: RawBuilder<unknown>
 }
 
-/** Throws USAGE when there is no such view, or no such column to filter by. */
+/** Throws USAGE when there is no such view, no such column to filter by, or a value that pipelines run for is in no row and was never on a list. */
 export const viewRows = async (db: Db, view: string, filter: RowFilter): Promise<ViewRows> => {
   const columns = await columnsOf(db, view)
   const names = columns.map(({ name }) => name)
@@ -87,6 +87,13 @@ export const viewRows = async (db: Db, view: string, filter: RowFilter): Promise
   for (const name of filter.only?.keys() ?? [])
     if (!names.includes(name))
       throw usageError(`bi.${view} has no column '${name}' to filter by (--only); it has ${names.join(', ')}.`)
+  for (const [name, values] of filter.only ?? []) {
+    const strange = await strangeValues(db, view, name, values)
+    if (strange.length > 0)
+      throw usageError(
+        `--only ${name}=${strange.join(',')}: bi.${view} has no such row, and no pipeline was asked for it. Correct it, or add it to the list and load it first.`,
+      )
+  }
   if (period === null && (filter.from !== null || filter.to !== null))
     throw usageError(`bi.${view} has no month or date; leave --from and --to out.`)
   const conditions = [
@@ -100,6 +107,14 @@ export const viewRows = async (db: Db, view: string, filter: RowFilter): Promise
   ]
   return { view, columns, period, where: conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `) }
 }
+
+/** Of a column that is no dimension (a state, say) any value may come one day; of a dimension those that were ever on a list. */
+const strangeValues = (db: Db, view: string, name: string, values: readonly string[]): Promise<readonly string[]> =>
+  queryColumn<Texts<'v'>>(db)`
+    select v from unnest(${values}::text[]) v where exists (select from etl.pipelines where ${name} = any(dimensions))
+      and not exists (select from etl.pipelines p join etl.slices s using (pipeline_id)
+        where s."values"[array_position(p.dimensions, ${name})] = v)
+      and not exists (select from ${sql.table(`bi.${view}`)} where ${sql.ref(name)}::text = v)`
 
 /** The rows themselves, and of one month where it is given. */
 export const selectRows = ({ view, columns, period, where }: ViewRows, month?: string): RawBuilder<unknown> => {
