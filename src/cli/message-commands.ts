@@ -3,7 +3,7 @@
 import { docPage } from '../core/shipped.ts'
 import { settingError, usageError } from '../core/errors.ts'
 import type { ReleasedData } from '../core/release-month.ts'
-import { forgetSubscription, keepSubscription, subscriptionOf } from '../ledger/data-releases.ts'
+import { forgetSubscription, keepSubscription, lastTest, subscriptionOf } from '../ledger/data-releases.ts'
 import { accountsOf } from '../run/apis.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { alarmingOf } from '../schedule/notify/receivers.ts'
@@ -103,6 +103,7 @@ const addressOf = ({ hooks }: OpenRuntime, { of, api }: Subscriber) => {
   return address
 }
 
+const elsewhere = 'a server answered, but not `millrace schedule` of this warehouse'
 const noSuchWay = 'the service offers no such messages; its capabilities are polled instead.'
 
 const actions: Readonly<Record<string, Action>> = {
@@ -123,7 +124,10 @@ const actions: Readonly<Record<string, Action>> = {
   },
   test: async ({ output }, runtime, subscriber) => {
     const { account, api, http } = subscriber
-    const problem = await api.test(http, addressOf(runtime, subscriber))
+    const { kysely } = runtime.database
+    const before = await lastTest(kysely, account)
+    const refused = await api.test(http, addressOf(runtime, subscriber))
+    const problem = refused ?? ((await lastTest(kysely, account)) === before ? elsewhere : null)
     output.event({ event: 'tested', account, arrived: problem === null, problem })
     output.line(
       `${account}: ${problem === null ? 'the message of the service arrived.' : `it did not arrive: ${problem}. Is \`millrace schedule\` running, and reached under MILLRACE_PUBLIC_URL?`}`,

@@ -11,7 +11,7 @@ import { addWindows, alignDown, dateIn } from '../core/window.ts'
 import type { ReleaseApi, ReleaseMessage } from '../extract/api.ts'
 import type { HttpClient } from '../extract/http-types.ts'
 import { takeTurn } from '../ledger/processes.ts'
-import { hastenPoll, newestRelease, recordRelease, subscriptionOf } from '../ledger/data-releases.ts'
+import { hastenPoll, newestRelease, recordRelease, recordTest, subscriptionOf } from '../ledger/data-releases.ts'
 import { accountsOf } from '../run/apis.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { scheduledOf } from '../plan/ticks.ts'
@@ -40,11 +40,14 @@ export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRele
   const nextLookMs = new Map<string, number>()
   return {
     /** @param proofOf what the sender gave as proof in that header; null: nothing */
-    hear: async (apiName: string, accountName: string, body: unknown, proofOf: (header: string) => string | null) => {
-      const of = accounts.find((one) => one.of.source === apiName && one.of.account === accountName)?.of
+    hear: async (apiName: string, account: string, body: unknown, proofOf: (header: string) => string | null) => {
+      const of = accounts.find((one) => one.of.source === apiName && one.of.account === account)?.of
       const api = of === undefined ? null : runtime.releaseApi(of)
       if (of === undefined || api === null) return forged
-      if (api.isTest(body)) return taken
+      if (api.isTest(body)) {
+        await recordTest(runtime.database.kysely, accountName(of))
+        return taken
+      }
       const message = api.read(body)
       if (message === null) return notUnderstood
       return (await withoutAsking(watch, of, message)) ?? hearOf(watch, of, api, message, proofOf(api.proofHeader))

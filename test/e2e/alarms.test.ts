@@ -246,6 +246,9 @@ describe('setting it up', () => {
     // PagerDuty's is opened and closed.
     expect([slack, hook, pager].map(({ received }) => received.length)).toEqual([1, 1, 2])
     expect(mail.mails).toHaveLength(1)
+    // A receiver that drops repetitions takes the next test for another message.
+    await succeeded(command('notify', 'test', 'hub'))
+    expect(new Set(hook.received.map(({ headers }) => headers['millrace-delivery'])).size).toBe(2)
     hook.answer = 500
     const one = await command('notify', 'test', 'hub')
     expect([one.code, one.stdout.includes('did not get it: HTTP 500')]).toEqual([1, true])

@@ -1,4 +1,6 @@
 // Nights that begin with the release of data: by message, by a look at the capabilities, once whatever is repeated or forged; and reports whose end is told.
+import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { addWindows } from '../../src/core/window.ts'
 import { startChanging } from '../support/echoing-service.ts'
@@ -184,6 +186,23 @@ describe('a release', () => {
     expect(await rowsOf(world, loaded)).toEqual([{ month: `${lastMonth}-01` }])
     for (const { body } of world.sandbox.books().submissions) expect(JSON.stringify(body)).toContain(`"end_date":"${lastMonth}"`)
     await service.close()
+  })
+
+  test('that is only tested has arrived where `schedule` took it, not where another server says 200', async () => {
+    world = await openReleaseWorld({ pipeline: 'keywords', from: lastMonth })
+    const other = createServer((_, reply) => reply.end('ok')).listen(Number(new URL(world.address).port), '127.0.0.1')
+    await once(other, 'listening')
+    const { code, stdout } = await world.run('webhooks', 'test')
+    expect([code, stdout]).toEqual([
+      1,
+      expect.stringContaining('it did not arrive: a server answered, but not `millrace schedule`'),
+    ])
+    other.closeAllConnections()
+    await new Promise((resolve) => other.close(resolve))
+    await begin({ MILLRACE_RELEASE_POLL: '86400' })
+    // Each test is told apart from the one before.
+    for (let times = 0; times < 2; times += 1)
+      expect((await succeeded(world.run('webhooks', 'test'))).stdout).toContain('the message of the service arrived.')
   })
 
   test('forged in every way starts nothing and asks the service as little as can be', async () => {

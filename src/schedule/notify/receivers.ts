@@ -34,7 +34,7 @@ interface Sender {
   /** Names the warehouse in messages for machines: two warehouses may share a receiver. */
   readonly warehouseId: string
   readonly nowMs: number
-  /** A test: it counts as taken by all or by none. */
+  /** A test: it counts as taken by all or by none, and `warehouseId` is its own. */
   readonly isTest?: boolean
 }
 
@@ -79,7 +79,8 @@ export const tell = async (receiver: Receiver, telling: Telling, sender: Sender)
   const [first] = telling.told
   if (first === undefined) return null
   try {
-    return await receiver.send({ ...sender, telling, first, id: `${first.notificationId}-${telling.event}` })
+    const number = sender.isTest === true ? sender.warehouseId : first.notificationId
+    return await receiver.send({ ...sender, telling, first, id: `${number}-${telling.event}` })
   } catch (error) {
     return redact(error instanceof EtlError ? error.message : causeOf(error)).slice(0, longestProblem)
   }
