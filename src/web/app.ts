@@ -167,7 +167,7 @@ const mountPages = (app: Hono, web: WebContext): void => {
   app.get('/coverage/:pipeline', (context) =>
     send(context, pipelineCoveragePage(web, context.req.param('pipeline'), wholeNumber(context.req.query('offset')) ?? 0)),
   )
-  app.get('/coverage/:pipeline/:month{[0-9]{4}-[0-9]{2}}', (context) =>
+  app.get('/coverage/:pipeline/:month{[0-9]{4}-(?:0[1-9]|1[0-2])}', (context) =>
     send(context, Promise.resolve(missingMonthPage(web, context.req.param('pipeline'), context.req.param('month')))),
   )
   app.get('/runs', (context) => send(context, runsPage(web, wholeNumber(context.req.query('before')))))

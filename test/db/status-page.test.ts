@@ -448,6 +448,8 @@ describe('who may look', () => {
       '/units/9007199254740993',
       '/runs/99999999999999999999999',
       '/units/99999999999999999999999/retry',
+      '/coverage/keywords/2026-13',
+      '/coverage/keywords/2026-00',
     ])
       expect(await status(place), place).toBe(404)
     expect(await status('/units/9007199254740991')).toBe(404)
