@@ -181,9 +181,10 @@ const printQuota = (output: Output, quota: QuotaOf, answers: readonly Answer<Cre
   printBooks(output, quota)
 }
 
-const creditsLeft = ({ api, said }: Answer<Credits>, isOneOfSeveral: boolean): string => {
+const creditsLeft = ({ api, said, hasFailed }: Answer<Credits>, isOneOfSeveral: boolean): string => {
   const whose = isOneOfSeveral ? `The service ${api}` : 'The service'
   const { remaining = null, requests = null, userAllowance = null, userRemaining = null } = said ?? {}
+  if (remaining === null && hasFailed) return `${whose} could not be asked for the credits left: see the error.`
   if (remaining === null) return `${whose} does not tell the credits left.`
   const isOnePurse = requests === null || requests === remaining
   const both = isOnePurse ? '' : ` for reports, ${formatNumber(requests)} for requests`

@@ -85,6 +85,13 @@ describe('the service as it really answers', () => {
     service.configure({ restKey: 'another', userCap: null })
     const reports = await plain('quota')
     expect(reports.stdout, reports.stderr).toMatch(/has 500 credits left\.\n/)
+    // No key at all that is taken: that is said, and not that the service has no word for it.
+    const refused = await plainWith({ WEB_ANALYTICS_API_KEY: 'a-key-that-is-wrong' }, 'quota')
+    expect([refused.code, refused.stdout, refused.stderr]).toEqual([
+      1,
+      expect.stringContaining('The service could not be asked for the credits left: see the error.'),
+      expect.stringMatching(/Check WEB_ANALYTICS_API_KEY .*KEY_REFUSED/),
+    ])
   })
 
   test('one domain that the plan lacks is left out of a report; the others load', async () => {

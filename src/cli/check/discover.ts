@@ -25,6 +25,8 @@ interface Questions {
 export interface Answer<T> {
   readonly api: string
   readonly said: T | null
+  /** Whether something it was asked ended in an error. */
+  readonly hasFailed: boolean
 }
 
 const limits = { timeoutMs: 30_000, attempts: 3, maxBodyBytes: 100_000_000 }
@@ -54,18 +56,21 @@ export const discover = async <Question extends keyof Questions>(
   // Where no API has its settings, the complaint says what is missing.
   const asked = (ready.length > 0 ? ready : [...apis].slice(0, 1)).filter(([, api]) => question in api)
   const database = opened ?? (await besideLoading(invocation, log))
-  const failed = (error: unknown): null => {
-    if (!isEtlError(error) || signal.aborted) throw error
-    onFailure(error)
-    return null
-  }
   try {
     const service = await servicesFor(settings, database, log)
     const answers: Answer<Questions[Question]>[] = []
     for (const [source, api] of asked) {
+      let hasFailed = false
+      const failed = (error: unknown): null => {
+        if (!isEtlError(error) || signal.aborted) throw error
+        onFailure(error)
+        hasFailed = true
+        return null
+      }
       const ask: { readonly [Of in keyof Questions]?: (http: Http, failed: Failed) => Promise<Questions[Of] | null> } = api
       const http = service({ source, account }).forUnit({ ...limits, account, signal, record: () => undefined })
-      answers.push({ api: source, said: (await ask[question]?.(http, failed).catch(failed)) ?? null })
+      const said = (await ask[question]?.(http, failed).catch(failed)) ?? null
+      answers.push({ api: source, said, hasFailed })
     }
     return answers
   } finally {
