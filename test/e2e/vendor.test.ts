@@ -102,6 +102,15 @@ describe('the service as it really answers', () => {
     expect(run.stderr).toMatch(/b\.com.*NO_CAPABILITY/s)
     const { rows: loaded } = await db.database.pool.query('select distinct domain from data.traffic_and_engagement_v1 order by 1')
     expect(loaded).toEqual([{ domain: 'a.com' }, { domain: 'c.com' }])
+    // It is said as long as a definition asks for it, and no longer.
+    const refused = /units? of traffic_and_engagement (was|were) refused/
+    expect((await plain('check')).stdout).toMatch(refused)
+    edit('traffic_and_engagement', [/from: 2024-\d\d/, 'from: 2026-09'])
+    expect((await plain('check')).stdout).not.toMatch(refused)
+    edit('traffic_and_engagement', ['from: 2026-09', 'from: 2026-08'])
+    list('domains', ['a.com', 'c.com'])
+    await succeeded(millrace('backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes'))
+    expect((await plain('check')).stdout).not.toMatch(refused)
   })
 
   test('"Dates not in range" is the newest month, which waits, or a month before history, which does not', async () => {

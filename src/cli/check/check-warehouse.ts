@@ -12,6 +12,7 @@ import { isEtlError, messageOf } from '../../core/errors.ts'
 import { isRecord } from '../../core/json.ts'
 import type { Mart } from '../../core/mart.ts'
 import type { Definition } from '../../core/types.ts'
+import { alignDown } from '../../core/window.ts'
 import type { Database } from '../../db/connect.ts'
 import { openDatabaseClock, skewWarning } from '../../db/database-clock.ts'
 import { afterPending, migrationState } from '../../db/migrate.ts'
@@ -20,7 +21,7 @@ import type { Row } from '../../db/typed-row.ts'
 import { notesFolder } from '../../extract/landing-files.ts'
 import { openLandingStore } from '../../extract/landing.ts'
 import { datasetOf } from '../../ledger/data-points.ts'
-import { shapeConflict } from '../../ledger/pipelines.ts'
+import { findPipeline, shapeConflict } from '../../ledger/pipelines.ts'
 import { compareTables, type Difference } from '../../load/drift.ts'
 import { detachedMonths } from '../../load/partition.ts'
 import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
@@ -123,25 +124,32 @@ const checkQueries = async (database: Database, { marts, definitions, notes }: C
     )
 }
 
-/** What no free question tells, the last purchase has told: the account's plan does not have this. */
+/** What no free question tells, the last purchase has told: the account's plan does not have this. Of what a definition still asks for. */
 const checkRefused = async ({ kysely }: Database, { definitions, notes }: Checking): Promise<void> => {
-  const refused = await kysely
-    .selectFrom('etl.troubled_units as u')
-    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'u.pipeline_id')
-    .where('u.error_code', '=', 'NO_CAPABILITY')
-    .groupBy(['p.pipeline_id', 'p.pipeline'])
-    .select(['p.pipeline', sql<string>`count(*)`.as('units'), sql<string>`min(u.error_message)`.as('said')])
-    .select(
-      sql<boolean>`exists (select from etl.units l where l.pipeline_id = p.pipeline_id and l.answer_id is not null)`.as('loads'),
-    )
-    .execute()
-  for (const { pipeline, units, said, loads } of refused)
-    if (definitions.some((definition) => definition.pipeline === pipeline))
+  for (const definition of definitions) {
+    const { every, from, publication } = definition.window
+    const { units, said, loads } = await kysely
+      .selectFrom('etl.troubled_units as u')
+      .innerJoin('etl.slices as s', 's.slice_id', 'u.slice_id')
+      .where('u.error_code', '=', 'NO_CAPABILITY')
+      .where('u.pipeline_id', '=', (await findPipeline(kysely, definition)) ?? 0)
+      .where('s.wanted_until', 'is', null)
+      .where('u.window_from', '>=', alignDown(from, every))
+      .where('u.window_from', '<', publication.until ?? 'infinity')
+      .select([sql<string>`count(*)`.as('units'), sql<string>`min(u.error_message)`.as('said')])
+      .select(
+        sql<boolean>`exists (select from etl.units l where l.pipeline_id = min(u.pipeline_id) and l.answer_id is not null)`.as(
+          'loads',
+        ),
+      )
+      .executeTakeFirstOrThrow()
+    if (Number(units) > 0)
       notes.add(
         'service',
         loads ? 'warning' : 'error',
-        `${counted(Number(units), 'unit')} of ${pipeline} ${Number(units) === 1 ? 'was' : 'were'} refused. ${said}`,
+        `${counted(Number(units), 'unit')} of ${definition.pipeline} ${Number(units) === 1 ? 'was' : 'were'} refused. ${said}`,
       )
+  }
 }
 
 const checkReadings = async ({ kysely }: Database, { definitions, folders, notes }: Checking): Promise<void> => {
