@@ -194,6 +194,21 @@ export const lastTickMs = async (db: Db, pipeline: string, idle: string | null =
   return at === null ? null : Date.parse(at)
 }
 
+/** When the newest `millrace run` of all that is due of the pipeline began that came to its end; null: there is none. */
+export const lastRunMs = async (db: Db, pipeline: string): Promise<number | null> => {
+  const { at } = await db
+    .selectFrom('etl.runs')
+    .select((eb) => eb.fn.max('started_at').as('at'))
+    .where('command', '=', 'run')
+    .where('summary', 'is not', null)
+    .where('state', 'in', ['done', 'failed'])
+    .where(
+      sql<boolean>`arguments ->> 'only' is null and (arguments -> 'pipelines' = '[]'::jsonb or arguments -> 'pipelines' ? ${pipeline})`,
+    )
+    .executeTakeFirstOrThrow()
+  return at === null ? null : Date.parse(at)
+}
+
 /** The newest tick that was taken for a run: when it was taken and over, and whether a process is still at work on it. null: there is none. */
 export const newestRunTick = async (db: Db, pipeline: string, idle: string | null) =>
   (await db

@@ -5,7 +5,7 @@ import { accountName } from '../core/source-spec.ts'
 import { Temporal } from '../core/temporal.ts'
 import type { Schedule, Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { lastTickMs, newestRunTick, releasesSince, type WakingRelease } from '../ledger/data-releases.ts'
+import { lastRunMs, lastTickMs, newestRunTick, releasesSince, type WakingRelease } from '../ledger/data-releases.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 
 const minuteMs = 60_000
@@ -145,13 +145,15 @@ export const scheduledOf = (definitions: readonly Definition[]): Scheduled[] => 
 /** A tick that is this late was missed: `catch_up` says what becomes of it, and people hear of it. */
 export const lateMs = 60 * minuteMs
 
-/** Ticks between the last one on record and now that were not taken, oldest first. A pipeline that never ticked has missed none. */
+/** Ticks between the last one on record and now that were not taken, nor made up for by hand, oldest first. A pipeline that never ticked has missed none. */
 export const untakenTicks = async (
   runtime: Pick<PlanRuntime, 'database' | 'clock'>,
   { pipeline, schedule }: Scheduled,
 ): Promise<number[]> => {
-  const last = await lastTickMs(runtime.database.kysely, pipeline)
-  return last === null ? [] : ticksBetween(schedule, last, runtime.clock.now())
+  const { kysely } = runtime.database
+  const last = await lastTickMs(kysely, pipeline)
+  if (last === null) return []
+  return ticksBetween(schedule, Math.max(last, (await lastRunMs(kysely, pipeline)) ?? 0), runtime.clock.now())
 }
 
 export interface TickLook {

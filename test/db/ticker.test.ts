@@ -107,6 +107,30 @@ test('a tick whose process died before its run was over is late, and taken by th
   })
 })
 
+test('a night that was missed is late until a run by hand of all that is due has come to its end', async () => {
+  const { pool, kysely } = db.database
+  const [entry] = scheduledOf(runtime.definitions)
+  if (entry === undefined) expect.fail('no schedule')
+  const dueMs = Date.parse('2026-06-01T10:30:00Z')
+  await claimTick(kysely, { pipeline: 'keywords', dueMs, owner: 'another', kind: 'on time' })
+  const [missed, next] = [dueMs + 60 * minute, dueMs + 120 * minute]
+  nowMs = next + 6 * minute
+  const late = () => untakenTicks(runtime, entry)
+  const ran = (command: string, state: string, named: object, summary: object | null = {}) =>
+    pool.query(`insert into etl.runs (command, state, arguments, summary, started_at) values ($1, $2, $3, $4, $5)`, [
+      ...[command, state, JSON.stringify(named), summary && JSON.stringify(summary), new Date(missed + minute).toISOString()],
+    ])
+  await ran('run', 'running', { pipelines: [], only: null })
+  await ran('run', 'interrupted', { pipelines: [], only: null })
+  await ran('run', 'failed', { pipelines: [], only: null }, null)
+  await ran('run', 'done', { pipelines: [], only: 'domain=a.com' })
+  await ran('run', 'done', { pipelines: ['another'], only: null })
+  await ran('backfill', 'done', { pipelines: [], only: null })
+  expect(await late()).toEqual([missed, next])
+  await ran('run', 'failed', { pipelines: ['keywords'], only: null })
+  expect(await late()).toEqual([next])
+})
+
 test('ticks that were skipped for a run do not keep it from being begun again once its process has died', async () => {
   const { kysely } = db.database
   const dead = await newProcess(db)
