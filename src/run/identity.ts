@@ -166,11 +166,16 @@ const claimOf = async ({ database }: Place, { id, epoch }: Warehouse, home: stri
 /** @param usesLanding false: the command lands and buys nothing, and nothing is looked for beside the landings */
 export const openIdentity = async (place: Place, usesLanding: boolean, progress: Progress) => {
   let own: Identity = await readIdentity(place.database.kysely)
+  // The run finds out what its command has told already.
+  const told = new Set<string>()
   const settle = async (): Promise<void> => {
     const settled = await settleIdentity(place)
     own = settled.identity
     for (const message of [adoptedWords(settled.adopted), settled.warning])
-      if (message !== null) progress.emit({ event: 'notice', code: 'WAREHOUSE_COPY', message })
+      if (message !== null && !told.has(message)) {
+        told.add(message)
+        progress.emit({ event: 'notice', code: 'WAREHOUSE_COPY', message })
+      }
   }
   if (usesLanding) await settle()
   return {

@@ -107,6 +107,7 @@ describe.each(['a folder', 'a bucket'])('a backup that is restored elsewhere, wi
 
     const again = await millrace(restored, ['backfill', ...reports, ...range()])
     expect(notices(again)).toContain('8 purchases that this ledger did not know were taken up')
+    expect(notices(again).match(/It buys and deletes nothing until you decide/g)).toHaveLength(1)
     expect(again.code, again.stderr).toBe(0)
     expect(bought()).toBe(8)
     expect(summaryOf(again)).toMatchObject({ reports_submitted: 0, units: { failed: 0, held: 0 } })
