@@ -9,7 +9,7 @@ import type { SentRequest } from '../core/sent-request.ts'
 
 /** How far a request got; the sender moves it on. */
 export interface Progress {
-  /** From here on bytes of the request may have left. A kept connection counts from the start. */
+  /** From here on bytes of the request may have left. Of a shared pool it counts from the start, until its connection fails. */
   connected: boolean
   /** The head of the answer is here. */
   answered: boolean
@@ -32,13 +32,6 @@ const codeOf = (error: unknown): string => {
   if ('code' in error && typeof error.code === 'string') return error.code
   return 'cause' in error ? codeOf(error.cause) : ''
 }
-
-/** Failures to connect, a certificate that is refused among them. */
-const unconnected =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|(ERR_TLS_)?CERT_.*|.*SELF_SIGNED_CERT.*|UNABLE_TO_(GET|VERIFY)_.*)$/
-
-/** Whether a request that failed so certainly never left. */
-export const neverLeft = ({ network }: EtlError): boolean => network !== null && unconnected.test(network)
 
 const isTls = (code: string): boolean => /CERT|SSL|TLS|SELF_SIGNED|UNABLE_TO_VERIFY/.test(code)
 const isDecoding = (code: string): boolean => /^(Z_|ZSTD_error|ERR__ERROR|ERR_BROTLI|ERR_ZLIB|ERR_ZSTD)/.test(code)

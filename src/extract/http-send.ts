@@ -38,7 +38,7 @@ export const createAgents = () => {
   const pools = new Map<string, Agent>()
   const pool = (kind: string, timeoutMs: number, connect: buildConnector.BuildOptions): Agent => {
     const key = `${kind} ${timeoutMs}`
-    const agent = pools.get(key) ?? new Agent({ connections, connect: { timeout: connectMs(timeoutMs), ...connect } })
+    const agent = pools.get(key) ?? new Agent({ connections, connect: connector({ timeout: connectMs(timeoutMs), ...connect }) })
     pools.set(key, agent)
     return agent
   }
@@ -50,18 +50,25 @@ export const createAgents = () => {
   }
 }
 
-/** Says so the moment a connection stands, TLS included: until then nothing of the request can have left. */
+/** Errors of connections that never stood, TLS included: whatever their code is, nothing left over them. */
+const unconnected = new WeakSet<object>()
+
+const connector = (options: buildConnector.BuildOptions, onConnected = (): void => undefined): buildConnector.connector => {
+  const connect = buildConnector(options)
+  return (to, callback) =>
+    connect(to, (...result) => {
+      if (result[0] === null) onConnected()
+      else unconnected.add(result[0])
+      callback(...result)
+    })
+}
+
+/** Says so the moment a connection stands: until then nothing of the request can have left. */
 const watchedAgent = (timeoutMs: number, progress: Progress): Agent => {
-  const connect = buildConnector({ timeout: connectMs(timeoutMs) })
-  return new Agent({
-    connections: 1,
-    pipelining: 0,
-    connect: (options, callback) =>
-      connect(options, (...result) => {
-        if (result[0] === null) progress.connected = true
-        callback(...result)
-      }),
-  })
+  const onConnected = () => {
+    progress.connected = true
+  }
+  return new Agent({ connections: 1, pipelining: 0, connect: connector({ timeout: connectMs(timeoutMs) }, onConnected) })
 }
 
 /** `own` is to be closed with the answer; null: it is shared. */
@@ -92,6 +99,7 @@ export const send = async (call: SendOptions): Promise<RawAnswer> => {
     progress.answered = true
     return readable(call, answer, own)
   } catch (error) {
+    if (typeof error === 'object' && error !== null && unconnected.has(error)) progress.connected = false
     await own?.destroy()
     throw error
   }

@@ -7,7 +7,7 @@ import { watchWait } from '../core/waiting.ts'
 import { allowedDownload } from './download-address.ts'
 import { createBreaker } from './breaker.ts'
 import { excerpt } from './http-answer.ts'
-import { type Asked, classify, neverLeft, type Outcome, type Progress, recorder } from './http-failure.ts'
+import { type Asked, classify, type Outcome, type Progress, recorder } from './http-failure.ts'
 import { type Answered, withRetries } from './http-retry.ts'
 import { type Agents, createAgents, type Seen, send, sendWhole } from './http-send.ts'
 import type {
@@ -150,7 +150,7 @@ const readOnce = async (
     return { ...answer, contentType, ...(billed === undefined ? {} : { billed }) }
   } catch (error) {
     const failure = classify(error, { ...service, ...options, request }, progress)
-    log({ ...seen, errorCode: failure.code, neverLeft: neverLeft(failure) })
+    log({ ...seen, errorCode: failure.code, neverLeft: failure.sent === false })
     throw failure
   } finally {
     answered()

@@ -648,6 +648,14 @@ test('a page that a refused certificate kept here cost nothing', async () => {
   }
 })
 
+test('a page asked for by https of a port that speaks http cost nothing: no connection stood', async () => {
+  const server = await serve(json)
+  const { http, recorded } = testClient(new URL(String(server.url).replace('http:', 'https:')))
+  const paidFor = { rowsAsked: 100, rows: null, metrics: 1, values: 1 }
+  expect((await failure(http.read(get(http, '/v1/things', { paidFor })))).code).toBe('SERVICE_UNREACHABLE')
+  expect(new Set(recorded.map(({ credits, isUncertain }) => `${credits} ${isUncertain}`))).toEqual(new Set(['0 false']))
+})
+
 test('paths are set below the base address, and can be set in an endpoint’s place', () => {
   const { http } = testClient(new URL('https://api.example.com/proxy/'), { paths: new Map([['things', '/v9/other']]) })
   expect(http.url('things', '/v1/things').href).toBe('https://api.example.com/proxy/v9/other')
