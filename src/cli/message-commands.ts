@@ -104,6 +104,17 @@ const addressOf = ({ hooks }: OpenRuntime, { of, api }: Subscriber) => {
 }
 
 const elsewhere = 'a server answered, but not `millrace schedule` of this warehouse'
+/** The service may send its message a moment after it has answered. Milliseconds between looks, and how many there are. */
+const [betweenLooksMs, looks] = [250, 20]
+
+const hasArrived = async ({ database, clock }: OpenRuntime, account: string, before: string | null): Promise<boolean> => {
+  for (let look = 0; look < looks; look += 1) {
+    if ((await lastTest(database.kysely, account)) !== before) return true
+    await clock.sleep(betweenLooksMs)
+  }
+  return false
+}
+
 const noSuchWay = 'the service offers no such messages; its capabilities are polled instead.'
 
 const actions: Readonly<Record<string, Action>> = {
@@ -124,10 +135,9 @@ const actions: Readonly<Record<string, Action>> = {
   },
   test: async ({ output }, runtime, subscriber) => {
     const { account, api, http } = subscriber
-    const { kysely } = runtime.database
-    const before = await lastTest(kysely, account)
+    const before = await lastTest(runtime.database.kysely, account)
     const refused = await api.test(http, addressOf(runtime, subscriber))
-    const problem = refused ?? ((await lastTest(kysely, account)) === before ? elsewhere : null)
+    const problem = refused ?? ((await hasArrived(runtime, account, before)) ? null : elsewhere)
     output.event({ event: 'tested', account, arrived: problem === null, problem })
     output.line(
       `${account}: ${problem === null ? 'the message of the service arrived.' : `it did not arrive: ${problem}. Is \`millrace schedule\` running, and reached under MILLRACE_PUBLIC_URL?`}`,
