@@ -96,8 +96,7 @@ export const land = async (
   const mask = maskOf(work, context)
   let writer: LandingWriter | null = null
   let begun: BegunPages | null = null
-  let kept: Kept[] | null = []
-  let room = keptBytes
+  let [kept, room]: [Kept[] | null, number] = [[], keptBytes]
   let isBetweenParts = false
   const patience = withPatience(work.signal, runtime.clock, claim.kind === 'walk' ? stillLandsMs : 0)
   const open = async () => openWriter(work, patience.signal, await askNumber(), context.question?.())
