@@ -36,7 +36,7 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
     locators = claim.begun
     for (const locator of claim.begun) {
       // Read to its end also when the walk is stopped: what is left of it is kept.
-      const landing = await runtime.landing.open(locator).catch(unreadable)
+      const landing = await runtime.landing.open(locator).catch(unlessLost)
       if (landing === null) continue
       if (isAskedSo(landing.manifest, asked)) {
         opened.push([locator, landing.parts()[Symbol.asyncIterator]()])
@@ -50,9 +50,7 @@ export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWo
     locators = all
     const named = [...all, ...others]
     for (const locator of named) unnamed.add(locator)
-    await outlast(runtime, signal, () =>
-      setClaimed(kysely, claim, { begun_landing: named.length === 0 ? null : named.join(' ') }),
-    )
+    await outlast(runtime, signal, () => setClaimed(kysely, claim, { begun_landing: named.join(' ') || null }))
     unnamed.clear()
   }
   /** Pages are asked for in their order, and read one after the other. */
@@ -108,9 +106,11 @@ const isAskedSo = (
 ): boolean => question?.asks === asks && (completeness.dialect ?? null) === dialect
 
 /** What is gone or damaged is asked for; what a bucket does not give now is there. */
-const unreadable = (error: unknown): null => {
-  if (!isEtlError(error) || !['LANDING_MISSING', 'LANDING_CORRUPT', 'LANDING_FOREIGN'].includes(error.code)) throw error
-  return null
+const isLost = (error: unknown): boolean =>
+  isEtlError(error) && ['LANDING_MISSING', 'LANDING_CORRUPT', 'LANDING_FOREIGN'].includes(error.code)
+const unlessLost = (error: unknown): null => {
+  if (isLost(error)) return null
+  throw error
 }
 
 /** Parts of several landings of one walk by increasing number, one of each: each landing has its own in that order. Each is read before the next. */
@@ -141,14 +141,13 @@ const keptParts = (open: (dialect: string | null) => Promise<AsyncIterator<Paylo
   let isAway = false
   /** Of what cannot be read now nothing is asked for either, also by pages that come later: it is read anew by another try. */
   const unread = (error: unknown): null => {
-    isAway = true
-    next = null
-    parts = Promise.reject(error)
-    parts.catch(() => undefined)
-    const none = unreadable(error)
-    isAway = false
-    letGo()
-    return none
+    if (isLost(error)) letGo()
+    else {
+      ;[isAway, next, parts] = [true, null, Promise.reject(error)]
+      parts.catch(() => undefined)
+      throw error
+    }
+    return null
   }
   /** That was not asked for yet; null: there is none. */
   const first = async (): Promise<Payload | null> => {
