@@ -57,7 +57,7 @@ export const errorCodes = {
   REPORT_REJECTED: code('never', 'failed', 'The service rejected the report request.'),
   REPORT_UNCERTAIN: code('never', 'held', 'A submission was sent and its answer was lost.'),
   REPORT_EXPIRED: code('never', 'held', 'The finished report can no longer be downloaded.'),
-  LANDING_MISSING: code('never', 'failed', 'The stored answer (landing) is missing from its folder or bucket.'),
+  LANDING_MISSING: code('now', 'failed', 'The stored answer (landing) is missing from its folder or bucket.'),
   LANDING_UNREACHABLE: code('now', 'failed', 'The bucket of the landings does not answer.'),
   LANDING_REFUSED: code('never', 'failed', 'The bucket of the landings refuses the request.'),
   LANDING_CORRUPT: code('never', 'failed', 'The landed bytes do not match their checksum.'),

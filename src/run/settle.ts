@@ -180,9 +180,9 @@ export const settleJob = async (
 /** The decision, written down. */
 const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: EtlError): Promise<Settlement> => {
   if (decision.kind === 'leave') return decision
-  // What waits for a person's word stays as that person is to see it.
-  if (unusable.has(error.code) && error.follows?.next !== 'keep the answer' && claim.askNumber !== null)
-    await dropAnswer(trx, claim)
+  // A bucket may show late what was written; what waits for a person's word stays as that person is to see it.
+  const isKept = error.follows?.next === 'keep the answer' || (error.code === 'LANDING_MISSING' && decision.kind === 'park')
+  if (unusable.has(error.code) && !isKept && claim.askNumber !== null) await dropAnswer(trx, claim)
   // Nothing is held, or bought again, over an id that came while this process thought it lost.
   if (error.code === 'REPORT_UNCERTAIN' && (await isIdKnown(trx, claim))) {
     await returnJob(trx, claim)

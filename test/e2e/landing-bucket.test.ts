@@ -7,7 +7,7 @@ import { createStormWorld, type StormWorld, startStormSandbox, stormPipelines } 
 import { type CommandResult, type RunningCommand, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, testDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
-import { succeeded } from '../support/test-world.ts'
+import { sandboxWorld, succeeded } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
 let world: StormWorld
@@ -216,5 +216,26 @@ describe('landings in a bucket', () => {
     } finally {
       writeFileSync(file, definition)
     }
+  })
+})
+
+describe('a bucket that shows what was written three seconds later', () => {
+  const large = sandboxWorld({
+    each: true,
+    lists: { domains: ['a.com'] },
+    sandbox: { keywordsPerDomain: 3_000, now: '2026-11-20' },
+  })
+
+  test('is read again: the pages that lie there are not paid for a second time', async () => {
+    server.fate = ({ method, key }) => {
+      const writtenMs = /manifest.json$|data.gz$/.test(key) ? server.objects.get(key)?.modifiedMs : undefined
+      return method === 'GET' && writtenMs !== undefined && writtenMs > Date.now() - 3_000
+        ? { status: 404, code: 'NoSuchKey' }
+        : 'serve'
+    }
+    const month = ['--from', '2026-09', '--to', '2026-09', '--only', 'country=us', '--json']
+    const loaded = await large.millraceWith(server.environment('warehouse/landings'), 'backfill', 'keywords', ...month)
+    expect(summaryOf(await succeeded(Promise.resolve(loaded))).units).toMatchObject({ loaded: 1, failed: 0 })
+    expect(large.sandbox.books().counts['keywords']).toBe(3)
   })
 })
