@@ -143,8 +143,17 @@ interface TickClaim extends Texts<'pipeline' | 'owner'>, Numbers<'dueMs'> {
   readonly kind: 'on time' | 'caught up' | 'skipped' | 'released'
 }
 
+/** So often one tick is begun: a night that takes its process with it each time (out of memory, say) waits for the next tick. */
+const mostBegun = 3
+
+/** Whether so many runs of the tick were killed; one that was only stopped has its summary. */
+const isGivenUp = sql<boolean>`((select count(*) from etl.runs r where r.command = 'schedule' and r.state in ('running', 'interrupted') and r.summary is null
+  and r.arguments ->> 'pipeline' = etl.ticks.pipeline and (r.arguments ->> 'due_at')::timestamptz = etl.ticks.due_at) >= ${mostBegun})`
+
 /** Its process let go of it before its run was over, and no person ended that: whoever takes it plans what is due then. A skipped one has no run. @param idle see `isAtWork` */
-const isLost = (idle: string | null) => sql<boolean>`(etl.ticks.finished_at is null and etl.ticks.kind <> 'skipped'
+const isLost = (idle: string | null) => sql<boolean>`(${isLetGo(idle)} and not ${isGivenUp})`
+
+const isLetGo = (idle: string | null) => sql<boolean>`(etl.ticks.finished_at is null and etl.ticks.kind <> 'skipped'
   and (etl.ticks.run_id is null or exists (select from etl.runs r where r.run_id = etl.ticks.run_id and r.state in ('running', 'interrupted') and r.cancel_requested_at is null))
   and exists (select from etl.processes p where p.name = etl.ticks.claimed_by
     and (p.ended_at is not null or p.name = ${idle} and etl.ticks.run_id is null)))`
@@ -192,6 +201,17 @@ export const lastTickMs = async (db: Db, pipeline: string, idle: string | null =
   const first = ticks.select(sql<string>`s.due_at - interval '1 millisecond'`.as('at')).orderBy('s.due_at').limit(1)
   const { at } = await db.selectNoFrom((eb) => eb.fn.coalesce(last, first).as('at')).executeTakeFirstOrThrow()
   return at === null ? null : Date.parse(at)
+}
+
+/** When the newest tick was due where it was begun so often that it is not begun again; null: it was not. */
+export const givenUpMs = async (db: Db, pipeline: string): Promise<number | null> => {
+  const ticks = db.selectFrom('etl.ticks').where('pipeline', '=', pipeline).where('kind', '<>', 'skipped')
+  const newest = await ticks
+    .select(['due_at', sql<boolean>`${isLetGo(null)} and ${isGivenUp}`.as('is_given_up')])
+    .orderBy('due_at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return newest?.is_given_up === true ? Date.parse(newest.due_at) : null
 }
 
 /** When the newest `millrace run` of all that is due of the pipeline began that came to its end; null: there is none. */

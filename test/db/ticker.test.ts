@@ -13,6 +13,7 @@ import { createProgress } from '../../src/run/progress.ts'
 import { claimTick } from '../../src/ledger/data-releases.ts'
 import { scheduledOf, untakenTicks } from '../../src/plan/ticks.ts'
 import { cancelRun } from '../../src/run/cancel-run.ts'
+import { causes } from '../../src/schedule/notify/alarm-causes.ts'
 import { createTicker } from '../../src/schedule/ticker.ts'
 import { newJob, newProcess, newRun, newSlices } from '../support/ledger.ts'
 import { createTestDatabase, testDatabase } from '../support/postgres.ts'
@@ -150,6 +151,43 @@ test('ticks that were skipped for a run do not keep it from being begun again on
   await db.query(`update etl.processes set ended_at = now() where process_id = $1`, [dead.processId])
   await db.query(`update etl.runs set state = 'interrupted'`)
   expect(await sweep()).toMatchObject([{ kind: 'on time' }, { kind: 'on time', has_run: true }])
+})
+
+test('a tick whose run kills its process each time is begun three times, then said and left until the next one; stops do not count', async () => {
+  const { pool } = db.database
+  const dueMs = Date.parse('2026-06-01T10:30:00Z')
+  nowMs = dueMs - minute
+  const { signal } = new AbortController()
+  const begun = async (): Promise<number> => {
+    const ticker = createTicker(runtime, signal, { sinceMs: dueMs - minute })
+    ticker.sweep()
+    await ticker.settled()
+    return Number((await pool.query(`select count(*)::int as n from etl.runs`)).rows[0]?.n)
+  }
+  const dies = async (summary: string | null): Promise<void> => {
+    const dead = await newProcess(db)
+    await pool.query('update etl.processes set ended_at = now() where process_id = $1', [dead.processId])
+    await pool.query('update etl.ticks set finished_at = null, claimed_by = $1', [dead.name])
+    await pool.query(
+      `update etl.runs set state = 'interrupted', summary = $1 where run_id = (select max(run_id) from etl.runs)`,
+      [summary],
+    )
+  }
+  const said = async (): Promise<string[]> =>
+    (await causes(runtime)).flatMap(({ kind, message }) => (kind === 'late' ? [message] : []))
+  nowMs = dueMs + minute
+  expect(await begun()).toBe(1)
+  await dies('{}')
+  for (const times of [2, 3, 4]) {
+    expect(await begun()).toBe(times)
+    await dies(null)
+  }
+  expect(await begun()).toBe(4)
+  expect(await said()).toEqual([
+    expect.stringMatching(/^keywords was due at .* and was started several times; each time its process was killed/),
+  ])
+  nowMs = dueMs + 61 * minute
+  expect([await begun(), await said()]).toEqual([5, []])
 })
 
 test.each(['before', 'after'])(

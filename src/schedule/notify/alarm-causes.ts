@@ -8,6 +8,7 @@ import type { Definition, IsoDate, Window } from '../../core/types.ts'
 import { addWindows, alignDown, dateIn, dayOfMonth, isPublished, showWindow, timeIn, windowAt } from '../../core/window.ts'
 import { breakLines } from '../../ledger/breaks.ts'
 import { causesInLedger, dueWindow, type DueWindow } from '../../ledger/causes.ts'
+import { givenUpMs, lastRunMs } from '../../ledger/data-releases.ts'
 import { type QuotaSpent, quotaThisMonth, tagThisMonth } from '../../ledger/spent.ts'
 import type { Runtime } from '../../run/runtime.ts'
 import { lateMs, scheduledOf, untakenTicks } from '../../plan/ticks.ts'
@@ -53,23 +54,39 @@ const breakWords = (kind: string, dataVersion: string | null): string =>
 const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
   const late: Cause[] = []
   for (const entry of scheduledOf(runtime.definitions)) {
-    const missed = (await untakenTicks(runtime, entry)).filter((dueMs) => dueMs < runtime.clock.now() - lateMs)
-    const [oldest] = missed
-    if (oldest === undefined) continue
     const { pipeline, schedule } = entry
+    const killedMs = await killedTick(runtime, pipeline)
+    const missed = (await untakenTicks(runtime, entry)).filter((dueMs) => dueMs < runtime.clock.now() - lateMs)
+    const oldest = killedMs ?? missed[0]
+    if (oldest === undefined) continue
     const due = new Date(oldest).toISOString()
+    const isDue = `${pipeline} was due at ${timeIn(oldest, schedule.timeZone)} (${schedule.timeZone})`
     late.push({
       cause: `late/${pipeline}`,
       kind: 'late',
       pipeline,
       grouping: 'late',
-      message: `${pipeline} was due at ${timeIn(oldest, schedule.timeZone)} (${schedule.timeZone}) and has not run${soFar(missed.length)}; is \`millrace schedule\` running?`,
-      changed: 'No scheduler started it at its time, although the definition names a schedule.',
-      nextStep: 'Start `millrace schedule` again, or run `millrace run` once; this also loads what was missed.',
+      ...(killedMs === null
+        ? {
+            message: `${isDue} and has not run${soFar(missed.length)}; is \`millrace schedule\` running?`,
+            changed: 'No scheduler started it at its time, although the definition names a schedule.',
+            nextStep: 'Start `millrace schedule` again, or run `millrace run` once; this also loads what was missed.',
+          }
+        : {
+            message: `${isDue} and was started several times; each time its process was killed, so it is not started again before its next time.`,
+            changed: 'What was due is not loaded, or only in part.',
+            nextStep: `Find out what killed the process (out of memory?), then \`millrace run ${pipeline}\`.`,
+          }),
       details: { due_at: due, missed: missed.length },
     })
   }
   return late
+}
+
+/** null: there is none, or a run by hand has made up for it. */
+const killedTick = async ({ database: { kysely } }: Runtime, pipeline: string): Promise<number | null> => {
+  const dueMs = await givenUpMs(kysely, pipeline)
+  return dueMs !== null && dueMs > ((await lastRunMs(kysely, pipeline)) ?? 0) ? dueMs : null
 }
 
 const soFar = (missed: number): string => (missed > 1 ? ` (${missed} ticks so far)` : '')
