@@ -26,14 +26,13 @@ export const isBegunOnly = ({ expectedRows }: Pick<Completeness, 'expectedRows'>
  */
 export const begunWalk = ({ runtime, claim, definition, unnamed, signal }: JobWork) => {
   const { kysely } = runtime.database
-  let locators: readonly string[] = []
+  let locators = claim.begun
   /** Of pages that were asked for with other parameters, or in another dialect: who asks so again goes on from them. */
   let others: readonly string[] = []
   const paidBefore = new Map<string, PaidBefore>()
   const open = async (dialect: string | null): Promise<AsyncIterator<Payload> | null> => {
     const asked = { asks: asksOf(definition), dialect }
     const opened: (readonly [string, AsyncIterator<Payload>])[] = []
-    locators = claim.begun
     for (const locator of claim.begun) {
       // Read to its end also when the walk is stopped: what is left of it is kept.
       const landing = await runtime.landing.open(locator).catch(unlessLost)
