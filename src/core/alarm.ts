@@ -15,7 +15,7 @@ const kind = (severity: Severity, about: string, hasEnd = true) => ({ severity, 
 export const alarmKinds = {
   failure: kind('error', 'units failed'),
   held: kind('warning', 'units wait for a person'),
-  late: kind('critical', 'a scheduled run is an hour overdue, or was killed three times'),
+  late: kind('critical', 'a scheduled run is an hour overdue, or was killed again and again'),
   due: kind('error', 'a month is not loaded on the day it is expected'),
   list: kind('warning', 'a list came empty or much shorter and is not obeyed'),
   drift: kind('warning', 'answers have other fields than the definition says'),

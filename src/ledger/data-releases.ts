@@ -144,7 +144,7 @@ interface TickClaim extends Texts<'pipeline' | 'owner'>, Numbers<'dueMs'> {
 }
 
 /** So often one tick is begun: a night that takes its process with it each time (out of memory, say) waits for the next tick. */
-const mostBegun = 3
+const mostBegun = 10
 
 /** Whether so many runs of the tick were killed; one that was only stopped has its summary. */
 const isGivenUp = sql<boolean>`((select count(*) from etl.runs r where r.command = 'schedule' and r.state in ('running', 'interrupted') and r.summary is null
