@@ -1,5 +1,5 @@
 // An answer on its way into the landing: whole and under its own name, or not there at all.
-import type { Clock } from '../../../src/core/clock.ts'
+import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { Completeness } from '../../../src/core/completeness.ts'
@@ -248,7 +248,7 @@ describe('pages that are paid for', () => {
         return { ...writer, finish: (told) => (signal?.aborted === true ? Promise.reject(signal.reason) : writer.finish(told)) }
       },
     }
-    const given: Given = { paid: { paidPages: () => 1, begun: begun(0) }, kind: 'walk', store }
+    const given: Given = { paid: { paidPages: () => 1, begun: begun(0) }, kind: 'walk', store, clock: systemClock }
     await expect(land(steps, given)).rejects.toMatchObject({ code: 'INTERRUPTED' })
     expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one', 'two'])
   })
