@@ -1,7 +1,7 @@
 // One job's answer from the service to the landing: parts pass through while they are written, and are whole and durable at the end.
 import { randomBytes } from 'node:crypto'
 import { type Completeness, maskedFingerprint } from '../core/completeness.ts'
-import { once, steadyTime } from '../core/clock.ts'
+import { type Clock, once, steadyTime } from '../core/clock.ts'
 import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import { isPassing } from '../db/database-error.ts'
@@ -75,6 +75,9 @@ const saveEveryMs = 1_000
 
 /** Paid pages are landed also where the run was stopped or cancelled: it ends within five seconds. */
 const stillLandsMs = 4_000
+
+/** Between tries to keep paid pages while a bucket is away; a run that is to stop does not wait for it. */
+const bucketPausesMs = [1_000, 5_000, 15_000]
 
 /** So many bytes of an answer are kept. */
 const keptBytes = 256 * 1024
@@ -198,7 +201,7 @@ const begunPages = (
       try {
         for (const part of goesOn ? spared : []) await whole(mask(part), writer)
         if (goesOn && begun !== undefined) for await (const part of begun.rest()) await whole(mask(part), writer)
-        await writer.finish({ completeness: completenessOf(begunOnly, context) })
+        await finishPatiently(() => writer.finish({ completeness: completenessOf(begunOnly, context) }), clock, context.signal)
       } catch (cause) {
         logUnsaved(cause)
         return saved > 0
@@ -227,6 +230,17 @@ const begunPages = (
 }
 
 type BegunPages = ReturnType<typeof begunPages>
+
+const finishPatiently = async (finish: () => Promise<unknown>, clock: Clock, signal: AbortSignal): Promise<unknown> => {
+  for (const pause of bucketPausesMs)
+    try {
+      return await finish()
+    } catch (error) {
+      if (asEtlError(error).code !== 'LANDING_UNREACHABLE') throw error
+      await clock.sleep(pause, signal)
+    }
+  return finish()
+}
 
 const whole = async (part: Payload, writer: LandingWriter): Promise<void> => {
   for await (const _ of writer.part(part).body);

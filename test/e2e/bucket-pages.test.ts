@@ -20,7 +20,8 @@ afterAll(() => bucket.close())
 
 const load = ['backfill', 'keywords', '--from', '2026-08', '--to', '2026-08']
 const paid = (): number => world.sandbox.books().quotaUsed
-const again = () => world.millraceWith(bucket.environment('warehouse'), ...load)
+const again = (...asked: readonly string[]) =>
+  world.millraceWith(bucket.environment('warehouse'), ...(asked.length === 0 ? load : asked))
 
 test('a unit of thirty pages costs thirty, also where it was stopped and where the bucket did not give back what it has', async () => {
   const running = world.start(load, bucket.environment('warehouse'))
@@ -38,4 +39,18 @@ test('a unit of thirty pages costs thirty, also where it was stopped and where t
   bucket.fate = () => 'serve'
   expect(summaryOf(await succeeded(again())).rows).toMatchObject({ read: 3_000, inserted: 3_000 })
   expect(paid()).toBe(30)
+})
+
+test('and so does one whose answer the bucket took only after it was away for a moment', async () => {
+  const before = paid()
+  let refused = 0
+  bucket.fate = ({ method, key }) => {
+    if (method !== 'PUT' || !key.endsWith('data.gz') || refused >= 7) return 'serve'
+    refused += 1
+    return 'fail'
+  }
+  const other = load.map((word) => word.replace('2026-08', '2026-07'))
+  expect((await again(...other)).stdout).toContain('LANDING_UNREACHABLE')
+  expect(summaryOf(await succeeded(again(...other))).rows).toMatchObject({ inserted: 3_000 })
+  expect([refused, paid() - before]).toEqual([7, 30])
 })

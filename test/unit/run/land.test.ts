@@ -338,6 +338,25 @@ describe('pages that are paid for', () => {
     },
   )
 
+  test('are kept where the bucket takes them again within half a minute', async () => {
+    names.length = 0
+    let tries = 0
+    const store: typeof landing = {
+      ...landing,
+      create: async (name) => {
+        const writer = await landing.create(name)
+        const finish: typeof writer.finish = (told) => {
+          tries += 1
+          return tries < 4 ? Promise.reject(new EtlError('LANDING_UNREACHABLE', 'it restarts')) : writer.finish(told)
+        }
+        return { ...writer, finish }
+      },
+    }
+    const given: Given = { paid: { paidPages: () => 1, begun: begun(0) }, kind: 'walk', store }
+    await expect(land([payload(1, 'one')], given)).rejects.toMatchObject({ code: 'LANDING_UNREACHABLE' })
+    expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one'])
+  })
+
   test('are kept together with those that came behind a missing one, and those of before that were not asked for yet', async () => {
     names.length = 0
     const source = sourceOf([payload(1, 'one')])
