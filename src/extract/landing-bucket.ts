@@ -10,7 +10,7 @@ import type { LandingNotes, LandingStore } from './landing-store.ts'
 import { createLandingWriter, type LandingSink } from './landing-writer.ts'
 
 /** Cleaning up after an error delays the error no longer than this. */
-const abortMs = 3_000
+const abortMs = 1_500
 
 /** Landings in a bucket; the manifest, written last, makes one whole. */
 export const openLandingBucket = (setting: BucketSetting): LandingStore => {

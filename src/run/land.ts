@@ -74,7 +74,7 @@ const goesOnLater: ReadonlySet<ErrorCode> = new Set([
 const saveEveryMs = 1_000
 
 /** Paid pages are landed also where the run was stopped or cancelled: it ends within five seconds. */
-const stillLandsMs = 4_000
+const stillLandsMs = 3_500
 
 /** Between tries to keep paid pages while a bucket is away; a run that is to stop does not wait for it. */
 const bucketPausesMs = [1_000, 5_000, 15_000]
