@@ -19,7 +19,9 @@ export const folderFiles = async (folders: readonly string[], ending: RegExp) =>
 
 /** What looks like a file of the folder and is read by nobody: it stands in a folder below, or its ending has capitals. */
 export const unreadFiles = async (folder: string, ending: RegExp): Promise<string[]> => {
-  const names = existsSync(folder) ? (await readdir(folder, { recursive: true })).sort() : []
+  // A folder below may be closed to this login, such as lost+found of a volume.
+  const all = () => readdir(folder, { recursive: true }).catch(() => readdir(folder))
+  const names = existsSync(folder) ? (await all()).sort() : []
   const isRead = (name: string): boolean => ending.test(name) && !name.includes('/')
   return names.filter((name) => ending.test(name.toLowerCase()) && !/(^|\/)\./.test(name) && !isRead(name))
 }

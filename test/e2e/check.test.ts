@@ -1,7 +1,7 @@
 // `millrace check`: what it says is proved is, what was not asked is said with the reason, and one pass finds every mistake.
 
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type CommandResult, runCommand } from '../support/command.ts'
@@ -376,4 +376,17 @@ test('sees units of another size of window, and answers of the ledger that are g
   const listed = await millrace(['notify', 'list'])
   expect(listed.stdout).toMatch(/No receiver is set: nothing is watched.*millrace status/s)
   expect(listed.stdout).not.toContain('Nothing is wrong')
+})
+
+test('a folder below that the login may not enter, such as lost+found of a volume, keeps nothing else from being read', () => {
+  const closed = join(folder, 'volume', 'lost+found')
+  mkdirSync(closed, { recursive: true })
+  writeFileSync(join(folder, 'volume', 'OTHER.YAML'), '')
+  chmodSync(closed, 0)
+  // Root may enter everything.
+  const login = process.getuid?.() === 0 ? { uid: 65_534 } : {}
+  const script = `import { unreadFiles } from '${join(import.meta.dirname, '..', '..', 'src', 'definition', 'folder-files.ts')}'
+    console.log(await unreadFiles('${join(folder, 'volume')}', /yaml$/))`
+  const found = execFileSync(process.execPath, ['--input-type=module', '-e', script], { ...login, encoding: 'utf8' })
+  expect(found).toBe("[ 'OTHER.YAML' ]\n")
 })
