@@ -51,8 +51,11 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
         intended = await purchaseOf(database.kysely, jobId)
         if (intended !== null) await landing.notes.write(intentPath(warehouse, intended.ask_number), receiptOf(work, intended))
       } catch (error) {
-        // A bucket that refuses has no receipt, and would not let one be removed.
-        if (isEtlError(error) && error.code === 'LANDING_REFUSED') intended = null
+        // A bucket that refuses has a receipt only where the answer to its first try was lost, and may not let it be removed.
+        if (intended !== null && isEtlError(error) && error.code === 'LANDING_REFUSED') {
+          await landing.notes.remove(intentPath(warehouse, intended.ask_number)).catch(() => undefined)
+          intended = null
+        }
         // Nothing was sent. What the ledger refuses is not on record; where the database went away, it may be.
         if (isKnown || !isEtlError(error)) await takeBack(memo, work, intended, messageOf(error)).catch(() => undefined)
         throw error

@@ -188,6 +188,18 @@ describe('an intent that was not sent', () => {
     expect(await jobRow(db, claim.jobId)).toMatchObject({ report_state: null, ask_number: null })
   })
 
+  test('because the bucket refuses its receipt, leaves none of which no answer came at the first try', async () => {
+    const { write } = landing.notes
+    const lost = async (path: string, text: string) => {
+      await write(path, text)
+      throw new EtlError('LANDING_REFUSED', 'the bucket is full')
+    }
+    Object.assign(landing.notes, { write: lost })
+    const memo = await memoHere()
+    await expect(memo.intend(intent)).rejects.toMatchObject({ code: 'LANDING_REFUSED' })
+    expect([await memo.current(), await receipts()]).toEqual([null, []])
+  })
+
   test('is left, for whoever finds it to judge, by a process that is to stop and whose database stays away', async () => {
     const memo = await memoHere()
     const held: (() => Promise<void>)[] = []
