@@ -29,7 +29,8 @@ export const isBegun = sql<boolean>`(y.ask_number is not null or y.begun_landing
 
 /**
  * The run waits for the jobs whose answers serve its own, once they are begun: a former version may have left them where no process works on them. What is
- * not begun is for the run that planned it, whose person may take it back. In the planner's transaction. Returns how many.
+ * not begun is for the run that planned it, whose person may take it back. Once all of the run is planned: what is not listed by then is for others' units,
+ * of which the run counts none. Returns how many.
  */
 export const joinServing = (trx: Db, runId: number): Promise<number> =>
   listJobs(
@@ -44,6 +45,7 @@ export const joinServing = (trx: Db, runId: number): Promise<number> =>
       select y.job_id, y.state, y.cells from etl.jobs y where y.job_id = serving.served_by
         and y.answer_id is null and (y.state = 'open' and ${isBegun} or ${hasFailedLive('y')}) for update skip locked) y
     order by y.job_id`,
+    true,
   )
 
 /**

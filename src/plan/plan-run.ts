@@ -67,6 +67,7 @@ export const planRun = async (
   }
   const unpublishedWindows = [...unpublished.keys()].sort()
   const { kysely } = runtime.database
+  await kysely.transaction().execute((trx) => joinServing(trx, runId))
   return {
     ...(await waitedFor(kysely, runId)),
     ...idle,
@@ -88,8 +89,8 @@ export const planApproved = async (
     const context = await openPlan(runtime, runId, definition, { mode: 'due' }, signal)
     tellChanged(runtime, definition, await renewApproved(context))
     await takeApproved(context)
-    await context.locked((trx) => joinServing(trx, runId))
   }
+  await kysely.transaction().execute((trx) => joinServing(trx, runId))
   return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }
 }
 
@@ -156,7 +157,6 @@ const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
   await closeAgain(context, counted)
   await context.locked(async (trx) => {
     const { runId, pipelineId } = context.frame
-    if (context.cells.reuse !== null) await joinServing(trx, runId)
     if (context.cells.only.size > 0) return
     await joinOrphans(trx, runId, { pipelineId, pipeline: context.definition.pipeline, isPart: context.scope.mode === 'range' })
   })

@@ -440,6 +440,23 @@ test('another pipeline that takes a report of more metrics than its own is not t
   expect([dry.quota_used, together.quota_used, bought]).toEqual([bought, bought, paid - before])
 })
 
+test('a renamed pipeline is served by the report the former one left open, and counts and waits for its own units alone', async () => {
+  const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
+  const text = readFileSync(file, 'utf8')
+  const backfill = (pipeline: string) => millrace('backfill', pipeline, '--from', '2024-09', '--to', '2024-09', '--json')
+  const before = sandbox.books().quotaUsed
+  sandbox.configure({ reportDurationMs: 60_000 })
+  writeFileSync(file, text.replace('deadline: 6h', 'deadline: 1s'))
+  expect(summaryOf(await backfill('traffic_and_engagement')).units).toMatchObject({ waiting: 9 })
+  rmSync(file)
+  sandbox.configure({ reportDurationMs: 300 })
+  const ran = await backfill('all_visits')
+  expect([ran.code, summaryOf(ran).units], ran.stderr).toMatchObject([0, { planned: 9, loaded: 9, waiting: 0 }])
+  // Three domains in three countries, at six credits each.
+  expect(sandbox.books().quotaUsed - before).toBe(54)
+  writeFileSync(file, text)
+})
+
 test('the pages of a cell serve the next version, too, which takes a column more of them, and the month is paid once', async () => {
   const file = (name: string) => join(folder, 'pipelines', `${name}.yaml`)
   const text = readFileSync(join(pipelinesOfRepository, 'keywords.yaml'), 'utf8').replace('pipeline: keywords', 'pipeline: words')
