@@ -59,7 +59,7 @@ const fieldsOf = (cron: string): readonly string[] => cron.trim().split(/\s+/)
 export const ticksBetween = (schedule: Schedule, afterMs: number, untilMs: number): number[] => {
   const firstMs = Math.floor(Math.max(afterMs, untilMs - longestGapMs) / minuteMs) * minuteMs + minuteMs
   if (firstMs > untilMs) return []
-  const hourly = (fieldsOf(schedule.cron)[1] ?? '').startsWith('*')
+  const hourly = ['*', '*/1'].includes(fieldsOf(schedule.cron)[1] ?? '')
   const found = hourly ? instantsOf(schedule, firstMs, untilMs) : wallTimesOf(schedule, firstMs, untilMs)
   const ticks = new Set(found.filter((at) => at >= firstMs && at <= untilMs))
   return [...ticks].sort((a, b) => a - b)

@@ -45,6 +45,12 @@ describe('ticks', () => {
     expect(ticks('0 * * * *', 'Europe/Berlin', '2026-03-28T22:30:00Z', '2026-03-29T04:30:00Z')).toHaveLength(6)
   })
 
+  test('a schedule of every second hour, too, runs right after a gap and once in an hour that is repeated', () => {
+    const hours = (from: string, to: string) => ticks('0 */2 * * *', 'Europe/Berlin', from, to).map((at) => at.slice(11, 16))
+    expect(hours('2026-03-28T22:30:00Z', '2026-03-29T04:30:00Z')).toEqual(['23:00', '01:00', '02:00', '04:00'])
+    expect(hours('2026-10-24T21:30:00Z', '2026-10-25T05:30:00Z')).toEqual(['22:00', '00:00', '03:00', '05:00'])
+  })
+
   test('the next five are in order, a day apart where nothing shifts', () => {
     const next = nextTicks(schedule('30 2 * * *', 'UTC'), 5, Date.parse('2026-06-01T00:00:00Z'))
     expect(next).toHaveLength(5)
