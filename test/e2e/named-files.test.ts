@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type CommandResult, startCommand } from '../support/command.ts'
+import { mayMount, mountSmallDisk } from '../support/small-disk.ts'
 import { testWorld } from '../support/test-world.ts'
 import { runWarm } from '../support/warm-command.ts'
 
@@ -37,6 +38,28 @@ test('check writes into the landing, or into what is there of its path, and leav
     expect(events).toContainEqual(expect.objectContaining({ area: 'landing', level: 'error' }))
   }
 }, 60_000)
+
+test.runIf(mayMount())(
+  'check finds a disk of landings that is full, or too full for another page',
+  async () => {
+    const disk = mountSmallDisk(8)
+    try {
+      const landing = join(disk.folder, 'landing')
+      const found = async () => (await check({ MILLRACE_LANDING: landing })).events.filter((event) => event['area'] === 'landing')
+      const full = expect.objectContaining({ level: 'error', message: expect.stringMatching(/ENOSPC.*free space/) })
+      expect(await found()).toEqual([expect.objectContaining({ result: 'proved' })])
+      disk.fill()
+      expect(await found()).toEqual([full])
+      disk.free()
+      mkdirSync(landing)
+      disk.fill(64 * 1024)
+      expect(await found()).toEqual([full])
+    } finally {
+      disk.remove()
+    }
+  },
+  60_000,
+)
 
 test('no command goes round for ever in a folder that takes none: each says so at once', async () => {
   for (const args of [

@@ -172,10 +172,11 @@ const checkReadings = async ({ kysely }: Database, { definitions, folders, notes
   }
 }
 
-/** A file is written and taken away again: a folder that can be listed may still be read only. Of one that is not there yet, into the nearest that is. */
+/** A file is written and taken away again: a folder that can be listed may still be read only, or its disk full. Of one that is not there yet, into the nearest that is. */
 export const checkLanding = async ({ landing }: Settings, { offline, signal }: Asked, notes: Notes): Promise<void> => {
   if (landing.kind === 'folder') {
     await tryToWrite(landing.folder)
+    await (await openLandingStore(landing)).room()
     return notes.proved('landing', `the folder of landings (${landing.folder}) can be written.`)
   }
   if (offline) return notes.notAsked('landing', 'the bucket of landings: --offline was given.')
@@ -222,8 +223,8 @@ const tryToWrite = async (folder: string): Promise<void> => {
   while (!existsSync(there) && dirname(there) !== there) there = dirname(there)
   try {
     const tried = await mkdtemp(join(there, '.check-'))
-    await writeFile(join(tried, 'file'), '')
-    await rm(tried, { recursive: true })
+    // An empty file takes no room.
+    await writeFile(join(tried, 'file'), Buffer.alloc(4096)).finally(() => rm(tried, { recursive: true }))
   } catch (error) {
     throw diskError(error, folder)
   }
