@@ -1,5 +1,5 @@
 -- purpose: What is there and what is not: each expected cell (a domain, a country, a period), with rows or with the reason why it has none.
--- grain: One row per pipeline, version, period and slice: what the lists want now, in every period that begins in the months from the oldest to the newest one.
+-- grain: One row per pipeline, version, period and slice: what the lists want now, in every period that begins in the months from the oldest to the newest one; after a table's end those asked for.
 -- question: Which domain has no October, and is that our fault or the service's?
 -- topic: Can I trust the figures
 -- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, etl.published_now, domains, cut_units
@@ -31,3 +31,4 @@ from etl.expected_windows w join etl.pipelines p on p.pipeline_id = w.pipeline_i
   left join bi.cut_units c on c.pipeline = w.pipeline and c.version = w.version and c.period = w.window_from
     and c.slice = etl.slice_of(p.dimensions, s."values")::text
 where not exists (select from etl.published_now n where n.pipeline = w.pipeline and n.version <> w.version)
+  and (m.reason is distinct from 'not asked' or m.unit_id is not null or coalesce(w.window_from < (p.definition #>> '{window,publication,until}')::date, true))

@@ -6,7 +6,7 @@
 -- column pipeline: The pipeline.
 -- column version: Its published version.
 -- column month: First day of the month.
--- column cells: Expected cells: what the lists want now, in every period that begins in the month, also before window.from or not published yet. Unit: cells.
+-- column cells: Expected cells: what the lists want now, in every period that begins in the month, also before window.from or not published yet; after a table's end those asked for. Unit: cells.
 -- column cells_with_rows: Cells with a row at least. Unit: cells.
 -- column cells_service_had_none: Cells for which the service answered without a row. Unit: cells.
 -- column cells_held: Cells that wait for a person's decision. Unit: cells.
@@ -30,15 +30,21 @@ select c.pipeline, c.version, c.month, c.cells, c.cells - coalesce(m.cells, 0) a
   coalesce(m.cells, 0) = coalesce(m.had_none, 0) as is_answered, coalesce(m.cells, 0) = 0 as is_complete,
   ends.at as ends, 1 + (select count(*) from bi.breaks k where k.pipeline = c.pipeline and k.month <= c.month) as method, l.last_loaded_at, l.last_checked_at
 from (select w.pipeline, w.version, date_trunc('month', w.window_from::timestamp)::date as month, sum(s.slices)::bigint as cells, max(s.domains) as domains
-    from etl.expected_windows w join (select o.pipeline_id, count(*) as slices, nullif(count(distinct o."values"[array_position(p.dimensions, 'domain')]), 0) as domains
-      from etl.slices o join etl.pipelines p on p.pipeline_id = o.pipeline_id where o.wanted_until is null group by 1) s on s.pipeline_id = w.pipeline_id
+    from etl.expected_windows w join (select o.pipeline_id, p.dimensions, (p.definition #>> '{window,publication,until}')::date as until, count(*) as slices,
+        nullif(count(distinct o."values"[array_position(p.dimensions, 'domain')]), 0) as domains
+      from etl.slices o join etl.pipelines p on p.pipeline_id = o.pipeline_id where o.wanted_until is null group by 1, 2, 3) a on a.pipeline_id = w.pipeline_id
+      cross join lateral (select a.slices, a.domains where coalesce(w.window_from < a.until, true)
+        union all select count(*), nullif(count(distinct o."values"[array_position(a.dimensions, 'domain')]), 0)
+        from etl.units u join etl.slices o on o.slice_id = u.slice_id and o.wanted_until is null
+        where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and w.window_from >= a.until having count(*) > 0) s
     where not exists (select from etl.published_now n where n.pipeline = w.pipeline and n.version <> w.version)
     group by 1, 2, 3) c
 left join (select p.pipeline, p.version, date_trunc('month', x.window_from::timestamp)::date as month, count(*) as cells,
     count(*) filter (where x.reason = 'service had none') as had_none, count(*) filter (where x.reason = 'held') as held,
     count(*) filter (where x.reason = 'failed') as failed, count(*) filter (where x.reason = 'under way') as under_way,
     count(*) filter (where x.reason = 'not asked') as not_asked, count(distinct s."values"[array_position(p.dimensions, 'domain')]) as domains
-    from etl.missing_cells x join etl.pipelines p on p.pipeline_id = x.pipeline_id join etl.slices s on s.slice_id = x.slice_id group by 1, 2, 3) m using (pipeline, version, month)
+    from etl.missing_cells x join etl.pipelines p on p.pipeline_id = x.pipeline_id join etl.slices s on s.slice_id = x.slice_id
+    where x.reason <> 'not asked' or x.unit_id is not null or coalesce(x.window_from < (p.definition #>> '{window,publication,until}')::date, true) group by 1, 2, 3) m using (pipeline, version, month)
 left join (select o.pipeline, o.version, date_trunc('month', o.window_from::timestamp)::date as month, max(o.last_loaded_at) as last_loaded_at,
     max(o.last_checked_at) as last_checked_at
   from etl.window_loads o group by 1, 2, 3) l using (pipeline, version, month)

@@ -127,6 +127,35 @@ describe('coverage', () => {
     expect(await said()).toEqual(['09 8 8 0 2 of 2 domains true true', '10 8 8 0 2 of 2 domains true true'])
   })
 
+  test('a month that was loaded beyond an end set back later stays counted, without values wanted since', async () => {
+    const pipeline = await newPipeline(db, { dimensions: ['domain', 'country'] })
+    const slices = await newSlices(db, pipeline, [
+      ['a.com', 'us'],
+      ['b.com', 'us'],
+    ])
+    for (const month of ['2026-02', '2026-03', '2026-05']) await load(pipeline, month, slices, [])
+    await db.query(
+      `update etl.pipelines set definition = '{"window": {"publication": {"until": "2026-03-01"}}}' where pipeline_id = ${pipeline.pipelineId}`,
+    )
+    await newSlices(db, pipeline, [
+      ['a.com', 'gb'],
+      ['c.com', 'us'],
+    ])
+    const of = `where pipeline = '${pipeline.pipeline}'`
+    const said = await db.query(
+      `select to_char(month, 'MM') as month, cells::int, cells_not_asked::int as not_asked, completeness, is_complete from bi.coverage_months ${of} order by 1`,
+    )
+    expect(said.map((row) => Object.values(row).join(' '))).toEqual([
+      '02 4 2 1 of 3 domains false',
+      '03 2 0 2 of 2 domains true',
+      '05 2 0 2 of 2 domains true',
+    ])
+    const cells = await db.query(
+      `select to_char(period, 'MM') || ' ' || domain || ' ' || country as cell from bi.coverage ${of} and not has_data order by 1`,
+    )
+    expect(cells.map(({ cell }) => cell)).toEqual(['02 a.com gb', '02 c.com us'])
+  })
+
   test('a month of days has as many cells as days, whichever are loaded', async () => {
     const pipeline = await newPipeline(db, { window_every: 'day' })
     const slices = await newSlices(db, pipeline, ['a.com'])
