@@ -33,6 +33,8 @@ export interface WalkOptions {
   readonly top?: number
   /** Pages asked for at once; twice as many are held in memory. */
   readonly concurrency: number
+  /** What walks over the same endpoint have seen: until a second page came as it was asked for, no page behind it is. Default: offsets are known to count records. */
+  readonly paging?: { isProved: boolean }
   /**
    * null: the service has no data; only asked of the first page.
    * @param arrived to be awaited when the answer is here and before it is read: then the next request leaves first
@@ -50,13 +52,14 @@ export const unstable = (unitKey: string, found: string): EtlError =>
  * Pages from the second on. Asks for the next page whenever one has come, not when it is taken or read: the service is kept busy meanwhile. At
  * most `concurrency` are on their way, and as many again wait to be taken. After a failure nothing more is asked for.
  */
-const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: number, size: number, total: number) => {
+const fetchAhead = ({ unitKey, concurrency, paging, fetch }: WalkOptions, pages: number, size: number, total: number) => {
   const asked = new Map<number, Promise<Page | null>>()
   let next = 1
   let onTheirWay = 0
   let isStopped = false
   const fill = (): void => {
-    while (!isStopped && next < pages && onTheirWay < concurrency && asked.size < 2 * concurrency) {
+    const isOpen = (): boolean => next === 1 || paging?.isProved !== false
+    while (!isStopped && next < pages && onTheirWay < concurrency && asked.size < 2 * concurrency && isOpen()) {
       let isHere = false
       const free = (): void => {
         if (!isHere) onTheirWay -= 1
@@ -82,6 +85,11 @@ const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: number,
   }
   fill()
   return {
+    /** The second page came as it was asked for. */
+    prove: (): void => {
+      if (paging !== undefined) paging.isProved = true
+      fill()
+    },
     /** The page at `index`, which grows by one with each call. Throws UNSTABLE where the service has no data for it. */
     take: async (index: number): Promise<Page> => {
       const page = await asked.get(index)
@@ -135,6 +143,7 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
     for (let index = 1; index < pages; index += 1) {
       const page = await ahead.take(index)
       see(page, index, index * records, Math.min(records, wanted - index * records))
+      if (index === 1) ahead.prove()
       yield payload(page, index + 1)
     }
   } finally {
@@ -157,8 +166,17 @@ async function* walkUntilShort(
     const left = (options.top ?? Number.POSITIVE_INFINITY) - index * first.records
     if (left <= 0) break
     const next = await options.fetch(index * first.records, Math.min(first.records, left), index + 1, nothingBehind)
-    if (next === null || next.records === 0) break
+    if (next === null || next.records === 0) {
+      // Of as many records as a page holds; or of more, where an offset counts pages.
+      if (index === 1 && options.paging?.isProved === false && first.records === options.pageSize)
+        throw unstable(
+          options.unitKey,
+          'the first page is full and the next one is empty (another limits.page_size tells whether that is all)',
+        )
+      break
+    }
     see(next, index, index * first.records, null)
+    if (options.paging !== undefined) options.paging.isProved = true
     page = next
     yield payload(page, index + 1)
   }

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
+import { type Route, startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
 import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { succeeded } from '../support/test-world.ts'
@@ -25,7 +25,7 @@ interface World {
   close(): Promise<void>
 }
 
-const openWorld = async (): Promise<World> => {
+const openWorld = async (routes: readonly Route[] = v5Routes): Promise<World> => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-dialects-'))
   const pipelines = join(folder, 'pipelines')
   mkdirSync(pipelines)
@@ -38,7 +38,7 @@ const openWorld = async (): Promise<World> => {
   writeFileSync(join(pipelines, 'domains.txt'), 'a.com\nb.com\n')
   mkdirSync(join(folder, 'marts'))
   cpSync(join(pipelinesOfRepository, '..', 'marts', 'restatements.sql'), join(folder, 'marts', 'restatements.sql'))
-  const service = await startVendorSandbox({ requestsPerSecond: null, keywords: 30 }, v5Routes)
+  const service = await startVendorSandbox({ requestsPerSecond: null, keywords: 30 }, routes)
   const db = await createTestDatabase()
   const close = async (): Promise<void> => {
     await service.close()
@@ -170,4 +170,31 @@ describe('a field that the other dialect lacks', () => {
     await succeeded(millrace(calm, 'v4', 'replay', 'keywords', ...range))
     expect(await bids()).toEqual({ n: 240, low: 0, cpc: 240, revision: 2 })
   })
+})
+
+/** Some pages of V5 take an offset for the number of a page (api-facts 35). */
+const byPageNumber = v5Routes.map(
+  ([method, path, endpoint, hasKey, answer]): Route => [
+    ...([method, path, endpoint, hasKey] as const),
+    (of, asked, id) => {
+      const url = new URL(asked.url)
+      const [offset, limit] = ['offset', 'limit'].map((name) => Number(url.searchParams.get(name) ?? 0))
+      if (endpoint === 'keywords') url.searchParams.set('offset', String((offset ?? 0) * (limit ?? 0)))
+      return answer(of, { ...asked, url }, id)
+    },
+  ],
+)
+
+test('a service that takes an offset for the number of a page loads no first page as the whole, and is paid for two pages a reading', async () => {
+  const world = await openWorld(byPageNumber)
+  const file = join(world.folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('page_size: 1000', 'page_size: 10'))
+  const month = ['--from', '2026-08', '--to', '2026-08', '--only', 'domain=a.com;country=us', '--yes']
+  const run = await millrace(world, 'v5', 'backfill', 'keywords', ...month)
+  expect(summaryOf(run).units).toMatchObject({ loaded: 0, held: 1 })
+  expect(run.stderr).toMatch(/the first page is full and the next one is empty.*page_size/)
+  expect(world.service.books.counts['keywords']).toBe(4)
+  const again = await millrace(world, 'v5', 'backfill', 'keywords', ...month)
+  expect([summaryOf(again).units['loaded'], world.service.books.counts['keywords']]).toEqual([0, 4])
+  await world.close()
 })

@@ -8,11 +8,11 @@ import type { Box } from '../../core/types.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { isRecord } from '../../core/json.ts'
 import { excerpt } from '../../extract/http-answer.ts'
-import type { Page } from '../../extract/paged.ts'
+import type { Page, WalkOptions } from '../../extract/paged.ts'
 import { inProvedShape, untilSameFault } from '../../extract/proved-shape.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
 import { creditsIn, dataVersionIn, numberOrNull, pageOf } from './json-answer.ts'
-import { dialectOf, pathOf } from './service-dialect.ts'
+import { dialectOf, dialectV5, pathOf } from './service-dialect.ts'
 import { internalCountry, internalDomain } from './spelling.ts'
 import { type Meaning, meaningOf, readRefusal, saidBy } from './refusal-table.ts'
 import { type RefusedAt, refusedWith } from './refused-request.ts'
@@ -80,12 +80,26 @@ interface KeywordPage extends Page {
   readonly said: SourceOrder | null
 }
 
+const pagings = new Map<string, { isProved: boolean }>()
+
+/** Of V5 it is not known whether an offset counts records or pages (api-facts 35). */
+export const pagingOf = ({ definition }: ExtractRequest, { http }: LookContext): Pick<WalkOptions, 'paging'> => {
+  if (dialectOf(http) !== dialectV5) return {}
+  const key = keyOf(definition, http)
+  const paging = pagings.get(key) ?? { isProved: false }
+  pagings.set(key, paging)
+  return { paging }
+}
+
+const keyOf = ({ account }: ExtractRequest['definition'], http: HttpClient): string =>
+  [http.origin, account, pathOf(http, 'keywords')].join(' ')
+
 /** null: the service has no data for the domain and month. The first page of a unit proves the shape of the others. */
 export const fetchPage: typeof askForPage = (request, context, offset, limit, part, arrived) => {
   const ask = (letOthers?: () => Promise<void>): ReturnType<typeof askForPage> =>
     untilSameFault(() => askForPage(request, context, offset, limit, part, arrived, letOthers))
   const { definition, box } = request
-  const key = [context.http.origin, definition.account, pathOf(context.http, 'keywords')].join(' ')
+  const key = keyOf(definition, context.http)
   return offset > 0 ? ask() : inProvedShape(key, { ...context, forcedBy: context.forcedBy ?? null, unit: box.key }, ask)
 }
 

@@ -9,7 +9,7 @@ import { country, dimensionTables, domain, oneOf } from './service-dimensions.ts
 import { topOf, topRows } from './delivery.ts'
 import { keywordFields } from './fields.ts'
 import { meter } from './discovery.ts'
-import { fetchPage, seenPrices } from './keyword-page.ts'
+import { fetchPage, pagingOf, seenPrices } from './keyword-page.ts'
 
 const filters = {
   traffic_source: ['Organic', 'Paid', 'All'],
@@ -53,6 +53,7 @@ export const keywords: Source = {
       maxPages: limits.maxPages,
       concurrency: limits.concurrency,
       spare: context.spare,
+      ...pagingOf(request, context),
       ...topOf(request.definition.params),
       fetch: async (offset, limit, part, arrived) => {
         const page = await fetchPage(request, context, offset, limit, part, arrived)

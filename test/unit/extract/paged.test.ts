@@ -68,6 +68,37 @@ describe('a walk over pages', () => {
     expect(asked).toEqual([0, 2])
   })
 
+  test('asks for the second page alone until one came as it was asked for, where it is not known what an offset counts', async () => {
+    const paging = { isProved: false }
+    const asked: number[] = []
+    // Takes the offset for the number of a page.
+    const pageNumbers = async (offset: number) => {
+      asked.push(offset)
+      return { ...pageAt(offset * size, 9), offset: null }
+    }
+    await expect(readAll(walk({ fetch: pageNumbers, concurrency: 4, paging }))).rejects.toThrow(
+      'the page at 3 holds 0 records instead of 3',
+    )
+    expect([asked, paging.isProved]).toEqual([[0, 3], false])
+    const service = heldService(15)
+    const reading = readAll(walk({ fetch: service.fetch, concurrency: 4, paging }))
+    const sent: number[][] = []
+    for (const offsets of [[0], [3], [6, 9, 12]]) {
+      await settled()
+      sent.push([...service.asked])
+      for (const offset of offsets) service.answer(offset)
+    }
+    expect((await reading).parts).toEqual([1, 2, 3, 4, 5])
+    expect(sent).toEqual([[0], [0, 3], [0, 3, 6, 9, 12]])
+    // The next walk knows.
+    const next = heldService(15)
+    const again = walk({ fetch: next.fetch, concurrency: 4, paging }).next()
+    next.answer(0)
+    await settled()
+    expect(next.asked).toEqual([0, 3, 6, 9, 12])
+    await again
+  })
+
   test('yields them in order however they arrive', async () => {
     const service = heldService(9)
     const reading = readAll(walk({ fetch: service.fetch }))
