@@ -169,9 +169,10 @@ async function* walkUntilShort(
     if (next === null || next.records === 0) {
       // Of as many records as a page holds; or of more, where an offset counts pages.
       if (index === 1 && options.paging?.isProved === false && first.records === options.pageSize)
-        throw unstable(
-          options.unitKey,
-          'the first page is full and the next one is empty (another limits.page_size tells whether that is all)',
+        throw new EtlError(
+          'UNUSABLE',
+          `${options.unitKey}: the first page is full and the next one is empty, so there may be more. Nothing was loaded, and it is not asked for again by ` +
+            'itself. Write another limits.page_size, then: `millrace backfill … --force`.',
         )
       break
     }

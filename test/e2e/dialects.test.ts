@@ -185,7 +185,7 @@ const byPageNumber = v5Routes.map(
   ],
 )
 
-test('a service that takes an offset for the number of a page loads no first page as the whole, and is paid for two pages a reading', async () => {
+test('a service that takes an offset for the number of a page loads no first page as the whole, and is paid for two pages', async () => {
   const world = await openWorld(byPageNumber)
   const file = join(world.folder, 'pipelines', 'keywords.yaml')
   writeFileSync(file, readFileSync(file, 'utf8').replace('page_size: 1000', 'page_size: 10'))
@@ -193,8 +193,8 @@ test('a service that takes an offset for the number of a page loads no first pag
   const run = await millrace(world, 'v5', 'backfill', 'keywords', ...month)
   expect(summaryOf(run).units).toMatchObject({ loaded: 0, held: 1 })
   expect(run.stderr).toMatch(/the first page is full and the next one is empty.*page_size/)
-  expect(world.service.books.counts['keywords']).toBe(4)
+  expect(world.service.books.counts['keywords']).toBe(2)
   const again = await millrace(world, 'v5', 'backfill', 'keywords', ...month)
-  expect([summaryOf(again).units['loaded'], world.service.books.counts['keywords']]).toEqual([0, 4])
+  expect([summaryOf(again).units['loaded'], world.service.books.counts['keywords']]).toEqual([0, 2])
   await world.close()
 })
