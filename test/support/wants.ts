@@ -39,7 +39,7 @@ export const wants: readonly Want[] = [
   { file: /e2e\/stop-in-time/, lacks: 'Linux', get: 'run the tests on Linux' },
   { file: /e2e\/locks/, lacks: 'PgBouncer', get: '`apt-get install pgbouncer`' },
   {
-    file: /e2e\/commands|e2e\/clumsy|outsider\/runbook/,
+    file: /e2e\/(?:commands|clumsy|named-files)|outsider\/runbook/,
     lacks: 'the right to mount',
     get: 'run the tests as root on Linux',
   },
