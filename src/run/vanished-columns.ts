@@ -3,7 +3,7 @@
 import { sql } from 'kysely'
 import type { Column } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { query, type Row } from '../db/typed-row.ts'
+import { query, queryColumn, type Row } from '../db/typed-row.ts'
 import type { LoadRecord } from '../ledger/loads.ts'
 import { fieldName, isLacked, namesOf } from '../parse/parse-plan.ts'
 import type { ParseReport } from '../parse/parse-report.ts'
@@ -28,10 +28,13 @@ export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: 
   if (found.read === 0 || suspects.length === 0) return []
   const measures = definition.columns.filter(({ isKey, origin }) => !isKey && origin === 'response')
   const isRenamed = found.unknownColumns.length > 0 && measures.every((column) => suspects.includes(column))
+  // By their numbers the server sees how few their answers may be among all others.
+  const versions = await queryColumn<Row<'etl.pipelines', 'pipeline_id'>>(db)`
+    select o.pipeline_id from etl.pipelines o join etl.pipelines own using (pipeline, source, account) where own.pipeline_id = ${claim.pipelineId}`
   const rows = await query<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>(db)`
     select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
-    where a.missing_columns is not null and (a.pipeline_id = ${claim.pipelineId} or a.asks = (select t.asks from etl.answers t where t.answer_id = ${answer.answerId}::bigint)
-        and a.pipeline_id in (select o.pipeline_id from etl.pipelines o join etl.pipelines own using (pipeline, source, account) where own.pipeline_id = ${claim.pipelineId}))
+    where a.pipeline_id = any(${[...versions]}::integer[]) and a.missing_columns is not null
+      and (a.pipeline_id = ${claim.pipelineId} or a.asks = (select t.asks from etl.answers t where t.answer_id = ${answer.answerId}::bigint))
       and a.dialect is not distinct from ${answer.completeness.dialect ?? null}
       and a.answer_id <= ${answer.answerId}::bigint
     order by a.answer_id desc limit ${sql.lit(formerLoads)}`
