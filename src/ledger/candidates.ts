@@ -173,7 +173,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
     ${policy.taken === undefined ? sql`` : sql`when ${isTakenAnew(policy.taken)} then 'done'`}
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} or ${hasOtherTop(scope)} then 'ask' else 'done' end`
   const isLoaded = sql`u.answer_id is not null or u.held_answer_id is not null`
-  const decided = sql`case when ${isAskedAnew(scope, isLoaded)} then 'ask' when ${isTakenBack(policy, isLoaded)} or ${isLostLoan(isLoaded)} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
+  const decided = sql`case when ${isAskedAnew(scope, isLoaded)} then 'ask' when ${isTakenBack(policy, isLoaded)} or ${isLostLoan(pipelineId, isLoaded)} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
   const decision = unlessUnpublished(decided, window.isPublished)
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   const check = onlyChecked(window.refresh)

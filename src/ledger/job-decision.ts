@@ -66,9 +66,9 @@ export const isTakenBack = ({ force }: Policy, isLoaded: RawBuilder<unknown>): R
   sql<boolean>`(${sql.lit(!force)} and j.state = 'failed' and j.error_code = 'CANCELLED' and j.wanted_by <> 'night' and (${isLoaded}))`
 
 /** Job `j` of a unit that has no answer was to load what another version had bought, whose bytes are lost: that one may have a newer answer by now. */
-export const isLostLoan = (isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
+export const isLostLoan = (pipelineId: number, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`(j.state = 'failed' and j.error_code = 'LANDING_MISSING' and not (${isLoaded})
-    and exists (select from etl.answers a where a.answer_id = j.answer_id and a.job_id <> j.job_id))`
+    and exists (select from etl.answers a where a.answer_id = j.answer_id and a.pipeline_id <> ${pipelineId}))`
 
 /** Loaded unit `u` has an answer to the same question from such a run. */
 export const isTakenAnew = ({ since, asks, metrics }: TakenAnew): RawBuilder<boolean> =>

@@ -149,6 +149,24 @@ describe('jobs there are', () => {
     expect(await jobRow(db, job)).toMatchObject({ state: 'open' })
   })
 
+  test.each([report, walk])(
+    'that load a former answer of their own pipeline, whose bytes are lost, buy nothing by themselves',
+    async (of) => {
+      const planning = of('a.com')
+      const { runId } = await plan(db, planning, january)
+      const job = await onlyJob(db, planning)
+      await plan(db, planning, range('2025-02', '2025-02'))
+      const former = (await jobsOf(db, planning.definition)).map(({ jobId }) => jobId).find((one) => one !== job) ?? 0
+      // As one of the months that a report had before its newest was published.
+      const answer = await newAnswer(db, former)
+      await setJob(db, job, { state: 'failed', error_code: 'LANDING_MISSING', answer_id: answer, ask_number: answer })
+      await died(db, runId)
+      await plan(db, planning, january)
+      expect(await jobRow(db, job)).toMatchObject({ state: 'open', answer_id: String(answer) })
+      expect(await jobsOf(db, planning.definition)).toHaveLength(2)
+    },
+  )
+
   test('that were bought for others are finished beside a range, and count in none of its figures', async () => {
     const planning = report('a.com', 'b.com')
     const { runId } = await plan(db, planning, january)
