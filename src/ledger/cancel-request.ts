@@ -91,9 +91,10 @@ export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<
 }
 
 /**
- * Nothing was asked for it, nor is now, or a walk that no process reads; what is to be loaded again from an answer of another job asks for nothing either. What a
- * person released or approved stays.
+ * Nothing was asked for it, nor is now, or a walk that no process reads; what is to be loaded again from an answer of another job asks for nothing either, but where
+ * a unit waits for that answer of its own pipeline: it is paid for. What a person released or approved stays.
  */
 const isPlan = sql<boolean>`j.state = 'open' and ${isNobodys} and not j.released and j.approval_id is null and (j.ask_number is null
   or j.kind = 'walk' and j.answer_id is null
-  or j.report_state is null and j.answer_id is not null and not exists (select from etl.answers a where a.answer_id = j.answer_id and a.job_id = j.job_id))`
+  or j.report_state is null and j.answer_id is not null and not exists (select from etl.answers a where a.answer_id = j.answer_id
+    and (a.job_id = j.job_id or a.pipeline_id = j.pipeline_id and exists (select from etl.units u where u.job_id = j.job_id))))`

@@ -1,6 +1,8 @@
 // A packed answer, loaded window by window: unit by unit the newest wins, and what is odd about one unit stops no other.
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
+import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
+import { returnJob } from '../../src/ledger/claim-fence.ts'
 import { runSummary } from '../../src/ledger/runs.ts'
 import type { JobWork } from '../../src/run/job-work.ts'
 import { settleJob } from '../../src/run/settle.ts'
@@ -320,6 +322,15 @@ describe('the newest month, of which no row came beside older ones', () => {
     const rest = await cut({ ...work, claim: { ...work.claim, cells: 7 } })
     expect(await loadBody(kit, rest, {})).toMatchObject({ inserted: 3, unitsLoaded: 3 })
     expect(await runSummary(db.database.kysely, kit.runId)).toMatchObject({ units: { planned: 7, loaded: 3, waiting: 4 } })
+  })
+
+  test('of a run that is cancelled before the others are loaded leaves these with their answer: they are paid for', async () => {
+    const rest = await cut(await workOn(kit, bothOf()))
+    await returnJob(db.database.kysely, rest.claim)
+    await requestCancel(db.database.kysely, kit.runId)
+    await leaveRun(db.database.kysely, kit.runId)
+    expect(await jobRow(db, rest.claim.jobId)).toMatchObject({ state: 'open', answer_id: String(rest.claim.answer?.answerId) })
+    expect(await states()).toEqual([{ month: '2026-01', state: 'landed', code: null, units: 3 }, waiting])
   })
 
   test('is not bought at once where a person allowed all of it, but a day later or by the next night', async () => {
