@@ -974,10 +974,10 @@ const views = [
     select j.account, p.pipeline, j.pipeline_id, coalesce(j.tag_set_id, p.tag_set_id) as tag_set_id,
       (coalesce(j.asked_at, j.created_at) at time zone 'UTC')::date as day, count(*) filter (where j.report_state <> 'intent') as reports,
       0::bigint as requests, sum(j.used_quota) as used_quota,
-      sum(case when j.used_quota is null and j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')
+      sum(case when j.used_quota is null and j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain', 'expired')
         then coalesce(j.estimated_quota, 0) else 0 end) as reserved_quota,
       count(*) filter (where j.used_quota is null and j.estimated_quota is null
-        and j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')) as unpriced
+        and j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain', 'expired')) as unpriced
     from etl.jobs j join etl.pipelines p using (pipeline_id) where j.report_state is not null group by 1, 2, 3, 4, 5
     union all
     select c.account, p.pipeline, c.pipeline_id, c.tag_set_id, c.day, 0, sum(c.requests)::bigint, sum(c.credits), 0, sum(c.unpriced)::bigint

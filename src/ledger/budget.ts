@@ -119,8 +119,8 @@ const billAwaited = (unitKey: string, { leftAlone }: SpentNow): EtlError =>
 const billLost = (unitKey: string, { dayLeftMs }: SpentNow): EtlError =>
   new EtlError(
     'QUOTA_EXHAUSTED',
-    `${unitKey}: the process that bought at an unknown price was killed, or the service's answer to it was lost, before the bill was seen. No more is ` +
-      `bought at unknown prices under the same budget today (UTC). If you know the price, set it (${docPage('credits.md')}, Prices) and run again.`,
+    `${unitKey}: the process that bought at an unknown price was killed, the service's answer to it was lost, or the report expired, before the bill was seen. ` +
+      `No more is bought at unknown prices under the same budget today (UTC). If you know the price, set it (${docPage('credits.md')}, Prices) and run again.`,
     { follows: { next: 'retry', inMs: dayLeftMs, isFinal: true } },
   )
 

@@ -54,7 +54,8 @@ const freeId = async (trx: Db, jobId: number, account: string, reportId: string)
     throw refused(jobId, `cannot take report ${reportId}: job ${otherId} has it${hint}`)
   }
   const message = `${error_message ?? ''} Job ${jobId} has it from here on.`.trim()
-  await setJob(trx, otherId, { report_id: null, error_message: message, updated_at: databaseNow })
+  // What the report costs is counted with the job that has it.
+  await setJob(trx, otherId, { report_id: null, report_state: 'failed', error_message: message, updated_at: databaseNow })
 }
 
 /** An id stands until it has led nowhere: it ended, or the service has never known it. */

@@ -6,7 +6,7 @@ import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import { type Flags, type Maybe, type Numbers, query, queryOne, queryValue, type Texts } from '../db/typed-row.ts'
 import { isSetAside } from './request-credits.ts'
-import { isWaitedFor } from './wait-list.ts'
+import { isWaitedFor, maybePaid } from './wait-list.ts'
 
 /** Whose budget is meant: a pipeline's; with `pipeline` null the account's; with `tag` that of all pipelines that have it. */
 export interface PurseOf {
@@ -26,7 +26,7 @@ export interface Spent {
   readonly extraDay: number
   /** Purchases under way of unknown price, or of one that the service named before any report of the pipeline ended: `isBorneOut`. */
   readonly unpriced: number
-  /** Purchases of this day whose price was not known, and whose bill was not seen: pages whose process was killed, reports whose submission got no answer. */
+  /** Purchases of this day whose price was not known, and whose bill was not seen: pages whose process was killed, reports whose submission got no answer or that expired. */
   readonly lost: number
   /** Pipelines that wait for a turn of this budget, the asking one included. */
   readonly sharers: number
@@ -71,9 +71,9 @@ export const spentOf = (db: Db, { account, pipeline, tag }: PurseOf, ours: strin
       select j.asked_at >= t.month as is_now, j.asked_at >= t.day as is_today, p.pipeline, j.wanted_by in ('range', 'force', 'approval') as is_extra,
         j.wanted_by = 'night' as is_night,
         case when j.used_quota is not null then j.used_quota
-          when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 0) else 0 end as credits,
+          when j.report_state in ${maybePaid} then coalesce(j.estimated_quota, 0) else 0 end as credits,
         ${isUnpriced} as is_unpriced, ${isUnpriced} and ${isLeft} as is_left,
-        (j.report_state = 'uncertain' and j.used_quota is null and j.estimated_quota is null and j.asked_at <= t.now)::integer as lost
+        (j.report_state in ('uncertain', 'expired') and j.used_quota is null and j.estimated_quota is null and j.asked_at <= t.now)::integer as lost
       from turn t join etl.jobs j on j.asked_at >= t.last_month join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where ${isOfPurse('j', sql`coalesce(j.tag_set_id, p.tag_set_id)`)} and j.report_state is not null
       union all

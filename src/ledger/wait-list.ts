@@ -66,6 +66,8 @@ export const firstPriority = -1_000_000
 export const live = sql`('submitted', 'ready', 'downloaded')`
 /** States of a report that is never bought by the same job again. */
 export const ended = sql`('failed', 'rejected', 'expired')`
+/** States of a report that is paid for, or may be, at what it was estimated to cost until its bill is seen. One that expired was made; one that failed costs nothing. */
+export const maybePaid = sql`('intent', 'submitted', 'ready', 'downloaded', 'uncertain', 'expired')`
 export const hasFailedLive = (job: string): RawBuilder<boolean> =>
   sql<boolean>`(${sql.ref(job)}.state = 'failed' and ${sql.ref(job)}.report_state in ${live})`
 

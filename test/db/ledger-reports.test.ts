@@ -848,6 +848,32 @@ describe('a budget', () => {
     await expect(buy(budget, 2)).resolves.toBeDefined()
   })
 
+  test('goes on counting a report that expired before its bill was seen, and one that a person gave up, until another job has it', async () => {
+    const budget = { ...noBudget, perDay: 10 }
+    const { its } = await buy(budget, 8)
+    await its.submitted(id(), null)
+    await its.failed('expired', no)
+    await expect(buy(budget, 3)).rejects.toMatchObject(exhausted)
+    const [reportId, gone] = [`${id()}-2`, await buy(budget, 2)]
+    await gone.its.submitted(reportId, null)
+    await giveUpReport(k(), { jobId: gone.job.jobId, by: 'ada', sure: true })
+    await expect(buy(budget, 1)).rejects.toMatchObject(exhausted)
+    const { its: other, job } = await buy(noBudget, 1)
+    await other.uncertain('reset')
+    await holdJob(k(), job, { code: 'REPORT_UNCERTAIN', message: 'lost' })
+    await adoptReport(k(), { jobId: job.jobId, reportId, by: 'ada' })
+    await expect(buy(budget, 1)).resolves.toBeDefined()
+  })
+
+  test('buys no more at unknown prices on the day on which such a report expired before its bill was seen', async () => {
+    const budget = { ...noBudget, perDay: 10 }
+    const { its } = await buy(budget, null)
+    await its.submitted(id(), null)
+    await its.failed('expired', no)
+    await expect(buy(budget, null)).rejects.toMatchObject(exhausted)
+    await expect(buy(budget, 3)).resolves.toBeDefined()
+  })
+
   test('knows what a report was planned to cost also after it was certainly not taken', async () => {
     const budget = { ...noBudget, perDay: 10 }
     const its = memoOf(await claimed(pipeline, { estimated_quota: 9 }), { budget })

@@ -5,6 +5,7 @@ import { groupedBy, sum, sums } from '../../core/counted.ts'
 import { exact } from '../../core/learned-price.ts'
 import type { Db } from '../../db/tables.ts'
 import { type Flags, type Lists, type Maybe, type Numbers, query, type Texts } from '../../db/typed-row.ts'
+import { maybePaid } from '../../ledger/wait-list.ts'
 
 /**
  * Credits of a month, by account, pipeline and the tags it was charged to when it was bought. `requests`: those that are paid for one by one; `used`: credits of
@@ -48,8 +49,7 @@ type ValueSpending = Texts<'pipeline' | 'dimension'> & Maybe<Texts<'value'> & Fl
  */
 const perSlice = (month: string) => sql`
   with bought as (
-    select j.pipeline_id, j.slice_ids, coalesce(j.used_quota, case when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')
-        then coalesce(j.estimated_quota, 0) else 0 end) as credits
+    select j.pipeline_id, j.slice_ids, coalesce(j.used_quota, case when j.report_state in ${maybePaid} then coalesce(j.estimated_quota, 0) else 0 end) as credits
     from etl.jobs j where j.report_state is not null and coalesce(j.asked_at, j.created_at) >= (${month}::date at time zone 'UTC')
       and coalesce(j.asked_at, j.created_at) < ((${month}::date + interval '1 month') at time zone 'UTC')
     union all
