@@ -146,8 +146,9 @@ interface TickClaim extends Texts<'pipeline' | 'owner'>, Numbers<'dueMs'> {
 /** So often one tick is begun: a night that takes its process with it each time (out of memory, say) waits for the next tick. */
 const mostBegun = 10
 
-/** Whether so many runs of the tick were killed; one that was only stopped has its summary. */
-const isGivenUp = sql<boolean>`((select count(*) from etl.runs r where r.command = 'schedule' and r.state in ('running', 'interrupted') and r.summary is null
+/** Whether so many runs of the tick were killed: one that was only stopped has its summary, and one that a database left alone has its process. */
+const isGivenUp = sql<boolean>`((select count(*) from etl.runs r join etl.processes p on p.process_id = r.process_id and p.ended_at is not null
+  where r.command = 'schedule' and r.state in ('running', 'interrupted') and r.summary is null
   and r.arguments ->> 'pipeline' = etl.ticks.pipeline and (r.arguments ->> 'due_at')::timestamptz = etl.ticks.due_at) >= ${mostBegun})`
 
 /** Its process let go of it before its run was over, and no person ended that: whoever takes it plans what is due then. A skipped one has no run. @param idle see `isAtWork` */

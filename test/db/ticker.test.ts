@@ -169,8 +169,8 @@ test('a tick whose run kills its process each time is begun ten times, then said
     await pool.query('update etl.processes set ended_at = now() where process_id = $1', [dead.processId])
     await pool.query('update etl.ticks set finished_at = null, claimed_by = $1', [dead.name])
     await pool.query(
-      `update etl.runs set state = 'interrupted', summary = $1 where run_id = (select max(run_id) from etl.runs)`,
-      [summary],
+      `update etl.runs set state = 'interrupted', summary = $1, process_id = $2 where run_id = (select max(run_id) from etl.runs)`,
+      [summary, dead.processId],
     )
   }
   const said = async (): Promise<string[]> =>
