@@ -754,6 +754,7 @@ const views = [
     return case when (u).held_answer_id is not null or (j).state = 'held' then 'held'
       when (j).state = 'failed' then 'failed'
       when (j).state = 'open' and (j).holder is not null then 'running'
+      when (j).state = 'open' and (j).error_code = 'NO_DEFINITION' then 'waiting'
       when (j).state = 'open' and (j).answer_id is not null then 'landed'
       when (j).state = 'open' and ((j).not_before is not null or (j).report_state in ('submitted', 'ready')) then 'waiting'
       when (j).state = 'open' then 'planned'

@@ -69,6 +69,8 @@ test.each([
     // A report that was bought waits for its parameters, and that is said once; of a walk nothing more is bought. Neither is what this backfill is for.
     expect([other.code, other.stdout.includes('NO_DEFINITION')]).toEqual([0, name !== 'keywords'])
     await succeeded(runWarm(backfill(name), environment(), folder))
+    const status = await succeeded(runWarm(['status', name], environment(), folder))
+    if (name !== 'keywords') expect(status.stdout).toMatch(/waiting #.*\[NO_DEFINITION\]\n.*Put it back/)
     write(name, shipped(name))
     const back = await runWarm(backfill(name), environment(), folder)
     expect([back.code, back.stdout], back.stderr).toEqual([0, expect.stringContaining('"loaded":1')])
