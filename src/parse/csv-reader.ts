@@ -246,7 +246,9 @@ const createRows = (sink: RowSink, header: Header): ((found: Found) => void) => 
   let record = createRecord()
   let isBroken = false
 
-  const cells = createCells(sink.plan, (place) => {
+  const others = (): number =>
+    header.others.filter((at) => at < record.count && !isNullWord(cellTextOf(cells.bytes, record, at))).length
+  const cells = createCells(sink.plan, others, (place) => {
     const at = header.places[place] ?? -1
     const column = columns[place]?.column
     if (at < 0 || column === undefined) return null
@@ -329,6 +331,8 @@ export interface Header {
   readonly width: number
   /** For each planned column the place of its cell; -1 where the file lacks it. */
   readonly places: readonly number[]
+  /** Places of what is counted and not read. */
+  readonly others: readonly number[]
   /** Place of the period, in which a row has a date; -1: none. */
   readonly dateAt: number
 }
@@ -336,7 +340,7 @@ export interface Header {
 /** Of a table that is not the definition's. */
 const foreignHeader = (cells: readonly string[], { columns }: ParsePlan): Header => {
   const dates = columns.flatMap(({ column, names }) => (column.isKey && column.type === 'date' ? names : []))
-  return { width: cells.length, places: [], dateAt: cells.findIndex((cell) => dates.includes(fieldName(cell))) }
+  return { width: cells.length, places: [], others: [], dateAt: cells.findIndex((cell) => dates.includes(fieldName(cell))) }
 }
 
 /** Whether a record under a header is the header of another table: words alone, one of them a name of the key. A row has a date. */
@@ -361,7 +365,8 @@ const readHeader = (cells: readonly string[], sink: RowSink): Header => {
   for (const [index, name] of found.entries()) {
     if (!places.includes(index) && !plan.knownElsewhere.has(name)) addUnknown(report, excerpt(cells[index]?.trim() ?? name))
   }
-  return { ...foreignHeader(cells, plan), places }
+  const others = plan.others.map((name) => found.indexOf(name)).filter((place) => place >= 0)
+  return { ...foreignHeader(cells, plan), places, others }
 }
 
 const shown = (cells: readonly string[]): string => excerpt(cells.slice(0, 30).join(', '), 300)

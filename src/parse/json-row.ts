@@ -38,11 +38,12 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
   const [valueStarts, valueEnds, ranks] = [new Int32Array(length), new Int32Array(length), new Int32Array(length)]
   const isList = plan.columns.map(({ column }) => columnTypes[column.type].isList)
   let twice: string | null = null
-  let [isCleanText, fields] = [false, 0]
+  let [isCleanText, fields, others] = [false, 0, 0]
   const textAt = (from: number, to: number): string => stringText(cells.bytes.toString('utf8', from, to))
   const [meaningOf, told] = [fieldMeanings(sink), createTold(sink, (place) => ranks[place] !== absent, textAt)]
   const onField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number): void => {
-    const { meanings } = told.add(meaningOf(cells.bytes, nameAt, nameEnd, fields), fields, valueAt, valueEnd)
+    const { meanings, isCounted } = told.add(meaningOf(cells.bytes, nameAt, nameEnd, fields), fields, valueAt, valueEnd)
+    if (isCounted && !isNullWord(textAt(valueAt, valueEnd))) others += 1
     fields += 1
     for (let index = 0; index < meanings.length; index += 1) {
       const { place, rank } = meanings[index] ?? nowhere
@@ -54,7 +55,8 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
       valueEnds[place] = valueEnd
     }
   }
-  const cells = createCells(plan, (place) => {
+  const countedOthers = (): number => others
+  const cells = createCells(plan, countedOthers, (place) => {
     const planned = plan.columns[place]
     if (planned === undefined || ranks[place] === absent) return planned?.column.ifAbsent ?? null
     return fieldText(planned, cells.bytes.toString('utf8', valueStarts[place], valueEnds[place]))
@@ -65,8 +67,7 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
       // Asked once for all records that lie in these bytes; only where the answer is no, for each of them.
       isCleanText = isUtf8(bytes)
     }
-    twice = null
-    fields = 0
+    ;[twice, fields, others] = [null, 0, 0]
     told.begin()
     ranks.fill(absent)
   }
@@ -125,7 +126,8 @@ const fieldMeanings = ({ plan }: RowSink) => {
     const isStrange = meanings.length === 0 && !plan.knownElsewhere.has(fieldName(name))
     const stranger = isStrange ? name.slice(0, 100).toWellFormed() : null
     const isLabel = stranger !== null && plan.tableIn.includes(stranger)
-    const field = { written: Buffer.from(bytes.subarray(start, end)), meanings, stranger, isLabel }
+    const isCounted = plan.others.includes(fieldName(name))
+    const field = { written: Buffer.from(bytes.subarray(start, end)), meanings, isCounted, stranger, isLabel }
     if (index < maxRemembered) inOrder[index] = field
     return field
   }
@@ -135,6 +137,8 @@ const fieldMeanings = ({ plan }: RowSink) => {
 interface Field extends NamedField {
   readonly written: Buffer
   readonly meanings: readonly Meaning[]
+  /** Whether it is counted and not read. */
+  readonly isCounted: boolean
 }
 
 const maxRemembered = 200

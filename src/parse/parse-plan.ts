@@ -15,17 +15,29 @@ export type ParsePlan = Readonly<ReturnType<typeof compileParsePlan>> & { readon
 /** A field's name without what spelling varies: case, spaces for underscores, blanks around it. */
 export const fieldName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, '_')
 
-/** All that parsing needs of a definition, once for an answer. @param form how the source's answers look @param dialect in which this one was asked for */
-export const compileParsePlan = (definition: Definition, box: Box, form: AnswerForm, dialect?: string | null) => {
+/**
+ * All that parsing needs of a definition, once for an answer. @param form how the source's answers look @param dialect in which this one was asked for
+ * @param counted metrics whose values are counted, those of another definition that bought the answer among them
+ */
+export const compileParsePlan = (
+  definition: Definition,
+  box: Box,
+  form: AnswerForm,
+  dialect?: string | null,
+  counted: readonly string[] = [],
+) => {
   const other = form.dialects?.[dialect ?? '']
   const asked = { ...box, span: form.spanOf?.(definition, box.window) ?? box.window }
   const inAnswer = definition.columns.filter((column) => column.origin === 'response')
   const others = definition.columns.filter((column) => column.origin !== 'response')
+  const columns = inAnswer.map((column) =>
+    plannedColumn(column, other, compileCast(column, definition, asked, form), isPlain(column, box)),
+  )
   return {
     /** Those that come with the answer, in the definition's order, which is the order of the COPY. */
-    columns: inAnswer.map((column) =>
-      plannedColumn(column, other, compileCast(column, definition, asked, form), isPlain(column, box)),
-    ),
+    columns,
+    /** Fields of `counted` that no column reads. */
+    others: counted.map(fieldName).filter((name) => !columns.some(({ names }) => names.includes(name))),
     /** Places of the key's columns among them, in the key's order. */
     keyPlaces: definition.key.map((name) => inAnswer.findIndex((column) => column.name === name)).filter((place) => place >= 0),
     /** Columns of the definition that the answer may also carry without it being news. */

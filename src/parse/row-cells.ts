@@ -12,13 +12,17 @@ interface Known {
   readonly copy: Buffer
 }
 
-/** The cells of the record at hand, by planned column; one serves all records of a part. @param textOf their text, null for NULL. Throws CellError */
-export const createCells = ({ columns }: ParsePlan, textOf: CellOf) => ({
+/**
+ * The cells of the record at hand, by planned column; one serves all records of a part. @param textOf their text, null for NULL. Throws CellError
+ * @param others values in the fields that are counted and not read
+ */
+export const createCells = ({ columns }: ParsePlan, others: () => number, textOf: CellOf) => ({
   bytes: Buffer.alloc(0) as Buffer,
   /** Where a cell stands as it is; -1: `textOf` alone can tell. What stands there is UTF-8. */
   starts: new Int32Array(columns.length),
   ends: new Int32Array(columns.length),
   textOf,
+  others,
   /** Cells cast before, by column: the last one, and as many as have a place of their own by their bytes. */
   last: [] as (Known | undefined)[],
   known: columns.map((): (Known | undefined)[] => []),

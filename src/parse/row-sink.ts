@@ -102,7 +102,7 @@ export const takeRow = (sink: RowSink, cells: Cells, record: RecordPlace): boole
   const begin = writer.at
   const problem = tryRow(sink, cells)
   if (problem !== null) {
-    const filled = filledCells(plan, cells.textOf)
+    const filled = filledCells(plan, cells.textOf) + cells.others()
     leaveOut(sink, filled, filled)
     if (problem.stray !== null) {
       addStray(report, problem.stray)
@@ -113,6 +113,7 @@ export const takeRow = (sink: RowSink, cells: Cells, record: RecordPlace): boole
     return true
   }
   const suffix = plan.mark === undefined ? '' : plan.mark.suffixOf(values)
+  if (plan.mark !== undefined && plan.others.length > 0) plan.mark.filled += cells.others()
   report.read += 1
   if (suffix === null) {
     writer.at = begin
@@ -138,7 +139,7 @@ const endRow = (sink: RowSink, suffix: string): void => {
 
 /** For a record that is no row. @param cellOf null: its cells cannot be told apart, so that it may be anybody's */
 export const rejectRow = (sink: RowSink, problem: RowError, record: RecordPlace, cellOf: CellOf | null = null): void => {
-  leaveOut(sink, 0, measurePlaces(sink.plan).length)
+  leaveOut(sink, 0, measurePlaces(sink.plan).length + sink.plan.others.length)
   reject(sink, problem, record, cellOf === null ? null : keyOf(sink.plan, cellOf))
 }
 

@@ -25,6 +25,8 @@ export interface MarkPlaces {
   readonly keyPeriod: number | null
   /** By place of the cell: 1 where a value counts, 2 where it must not be empty text either; null: values do not matter. */
   readonly counted: Uint8Array | null
+  /** How many fields are counted and not read. */
+  readonly others: number
 }
 
 /** Places that a record's key names; null: nothing tells. */
@@ -52,6 +54,8 @@ export const createUnitMark = (units: MarkedUnits, places: MarkPlaces, constants
     strays: 0,
     /** Values in counted cells. */
     filled: 0,
+    /** Of those in a row so many at most are not among its cells. */
+    mostOthers: places.others,
     /** By place of the unit, those of other jobs included. */
     rows: new Uint32Array(numbers.length),
     rejects: new Uint32Array(numbers.length),

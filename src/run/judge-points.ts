@@ -42,11 +42,12 @@ export const readPointsRule = async ({ work, answer: { answerId, completeness } 
   const dataset = { ...own, account: before.account ?? own.account }
   const open: readonly AnyReading[] = rule === 'learn' ? ((await knownReadings(kysely, dataset)) ?? dataPointReadings) : [rule]
   const mayFetchAgain = before.timesIncomplete === 0 && before.jobId === claim.jobId
-  return { announced, dataset, open, rule, metrics: before.metrics.length, mayFetchAgain }
+  return { announced, dataset, open, rule, metrics: before.metrics.length, bought: before.metrics, mayFetchAgain }
 }
 
-/** Whether values have to be counted to compare. */
-export const countsValues = ({ open }: PointsRule): boolean => open.some((reading) => reading.startsWith('non_empty'))
+/** Metrics of the report, where values have to be counted to compare. */
+export const valuesCounted = (rule: PointsRule | null): readonly string[] | null =>
+  rule?.open.some((reading) => reading.startsWith('non_empty')) ? rule.bought : null
 
 /** Those of the open meanings by which the report is whole if no key comes twice; null: only who has looked for repeated keys can tell. */
 const plainReadings = (loading: Loading, { announced, open, metrics, rule }: PointsRule, read: Read) => {
@@ -150,6 +151,8 @@ const arrivedOf = (metrics: number, { parsed, mark, repeated }: Read, open: read
   const all = parsed.read + parsed.passedOver
   const most = all - sumOf(duplicates)
   const { cellsLeftOut: leftOut } = parsed
+  // What rows that came again have in fields that are counted and not read.
+  const unseen = mark.mostOthers * (all - most + conflicts.length - conflictingKeys)
   const filledSpan = (reading: AnyReading, twins: number, conflicting: number): Span | null =>
     open.includes(reading)
       ? { least: mark.filled - twins - conflicting + leftOut.least, most: mark.filled - twins + leftOut.most }
@@ -157,7 +160,7 @@ const arrivedOf = (metrics: number, { parsed, mark, repeated }: Read, open: read
   return {
     rows: { least: most - (conflicts.length - conflictingKeys), most },
     metrics,
-    filled: filledSpan('non_empty_cells', filled.duplicates, filled.conflicts),
+    filled: filledSpan('non_empty_cells', filled.duplicates, filled.conflicts + unseen),
     all: { rows: all, filled: filledSpan('non_empty_cells_with_duplicates', 0, 0) },
   }
 }

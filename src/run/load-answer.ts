@@ -21,7 +21,7 @@ import {
 import { copiedColumns, tableName } from '../load/table-columns.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
 import { isVerdict, judgeWhole, refuse } from './judge.ts'
-import { countsValues, learnPlainly, type PointsRule, readPointsRule } from './judge-points.ts'
+import { valuesCounted, learnPlainly, type PointsRule, readPointsRule } from './judge-points.ts'
 import { type JobWork, type LandedAnswer, type Loading, type LoadResult, tinyBytes, type Way } from './job-work.ts'
 import { type Arrived, settleLoad } from './load-units.ts'
 import { planRows, rowsOf } from './rows-of-job.ts'
@@ -148,7 +148,7 @@ const load = async (session: Session, turn: Turn, months: MadeMonths['months'] |
   const beside = isFirst
     ? null
     : await openBeside(session, definition, { isTiny: answer.bytes <= tinyBytes, isNumbered: isCareful })
-  const plan = planRows(loading, { isCareful, countsValues: isCareful || (points !== null && countsValues(points)) })
+  const plan = planRows(loading, { isCareful, counted: valuesCounted(points) ?? (isCareful ? [] : null) })
   const columns = [...copiedColumns(definition).map(({ name }) => name), '_unit_id']
   const target = beside?.name ?? made?.target ?? `data."${tableName(definition)}"`
   await inSpan('parse', { 'millrace.job': claim.box.key }, async () => {

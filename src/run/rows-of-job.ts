@@ -14,19 +14,19 @@ import { createUnitMark, type MarkedUnits, type MarkPlaces, type UnitMark } from
 import type { Loading } from './job-work.ts'
 
 /**
- * How an answer is parsed for one job. @param countsValues whether values of measures are counted, which takes a look at every cell
+ * How an answer is parsed for one job. @param counted metrics whose values are counted, which takes a look at every cell; null: none are
  * @param isCareful whether keys that come twice are looked for, in the whole of the answer: a part's count is not the answer's
  */
 export const planRows = (
   { work, answer, units }: Loading,
-  { isCareful, countsValues }: { readonly isCareful: boolean; readonly countsValues: boolean },
+  { isCareful, counted }: { readonly isCareful: boolean; readonly counted: readonly string[] | null },
 ): ParsePlan & { readonly mark: UnitMark } => {
   const { definition, source } = work
-  const plan = compileParsePlan(definition, answer.box, source, answer.completeness.dialect)
+  const plan = compileParsePlan(definition, answer.box, source, answer.completeness.dialect, counted ?? [])
   const constants = constantColumns(definition, answer.box).map(({ value }) => `\t${escapeCell(constantText(value))}`)
   const mark = createUnitMark(
     { ...markedUnits(plan, { work, units }), keepsOthers: isCareful },
-    placesOf({ work }, countsValues),
+    { ...placesOf({ work }, counted !== null), others: plan.others.length },
     constants.join(''),
   )
   return { ...plan, mark }
@@ -58,7 +58,7 @@ const markedUnits = (
   return { slices, sliceCount: units.sliceIds.length, windowOf, numbers: units.numbers }
 }
 
-const placesOf = ({ work: { definition } }: Pick<Loading, 'work'>, countsValues: boolean): MarkPlaces => {
+const placesOf = ({ work: { definition } }: Pick<Loading, 'work'>, countsValues: boolean): Omit<MarkPlaces, 'others'> => {
   const inAnswer = parsedColumns(definition)
   const key = parsedKey(definition).map(({ name }) => name)
   const told = unitColumns(definition).map(({ name }) => name)
@@ -109,7 +109,7 @@ interface ConflictRecord extends QuarantineEntry {
 /** Raw records of rows by the number that a careful load gave them, read again from the landing. */
 export const conflictRecords = async (loading: Loading, ordinals: ReadonlySet<number>): Promise<readonly ConflictRecord[]> => {
   if (ordinals.size === 0) return []
-  const plan = planRows(loading, { isCareful: true, countsValues: false })
+  const plan = planRows(loading, { isCareful: true, counted: null })
   const most = ordinals.size > few ? shortRaw : longestRaw
   const entries: ConflictRecord[] = []
   for await (const { raw, ...record } of readRecords(loading.answer.parts(), plan, ordinals))

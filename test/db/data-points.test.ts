@@ -1,5 +1,6 @@
 // A report is loaded only when its rows agree with the service's count, whatever that counts: learnt, settled, and held where it differs.
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { metricsOf } from '../../src/core/asks.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { type JobWork, nothingPaid } from '../../src/run/job-work.ts'
 import { isEtlError } from '../../src/core/errors.ts'
@@ -128,6 +129,21 @@ describe('what a data point is', () => {
     await open({ dataPoints: 'ignore' })
     expect(await loaded(whole('2026-02'), 17, box('2026-02'))).toMatchObject({ inserted: 4 })
     expect(await known()).toEqual([])
+  })
+
+  test('counts the values of metrics that only the one who bought the report takes', async () => {
+    const metrics = metricsOf(shipped)
+    const few = shipped.columns.filter(({ name }) => !['mobile_visits', 'desktop_visits', 'all_page_views'].includes(name))
+    kit = await openLoading(db, { ...kit.definition, columns: few, tests: [] })
+    const loads = async (lines: readonly string[], dataPoints: number, month: string): Promise<string> =>
+      outcome(loadBody(kit, await workOn(kit, box(month)), { body: csv(...lines), dataPoints, metrics }))
+    expect(await loads(whole(), 23, '2026-01')).toBe('loaded')
+    expect(await known()).toEqual([`${dataset}: non_empty_cells`])
+    // An unreadable record is left out with all its values.
+    const bad = whole('2026-02').map((line) => line.replace(/^(.*d\.com,us),1/, '$1,x'))
+    expect(await loads(bad, 23, '2026-02')).toBe('loaded')
+    expect(await loads(whole('2026-03').slice(1), 23, '2026-03')).toMatch(/^INCOMPLETE.*3 rows .18 cells, 18 of them not empty/)
+    expect(await loads([...whole('2026-04'), row('b.com', 0, '2026-04')], 23, '2026-04')).toBe('loaded')
   })
 
   test('is learnt for the account that bought the report, whoever loads it', async () => {

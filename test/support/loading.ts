@@ -189,6 +189,8 @@ export interface AnswerChoice {
   /** What the service counts in the report. Default: it gives no count. */
   readonly dataPoints?: number | null
   readonly sha256?: string
+  /** What the report was bought with. Default: what the definition asks for. */
+  readonly metrics?: readonly string[]
   /** So many bytes the answer is said to have, on which its way depends. Default: as many as it has. */
   readonly bytes?: number
   /** Called once, when half of the answer has been read. */
@@ -231,7 +233,7 @@ export const loadBody = async (kit: LoadKit, work: JobWork, choice: AnswerChoice
         .update(choice.sha256 ?? `${body.length}`)
         .digest('hex'),
       dataPoints: choice.dataPoints ?? null,
-      metrics: metricsOf(kit.definition),
+      metrics: choice.metrics ?? metricsOf(kit.definition),
     }))
   const { result } = await loadAnswer(work, {
     answerId,

@@ -24,6 +24,7 @@ const places = (slice: readonly number[], more: Partial<MarkPlaces> = {}): MarkP
   period: 0,
   keySlice: slice,
   keyPeriod: 0,
+  others: 0,
   counted: null,
   ...more,
 })
@@ -102,4 +103,19 @@ test('values are counted where they are asked for: no NULL, and no empty text', 
   ]
   const { mark } = marked(rows, unitsOf([['a']], [1, 2]), places([1], { counted: Uint8Array.of(0, 0, 1, 2) }))
   expect(mark.filled).toBe(4)
+})
+
+test.each([
+  ['csv', 'date,domain,seen,sold,back\n2026-01-01,a,1,2,\n2026-01-01,a,2,null,0\n2026-01-01,a,x,5,6\n'],
+  [
+    'json',
+    '[{"date":"2026-01-01","domain":"a","seen":1,"sold":2,"back":""},{"date":"2026-01-01","domain":"a","seen":2,"sold":null,"back":0},{"date":"2026-01-01","domain":"a","seen":"x","sold":5,"back":"6"}]',
+  ],
+] as const)('values in fields that no column reads are counted, too: %s', async (format, body) => {
+  const columns = [column('date', 'date', { isKey: true }), column('domain', 'text', { isKey: true }), column('seen', 'bigint')]
+  const plan = { ...planOf(columns, { slice: { domain: ['a'] } }), others: ['sold', 'back'] }
+  const where = places([1], { counted: Uint8Array.of(0, 0, 1), others: 2 })
+  const { mark } = marked([], unitsOf([['a']], [1, 2]), where)
+  const { report } = await parseBody({ ...plan, mark }, payloadOf(format, body))
+  expect([mark.filled, report.cellsLeftOut, report.rejected.length]).toEqual([4, { least: 3, most: 3 }, 1])
 })
