@@ -25,10 +25,11 @@ select w.pipeline, w.version, w.window_from as period, date_trunc('month', w.win
   coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership,
   case when m.reason is null then coalesce(case when c.is_capped then 'capped at ' else 'top ' end || to_char(c.top, 'FM999,999,999') || coalesce(' of ' || to_char(c.rows_of_all, 'FM999,999,999,999'), ''), 'all') end as rows_loaded, c.share_of_clicks
 from etl.expected_windows w join etl.pipelines p on p.pipeline_id = w.pipeline_id
+  join (select pipeline_id, (definition #>> '{window,publication,until}')::date as until from etl.pipelines offset 0) e on e.pipeline_id = w.pipeline_id
   join etl.slices s on s.pipeline_id = w.pipeline_id and s.wanted_until is null
   left join etl.missing_cells m on m.pipeline_id = w.pipeline_id and m.window_from = w.window_from and m.slice_id = s.slice_id
   left join bi.domains g on g.domain = s."values"[array_position(p.dimensions, 'domain')]
   left join bi.cut_units c on c.pipeline = w.pipeline and c.version = w.version and c.period = w.window_from
     and c.slice = etl.slice_of(p.dimensions, s."values")::text
 where not exists (select from etl.published_now n where n.pipeline = w.pipeline and n.version <> w.version)
-  and (m.reason is distinct from 'not asked' or m.unit_id is not null or coalesce(w.window_from < (p.definition #>> '{window,publication,until}')::date, true))
+  and (m.reason is distinct from 'not asked' or m.unit_id is not null or coalesce(w.window_from < e.until, true))

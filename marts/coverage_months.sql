@@ -30,13 +30,13 @@ select c.pipeline, c.version, c.month, c.cells, c.cells - coalesce(m.cells, 0) a
   coalesce(m.cells, 0) = coalesce(m.had_none, 0) as is_answered, coalesce(m.cells, 0) = 0 as is_complete,
   ends.at as ends, 1 + (select count(*) from bi.breaks k where k.pipeline = c.pipeline and k.month <= c.month) as method, l.last_loaded_at, l.last_checked_at
 from (select w.pipeline, w.version, date_trunc('month', w.window_from::timestamp)::date as month, sum(s.slices)::bigint as cells, max(s.domains) as domains
-    from etl.expected_windows w join (select o.pipeline_id, p.dimensions, (p.definition #>> '{window,publication,until}')::date as until, count(*) as slices,
-        nullif(count(distinct o."values"[array_position(p.dimensions, 'domain')]), 0) as domains
-      from etl.slices o join etl.pipelines p on p.pipeline_id = o.pipeline_id where o.wanted_until is null group by 1, 2, 3) a on a.pipeline_id = w.pipeline_id
-      cross join lateral (select a.slices, a.domains where coalesce(w.window_from < a.until, true)
-        union all select count(*), nullif(count(distinct o."values"[array_position(a.dimensions, 'domain')]), 0)
+    from etl.expected_windows w join (select o.pipeline_id, count(*) as slices, nullif(count(distinct o."values"[array_position(p.dimensions, 'domain')]), 0) as domains
+      from etl.slices o join etl.pipelines p on p.pipeline_id = o.pipeline_id where o.wanted_until is null group by 1) a on a.pipeline_id = w.pipeline_id
+      join (select pipeline_id, dimensions, (definition #>> '{window,publication,until}')::date as until from etl.pipelines offset 0) e on e.pipeline_id = w.pipeline_id
+      cross join lateral (select a.slices, a.domains where coalesce(w.window_from < e.until, true)
+        union all select count(*), nullif(count(distinct o."values"[array_position(e.dimensions, 'domain')]), 0)
         from etl.units u join etl.slices o on o.slice_id = u.slice_id and o.wanted_until is null
-        where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and w.window_from >= a.until having count(*) > 0) s
+        where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and w.window_from >= e.until having count(*) > 0) s
     where not exists (select from etl.published_now n where n.pipeline = w.pipeline and n.version <> w.version)
     group by 1, 2, 3) c
 left join (select p.pipeline, p.version, date_trunc('month', x.window_from::timestamp)::date as month, count(*) as cells,
@@ -44,7 +44,8 @@ left join (select p.pipeline, p.version, date_trunc('month', x.window_from::time
     count(*) filter (where x.reason = 'failed') as failed, count(*) filter (where x.reason = 'under way') as under_way,
     count(*) filter (where x.reason = 'not asked') as not_asked, count(distinct s."values"[array_position(p.dimensions, 'domain')]) as domains
     from etl.missing_cells x join etl.pipelines p on p.pipeline_id = x.pipeline_id join etl.slices s on s.slice_id = x.slice_id
-    where x.reason <> 'not asked' or x.unit_id is not null or coalesce(x.window_from < (p.definition #>> '{window,publication,until}')::date, true) group by 1, 2, 3) m using (pipeline, version, month)
+      join (select pipeline_id, (definition #>> '{window,publication,until}')::date as until from etl.pipelines offset 0) e on e.pipeline_id = x.pipeline_id
+    where x.reason <> 'not asked' or x.unit_id is not null or coalesce(x.window_from < e.until, true) group by 1, 2, 3) m using (pipeline, version, month)
 left join (select o.pipeline, o.version, date_trunc('month', o.window_from::timestamp)::date as month, max(o.last_loaded_at) as last_loaded_at,
     max(o.last_checked_at) as last_checked_at
   from etl.window_loads o group by 1, 2, 3) l using (pipeline, version, month)
