@@ -435,7 +435,7 @@ describe('what the keyword endpoint may answer', () => {
   })
 
   /** Pages as asked for, with a count of its own for each. */
-  const paging = (all: readonly KeywordRecord[], countOf: (asked: number) => number) => () => {
+  const paging = (all: readonly object[], countOf: (asked: number) => number) => () => {
     let asked = 0
     return (request: IncomingMessage, response: ServerResponse): boolean => {
       const url = new URL(request.url ?? '/', 'http://x')
@@ -479,6 +479,32 @@ describe('what the keyword endpoint may answer', () => {
     const result = await succeeded(millrace(oneKeywords))
     expect(summaryOf(result).rows).toMatchObject({ read: 250, inserted: 250, quarantined: 0, duplicates: 0 })
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 250 }])
+  })
+
+  test('pages whose records have no keyword, as after a rename, are paid once, and loaded from the landing by the new name', async () => {
+    edit('keywords', 'page_size: 1000', 'page_size: 100')
+    const renamed = records('a.com', 250).map(({ keyword, ...rest }) => ({ ...rest, search_term: keyword }))
+    const strict = await start({ intercept: paging(renamed, () => 250)() })
+    expectOne(
+      await millrace(oneKeywords),
+      1,
+      'BAD_RESPONSE',
+      /No record of part 1 has 'keyword'.*search_term/,
+      /name it in `from`/,
+    )
+    expect(paid(strict)).toBe(3)
+    edit('keywords', 'keyword: { type', 'keyword: { from: [keyword, search_term], type')
+    await succeeded(millrace(['replay', 'keywords', '--from', '2026-08', '--to', '2026-08']))
+    expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 250 }])
+    expect(paid(strict)).toBe(3)
+  })
+
+  test('records of two pages that lack their keyword are no repeats of each other', async () => {
+    edit('keywords', 'page_size: 1000', 'page_size: 100')
+    const all = records('a.com', 250).map((record, at) => (at % 100 === 0 ? { ...record, keyword: null } : record))
+    const strict = await start({ intercept: paging(all, () => 250)() })
+    expectOne(await millrace(oneKeywords), 1, 'TOO_MANY_REJECTS', /3 of 250 rows were rejected/)
+    expect(paid(strict)).toBe(3)
   })
 
   test('a count that never holds still in three runs is not paid for by a fourth', async () => {

@@ -176,11 +176,14 @@ const billOf = (meta: unknown): number | null =>
 
 const fieldOf = (record: unknown, name: string): unknown => (isRecord(record) ? record[name] : undefined)
 
-/** A keyword may come with several landing pages (api-facts A 40): both together tell a record from every other one. */
+/**
+ * A keyword may come with several landing pages (api-facts A 40): both together tell a record from every other one. Where either is missing, as after a
+ * rename, all that the record holds does.
+ */
 const keysOf = (records: readonly unknown[], topUrlField: string): string[] =>
-  records.map((record, index) => {
-    const keyword = fieldOf(record, 'keyword')
-    return keyword === undefined ? `record ${index}` : JSON.stringify([keyword, fieldOf(record, topUrlField)])
+  records.map((record) => {
+    const key = [fieldOf(record, 'keyword'), fieldOf(record, topUrlField)]
+    return JSON.stringify(key.every((part) => part !== undefined && part !== null) ? key : record)
   })
 
 /** Kept as it was written: its type is not shown where it is not null (interface 2.2). */
