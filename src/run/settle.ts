@@ -218,7 +218,7 @@ const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: Et
   return decision
 }
 
-/** Unless the service says the same to every part: then the job fails as it is. */
+/** Unless the service says the same to every part: then the job fails as it is, or waits as it is where its time comes. */
 const splitJob = async (trx: Db, claim: ClaimedJob, error: EtlError): Promise<Settlement> => {
   const { code, follows } = error
   const split = follows?.next === 'split' ? follows : null
@@ -230,6 +230,7 @@ const splitJob = async (trx: Db, claim: ClaimedJob, error: EtlError): Promise<Se
     await replaceJob(trx, claim, await halvesOf(trx, claim, about, split?.by), refusal)
     return { kind: 'split' }
   }
+  if (code === 'NOT_PUBLISHED') return write(trx, claim, { kind: 'again', notBeforeMs: unpublishedWaitMs }, error)
   const message = `${redact(error.message)} ${refused} reports in a row were refused in these words, so this one is not cut further.`
   await failJob(trx, claim, { code, message })
   return { kind: 'fail' }

@@ -389,6 +389,19 @@ describe('what becomes of reports', () => {
     },
   )
 
+  test('a month that is out in no country waits, however many countries are asked for', async () => {
+    const codes = ['us', 'gb', 'de', 'fr', 'it', 'es', 'nl', 'be', 'at', 'ch', 'pl', 'cz', 'se', 'dk', 'fi', 'pt']
+    await start({ intercept: answering('/request-report', 400, 'application/json', '{"errors":["Dates not in range"]}') })
+    edit(
+      'traffic_and_engagement',
+      ['look_back: 2', 'look_back: 2, publication: { published_on: 1 }'],
+      ['[us, gb, world]', `[${codes.join(', ')}]`],
+    )
+    const range = ['--from', lastMonth, '--to', lastMonth, '--only', 'domain=a.com', '--json']
+    const { units } = summaryOf(await plainly('backfill', 'traffic_and_engagement', ...range))
+    expect(units).toMatchObject({ planned: codes.length, waiting: codes.length, failed: 0 })
+  })
+
   test('a rejected row is tried again from the landing once the definition allows it, without a call', async () => {
     const strict = await start({ report: () => csv(['a.com,US,2026-09-01,many', 'b.com,US,2026-09-01,9']) })
     for (const time of [1, 2]) expect((await traffic()).code, `try ${time}`).toBe(1)
