@@ -173,12 +173,13 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
     ${policy.taken === undefined ? sql`` : sql`when ${isTakenAnew(policy.taken)} then 'done'`}
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} or ${hasOtherTop(scope)} then 'ask' else 'done' end`
   const isLoaded = sql`u.answer_id is not null or u.held_answer_id is not null`
-  const decided = sql`case when ${isAskedAnew(scope, isLoaded)} then 'ask' when ${isTakenBack(policy, isLoaded)} or ${isLostLoan(pipelineId, isLoaded)} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
+  const isLost = reuse === null || policy.force ? sql`false` : isLostLoan(pipelineId, isLoaded)
+  const decided = sql`case when ${isAskedAnew(scope, isLoaded)} then 'ask' when ${isTakenBack(policy, isLoaded)} or ${isLost} then ${own} else coalesce(${jobDecision(policy)}, ${own}) end`
   const decision = unlessUnpublished(decided, window.isPublished)
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   const check = onlyChecked(window.refresh)
   return sql`
-    select s.slice_id, d.decision, d.reason, case when d.decision = 'ask' then ${wantedBy(scope, window.refresh, sql`d.reason`)} end as wanted_by, u.job_id as left_job_id,
+    select s.slice_id, f.decision, d.reason, case when f.decision = 'ask' then ${wantedBy(scope, window.refresh, sql`d.reason`)} end as wanted_by, u.job_id as left_job_id,
       case when j.state is not null and (j.ask_number is not null or j.report_state is not null) and (j.report_state = 'rejected' and j.used_quota = 0) is not true
         then u.job_id end as former_job_id, -- Of parts that were rejected for free nothing was bought: they are asked for together.
       ${reuse === null ? sql`null::bigint` : sql`r.answer_id`} as answer_id, ${reuse === null ? sql`null::bigint` : sql`case when r.answer_id is null then w.job_id end`} as served_by
@@ -196,6 +197,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
           : sql`left join lateral (${reusable(reuse, window.from)}) r on d.decision = 'ask' and ${isNews(policy, window.refresh)}
         left join lateral (${onItsWay(reuse, window.from, policy.resubmitUncertain)}) w on d.decision = 'ask' and ${isOnTime(policy, window.refresh)}`
       }
+      cross join lateral (select ${reuse === null ? sql`d.decision` : sql`case when d.decision = 'ask' and ${isLost} and w.job_id is null and coalesce(r.answer_id = j.answer_id, true) then 'join' else d.decision end`} as decision) f
     where s.pipeline_id = ${pipelineId} and s.wanted_until is null and s.wanted_since > ${window.since}
       ${among === null ? sql`` : sql`and s.slice_id = any(${[...among]}::integer[])`} ${check === null ? sql`` : sql`and ${hasTurn(check)}`}
       ${sql.join(narrowed, sql` `)}`

@@ -65,7 +65,7 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
 export const isTakenBack = ({ force }: Policy, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`(${sql.lit(!force)} and j.state = 'failed' and j.error_code = 'CANCELLED' and j.wanted_by <> 'night' and (${isLoaded}))`
 
-/** Job `j` of a unit that has no answer was to load what another version had bought, whose bytes are lost: that one may have a newer answer by now. */
+/** Job `j` of a unit that has no answer was to load what another version had bought, whose bytes are lost: that one may have another answer by now. Until it does nothing is asked for. */
 export const isLostLoan = (pipelineId: number, isLoaded: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`(j.state = 'failed' and j.error_code = 'LANDING_MISSING' and not (${isLoaded})
     and exists (select from etl.answers a where a.answer_id = j.answer_id and a.pipeline_id <> ${pipelineId}))`
