@@ -108,13 +108,15 @@ export const viewRows = async (db: Db, view: string, filter: RowFilter): Promise
   return { view, columns, period, where: conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `) }
 }
 
-/** Of a column that is no dimension (a state, say) any value may come one day; of a dimension those that were ever on a list. */
+/** Of a column that is no dimension (a state, say) any value may come one day; of a dimension those that were ever on a list: the view, which may be large, is asked for others alone. */
 const strangeValues = (db: Db, view: string, name: string, values: readonly string[]): Promise<readonly string[]> =>
   queryColumn<Texts<'v'>>(db)`
-    select v from unnest(${values}::text[]) v where exists (select from etl.pipelines where ${name} = any(dimensions))
-      and not exists (select from etl.pipelines p join etl.slices s using (pipeline_id)
-        where s."values"[array_position(p.dimensions, ${name})] = v)
-      and not exists (select from ${sql.table(`bi.${view}`)} where ${sql.ref(name)}::text = v)`
+    with unlisted as materialized (
+      select v from unnest(${values}::text[]) v where exists (select from etl.pipelines where ${name} = any(dimensions))
+        and not exists (select from etl.pipelines p join etl.slices s using (pipeline_id)
+          where s."values"[array_position(p.dimensions, ${name})] = v)
+    )
+    select v from unlisted where not exists (select from ${sql.table(`bi.${view}`)} where ${sql.ref(name)}::text = v)`
 
 /** The rows themselves, and of one month where it is given. */
 export const selectRows = ({ view, columns, period, where }: ViewRows, month?: string): RawBuilder<unknown> => {
