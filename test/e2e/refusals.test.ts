@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { addWindows } from '../../src/core/window.ts'
 import { type CommandResult, summaryOf } from '../support/command.ts'
 import { lastMonth } from '../support/release-world.ts'
 import { type KeywordRecord, type StrictOptions, type StrictService, startStrictService } from '../support/strict-service.ts'
@@ -389,9 +390,24 @@ describe('what becomes of reports', () => {
     },
   )
 
-  test('a month that is out in no country waits, however many countries are asked for', async () => {
+  test.each([
+    ['it says nothing of its dates', null, 31],
+    ['it says that it ends before', addWindows(`${lastMonth}-01`, 'month', -1).slice(0, 7), 1],
+  ])('a month that is out in no country waits, however many countries are asked for: %s', async (_, ends, most) => {
     const codes = ['us', 'gb', 'de', 'fr', 'it', 'es', 'nl', 'be', 'at', 'ch', 'pl', 'cz', 'se', 'dk', 'fi', 'pt']
-    await start({ intercept: answering('/request-report', 400, 'application/json', '{"errors":["Dates not in range"]}') })
+    const granularity = { monthly: { start_date: '2023-01', end_date: ends } }
+    const tables = JSON.stringify([{ vtable: 'traffic_and_engagement', table_granularity: granularity }])
+    const says = answering('/tables/describe', 200, 'application/json', tables)
+    const refuses = answering('/request-report', 400, 'application/json', '{"errors":["Dates not in range"]}')
+    let refused = 0
+    await start({
+      intercept: (request, response) => {
+        if (ends !== null && says(request, response)) return true
+        const isRefused = refuses(request, response)
+        if (isRefused) refused += 1
+        return isRefused
+      },
+    })
     edit(
       'traffic_and_engagement',
       ['look_back: 2', 'look_back: 2, publication: { published_on: 1 }'],
@@ -400,6 +416,7 @@ describe('what becomes of reports', () => {
     const range = ['--from', lastMonth, '--to', lastMonth, '--only', 'domain=a.com', '--json']
     const { units } = summaryOf(await plainly('backfill', 'traffic_and_engagement', ...range))
     expect(units).toMatchObject({ planned: codes.length, waiting: codes.length, failed: 0 })
+    expect(refused).toBeLessThanOrEqual(most)
   })
 
   test('a rejected row is tried again from the landing once the definition allows it, without a call', async () => {

@@ -30,16 +30,23 @@ export const refusedWith = async (at: RefusedAt, refusal: Refusal, said?: string
   const notBefore = verdict.meaning === 'not published' ? context.clock.now() + dayMs : undefined
   const error = errorOf(refusal, `${request.box.key}: ${said ?? saidBy(endpoint, refusal)}`, verdict, notBefore)
   const { follows } = error
-  const isByCountry = follows?.next === 'split' && follows.about === 'dates' && Array.isArray(request.box.slice['country'])
+  const isByCountry =
+    follows?.next === 'split' &&
+    follows.about === 'dates' &&
+    verdict.isForAll !== true &&
+    Array.isArray(request.box.slice['country'])
   // Each country has its own first and last day (76).
   return isByCountry ? error.with(error.message, { follows: { ...follows, by: 'country' } }) : error
 }
 
-const decided = async (at: RefusedAt, refusal: Refusal): Promise<Verdict> => {
+/** @returns isForAll: the service has the month for no country, as it says itself */
+const decided = async (at: RefusedAt, refusal: Refusal): Promise<Verdict & { readonly isForAll?: boolean }> => {
   const meaning = meaningOf(refusal, at.place)
   switch (meaning) {
-    case 'dates?':
-      return { meaning: datesOf(at, await rangeOf(at)) }
+    case 'dates?': {
+      const range = await rangeOf(at)
+      return { meaning: datesOf(at, range), isForAll: isBehind(range, at.request.box) }
+    }
     case 'key or credits?':
       return { meaning: (await keyWorks(at)) === false ? 'key refused' : 'out of credits' }
     case 'key or data?':
@@ -92,8 +99,7 @@ const datesOf = ({ request: { definition, box }, context }: RefusedAt, range: Ra
   const { every, publication } = definition.window
   const now = context.clock.now()
   const first = box.window.from.slice(0, 7)
-  const last = lastMonth(box)
-  if (range?.to != null && last > range.to) {
+  if (range?.to != null && isBehind(range, box)) {
     const behind = addWindows(`${range.to}-01`, 'month', mostMonthsBehind)
     return isPublished({ from: behind, to: addWindows(behind, 'month', 1) }, publication, now) ? 'no such table' : 'not published'
   }
@@ -104,7 +110,8 @@ const datesOf = ({ request: { definition, box }, context }: RefusedAt, range: Ra
   return isPublished(next, publication, now) ? 'before history' : 'not published'
 }
 
-const lastMonth = ({ window }: Box): string => addWindows(window.to, 'day', -1).slice(0, 7)
+const isBehind = (range: Range | null, { window }: Box): boolean =>
+  range?.to != null && addWindows(window.to, 'day', -1).slice(0, 7) > range.to
 
 const taken = new Set<string>()
 
