@@ -153,7 +153,9 @@ export const untakenTicks = async (
   const { kysely } = runtime.database
   const last = await lastTickMs(kysely, pipeline)
   if (last === null) return []
-  return ticksBetween(schedule, Math.max(last, (await lastRunMs(kysely, pipeline)) ?? 0), runtime.clock.now())
+  const untaken = ticksBetween(schedule, last, runtime.clock.now())
+  const runMs = untaken.length === 0 ? 0 : ((await lastRunMs(kysely, pipeline)) ?? 0)
+  return untaken.filter((dueMs) => dueMs > runMs)
 }
 
 export interface TickLook {
