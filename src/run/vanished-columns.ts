@@ -28,9 +28,10 @@ export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: 
   if (found.read === 0 || suspects.length === 0) return []
   const measures = definition.columns.filter(({ isKey, origin }) => !isKey && origin === 'response')
   const isRenamed = found.unknownColumns.length > 0 && measures.every((column) => suspects.includes(column))
-  // By their numbers the server sees how few their answers may be among all others.
+  // By their numbers the server sees how few their answers may be among all others; millions of one that asks something else are not looked through.
   const versions = await queryColumn<Row<'etl.pipelines', 'pipeline_id'>>(db)`
-    select o.pipeline_id from etl.pipelines o join etl.pipelines own using (pipeline, source, account) where own.pipeline_id = ${claim.pipelineId}`
+    select o.pipeline_id from etl.pipelines o join etl.pipelines own using (pipeline, source, account)
+    where own.pipeline_id = ${claim.pipelineId} and o.definition -> 'params' is not distinct from own.definition -> 'params'`
   const rows = await query<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>(db)`
     select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
     where a.pipeline_id = any(${[...versions]}::integer[]) and a.missing_columns is not null
