@@ -196,7 +196,7 @@ describe('a purchase', () => {
     await giveUp(first.job, true)
     await adopt(second.job, 'rep-twice')
     expect(await jobRow(db, second.job)).toMatchObject({ state: 'open', report_state: 'submitted', report_id: 'rep-twice' })
-    expect(await jobRow(db, first.job)).toMatchObject({ state: 'replaced', report_state: 'expired', report_id: null })
+    expect(await jobRow(db, first.job)).toMatchObject({ state: 'replaced', report_state: 'failed', report_id: null })
     const { rows } = await listPurchases(db.database.kysely, { pipelines: [first.pipeline.pipeline], limit: 9 })
     expect(rows).toMatchObject([{ kind: 'given up', message: expect.stringContaining(`Job ${second.job} has it`) }])
     await expect(adopt(first.job, 'rep-twice')).rejects.toMatchObject({ code: 'USAGE' })
