@@ -44,24 +44,14 @@ const nextMoment = (account: string) =>
   sql<string>`greatest(date_trunc('milliseconds', clock_timestamp()),
     (select max(r.heard_at) + interval '1 millisecond' from etl.releases r where r.account = ${account}))`
 
-const testName = (account: string): string => `test message to ${account}`
-
-/** That a test message came in: any server may answer the service, this warehouse alone has it on record. */
-export const recordTest = async (db: Db, account: string): Promise<void> => {
-  const row = { name: testName(account), held_until: databaseNow }
-  const again = { held_until: databaseNow }
-  await db
-    .insertInto('etl.locks')
-    .values(row)
-    .onConflict((oc) => oc.column('name').doUpdateSet(again))
-    .execute()
-}
+/** The turn that a test message takes: any server may answer the service, this warehouse alone has it on record. */
+export const testTurn = (account: string): string => `test message to ${account}`
 
 /** When the last test message came in; null: none ever did. */
 export const lastTest = async (db: Db, account: string): Promise<string | null> => {
   const moment = sql<string>`held_until::text`.as('moment')
   return (
-    (await db.selectFrom('etl.locks').select(moment).where('name', '=', testName(account)).executeTakeFirst())?.moment ?? null
+    (await db.selectFrom('etl.locks').select(moment).where('name', '=', testTurn(account)).executeTakeFirst())?.moment ?? null
   )
 }
 

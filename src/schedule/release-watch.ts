@@ -11,7 +11,7 @@ import { addWindows, alignDown, dateIn } from '../core/window.ts'
 import type { ReleaseApi, ReleaseMessage } from '../extract/api.ts'
 import type { HttpClient } from '../extract/http-types.ts'
 import { takeTurn } from '../ledger/processes.ts'
-import { hastenPoll, newestRelease, recordRelease, recordTest, subscriptionOf } from '../ledger/data-releases.ts'
+import { hastenPoll, newestRelease, recordRelease, subscriptionOf, testTurn } from '../ledger/data-releases.ts'
 import { accountsOf } from '../run/apis.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { scheduledOf } from '../plan/ticks.ts'
@@ -45,7 +45,7 @@ export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRele
       const api = of === undefined ? null : runtime.releaseApi(of)
       if (of === undefined || api === null) return forged
       if (api.isTest(body)) {
-        await recordTest(runtime.database.kysely, accountName(of))
+        await takeTurn(runtime.database.kysely, testTurn(accountName(of)), runtime.process, 0)
         return taken
       }
       const message = api.read(body)
