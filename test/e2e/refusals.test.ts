@@ -358,7 +358,11 @@ describe('what becomes of reports', () => {
       const early = { status: 'bad_request', used_quota: 0, error_message: 'Dates not in range' }
       const strict = await start({
         report: (request) =>
-          csv(['US', 'GB'].flatMap((code) => (asksFor(request, code) ? [`a.com,${code},${lastMonth}-01,1`] : []))),
+          csv(
+            ['US', 'GB'].flatMap((code) =>
+              asksFor(request, code) ? ['a.com', 'b.com'].map((domain) => `${domain},${code},${lastMonth}-01,1`) : [],
+            ),
+          ),
         intercept: (request, response, body) => {
           const id = /request-status\/(.+)$/.exec(request.url ?? '')?.[1]
           const asked = how === 'refused' ? body : JSON.stringify(strict.bought.find((report) => report.id === id)?.body ?? {})
@@ -374,17 +378,14 @@ describe('what becomes of reports', () => {
         ['look_back: 2', 'look_back: 2, publication: { published_on: 1 }'],
         ['[us, gb, world]', '[us, gb]'],
       )
-      const newest = () =>
-        plainly(
-          ...['backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth, '--only', 'domain=a.com', '--json'],
-        )
+      const newest = () => plainly('backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth, '--json')
       const first = await newest()
-      expect(summaryOf(first).units).toMatchObject({ loaded: 1, waiting: 1, failed: 0 })
+      expect(summaryOf(first).units).toMatchObject({ loaded: 2, waiting: 2, failed: 0 })
       expect(first.stdout + first.stderr).toMatch(/NOT_PUBLISHED[\s\S]*the next run asks again/)
       isOut = true
-      expect(summaryOf(await newest()).units).toMatchObject({ loaded: 1, waiting: 0 })
-      expect(await rows('data.traffic_and_engagement_v1')).toBe(2)
-      // Nothing of what was loaded is asked for again.
+      expect(summaryOf(await newest()).units).toMatchObject({ loaded: 2, waiting: 0 })
+      expect(await rows('data.traffic_and_engagement_v1')).toBe(4)
+      // Of each country one report, with all domains. Nothing of what was loaded is asked for again.
       const us = strict.bought.filter(({ body }) => asksFor(body, 'US') && !asksFor(body, 'GB'))
       expect([us.length, strict.bought.length]).toEqual(how === 'refused' ? [1, 2] : [1, 4])
     },
