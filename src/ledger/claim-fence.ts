@@ -5,6 +5,7 @@ import { EtlError } from '../core/errors.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { Db, Tables } from '../db/tables.ts'
 import { executePrepared, prepared, type Row } from '../db/typed-row.ts'
+import { asDownloaded } from './transitions.ts'
 import { type RunOutcome, type Settled, settleWaiting } from './wait-list.ts'
 
 /** What a write names of a claim. */
@@ -204,7 +205,7 @@ const stopJob =
     settle(
       db,
       claim,
-      sql`${unclaimed}, state = ${state}, not_before = null, error_code = ${code}, error_message = ${message}`,
+      sql`${unclaimed}, state = ${state}, report_state = ${asDownloaded}, not_before = null, error_code = ${code}, error_message = ${message}`,
       state,
     )
 

@@ -5,6 +5,7 @@ import { asNumber, type Lists, type Maybe, type Numbers, query, queryOne, type T
 import type { Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 import { valuesIn } from './slices.ts'
+import { asDownloaded } from './transitions.ts'
 
 /** Which units are to be loaded again. */
 export interface ReplayScope {
@@ -123,7 +124,7 @@ export const registerReplay = async (
       select distinct on (answer_id) * from unfinished order by answer_id, job_id
     ), opened as (
       update etl.jobs set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null, forced = true,
-        updated_at = clock_timestamp()
+        report_state = ${asDownloaded}, updated_at = clock_timestamp()
       where job_id in (select job_id from known where holder is null)
     ), made as (
       insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, forced, run_id, ask_number, answer_id, account)

@@ -59,6 +59,9 @@ export const reportTransitions = {
 export const mayBegin = ({ from }: Transition<ReportState>): RawBuilder<boolean> =>
   sql<boolean>`report_state = any(${[...from]}::text[])`
 
+/** The report of a job whose answer is here, and was to be downloaded once more: what is here is read. */
+export const asDownloaded = sql<ReportState | null>`case when report_state = 'ready' and answer_id is not null then 'downloaded' else report_state end`
+
 /** Of one job, with or without a holder. The caller has its lock. */
 export const setJob = async (trx: Db, jobId: number | string, values: UpdateObject<Tables, 'etl.jobs'>): Promise<void> => {
   await trx.updateTable('etl.jobs').set(values).where('job_id', '=', String(jobId)).execute()

@@ -149,3 +149,21 @@ test('one that fits no setting is loaded by a person’s word, and later ones un
   expect(await loaded('2025-05')).toBeGreaterThan(0)
   expect(sold()).toHaveLength(3)
 })
+
+test.each(['replay', 'backfill'])(
+  'one that could not be downloaded again is judged from its landing by the setting that is written then: %s',
+  async (name) => {
+    await open({ sparse: true })
+    const setting = settingNamed(await backfill('2025-03'))
+    sandbox.configure({ faults: [{ kind: 'any-status', on: 'status', status: 404 }] })
+    expect((await backfill('2025-03')).stderr).toContain('could not be downloaded again')
+    writeFileSync(definition(), `${readFileSync(definition(), 'utf8')}\n${setting}\n`)
+    // As one that is killed amid that download leaves it.
+    if (name === 'replay') await rows("update etl.jobs set state = 'open', report_state = 'ready' where report_id is not null")
+    const before = sandbox.books().requests.length
+    const loads = await command(name, 'traffic_and_engagement', '--from', '2025-03', '--to', '2025-03')
+    expect(loads.code, loads.stderr).toBe(0)
+    expect(await loaded('2025-03')).toBeGreaterThan(0)
+    expect(sandbox.books().requests.length).toBe(before)
+  },
+)
