@@ -9,6 +9,7 @@ import type { Flags, Numbers, Texts } from '../db/typed-row.ts'
 import { awaitJob } from './adopt-work.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
+import { handOver } from './record-id.ts'
 import { jobTransitions, openAgain, reportTransitions, setJob } from './transitions.ts'
 
 /** A purchase whose id a person knows. `isFound`: the program found it in the service's own list. */
@@ -54,8 +55,7 @@ const freeId = async (trx: Db, jobId: number, account: string, reportId: string)
     throw refused(jobId, `cannot take report ${reportId}: job ${otherId} has it${hint}`)
   }
   const message = `${error_message ?? ''} Job ${jobId} has it from here on.`.trim()
-  // What the report costs is counted with the job that has it.
-  await setJob(trx, otherId, { report_id: null, report_state: 'failed', error_message: message, updated_at: databaseNow })
+  await handOver(trx, otherId, jobId, message)
 }
 
 /** An id stands until it has led nowhere: it ended, or the service has never known it. */

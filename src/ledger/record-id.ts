@@ -10,10 +10,11 @@ import type { Db, JobsTable } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
 import { jobRow } from './claim-fence.ts'
 import { databaseNow } from '../db/database-clock.ts'
-import { type Numbers, queryValue } from '../db/typed-row.ts'
+import { type Numbers, query, queryValue } from '../db/typed-row.ts'
 import { note } from './events.ts'
 import { isUnitOf } from './job-units.ts'
 import { mayBegin, nothingAsked, reportTransitions, setJob } from './transitions.ts'
+import { maybePaid } from './wait-list.ts'
 
 /** An id that the service gave for a submission. */
 interface GivenId {
@@ -153,9 +154,20 @@ const noteStanding = (trx: Db, claim: ClaimedJob, answerId: string): Promise<num
 
 const moveReport = async (trx: Db, { jobId, pipelineId }: ClaimedJob, other: Other, reportId: string): Promise<void> => {
   const message = `Report ${reportId} of job ${other.job_id} was given again by the service, for job ${jobId}, which has it from here on.`
-  // Without its report it is no purchase under way: budgets would count it, and a run take it up.
-  const state = sql<ReportState>`case when ${mayBegin(reportTransitions['given up'])} then 'failed' else report_state end`
-  await setJob(trx, other.job_id, { report_id: null, report_state: state, error_message: message, updated_at: databaseNow })
+  await handOver(trx, other.job_id, jobId, message)
   await setJob(trx, jobId, { ask_number: other.ask_number, asked_at: other.asked_at, updated_at: databaseNow })
   await note(trx, { kind: 'report taken up', pipelineId, jobId, message })
+}
+
+/** The report of a job is another one's from here on, and what it costs is counted with that: without it the job has no purchase under way, which budgets would count and a run take up. */
+export const handOver = async (trx: Db, from: string, to: number, message: string): Promise<void> => {
+  await query(trx)`
+    with bill as (select used_quota from etl.jobs where job_id = ${from}::bigint and report_state in ${maybePaid})
+    update etl.jobs set used_quota = bill.used_quota from bill where job_id = ${to}::bigint`
+  const isBought = sql`report_state in ${maybePaid}`
+  await setJob(trx, from, {
+    ...{ report_id: null, error_message: message, updated_at: databaseNow },
+    report_state: sql<ReportState>`case when ${isBought} then 'failed' else report_state end`,
+    used_quota: sql<string | null>`case when not ${isBought} then used_quota end`,
+  })
 }

@@ -865,6 +865,32 @@ describe('a budget', () => {
     await expect(buy(budget, 1)).resolves.toBeDefined()
   })
 
+  test.each([
+    ['before its bill was seen', null],
+    ['after', 4],
+  ])('counts once a report that expired %s and that the service, or a person, gives to another job', async (_, bill) => {
+    const budget = { ...noBudget, perDay: 20 }
+    const ended = async (reportId: string) => {
+      const { its, job } = await buy(noBudget, 4)
+      await its.submitted(reportId, null)
+      if (bill !== null) await its.ready({ statusWord: 'completed', usedQuota: bill, dataPoints: 1 })
+      return { its, job }
+    }
+    const given = await ended(id())
+    await given.its.failed('expired', no)
+    await holdJob(k(), given.job, { code: 'REPORT_EXPIRED', message: 'gone' })
+    const { its: again } = await buy(noBudget, 4)
+    expect(await again.submitted(id(), null)).toBeNull()
+    const adopted = await ended(`${id()}-2`)
+    await giveUpReport(k(), { jobId: adopted.job.jobId, by: 'ada', sure: true })
+    const { its: lost, job } = await buy(noBudget, 4)
+    await lost.uncertain('reset')
+    await holdJob(k(), job, { code: 'REPORT_UNCERTAIN', message: 'lost' })
+    await adoptReport(k(), { jobId: job.jobId, reportId: `${id()}-2`, by: 'ada' })
+    await expect(buy(budget, 13)).rejects.toMatchObject(exhausted)
+    await expect(buy(budget, 12)).resolves.toBeDefined()
+  })
+
   test('buys no more at unknown prices on the day on which such a report expired before its bill was seen', async () => {
     const budget = { ...noBudget, perDay: 10 }
     const { its } = await buy(budget, null)
