@@ -23,6 +23,7 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
   const object = bucket.of(key)
   const tried = <T>(work: () => Promise<T>): Promise<T> => bucket.tried(`write ${bucket.placeOf(key)}`, signal, work)
   let uploadId: string | null = null
+  let isInParts = false
   let waiting: Uint8Array[] = []
   let waitingBytes = 0
   let sentBytes = 0
@@ -34,6 +35,7 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
     PartNumber += 1
     if (PartNumber > maxParts) throw tooLarge(bucket.placeOf(key))
     uploadId ??= await begin(bucket, key, options)
+    isInParts = true
     const part = { PartNumber, UploadId: uploadId }
     await onItsWay
     sentBytes += Body.length
@@ -63,12 +65,12 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
           await send(all.subarray(0, partBytes))
         }
       }),
-    /** The object stands, whole. May be called again where a small one was not taken. */
+    /** The object stands, whole. May be called again, also where it stood before. */
     close: (): Promise<void> =>
       tried(async () => {
         const rest = Buffer.concat(waiting, waitingBytes)
-        if (uploadId === null) return bucket.put(key, rest, signal)
-        waiting = []
+        if (uploadId === null) return isInParts ? undefined : bucket.put(key, rest, signal)
+        ;[waiting, waitingBytes] = [[], 0]
         if (rest.length > 0) await send(rest)
         await onItsWay
         await complete(uploadId)

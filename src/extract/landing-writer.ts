@@ -92,6 +92,7 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName) => {
   const moment = (): string => new Date(name.now?.() ?? Date.now()).toISOString()
   let bytes = 0
   let offset = 0
+  let whole: Manifest | null = null
   /** What is under way would write into a landing that is being taken away. */
   let idle: () => Promise<unknown> = async () => undefined
 
@@ -134,15 +135,16 @@ export const createLandingWriter = (sink: LandingSink, name: LandingName) => {
       await sink.save?.(JSON.stringify(manifestNow(result), null, 1))
       return sink.save !== undefined
     },
-    /** Makes the landing durable. Throws FENCED where another writer's stands there. */
+    /** Makes the landing durable; may be called again where the store did not take it. Throws FENCED where another writer's stands there. */
     finish: async (result: Told): Promise<Manifest> => {
       // Of a part that broke off blocks may still be under way.
       await idle()
       const durable = sink.close()
       durable.catch(() => undefined)
-      const manifest = manifestNow(result)
-      await sink.commit(JSON.stringify(manifest, null, 1), durable)
-      return manifest
+      // In the same words: a try whose answer was lost may have come through.
+      if (whole?.parts.length !== parts.length) whole = manifestNow(result)
+      await sink.commit(JSON.stringify(whole, null, 1), durable)
+      return whole
     },
     /** Takes everything away again; safe after any error. */
     abort: async (): Promise<void> => {

@@ -8,7 +8,7 @@ import { landingLocator } from '../../src/extract/landing-files.ts'
 import { openLandingStore } from '../../src/extract/landing.ts'
 import type { LandingStore } from '../../src/extract/landing-store.ts'
 import { landingName } from '../support/landing-names.ts'
-import { type S3Server, startS3Server } from '../support/s3-server.ts'
+import { type Fate, type S3Request, type S3Server, startS3Server } from '../support/s3-server.ts'
 
 let server: S3Server
 let store: LandingStore
@@ -198,12 +198,20 @@ describe('a landing in a bucket', () => {
     expect(server.requests).toHaveLength(asked)
   })
 
-  test('that was not taken at first is taken whole by another try: pages are paid for', async () => {
-    const bytes = randomBytes(1_000)
+  const isManifest = ({ method, key }: S3Request): boolean => method === 'PUT' && key === manifestKey
+  test.each<[string, number, (request: S3Request) => boolean, Fate]>([
+    ['a small one', 1_000, ({ method }) => method === 'PUT', { status: 403, code: 'QuotaExceeded' }],
+    ['of a small one the manifest', 1_000, isManifest, 'refuse'],
+    ['of a small one the manifest, which it has', 1_000, isManifest, 'lose'],
+    ['the end of a large one', 9 * mebibyte, ({ method, query }) => method === 'POST' && query.has('uploadId'), 'refuse'],
+    ['of a large one the manifest', 9 * mebibyte, isManifest, 'refuse'],
+  ])('%s that was not taken at first is taken whole by another try: pages are paid for', async (_, size, isHit, fate) => {
+    const bytes = randomBytes(size)
     const writer = await writerOf([bytes])
-    server.fate = ({ method }) => (method === 'PUT' ? { status: 403, code: 'QuotaExceeded' } : 'serve')
-    await expect(writer.finish({ completeness })).rejects.toMatchObject({ code: 'LANDING_REFUSED' })
+    server.fate = (request) => (isHit(request) ? fate : 'serve')
+    await expect(writer.finish({ completeness })).rejects.toThrow()
     server.fate = () => 'serve'
+    await new Promise((resolve) => setTimeout(resolve, 5))
     await writer.finish({ completeness })
     expect(await readAll()).toEqual([hashOf(bytes)])
   })
