@@ -52,9 +52,8 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
     when j.state = 'failed' then case when j.answer_id is not null or j.report_state in ${live} then 'join'
       when j.report_state in ${ended} then ${again(mayBuy, 'join')}
       when j.report_state is not null then ${again(resubmitUncertain, 'join')} else 'ask' end
-    when j.state = 'held' then case when j.report_state in ${ended} then ${again(mayBuy, 'held')}
-      when j.report_state in ('intent', 'uncertain') then ${again(resubmitUncertain, 'held')}
-      when coalesce(j.error_code, '') not in ${passing} or j.answer_id is not null then 'held'
+    when j.state = 'held' then case when j.answer_id is not null then 'held' when j.report_state in ${ended} then ${again(mayBuy, 'held')}
+      when j.report_state in ('intent', 'uncertain') then ${again(resubmitUncertain, 'held')} when coalesce(j.error_code, '') not in ${passing} then 'held'
       else 'join' end end`
 }
 

@@ -64,6 +64,11 @@ const reportStates: readonly (readonly [string, State, Decisions])[] = [
     { state: 'held', ...asked, report_state: 'expired' },
     ['held', 'ask', 'held', 'ask', 'held', 'not-published'],
   ],
+  [
+    'held with its answer, of a report that expired since',
+    { state: 'held', ...bought, report_state: 'expired', error_code: 'INCOMPLETE' },
+    ['held', 'ask', 'held', 'held', 'held', 'not-published'],
+  ],
   ...(['intent', 'uncertain'] as const).map(
     (report_state) =>
       [
