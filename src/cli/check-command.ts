@@ -66,7 +66,7 @@ export const checkCommand: Handler = async (invocation) => {
   const [errors, proved] = [countOf('error'), countOf('proved')]
   const [warnings, notAsked] = [findings.length - errors, lines.length - proved]
   output.summary('check', { errors, warnings, proved, not_asked: notAsked, checked, services })
-  const later = lines.filter(({ result, message }) => result !== 'proved' && message.includes('migrate')).length
+  const later = lines.filter(({ result, message }) => result !== 'proved' && message.includes('`millrace migrate` first')).length
   const right = `${proved} passed, ${notAsked} not checked${later === 0 ? '' : ` (${later} need \`millrace migrate\` first)`}`
   const where = options['all'] === true ? '' : ': `millrace check --all` lists them'
   const whom = services.length === 0 ? '' : ` Asked: ${services.join(', ')}.`

@@ -42,7 +42,7 @@ export const up = async (database) => sql.raw('create index on data.keywords_v1 
   pending('9001_keywords_v1_index', text)
   const began = performance.now()
   const found = await besideALoad(() => compareAfter(db.database, [folder], [keywords]))
-  expect(found).toContain('Apply the pending migrations first')
+  expect(found).toContain('Run `millrace migrate` first')
   expect(performance.now() - began).toBeLessThan(2_000)
 })
 
@@ -58,7 +58,7 @@ export const up = async (database) => {
   const began = performance.now()
   await besideALoad(async () => undefined)
   expect(performance.now() - began).toBeLessThan(5_000)
-  expect(await tried).toContain('Apply the pending migrations first')
+  expect(await tried).toContain('Run `millrace migrate` first')
 })
 
 test('a new table with its index is tried and taken back, also beside a load', async () => {

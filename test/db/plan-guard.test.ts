@@ -122,6 +122,15 @@ test('a flat price that is set for reports is that of a full one, whatever is in
 })
 
 describe('a first run', () => {
+  test('of weeks names the first and the last day of what waits', async () => {
+    const { definition, ...planning } = planningOf(domains(4))
+    const window = { ...definition.window, every: 'week' as const, from: '2026-01-05', lookBack: 2 }
+    const weekly = { ...planning, definition: { ...definition, window } }
+    await plan(db, weekly, due)
+    const rows = await db.query<{ last: string }>('select (window_to - 1)::text as last from etl.approvals order by 1 desc')
+    expect(await waiting(weekly)).toMatchObject([{ from: '2026-01-05', to: rows[0]?.last }])
+  })
+
   test('loads the months of the look-back and holds the history before them, with one message that names the command', async () => {
     const planning = planningOf(domains(4))
     const first = await plan(db, planning, due)

@@ -307,6 +307,14 @@ test('a mart saved on Windows is read like any other; letters of another encodin
   expect(lines).toEqual([expect.stringMatching(/latin\.sql:3:1: not UTF-8; save it as UTF-8/)])
 })
 
+test('where one pipeline is defined and migrated, nothing is said to need `millrace migrate`', async () => {
+  for (const name of ['keywords', 'shopper_category_performance']) rmSync(join(folder, 'pipelines', `${name}.yaml`))
+  await succeeded(millrace(['migrate']))
+  const { stdout } = await succeeded(millrace(['check', '--offline']))
+  expect(stdout).toMatch(/0 errors/)
+  expect(stdout).not.toMatch(/millrace migrate/)
+})
+
 test('a mistake in a definition is named alone: marts that ship, whose columns it explained, are no mistake of a person', async () => {
   await succeeded(millrace(['migrate']))
   edit('keywords', ['look_back: 2', 'lok_back: 2'])

@@ -278,7 +278,7 @@ export const checkLists = async (
 /** The tables as they would be with the pending migrations, which are applied and taken back; a string says why that could not be tried. */
 export const compareAfter = (database: Database, folders: readonly string[], definitions: readonly Definition[]) =>
   afterPending(database, { folders }, (db) => compareTables(db, definitions)).catch(
-    (error: unknown) => `${messageOf(error)}. Apply the pending migrations first (\`millrace migrate\`)`,
+    (error: unknown) => `${messageOf(error)}. Run \`millrace migrate\` first`,
   )
 
 /** What was found of one mart; `message` names file, line and column where it is about a line. */
@@ -301,7 +301,8 @@ const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Pr
   if (lacks !== null)
     return [{ result: 'error', message: `${mart.file}:${lineWhere(text, (line) => /^--\s*key\s*:/.test(line))}:1: ${lacks}` }]
   const missing = await notThere(kysely, mart, definitions)
-  if (missing !== null) return notAsked(mart, `${missing} is not published yet (\`millrace migrate\` does it).`)
+  if (missing !== null)
+    return notAsked(mart, `${missing} is not there: \`millrace migrate\` makes it where its pipeline is defined.`)
   const query = queryOf(kysely, mart, definitions)
   try {
     return compareColumns(mart, await columnsOf(kysely, query), words, text)

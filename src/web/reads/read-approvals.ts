@@ -19,9 +19,8 @@ export const waitingWords = (db: Db, pipelines: readonly string[] = []): Promise
     select a.approval_id::float8 as approval_id, p.pipeline, p.version, a.kind, a.units::float8 as units, a.reports,
       case when not exists (select from etl.jobs j where j.approval_id = a.approval_id and j.ask_number is null and j.estimated_quota is null)
         then a.credits::float8 end as credits,
-      a.allowed::float8 as allowed, a.reasons, etl.window_name(a.window_from, p.window_every) as from,
-      etl.window_name((a.window_to - case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end)::date,
-        p.window_every) as to, a.asked_at
+      a.allowed::float8 as allowed, a.reasons, left(a.window_from::text, case p.window_every when 'month' then 7 else 10 end) as from,
+      left((a.window_to - 1)::text, case p.window_every when 'month' then 7 else 10 end) as to, a.asked_at
     from etl.approvals a join etl.pipelines p using (pipeline_id)
     where a.state = 'waiting' and a.units > 0 and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))
     order by a.approval_id`
