@@ -26,7 +26,7 @@ export interface NewAnswer {
 }
 
 /**
- * From here on nothing is asked for again by this job; the answer's number. A report that is downloaded once more, because its bytes were no
+ * From here on nothing is asked for again by this job, and no person has seen what it brought; the answer's number. A report that is downloaded once more, because its bytes were no
  * good, keeps the number it has. Throws FENCED.
  */
 export const insertAnswer = async (db: Db, claim: Claim, landed: NewAnswer): Promise<number> => {
@@ -40,7 +40,7 @@ export const insertAnswer = async (db: Db, claim: Claim, landed: NewAnswer): Pro
         shape_id = excluded.shape_id, verdict = null, verdict_message = null
       returning answer_id
     )
-    update etl.jobs set answer_id = (select answer_id from answer), begun_landing = null, updated_at = clock_timestamp(),
+    update etl.jobs set answer_id = (select answer_id from answer), begun_landing = null, released = false, updated_at = clock_timestamp(),
       report_state = case when ${mayBegin(reportTransitions['bytes landed'])} then 'downloaded' else report_state end
     where ${isClaimedBy(claim)} returning answer_id`
   if (row === undefined) throw fenced(claim)

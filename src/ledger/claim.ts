@@ -42,6 +42,7 @@ export interface ClaimedJob extends Claim {
   /** What was said of its report's answer in the try before; null: none had come. */
   readonly formerError: string | null
   readonly forced: boolean
+  /** A person has seen its answer, and allowed it. */
   readonly released: boolean
   /** null: a report that was not asked for yet. */
   readonly askNumber: string | null
@@ -177,7 +178,7 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
     )
     select c.job_id::float8 as "jobId", c.fence, c.holder, c.kind, c.reason, c.pipeline_id as "pipelineId", p.pipeline, p.version, p.parameters, p.window_every as "windowEvery",
       json_build_object('from', c.window_from, 'to', c.window_to) as window, p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, c.slice_ids as "sliceIds", c.cells,
-      c.run_id::float8 as "runId", c.orphan, c.attempts, c.forced, c.released, c.ask_number as "askNumber", c.account,
+      c.run_id::float8 as "runId", c.orphan, c.attempts, c.forced, c.released and c.answer_id is not null as released, c.ask_number as "askNumber", c.account,
       case when c.report_state = 'ready' then c.error_message end as "formerError",
       c.answer_id is not null and not c.released and c.report_state is not distinct from 'ready' as "fetchesAgain", coalesce(string_to_array(c.begun_landing, ' '), '{}') as begun,
       case when a.landing is not null then json_build_object('answerId', a.answer_id, 'landing', a.landing) end as answer,

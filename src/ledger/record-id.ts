@@ -136,8 +136,8 @@ const takeAnswer = async (trx: Db, { jobId }: ClaimedJob, answerId: string): Pro
     .select(['ask_number', 'asked_at'])
     .where('answer_id', '=', answerId)
     .executeTakeFirstOrThrow()
-  const { ask_number, asked_at } = answer
-  await setJob(trx, jobId, { ...nothingAsked, answer_id: answerId, ask_number, asked_at, updated_at: databaseNow })
+  // No person has seen that answer.
+  await setJob(trx, jobId, { ...nothingAsked, ...answer, answer_id: answerId, released: false, updated_at: databaseNow })
 }
 
 /** Units whose answer is this one or was asked for later have been looked at: the service had nothing newer. Returns how many. */

@@ -298,6 +298,7 @@ describe('an id that the service gave before', () => {
     const { ask_number } = await jobRow(db, other)
     const answer = await newAnswer(db, other, { askNumber: Number(ask_number) })
     await setJob(db, other, { answer_id: String(answer) })
+    await setJob(db, claim.jobId, { released: true })
     await memo.intend(intent)
     expect(await memo.submitted(id(), 'pending')).toMatchObject({
       waitMs: 0,
@@ -309,6 +310,7 @@ describe('an id that the service gave before', () => {
       report_id: null,
       answer_id: String(answer),
       ask_number,
+      released: false,
     })
     expect((await jobRow(db, other)).report_id).toBe(id())
   })

@@ -167,3 +167,18 @@ test.each(['replay', 'backfill'])(
     expect(sandbox.books().requests.length).toBe(before)
   },
 )
+
+test('half a report is not loaded by the word of a person who released its units before there was anything to see', async () => {
+  const lost = { kind: 'drop-reply', on: 'submit-report' } as const
+  await open({ dataPoints: 'rows', faults: [lost, { kind: 'any-status', on: 'history' }, { kind: 'half-report' }] })
+  expect((await backfill('2025-03')).code).toBe(1)
+  const [held] = await rows(
+    'select j.job_id, u.unit_id from etl.units u join etl.jobs j using (job_id) where j.state = $$held$$ limit 1',
+  )
+  expect((await command('release', String(held?.['unit_id']))).code).toBe(1)
+  expect((await command('reports', 'adopt', String(held?.['job_id']), sold()[0] ?? '')).code).toBe(0)
+  const again = await backfill('2025-03')
+  expect(again.code, again.stderr).toBe(1)
+  expect(again.stderr).toContain('[INCOMPLETE]')
+  expect(await loaded('2025-03')).toBe(0)
+})
