@@ -47,7 +47,7 @@ select month, domain, country, traffic_source, web_source, branded_type,
   sum(case when best_position > 3 and best_position <= 10 then clicks when clicks is not null then 0 end) as clicks_4_to_10,
   sum(case when best_position > 10 and best_position <= 20 then clicks when clicks is not null then 0 end) as clicks_11_to_20,
   sum(case when best_position > 20 then clicks when clicks is not null then 0 end) as clicks_21_and_on,
-  sum(case when position(split_part(domain, '.', 1) in replace(keyword, ' ', '')) > 0 then clicks when clicks is not null then 0 end) as clicks_brand,
+  sum(case when position(split_part(domain, '.', 1) in replace(lower(keyword), ' ', '')) > 0 then clicks when clicks is not null then 0 end) as clicks_brand,
   sum(volume) as searches,
   round(sum(volume * zero_clicks_share), 2) as searches_without_click,
   count(*) filter (where has_features) as keywords_with_features

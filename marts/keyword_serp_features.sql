@@ -11,9 +11,13 @@
 -- Slice by slice, and only those that have any, so that the first rows come without reading all months.
 select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, f.keyword, f.feature, f.clicks, f.best_position, f.volume
 from bi.keyword_months m cross join lateral (
-  select k.keyword, n.feature, sum(k.clicks) as clicks, min(nullif(k.position, 0)) as best_position, max(k.volume) as volume
-  from bi.keywords k cross join lateral (select distinct u.feature from unnest(k.serp_features) as u (feature)) n
-  where k.month = m.month and k.domain = m.domain and k.country = m.country and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type
-  group by k.keyword, n.feature
+  -- A feature is the keyword's, also where not each of its landing pages came with it.
+  select distinct k.keyword, u.feature, k.clicks, k.best_position, k.volume
+  from (
+    select k.keyword, k.serp_features, sum(k.clicks) over own as clicks, min(nullif(k.position, 0)) over own as best_position, max(k.volume) over own as volume
+    from bi.keywords k
+    where k.month = m.month and k.domain = m.domain and k.country = m.country and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type
+    window own as (partition by k.keyword)
+  ) k cross join lateral unnest(k.serp_features) as u (feature)
 ) f
 where m.keywords_with_features > 0

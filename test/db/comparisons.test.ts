@@ -35,11 +35,12 @@ beforeAll(async () => {
   await db.query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
     values ('2025-09-01', 'monthly', 'shop.com', 'us', true, 80, 1, 1, 1, now()), ('2026-08-01', 'monthly', 'shop.com', 'us', true, 100, 1, 1, 1, now()),
     ('2026-09-01', 'monthly', 'shop.com', 'us', true, 120, 1, 1, 1, now()), ('2026-09-01', 'monthly', 'rival.com', 'us', true, 50, 1, 1, 1, now())`)
-  for (const url of Object.keys(urls))
+  // One page comes without features: they are the keyword's all the same.
+  for (const [at, url] of Object.keys(urls).entries())
     await db.database.pool.query(
       `insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, volume, serp_features,
-        _unit_id, _run_id, _revision, _loaded_at) values ('2020-01-01', 'page.com', 'us', 'All', 'Total', 'All', 'k', $1, 2, 9, '{news,video,news}', 1, 1, 1, now())`,
-      [url],
+        _unit_id, _run_id, _revision, _loaded_at) values ('2020-01-01', 'page.com', 'us', 'All', 'Total', 'All', 'k', $1, 2, 9, $2, 1, 1, 1, now())`,
+      [url, at === 0 ? null : ['news', 'video', 'news']],
     )
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
 })

@@ -122,6 +122,20 @@ describe('marts, on rows worked out by hand', () => {
     expect(rows).toEqual([{ has_keywords: true, clicks: null, clicks_top_3: null, clicks_21_and_on: null, clicks_brand: null }])
   })
 
+  test('keyword_months finds the name of a domain in keywords of any case', async () => {
+    const [mart, keywords] = [
+      marts.find(({ name }) => name === 'keyword_months'),
+      definitions.find((one) => one.pipeline === 'keywords'),
+    ]
+    const loud = sql`(select month, domain, country, traffic_source, web_source, branded_type, initcap(keyword) as keyword, clicks, position, volume,
+      zero_clicks_share, serp_features from data.keywords_v1 where domain = 'shop.com' and month = '2026-08-01')`
+    const { rows } =
+      await sql`select clicks_brand::int from (${summaryQuery(mart!, keywords!, { facts: loud, units: sql`false` })}) q`.execute(
+        db.database.kysely,
+      )
+    expect(rows).toEqual([{ clicks_brand: 50 }])
+  })
+
   test('keyword_movements tells new, lost, up, down and first', async () => {
     const rows =
       await db.query(`select starts_on::text as month, keyword, clicks::int, clicks_before::int, clicks_change::int, best_position::int, movement
