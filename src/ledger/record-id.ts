@@ -8,11 +8,13 @@ import type { ReportState } from '../core/types.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
-import { jobRow } from './claim-fence.ts'
+import { isClaimedBy, jobRow } from './claim-fence.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import { type Numbers, query, queryValue } from '../db/typed-row.ts'
+import { awaitJob } from './adopt-work.ts'
 import { note } from './events.ts'
 import { isUnitOf } from './job-units.ts'
+import { lockPipeline } from './pipelines.ts'
 import { mayBegin, nothingAsked, reportTransitions, setJob } from './transitions.ts'
 import { maybePaid } from './wait-list.ts'
 
@@ -32,13 +34,26 @@ const uniqueViolation = '23505'
 export const recordId = async (db: Db, claim: ClaimedJob, given: GivenId): Promise<GivenBefore | null> => {
   try {
     await keepId(db, claim, given)
-    return null
   } catch (error) {
     if (sqlStateOf(error) !== uniqueViolation) throw error
     const before = await adoptKnown(db, claim, given)
-    if (before === null) await keepId(db, claim, given)
-    return before
+    if (before !== null) return before
+    await keepId(db, claim, given)
   }
+  await takeBackUnits(db, claim)
+  return null
+}
+
+/** Of a job that this process had lost, and that is open again: its units may count on another one by now, which would buy them once more. */
+const takeBackUnits = async (db: Db, claim: ClaimedJob): Promise<void> => {
+  const { jobId, pipelineId, windowEvery } = claim
+  const reopened = jobRow(db, claim).select('ask_number as askNumber').where('state', '=', 'open')
+  const { askNumber = null } = (await reopened.where(sql<boolean>`not (${isClaimedBy(claim)})`).executeTakeFirst()) ?? {}
+  if (askNumber === null) return
+  await db.transaction().execute(async (trx) => {
+    await lockPipeline(trx, pipelineId)
+    await awaitJob(trx, { pipelineId, windowEvery }, String(jobId), { askNumber, isBilled: false })
+  })
 }
 
 /**

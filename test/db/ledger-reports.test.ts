@@ -528,6 +528,7 @@ describe('a process that lost its claim', () => {
     expect(await row()).toMatchObject({ state: 'replaced', report_state: 'failed' })
     await memo.submitted(id(), 'queued')
     expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted', report_id: id(), error_message: null })
+    expect(await countOn()).toEqual([claim.jobId])
     expect(await joinOrphans(k(), await newRun(db), pipeline)).toBe(1)
   })
 
@@ -538,13 +539,34 @@ describe('a process that lost its claim', () => {
     expect(await row()).toEqual(before)
   })
 
-  test('also of a job that was replaced by one that asked again: both are finished', async () => {
+  const countOn = async (): Promise<number[]> => {
+    const rows = await db.query<{ job_id: string }>('select distinct job_id from etl.units where pipeline_id = $1', [
+      pipeline.pipelineId,
+    ])
+    return rows.map((one) => Number(one.job_id))
+  }
+
+  test('also of a job that was replaced by one that asks again: that one buys nothing any more', async () => {
     await memo.intend(intent)
     await memo.uncertain('lost')
     const [again = 0] = await replaceJob(k(), claim, [{ sliceIds: claim.sliceIds, window: months('2026-01') }])
+    const its = memoOf(await takeOne(db, one, runId, pipeline, again))
     await memo.submitted(id(), null)
     expect(await row()).toMatchObject({ state: 'open', report_id: id() })
-    expect(await jobRow(db, again)).toMatchObject({ state: 'open', ask_number: null, former_job_id: String(claim.jobId) })
+    await expect(its.intend(intent)).rejects.toMatchObject({ code: 'FENCED' })
+    expect(await jobRow(db, again)).toMatchObject({ state: 'replaced', ask_number: null })
+    expect(await countOn()).toEqual([claim.jobId])
+  })
+
+  test('unless that has asked: both are finished', async () => {
+    await memo.intend(intent)
+    await memo.uncertain('lost')
+    const [again = 0] = await replaceJob(k(), claim, [{ sliceIds: claim.sliceIds, window: months('2026-01') }])
+    await memoOf(await takeOne(db, one, runId, pipeline, again)).intend(intent)
+    await memo.submitted(id(), null)
+    expect(await row()).toMatchObject({ state: 'open', report_id: id() })
+    expect(await jobRow(db, again)).toMatchObject({ state: 'open', report_state: 'intent' })
+    expect(await countOn()).toEqual([again])
   })
 
   test('never puts its id over another one', async () => {
