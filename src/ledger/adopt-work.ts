@@ -75,7 +75,12 @@ export const adoptWork = async (
   if (pipeline.windowEvery !== windowEvery || [...pipeline.dimensions].sort().join() !== names) return 'other shape'
   if (await isOnRecord(trx, pipeline, work)) return 'known'
   const sliceIds = await slicesOf(trx, pipeline, work.slice)
-  if (work.report_id !== null && (await idOfKnownJob(trx, pipeline, sliceIds, work, work.report_id))) return 'taken up'
+  const waiting = work.report_id === null ? null : await idOfKnownJob(trx, pipeline, sliceIds, work, work.report_id)
+  if (waiting !== null) {
+    // Asked for anew meanwhile: a plan of its units would buy beside it.
+    await awaitJob(trx, pipeline, waiting, { askNumber: work.ask_number, isBilled: false })
+    return 'taken up'
+  }
   const askNumber = await freeAskNumber(trx, work.ask_number)
   const isNew = askNumber !== work.ask_number
   const numbered = { ...work, ask_number: askNumber }
@@ -106,15 +111,15 @@ const isOnRecord = async (
   return (await its.execute()).length > 0
 }
 
-/** The backup was taken between the intent and the id: the job is there and waits for it. */
+/** The backup was taken between the intent and the id: the job is there and waits for it. null: it is not. */
 const idOfKnownJob = async (
   trx: Db,
   { pipelineId }: KnownPipeline,
   sliceIds: readonly number[],
   { ask_number: askNumber, window }: LostWork,
   reportId: string,
-): Promise<boolean> => {
-  const rows = await trx
+): Promise<string | null> => {
+  const row = await trx
     .updateTable('etl.jobs')
     .set({
       ...openAgain,
@@ -126,8 +131,8 @@ const idOfKnownJob = async (
     .where(sql<boolean>`slice_ids @> ${[...sliceIds]}::integer[] and slice_ids <@ ${[...sliceIds]}::integer[]`)
     .where(mayBegin(reportTransitions['id adopted']))
     .returning('job_id')
-    .execute()
-  return rows.length > 0
+    .executeTakeFirst()
+  return row?.job_id ?? null
 }
 
 /** Values that have left the lists, or that these never held, are not wanted for it. */

@@ -7,6 +7,7 @@ import { silentLog } from '../../src/core/log.ts'
 import type { ReportMemo } from '../../src/core/report-shape.ts'
 import { type ReportState, reportStates } from '../../src/core/types.ts'
 import type { Db } from '../../src/db/tables.ts'
+import { adoptWork, knownPipeline } from '../../src/ledger/adopt-work.ts'
 import { requestCancel } from '../../src/ledger/cancel-request.ts'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
 import { creditsOfUnit } from '../../src/ledger/prices.ts'
@@ -554,6 +555,26 @@ describe('a process that lost its claim', () => {
     await memo.submitted(id(), null)
     expect(await row()).toMatchObject({ state: 'open', report_id: id() })
     await expect(its.intend(intent)).rejects.toMatchObject({ code: 'FENCED' })
+    expect(await jobRow(db, again)).toMatchObject({ state: 'replaced', ask_number: null })
+    expect(await countOn()).toEqual([claim.jobId])
+  })
+
+  test('also where a receipt alone has the id: the next command that finds it takes the plan back', async () => {
+    await memo.intend(intent)
+    await memo.uncertain('lost')
+    const { ask_number, asked_at, account } = await row()
+    const [again = 0] = await replaceJob(k(), claim, [{ sliceIds: claim.sliceIds, window: months('2026-01') }])
+    await k()
+      .transaction()
+      .execute(async (trx) => {
+        const known = await knownPipeline(trx, { ...pipeline, pipeline_version: 1, parameters: {} })
+        if (known === null) expect.fail('no such pipeline')
+        const { window, slice } = claim.box
+        const bought = { endpoint: null, request: {}, request_hash: intent.requestHash, estimated_quota: null, answer: null }
+        const work = { kind: 'report', ask_number: ask_number ?? '', asked_at: asked_at ?? '', account, report_id: id() } as const
+        expect(await adoptWork(trx, known, 'month', { ...work, ...bought, window, slice })).toBe('taken up')
+      })
+    expect(await row()).toMatchObject({ state: 'open', report_id: id() })
     expect(await jobRow(db, again)).toMatchObject({ state: 'replaced', ask_number: null })
     expect(await countOn()).toEqual([claim.jobId])
   })
