@@ -17,7 +17,8 @@ const [oldestMajor, oldestMinor] = oldest.split('.').map(Number)
 const able = major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)
 
 // The first process of a container ignores a signal until somebody listens; commands listen once they are loaded.
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.listenerCount(signal) > 1 || process.exit(130))
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
+for (const signal of signals) process.on(signal, () => process.listenerCount(signal) > 1 || process.exit(130))
 
 // Node.js 22 and 24 warn of node:sqlite, of which the lock of the embedded server is all we use.
 const { emitWarning } = process
@@ -66,7 +67,7 @@ function relaunch() {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, MILLRACE_LAUNCHED: '1' },
   })
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+  for (const signal of signals) process.on(signal, () => child.kill(signal))
   child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)))
 }
 

@@ -119,7 +119,7 @@ export const personWith = (what: string): string => {
 /** What a command ends with that only an interruption ends. */
 export const interruptedCode = 130
 
-/** Resolves at the first SIGINT or SIGTERM, or when the output lost its reader. */
+/** Resolves at the first SIGINT, SIGTERM or SIGHUP, or when the output lost its reader. */
 export const untilInterrupted = async ({ signal }: Invocation): Promise<void> => {
   if (!signal.aborted) await once(signal, 'abort')
 }

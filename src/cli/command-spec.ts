@@ -10,7 +10,7 @@ export interface Invocation {
   readonly environment: Readonly<Record<string, string | undefined>>
   /** Folder the command was started in. */
   readonly folder: string
-  /** Aborts at the first SIGINT or SIGTERM. */
+  /** Aborts at the first SIGINT, SIGTERM or SIGHUP. */
   readonly signal: AbortSignal
   /** Every command there is, for documents; and the command line that is made of them, for what completes it. */
   readonly commands: readonly CommandSpec[]

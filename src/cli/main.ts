@@ -219,7 +219,10 @@ interface Interruption {
   readonly stop: () => void
 }
 
-/** The first SIGINT or SIGTERM asks for an orderly end; the second ends the process at once. */
+/** SIGHUP: the terminal was closed, or the connection to it is lost. */
+const stopSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+/** The first of these signals asks for an orderly end; the second ends the process at once. */
 const interruption = (): Interruption => {
   const controller = new AbortController()
   let firstAt = 0
@@ -233,8 +236,7 @@ const interruption = (): Interruption => {
     process.stderr.write('millrace: stopping; press Ctrl-C again to stop at once\n')
     controller.abort(new Error('interrupted'))
   }
-  process.on('SIGINT', onSignal)
-  process.on('SIGTERM', onSignal)
+  for (const signal of stopSignals) process.on(signal, onSignal)
   const onLate = (): void => {
     clearBar()
     process.stderr.write(

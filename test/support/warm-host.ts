@@ -26,7 +26,7 @@ export interface Told {
 type Main = (argv: readonly string[]) => Promise<void>
 
 const streams = { stdout: process.stdout, stderr: process.stderr }
-const signals = ['SIGINT', 'SIGTERM'] as const
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 const loadMain = async (): Promise<Main> => {
   const root = join(dirname(launcher()), '..')
