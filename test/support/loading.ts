@@ -130,7 +130,9 @@ export const workOn = async (kit: LoadKit, box: Box, { set = {} }: WorkChoice = 
     select ${pipeline.pipelineId}, w, s, ${job_id}::bigint from unnest(${windows}::date[]) w, unnest(${sliceIds}::integer[]) s
     on conflict (pipeline_id, window_from, slice_id) do update set job_id = excluded.job_id`.execute(kysely)
   await waitFor(db, runId, Number(job_id), cells)
-  return claimed(kit, Number(job_id))
+  const work = await claimed(kit, Number(job_id))
+  // Its answer comes with the load, and stands for one that a person has seen.
+  return { ...work, claim: { ...work.claim, released: set.released === true } }
 }
 
 /** What a process that takes the job holds. */
