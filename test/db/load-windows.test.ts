@@ -1,8 +1,11 @@
 // A packed answer, loaded window by window: unit by unit the newest wins, and what is odd about one unit stops no other.
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
+import type { Db } from '../../src/db/tables.ts'
 import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { returnJob } from '../../src/ledger/claim-fence.ts'
+import { dissolveUnsent } from '../../src/ledger/register-jobs.ts'
+import { registerReplay } from '../../src/ledger/register-replay.ts'
 import { runSummary } from '../../src/ledger/runs.ts'
 import type { JobWork } from '../../src/run/job-work.ts'
 import { settleJob } from '../../src/run/settle.ts'
@@ -322,6 +325,20 @@ describe('the newest month, of which no row came beside older ones', () => {
     const rest = await cut({ ...work, claim: { ...work.claim, cells: 7 } })
     expect(await loadBody(kit, rest, {})).toMatchObject({ inserted: 3, unitsLoaded: 3 })
     expect(await runSummary(db.database.kysely, kit.runId)).toMatchObject({ units: { planned: 7, loaded: 3, waiting: 4 } })
+  })
+
+  test('may be taken back while the answer is loaded again: the others are', async () => {
+    const rest = await cut(await workOn(kit, bothOf()))
+    await loadBody(kit, rest, {})
+    const { pipelineId } = kit.pipeline
+    const scope = { pipelineId, range: null, only: null, reason: 'replay' }
+    const part = { answerIds: [rest.claim.answer?.answerId ?? 0], priority: 0, counts: 'holding' } as const
+    const inTurn = <T>(work: (trx: Db) => Promise<T>): Promise<T> => db.database.kysely.transaction().execute(work)
+    expect(await inTurn((trx) => registerReplay(trx, kit.runId, scope, part))).toEqual({ jobs: 1, units: 3 })
+    expect(await inTurn((trx) => dissolveUnsent(trx, { pipelineId, kind: 'report' }))).toBe(1)
+    const [job] = await db.query<{ job_id: string }>(`select job_id from etl.jobs where reason = 'replay'`)
+    expect(await loadBody(kit, await claimed(kit, Number(job?.job_id)), {})).toMatchObject({ unchanged: 3, unitsLoaded: 3 })
+    expect(await states()).toEqual([loaded('2026-01')])
   })
 
   test('of a run that is cancelled before the others are loaded leaves these with their answer: they are paid for', async () => {
