@@ -33,6 +33,8 @@ export interface AnswerUnits {
   readonly values: ReadonlyMap<number, readonly string[]>
   /** By place; 0: the answer is for the unit, the job is not. */
   readonly numbers: Float64Array
+  /** Units of the job that the answer is not for: what served it has lost a value since. They are planned anew. */
+  readonly outside: readonly number[]
   /** Whether an answer was loaded into any of the job's, held for it, or asked for and passed over. */
   readonly isKnown: boolean
 }
@@ -55,14 +57,19 @@ export const readAnswerUnits = async (
   const numbers = new Float64Array(windows.length * sliceIds.length)
   const places = new Map(sliceIds.map((id, place) => [id, place]))
   const windowPlaces = new Map<IsoDate, number>(windows.map(({ from }, place) => [from, place]))
+  const outside: number[] = []
   for (const { window_from, slices, units } of rows) {
-    const first = (windowPlaces.get(window_from) ?? 0) * sliceIds.length
-    for (const [at, sliceId] of slices.entries()) numbers[first + (places.get(sliceId) ?? 0)] = Number(units[at])
+    const window = windowPlaces.get(window_from)
+    for (const [at, sliceId] of slices.entries()) {
+      const slice = places.get(sliceId)
+      if (window === undefined || slice === undefined) outside.push(Number(units[at]))
+      else numbers[window * sliceIds.length + slice] = Number(units[at])
+    }
   }
   const found = numbers.reduce((sum, number) => sum + (number > 0 ? 1 : 0), 0)
   // More where the job came to be before some of them did; fewer where it loads another one's answer again, and plans among them were taken back since.
-  if (found < job.cells && (await isOwnAnswer(db, answerId, job))) throw unitsMissing(job, found)
-  return { windows, sliceIds, values, numbers, isKnown: rows.some(({ known }) => known) }
+  if (found + outside.length < job.cells && (await isOwnAnswer(db, answerId, job))) throw unitsMissing(job, found)
+  return { windows, sliceIds, values, numbers, outside, isKnown: rows.some(({ known }) => known) }
 }
 
 /** Units `u` of the job. One alone is named by its key: a plan for any values is as good, and the server keeps it. */

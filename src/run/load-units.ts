@@ -66,7 +66,8 @@ export const settleLoad = async (session: Session, arrived: Arrived): Promise<Lo
   const { claim, definition } = work
   const started = work.runtime.clock.now()
   await lockJob(session.kysely, claim)
-  const taken = await takeUnits(session.kysely, claim, answer.answerId)
+  const found = await takeUnits(session.kysely, claim, answer.answerId)
+  const taken = { ...found, skipped: [...found.skipped, ...loading.units.outside] }
   if (beside === null && (taken.isKnown || !taken.isLater)) return 'again'
   const all: UnitScope = { window: claim.box.window, slice: claim.box.slice, leftOut: taken.skipped }
   const before = beside === null ? nothingLoaded : await loadedRows(session, definition, all)

@@ -146,6 +146,22 @@ describe('a packed answer', () => {
     expect(await loadBody(kit, release, {})).toMatchObject({ read: 0, inserted: 0, unitsLoaded: 1, unitsHeld: 0 })
   })
 
+  test.each(['0.com', 'c.com'])(
+    'that is not for all of a job loads what it is for, each row under its own unit; %s is asked for anew',
+    async (domain) => {
+      await load(boxOf(definition, '2026-01', { domain, country: 'us' }), line('2026-01', domain, '9'))
+      const { work } = await load(both(), ...four)
+      const wider = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com', domain], country: 'us' }, '2026-03')
+      const before = await now()
+      expect(await loadBody(kit, await again(work, await answerOf(work), wider), {})).toMatchObject({
+        unchanged: 4,
+        unitsLoaded: 4,
+      })
+      expect(await now()).toEqual(before)
+      expect(await db.query('select job_id from etl.units where job_id is not null')).toEqual([])
+    },
+  )
+
   test('opens the window of a unit it holds', async () => {
     await load(both(), ...four)
     await db.query(`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
