@@ -59,12 +59,9 @@ export const lockPipeline = async (trx: Db, pipelineId: number): Promise<void> =
 export const registerPipeline = async (trx: Db, definition: Definition, source: SourceSpec): Promise<RegisteredPipeline> => {
   const needs = JSON.stringify(fetchingNeeds(definition))
   const names = definition.dimensions.map(({ name }) => name)
-  const { account, window } = definition
+  const { account } = definition
   const tests = JSON.stringify(testsOf(definition))
-  await insertPipeline(trx, {
-    ...{ pipeline: definition.pipeline, version: definition.version, parameters: keyParameters(definition) },
-    ...{ source: source.name, account, window_every: window.every, dimensions: names, definition: fetchingNeeds(definition) },
-  })
+  await makePipeline(trx, definition)
   const row = await trx
     .selectFrom('etl.pipelines')
     .select(['pipeline_id', 'window_every', 'dimensions', 'generation', 'lists_sha256', 'former_lists_sha256'])
@@ -99,6 +96,24 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
 }
 
 /** Makes its row where there is none of that version and those key parameters; its lists are taken in when it is planned. */
+/** Nothing happens where it is on record. */
+export const makePipeline = (trx: Db, definition: Definition): Promise<void> =>
+  insertPipeline(trx, {
+    ...{ pipeline: definition.pipeline, version: definition.version, parameters: keyParameters(definition) },
+    ...{ source: definition.source, account: definition.account, window_every: definition.window.every },
+    ...{ dimensions: definition.dimensions.map(({ name }) => name), definition: fetchingNeeds(definition) },
+  })
+
+/** Its lists were taken in at least once. */
+export const isPlanned = async (db: Db, definition: Definition): Promise<boolean> => {
+  const planned = db
+    .selectFrom('etl.pipelines')
+    .select('pipeline_id')
+    .where(isSamePipeline(definition))
+    .where('generation', '>', 0)
+  return (await planned.executeTakeFirst()) !== undefined
+}
+
 export const insertPipeline = async (
   trx: Db,
   { pipeline, version, parameters, source, account, window_every, dimensions, definition }: PipelineRow,

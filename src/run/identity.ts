@@ -1,4 +1,5 @@
 // Whether this database is the warehouse it says it is: found out when a command begins and when a run does, and decided by a person.
+import type { Definition } from '../core/types.ts'
 import { hostname } from 'node:os'
 import { counted } from '../core/counted.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
@@ -8,9 +9,7 @@ import {
   askNumberOfAny,
   boxFolder,
   epochPath,
-  type Manifest,
   parseReceipt,
-  pipelineFolder,
   type Receipt,
   type ReceiptName,
   runPath,
@@ -28,17 +27,13 @@ import {
 } from '../ledger/warehouse.ts'
 import { databaseNowText } from '../db/database-clock.ts'
 import { type Evidence, isNewerElsewhere, readEvidence } from './evidence.ts'
-import { answerIn } from './open-answer.ts'
-import { isBegunOnly, paidFor } from './begun-walk.ts'
+import { adoptUnplanned, adoptWalk, foundAnswer, walksFound, wholeManifest } from './landed-walks.ts'
 import type { Progress } from './progress.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import { boxOf } from '../core/unit-key.ts'
-import type { WindowSize } from '../core/types.ts'
-import { walkPipelines } from '../ledger/pipelines.ts'
-import { bookFound } from '../ledger/request-credits.ts'
-import { drawAbove, walksUnderWay } from '../ledger/receipts.ts'
-import { type Adopted, adoptWork, type FoundAnswer, knownPipeline, pipelineOf } from '../ledger/adopt-work.ts'
+import { drawAbove } from '../ledger/receipts.ts'
+import { type Adopted, adoptWork, type FoundAnswer, pipelineOf } from '../ledger/adopt-work.ts'
 
 /** What finding out needs. */
 export interface Place {
@@ -163,19 +158,25 @@ const claimOf = async ({ database }: Place, { id, epoch }: Warehouse, home: stri
   return JSON.stringify({ version: 1, warehouse: id, epoch, home, ...by, at })
 }
 
-/** @param usesLanding false: the command lands and buys nothing, and nothing is looked for beside the landings */
-export const openIdentity = async (place: Place, usesLanding: boolean, progress: Progress) => {
+/**
+ * @param usesLanding false: the command lands and buys nothing, and nothing is looked for beside the landings
+ * @param walks definitions of the command that are answered in pages
+ */
+export const openIdentity = async (place: Place, usesLanding: boolean, walks: readonly Definition[], progress: Progress) => {
   let own: Identity = await readIdentity(place.database.kysely)
   // The run finds out what its command has told already.
   const told = new Set<string>()
-  const settle = async (): Promise<void> => {
-    const settled = await settleIdentity(place)
-    own = settled.identity
-    for (const message of [adoptedWords(settled.adopted), settled.warning])
+  const tell = (...messages: readonly (string | null)[]): void => {
+    for (const message of messages)
       if (message !== null && !told.has(message)) {
         told.add(message)
         progress.emit({ event: 'notice', code: 'WAREHOUSE_COPY', message })
       }
+  }
+  const settle = async (): Promise<void> => {
+    const settled = await settleIdentity(place)
+    own = settled.identity
+    tell(adoptedWords(settled.adopted), settled.warning)
   }
   if (usesLanding) await settle()
   return {
@@ -184,6 +185,8 @@ export const openIdentity = async (place: Place, usesLanding: boolean, progress:
     begin: async (runId: number): Promise<void> => {
       if (!usesLanding) return
       await settle()
+      const found = { db: place.database.kysely, landing: place.landing }
+      if (own.epoch > 1) tell(adoptedWords({ ...nothing, answers: await adoptUnplanned(found, own.id, walks) }))
       // Beside the landings, once the run is on record: a ledger that does not know it is older.
       await place.landing.notes.write(runPath(own, runId), await claimOf(place, own, own.here))
     },
@@ -242,7 +245,8 @@ const adoptUnknown = async (request: AdoptRequest): Promise<AdoptedCounts> => {
     if (BigInt(askNumber) > highest) highest = BigInt(askNumber)
   }
   for (const { askNumber } of evidence.unknown) see(askNumber)
-  for await (const { askNumber } of walksFound(db, landing, id, evidence.newest.ask)) see(askNumber)
+  // Also of pipelines that this ledger does not know yet: see adoptUnplanned.
+  for await (const locator of landing.older(Number.POSITIVE_INFINITY)) see(askNumberOfAny(locator, id) ?? '0')
   await drawAbove(db, String(highest))
   const counts = await adoptPurchases(request)
   let answers = 0
@@ -304,59 +308,3 @@ const combinations = (dimensions: readonly string[], slice: Receipt['slice']): s
     (before, name) => before.flatMap((values) => [slice[name] ?? ''].flat().map((value) => [...values, value])),
     [[]],
   )
-
-const wholeManifest = async (landing: LandingStore, locator: string): Promise<Manifest | null> => {
-  try {
-    return (await landing.open(locator)).manifest
-  } catch (error) {
-    if (isEtlError(error) && (error.code === 'LANDING_MISSING' || error.code === 'LANDING_CORRUPT')) return null
-    throw error
-  }
-}
-
-const foundAnswer = (
-  locator: string,
-  manifest: Manifest,
-  { asks, metrics }: { readonly asks: string; readonly metrics: readonly string[] },
-): FoundAnswer => ({ ...answerIn(locator, manifest), asks, metrics, usedQuota: manifest.completeness.usedQuota ?? null })
-
-interface FoundWalk extends Readonly<Record<'locator' | 'askNumber' | 'account', string>> {
-  readonly windowEvery: WindowSize
-}
-
-/** Answers of walks that are newer than all the ledger knows, or of walks that are under way by it: the landings of its walking pipelines are listed, which an ordinary start does not do. */
-async function* walksFound(db: Db, landing: LandingStore, id: string, newestAsk: string): AsyncGenerator<FoundWalk> {
-  const underWay = new Set(await walksUnderWay(db))
-  for (const { pipeline, version, account, window_every: windowEvery } of await walkPipelines(db)) {
-    for await (const locator of landing.below(pipelineFolder({ pipeline, version }))) {
-      const askNumber = askNumberOfAny(locator, id)
-      if (askNumber === null || (BigInt(askNumber) <= BigInt(newestAsk) && !underWay.has(askNumber))) continue
-      yield { locator, askNumber, account, windowEvery }
-    }
-  }
-}
-
-const adoptWalk = async (
-  db: Db,
-  landing: LandingStore,
-  { locator, askNumber, account, windowEvery }: FoundWalk,
-): Promise<Adopted> => {
-  const manifest = await wholeManifest(landing, locator)
-  // Pages of a walk that was stopped are no answer; the job that goes on with them names them.
-  if (manifest?.question === undefined || isBegunOnly(manifest.completeness)) return 'known'
-  const { question } = manifest
-  return db.transaction().execute(async (trx) => {
-    const known = await knownPipeline(trx, { ...manifest, parameters: question.parameters })
-    if (known === null) return 'other shape'
-    const adopted = await adoptWork(trx, known, windowEvery, {
-      ...{ kind: 'walk', ask_number: askNumber, asked_at: manifest.landed_at, account },
-      ...{ window: manifest.window, slice: manifest.slice },
-      ...{ report_id: null, endpoint: null, request: null, request_hash: null, estimated_quota: null },
-      answer: foundAnswer(locator, manifest, question),
-    })
-    const paid = paidFor(manifest)
-    if (adopted === 'taken up' && paid.length > 0)
-      await bookFound(trx, { askedAt: manifest.landed_at, account, pipelineId: known.pipelineId, askNumber, paid })
-    return adopted
-  })
-}

@@ -202,6 +202,17 @@ describe('a backup from before the first run', () => {
     expect(await wrongRows(backup, reports)).toEqual([])
   })
 
+  test.each(['before', 'after'])('takes up what was read in pages since, by a run %s it is decided what it is', async (when) => {
+    const backup = await migrated()
+    await succeeded(millrace(original, ['backfill', ...all, ...range()]))
+    const spent = world.sandbox.books().quotaUsed
+    if (when === 'before') await succeeded(millrace(backup, ['run']))
+    await succeeded(millrace(backup, ['migrate', '--as', 'restored']))
+    await succeeded(millrace(backup, ['backfill', ...all, ...range()]))
+    expect([world.sandbox.books().quotaUsed, bought()]).toEqual([spent, 8])
+    expect(await wrongRows(backup)).toEqual([])
+  })
+
   test('that nobody has worked with is no copy of anything: as a template, each database made of it is a warehouse of its own', async () => {
     const made = await migrated()
     const first = await millrace(made, ['backfill', 'keywords', ...range()])
