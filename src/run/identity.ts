@@ -104,16 +104,16 @@ export type Settled = Awaited<ReturnType<typeof settleIdentity>>
 
 /**
  * Finds out and writes down what this database is, and takes up what receipts and landings prove where it is a copy. An ordinary start makes three small
- * listings. Idempotent.
+ * listings. Idempotent. @param goesOn a person says that it replaces the one it was copied from: it keeps the name, also where nothing has run in it yet
  */
-export const settleIdentity = async (place: Place) => {
+export const settleIdentity = async (place: Place, goesOn = false) => {
   const { kysely } = place.database
   const before = await settledHere(place)
   const evidence = await readEvidence(kysely, place.landing, before)
   const judged = standingOf(before, evidence)
   const found = { db: kysely, landing: place.landing, id: before.id, evidence }
   if (judged.standing === 'own') {
-    if (isAway(before)) await settleHere(kysely, before.here)
+    if (isAway(before) && !goesOn) await settleHere(kysely, before.here)
     // Ids that were paid for while the database took nothing: their receipts have them.
     const unknown = evidence.unknown.filter(({ onRecord, epoch }) => onRecord === 'no id' && epoch === before.epoch)
     const adopted = await adoptPurchases({ ...found, evidence: { ...evidence, unknown } })
@@ -211,7 +211,7 @@ export type Declaration = 'restored' | 'moved' | 'clone'
 /** A person's word on what this database is. Takes up what was bought meanwhile. */
 export const declareIdentity = async (place: Place, as: Declaration): Promise<Settled> => {
   const { kysely } = place.database
-  const { identity, adopted: before } = await settleIdentity(place)
+  const { identity, adopted: before } = await settleIdentity(place, as !== 'clone')
   if (as === 'clone') {
     await becomeClone(kysely, identity.here)
     return { identity: await readIdentity(kysely), warning: null, adopted: nothing }

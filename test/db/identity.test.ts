@@ -60,6 +60,16 @@ test('a template under whose name nobody has worked makes warehouses of their ow
   expect((await opened(copy, (database) => settleIdentity({ database, landing }))).identity.id).toBe(identity.id)
 })
 
+test('one that nobody has worked with and that a person declares moved replaces the original, which buys nothing from then on', async () => {
+  const [original = copy] = copies
+  const { identity } = await opened(copy, (database) => declareIdentity({ database, landing }, 'moved'))
+  expect(identity).toMatchObject({ id, standing: 'own', epoch: 2 })
+  const left = await opened(original, (database) => settleIdentity({ database, landing }))
+  expect(left.identity.standing).toBe('replaced')
+  expect(left.warning).toContain('buys and deletes nothing')
+  expect((await opened(copy, (database) => settleIdentity({ database, landing }))).identity).toMatchObject({ id, standing: 'own' })
+})
+
 const receiptOf = (reportId: string | null, askNumber: string) => ({
   ...{ version: 1, warehouse: id, epoch: 1, ask_number: askNumber, job_id: '1', pipeline: 'visits', pipeline_version: 1 },
   ...{ source: 'test.report', account: 'default', window_every: 'month', dimensions: ['shop'], definition: {} },
