@@ -95,8 +95,7 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   return { pipelineId: row.pipeline_id, dimensions, ...(await followLists(trx, known, lists)) }
 }
 
-/** Makes its row where there is none of that version and those key parameters; its lists are taken in when it is planned. */
-/** Nothing happens where it is on record. */
+/** The same as `insertPipeline`. */
 export const makePipeline = (trx: Db, definition: Definition): Promise<void> =>
   insertPipeline(trx, {
     ...{ pipeline: definition.pipeline, version: definition.version, parameters: keyParameters(definition) },
@@ -114,6 +113,7 @@ export const isPlanned = async (db: Db, definition: Definition): Promise<boolean
   return (await planned.executeTakeFirst()) !== undefined
 }
 
+/** Makes its row where there is none of that version and those key parameters; its lists are taken in when it is planned. */
 export const insertPipeline = async (
   trx: Db,
   { pipeline, version, parameters, source, account, window_every, dimensions, definition }: PipelineRow,

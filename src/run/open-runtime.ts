@@ -162,10 +162,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       log,
       clock,
       consent: options.consent ?? { resubmitUncertain: false, approvedBy: null },
-      close: async () => {
-        await lease.end()
-        await database.close()
-      },
+      close: () => lease.end().then(() => database.close()),
     }
   } catch (error) {
     await database.close()
