@@ -35,7 +35,7 @@ const lockUnit = async (trx: Db, unitId: number) => {
   if (before === undefined) return null
   await lockPipeline(trx, before.pipeline_id)
   // None has the number 0.
-  const jobs = jobRow(trx, { jobId: before.job_id ?? 0 }).select(['job_id', 'state', 'guard', 'released'])
+  const jobs = jobRow(trx, { jobId: before.job_id ?? 0 }).select(['job_id', 'state', 'guard', 'released', 'answer_id'])
   const job = await jobs.forUpdate().executeTakeFirst()
   const unit = await units.forUpdate().executeTakeFirst()
   return unit === undefined ? null : { unit, job: job?.job_id === unit.job_id ? job : null }
@@ -67,8 +67,8 @@ const releaseUnit = async (trx: Db, unitId: number, by: string): Promise<Release
   if (found === null) return { kind: 'not held' }
   const { unit, job } = found
   const needsApproval = job?.state === 'held' && job.guard === 'needs approval'
-  const jobId =
-    job?.state === 'held' && !needsApproval ? await reopen(trx, job.job_id, { released: true }) : await releaseAnswer(trx, unit)
+  const isAskedAgain = job?.state === 'held' && !needsApproval && (job.answer_id !== null || unit.held_answer_id === null)
+  const jobId = isAskedAgain ? await reopen(trx, job.job_id, { released: true }) : await releaseAnswer(trx, unit)
   if (jobId === null && needsApproval) return { kind: 'needs approval' }
   if (jobId === null)
     return job?.state === 'open' && job.released ? { kind: 'joined', jobId: Number(job.job_id) } : { kind: 'not held' }
@@ -98,7 +98,7 @@ export type Releasable = Numbers<'unitId'> & Texts<'pipeline'> & Flags<'asksServ
 /** Those of the units that are held, and those that were released before and are not settled yet. */
 export const releasable = (db: Db, unitIds: readonly number[]): Promise<Releasable[]> =>
   query<Releasable>(db)`
-    select u.unit_id::float8 as "unitId", p.pipeline, coalesce(j.state in ('held', 'open') and j.answer_id is null and j.guard = 'usual', false) as "asksService"
+    select u.unit_id::float8 as "unitId", p.pipeline, u.held_answer_id is null and coalesce(j.state in ('held', 'open') and j.answer_id is null and j.guard = 'usual', false) as "asksService"
     from etl.units u join etl.pipelines p using (pipeline_id) left join etl.jobs j on j.job_id = u.job_id
     where u.unit_id = any(${unitIds.map(String)}::bigint[])
       and (u.held_answer_id is not null or j.state = 'held' or j.state = 'open' and j.released)`

@@ -1,6 +1,6 @@
 // What a person decides: held units released, failed ones opened again, purchases adopted and given up; each with its event.
 import { describe, expect, test } from 'vitest'
-import { releaseByPerson, retryByPerson } from '../../src/ledger/release-unit.ts'
+import { releasable, releaseByPerson, retryByPerson } from '../../src/ledger/release-unit.ts'
 import { adoptReport, giveUpReport } from '../../src/ledger/purchases.ts'
 import { listPurchases } from '../../src/web/reads/read-reports.ts'
 import { bought, months, newJob, newPipeline, newProcess, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
@@ -77,6 +77,19 @@ describe('releasing', () => {
     expect(await releaseByPerson(db.database.kysely, unitId, 'test')).toBe(true)
     const [unit] = await unitRows(db, pipeline)
     expect(unit).toMatchObject({ held_answer_id: null, job_id: String(newer) })
+  })
+
+  test('loads the held answer, which costs nothing, also where a newer job that has brought none is held', async () => {
+    const { pipeline, answer, unitId, sliceIds } = await held()
+    const set = { state: 'held', error_code: 'REPORT_EXPIRED' } as const
+    const newer = await newJob(db, pipeline, { sliceIds: sliceIds.slice(0, 1), set })
+    expect(await releasable(db.database.kysely, [unitId])).toMatchObject([{ asksService: false }])
+    expect(await releaseByPerson(db.database.kysely, unitId, 'test')).toBe(true)
+    expect(await newest(pipeline.pipelineId)).toMatchObject({ reason: 'release', answer_id: String(answer) })
+    expect(await jobRow(db, newer)).toMatchObject(set)
+    expect(await releasable(db.database.kysely, [unitId])).toMatchObject([{ asksService: true }])
+    expect(await releaseByPerson(db.database.kysely, unitId, 'test')).toBe(true)
+    expect(await jobRow(db, newer)).toMatchObject({ state: 'open' })
   })
 
   test('a unit of a held job opens that job again, with all its attempts', async () => {
