@@ -193,6 +193,13 @@ const readSpan = ({ span, grain, metrics }: Plan): Span | null => {
   return { ...span, from: [span.from, ...starts].sort()[0] ?? span.from }
 }
 
+/** A total begins with the first figure there ever was: from an earlier year on, each of its months must be there. */
+const knownSpan = (plan: Plan): Span | null => {
+  const read = readSpan(plan)
+  const isFromFirst = plan.metrics.map(windowOf).some((one) => one?.kind === 'cumulative' && one.each !== null)
+  return read === null || !isFromFirst ? read : { ...read, from: '-infinity' }
+}
+
 /** Refuses what has no right answer. Returns the dimension whose values make the whole. */
 const wholeOver = ({ subject, metrics, by, query, grain }: Plan): SemanticDimension | undefined => {
   const windows = metrics.flatMap((metric) => windowOf(metric) ?? [])
@@ -216,7 +223,7 @@ const framedRows = (plan: Plan): AnswerRows => {
   const own = conditionsOn(plan, isOver)
   const kept = own.length === 0 ? sql`true` : sql`coalesce(${sql.join(own, sql` and `)}, false)`
   const noWhole = over?.overlap.kind === 'whole' ? [sql`${columnOf(over)} <> ${over.overlap.whole}`] : []
-  const where = [...spanConditions(subject, readSpan(plan)), ...conditionsOn(plan, (one) => !isOver(one)), ...noWhole]
+  const where = [...spanConditions(subject, knownSpan(plan)), ...conditionsOn(plan, (one) => !isOver(one)), ...noWhole]
   const counted = over === undefined ? [] : [named(sql`count(distinct ${columnOf(over)})`, '_over')]
   const base = groupedFacts(plan, [...metrics.map((metric) => named(sql.raw(formulaSql(metric, subject)), metric.name)), ...counted], where, kept) // biome-ignore format: one look
   const groups = [...by.map(({ name }) => name), '_kept']
@@ -253,11 +260,12 @@ const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
     const since = window.each === null ? sql` and ${asked}` : sql``
     return [named(sql`min(period) filter (where ${sql.ref(metric.name)} is not null${since})`, `_first_${metric.name}`)]
   })
+  const recent = read === null ? sql`` : sql` having max(period) >= ${read.from}`
   const same = groups.map((name) => sql` and base.${sql.ref(name)} is not distinct from lists.${sql.ref(name)}`)
   const of = [...metrics.map(({ name }) => name), ...(metrics.some((one) => windowOf(one)?.kind === 'share') ? ['_over'] : [])]
   return sql`select periods.period, lists.*, periods._asked, base.period is not null as _there, ${sql.join(of.map((name) => sql`base.${sql.ref(name)}`))}
     from (select period, ${asked} as _asked from (select distinct ${period} as period from bi.dim_date as facts${calendarJoin(plan, 'date')}${whereAll(days)}) as all_periods) as periods
-    cross join (select ${sql.join([...names, ...firsts])} from base group by ${sql.join(names)}) as lists
+    cross join (select ${sql.join([...names, ...firsts])} from base group by ${sql.join(names)}${recent}) as lists
     left join base on base.period = periods.period${sql.join(same, sql``)}` // biome-ignore format: one look
 }
 

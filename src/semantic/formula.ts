@@ -45,9 +45,13 @@ export const narrowed = (metric: Metric, ...conditions: readonly (string | null)
   return { ...metric, where: held.length === 0 ? null : held.map((one) => `(${one})`).join(' and ') }
 }
 
-/** An aggregate; NULL where there is no data. Of what is set against other rows it is the sum alone. */
-export const formulaSql = (metric: Metric, subject: Pick<Subject, 'metrics'>): string => {
+/**
+ * An aggregate; NULL where there is no data. Of what is set against other rows it is the sum alone.
+ * @param isExact not rounded: for what is computed from it
+ */
+export const formulaSql = (metric: Metric, subject: Pick<Subject, 'metrics'>, isExact = false): string => {
   const { formula } = metric
+  const rounded = (figure: string): string => (isExact ? `(${figure})` : `round(${figure}, ${digits})`)
   const { metrics } = subject
   const where = metric.where === null ? null : part(metric.where)
   if (formula.kind === 'derived') {
@@ -55,10 +59,10 @@ export const formulaSql = (metric: Metric, subject: Pick<Subject, 'metrics'>): s
       const one = partOf(name, metric, subject)
       return one === undefined ? name : `(${formulaSql(one, subject)})::numeric`
     }
-    return `round((${formula.of.replaceAll(metricWords, figure)})::numeric, ${digits})`
+    return rounded(`(${formula.of.replaceAll(metricWords, figure)})::numeric`)
   }
   if (formula.kind === 'quantile')
-    return `round((percentile_cont(${formula.at}) within group (order by (${formula.of}))${filtered([where])})::numeric, ${digits})`
+    return rounded(`(percentile_cont(${formula.at}) within group (order by (${formula.of}))${filtered([where])})::numeric`)
   if (formula.kind === 'share' || formula.kind === 'cumulative' || formula.kind === 'rolling') {
     const { of, where: held } = summed(metrics.get(formula.of))
     return `sum(${of})${filtered([held, where])}`
@@ -66,7 +70,7 @@ export const formulaSql = (metric: Metric, subject: Pick<Subject, 'metrics'>): s
   if (formula.kind === 'mean') {
     const [value, weight] = [part(formula.of), part(formula.weight)]
     const above = `sum(${value}::numeric * ${weight})${filtered([where])}`
-    return `round(${above} / nullif(sum(${weight})${filtered([`${value} is not null`, where])}, 0), ${digits})`
+    return rounded(`${above} / nullif(sum(${weight})${filtered([`${value} is not null`, where])}, 0)`)
   }
   if (formula.kind !== 'ratio') {
     const rows = filtered([where])
@@ -77,7 +81,7 @@ export const formulaSql = (metric: Metric, subject: Pick<Subject, 'metrics'>): s
   const [above, below] = [summed(metrics.get(formula.of)), summed(metrics.get(formula.to))]
   const top = `sum(${above.of})${filtered([`${part(below.of)} is not null`, above.where, where])}`
   const bottom = `sum(${below.of})${filtered([`${part(above.of)} is not null`, below.where, where])}`
-  return `round(${top}::numeric / nullif(${bottom}, 0), ${digits})`
+  return rounded(`${top}::numeric / nullif(${bottom}, 0)`)
 }
 
 /** Rows that have both parts: what they are, for those who must write the two sums apart. */

@@ -199,9 +199,9 @@ const cellsOf = (plan: Plan, sides: Sides): Sql => {
 }
 
 /** Sums and counts over cells that are there are 0 where no row fits; other figures are not. */
-const figureOf = (metric: Metric, subject: Subject, condition: string): string => {
+const figureOf = (metric: Metric, subject: Subject, condition: string, isExact: boolean): string => {
   const narrow = narrowed(metric, condition)
-  const figure = formulaSql(narrow, subject)
+  const figure = formulaSql(narrow, subject, isExact)
   const isCount = metric.formula.kind === 'sum' || metric.formula.kind === 'count_distinct'
   return isCount ? `case when count(*) filter (where ${narrow.where}) > 0 then ${figure} else 0 end` : figure
 }
@@ -212,16 +212,16 @@ export const comparedRows = (plan: Plan, sides: Sides): AnswerRows => {
   const on = subject.slice.map((column, at) => sql` and cells.${sql.ref(`_s${at}`)} = facts.${sql.ref(column)}`)
   const made = metrics.flatMap((metric, at) => {
     const all = (side: Side): Sql => sql.raw(formulaSql(narrowed(metric, `facts._side = '${side}'`), subject))
-    const both = (side: Side): Sql =>
+    const both = (side: Side, isExact = false): Sql =>
       sql.raw(
-        `(case when bool_or(cells._both${at}) then ${figureOf(metric, subject, `facts._side = '${side}' and cells._both${at}`)} end)`,
+        `(case when bool_or(cells._both${at}) then ${figureOf(metric, subject, `facts._side = '${side}' and cells._both${at}`, isExact)} end)`,
       )
     const [name = '', old = '', change = '', growth = ''] = namesOf(metric.name)
     return [
       named(all('now'), name),
       named(all('before'), old),
       named(sql`${both('now')} - ${both('before')}`, change),
-      named(sql`round(${both('now')}::numeric / nullif(${both('before')}, 0) - 1, 6)`, growth),
+      named(sql`round(${both('now', true)}::numeric / nullif(${both('before', true)}, 0) - 1, 6)`, growth),
     ]
   })
   const from = sql`from ${bothSides(plan, sides)} join cells on cells._at = facts._at${sql.join(on, sql``)}${calendarJoin(plan, '_at')}${entityJoins(plan)}`

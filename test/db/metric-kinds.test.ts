@@ -264,6 +264,34 @@ describe('rows of days and weeks beside those of months', () => {
     ).toBe(2)
   })
 
+  test('a year so far without one of its months is not known, from whichever month on it is asked', async () => {
+    await db.query(
+      `create table data.lacking partition of data.traffic_and_engagement_v1 for values from ('2017-11-01') to ('2018-05-01')`,
+    )
+    await db.query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
+      select month::date, 'monthly', 'acme.com', 'world', true, 100, 1, 1, 1, now() from unnest(array['2017-11-01', '2017-12-01', '2018-02-01', '2018-03-01']) month`)
+    for (const from of ['2017-11', '2018-02', '2018-03'])
+      expect(
+        (await of('monthly', { metrics: ['visits_this_year'], grain: 'month', period: { from, to: '2018-03' } })).at(-1),
+        from,
+      ).toEqual(['2018-03-01', null])
+    expect(
+      await of('monthly', { metrics: ['visits_this_year'], grain: 'month', period: { from: '2017-12', to: '2017-12' } }),
+    ).toEqual([['2017-12-01', 200]])
+  })
+
+  test('growth of a tiny share is of the share itself, not of its first digits', async () => {
+    await db.query(
+      `create table data.tiny partition of data.shopper_category_performance_v1 for values from ('2018-01-01') to ('2018-03-01')`,
+    )
+    await db.query(`insert into data.shopper_category_performance_v1 (date, granularity, domain, category_id, product_views, units_sold, revenue, _unit_id, _run_id, _revision, _loaded_at)
+      values ('2018-01-01', 'monthly', 'acme.com', 1, 10000000, 24, 1, 1, 1, 1, now()), ('2018-02-01', 'monthly', 'acme.com', 1, 10000000, 36, 1, 1, 1, 1, now())`)
+    const period = { from: '2018-02', to: '2018-02' }
+    expect((await asked('monthly', { metrics: ['conversion'], period, compare: 'previous' })).rows).toEqual([
+      { conversion: 0.000004, conversion_before: 0.000002, conversion_change: 0.000002, conversion_growth: 0.5 },
+    ])
+  })
+
   test('months are compared with months, however many days they have', async () => {
     const { rows, notes } = await asked('daily', { metrics: ['visits'], grain: 'month', period: october, compare: 'previous' })
     expect(rows).toEqual([
