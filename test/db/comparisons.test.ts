@@ -2,12 +2,15 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { loadDashboards } from '../../src/definition/dashboards.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
+import { loadSemantics } from '../../src/definition/semantic-model.ts'
 import { parsedColumns } from '../../src/load/table-columns.ts'
 import { publish } from '../../src/publish/publish.ts'
+import { answerQuery } from '../../src/semantic/answer.ts'
 import { boxOf, shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
 import { months, newJob, newPipeline, newSlices } from '../support/ledger.ts'
 import { newAnswer } from '../support/ledger-answers.ts'
 import { mergeRows } from '../support/merging.ts'
+import { readerOf } from '../support/open-figures.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -228,7 +231,7 @@ describe('what is cut and what is empty, slice by slice', () => {
         { month: '2023-02', keywords: first(now[0]), top: now[1] },
       ],
     })
-    const lives = [slice('Organic', [3, null], [5, 5]), slice('Paid', [5, 5], [3, null]), slice('All', [2, null], [4, null]), slice('Other', [5, 5], [5, 5])] // biome-ignore format: a table
+    const lives = [slice('Organic', [3, null], [2, 5]), slice('Paid', [5, 5], [3, null]), slice('All', [2, null], [4, null]), slice('Other', [5, 5], [5, 5])] // biome-ignore format: a table
     await loadSlices('cut.com', lives)
     await loadSlices('whole.com', [slice('Organic', [5, null], [5, null]), slice('Paid', [5, null], [5, null])])
     const ordered = [...lives].sort((one, other) => (one.source < other.source ? -1 : 1))
@@ -255,10 +258,20 @@ describe('what is cut and what is empty, slice by slice', () => {
       }),
     )
     expect(moved).toEqual(expected)
+    // What an answer shows, the next question may name.
+    const reader = await readerOf(db)
+    const named = Object.entries({ domain: 'cut.com', traffic_source: 'Organic', movement: 'not in the top 5' })
+    const question = {
+      metrics: ['moved_domains'],
+      period: { from: '2023-02', to: '2023-02' },
+      where: named.map(([dimension, is]) => ({ dimension, is })),
+    }
+    const answer = await answerQuery(reader, await loadSemantics([]), question).finally(() => reader.close())
+    expect(answer.rows).toEqual([{ moved_domains: 1 }])
     expect(
       await db.query(`select distinct traffic_source as source, top_of_domain as top from bi.keyword_gap
-        where domain = 'cut.com' and other_domain = 'whole.com' and month in ('2023-01-01', '2023-02-01') and is_loaded order by 1`),
-    ).toEqual([{ source: 'Organic', top: null }, { source: 'Paid', top: null }]) // biome-ignore format: one look
+        where domain = 'cut.com' and other_domain = 'whole.com' and month in ('2023-01-01', '2023-02-01') and is_loaded order by 1, 2`),
+    ).toEqual([{ source: 'Organic', top: 5 }, { source: 'Organic', top: null }, { source: 'Paid', top: null }]) // biome-ignore format: one look
   })
 })
 
