@@ -128,8 +128,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     if (skew !== null && options.clock === undefined) progress.emit({ event: 'notice', code: 'CLOCK', message: skew })
     const landing = await openLandingStore(settings.landing)
     if (options.usesLanding) await landing.ready()
-    const walks = definitions.filter(({ source }) => sources.get(source)?.kind === 'walk')
-    const identity = await openIdentity({ database, landing }, options.usesLanding, walks, progress)
+    const identity = await openIdentity({ database, landing }, options.usesLanding, walksOf(opened), progress)
     const own = await registerProcess(database.kysely)
     const onLost = () => options.onLost?.(replacedError(database.display))
     const lease = await keepLease(database, own, log, { onRenewed: databaseClock.sync, onLost })
@@ -169,6 +168,10 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     throw error
   }
 }
+
+/** Those that are answered in pages. */
+const walksOf = ({ definitions, sources }: Awaited<ReturnType<typeof openDefinitions>>) =>
+  definitions.filter(({ source }) => sources.get(source)?.kind === 'walk')
 
 const replacedError = (display: string): EtlError =>
   new EtlError(
