@@ -95,7 +95,9 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
     await tellAfter(runtime, result)
     progress.stop()
     sayEnded(output, command, result, after)
-    return exitCodeOf(result, isNight)
+    // What waits for a word may stand under another run that planned at the same time.
+    const isHeldElsewhere = isNight && !scope.only?.size && after.waiting.some(({ kind }) => kind === 'night')
+    return exitCodeOf(result, isNight) || Number(isHeldElsewhere)
   })
 
 /** Spends nothing. */

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { approvedReady } from '../../src/ledger/approved-jobs.ts'
-import { summaryOf } from '../support/command.ts'
+import { startCommand, summaryOf } from '../support/command.ts'
 import { shippedDefinition } from '../support/definitions.ts'
 import { sandboxWorld, succeeded } from '../support/test-world.ts'
 
@@ -46,6 +46,14 @@ test('what was approved with another parameter of the key waits for its definiti
   edit((text) => text.replace('include_subdomains: false', 'include_subdomains: true'))
   expect(summaryOf(await millrace('run', pipeline)).units).toMatchObject({ loaded: 20, waiting: 0 })
   expect(spent() - paid).toBe(144 + 120)
+})
+
+test('of two nights that plan at the same time each says that something waits for a word', async () => {
+  await succeeded(millrace('migrate'))
+  // Both ask for the prices before either holds what is dear.
+  sandbox.configure({ faults: [{ kind: 'slow', on: 'validate', delayMs: 3_000 }] })
+  const nights = [1, 2].map(() => startCommand(['run', pipeline, '--json'], world.environment(), folder).result)
+  expect((await Promise.all(nights)).map(({ code }) => code)).toEqual([1, 1])
 })
 
 test('a first night loads the look-back, holds the history with its price, and buys exactly that once it is approved', async () => {
