@@ -67,7 +67,10 @@ test('one that nobody has worked with and that a person declares moved replaces 
   const left = await opened(original, (database) => settleIdentity({ database, landing }))
   expect(left.identity.standing).toBe('replaced')
   expect(left.warning).toContain('buys and deletes nothing')
-  expect((await opened(copy, (database) => settleIdentity({ database, landing }))).identity).toMatchObject({ id, standing: 'own' })
+  expect((await opened(copy, (database) => settleIdentity({ database, landing }))).identity).toMatchObject({
+    id,
+    standing: 'own',
+  })
 })
 
 const receiptOf = (reportId: string | null, askNumber: string) => ({
