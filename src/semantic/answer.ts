@@ -201,7 +201,8 @@ const assertOne = async (
     const rows = await rowsOf(reading, sql`select name from (${names}) as known${more}`, nameRow)
     return rows.flatMap(([known]) => known ?? [])
   }
-  if ((await read(sql` where name = ${asked} limit 1`)).includes(asked)) return
+  const known = await read(sql` where name = ${asked} limit 1`)
+  if (known.includes(asked) || known.includes(asked.replaceAll(/\d+/g, '#'))) return
   if (await isOnLists(reading, subject, column, asked))
     refuse(`Nothing of ${name} '${asked}' is loaded, though the lists want it: what it has is not known.`, [
       'leave it out',
