@@ -44,7 +44,9 @@ const dimension = z
         z.string().regex(/^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$/, 'a table of bi and its column'),
       ])
       .optional()
-      .describe('Every value there can be (# is any number), or what holds them in bi, as table.column: others are refused in questions.'),
+      .describe(
+        'Every value there can be (# is any number), or what holds them in bi, as table.column: others are refused in questions.',
+      ),
     entity: column.optional().describe('Table in bi that the column leads to, such as dim_date.'),
     key: column.optional().describe("The entity's key column; default: the column's name."),
     table: column
