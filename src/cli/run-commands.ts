@@ -12,6 +12,7 @@ import { costsCredits, sourceOf } from '../plan/plan-context.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { sweep } from '../run/retention.ts'
+import { nightWaits } from '../ledger/approved-jobs.ts'
 import { unfinishedForce } from '../ledger/runs.ts'
 import { type RunResult, runJobs } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
@@ -96,7 +97,7 @@ const load = (invocation: Invocation, command: 'run' | 'backfill', asked: Scope,
     progress.stop()
     sayEnded(output, command, result, after)
     // What waits for a word may stand under another run that planned at the same time.
-    const isHeldElsewhere = isNight && !scope.only?.size && after.waiting.some(({ kind }) => kind === 'night')
+    const isHeldElsewhere = isNight && !scope.only?.size && after.nightWaits
     return exitCodeOf(result, isNight) || Number(isHeldElsewhere)
   })
 
@@ -175,8 +176,10 @@ const afterRun = async (runtime: Runtime, { state }: RunResult) => {
   const find = async () => ({
     spread: await spreadRun(runtime, definitions),
     waiting: await waitingWords(database.kysely, pipelines),
+    nightWaits: await nightWaits(database.kysely, definitions),
   })
-  return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => ({ spread: [], waiting: [] }))
+  const nothing = { spread: [], waiting: [], nightWaits: false }
+  return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => nothing)
 }
 
 /** Messages, for which a run that was stopped takes no longer either. */

@@ -3,7 +3,18 @@ import { type RawBuilder, sql } from 'kysely'
 import { askedBy, askedDigest } from '../core/asks.ts'
 import type { Definition, IsoDate, JobKind, Window, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { countRows, type Lists, type Maybe, type Numbers, query, queryColumn, queryOne, type Row } from '../db/typed-row.ts'
+import {
+  countRows,
+  type Flags,
+  type Lists,
+  type Maybe,
+  type Numbers,
+  query,
+  queryColumn,
+  queryOne,
+  queryValue,
+  type Row,
+} from '../db/typed-row.ts'
 import { passing } from './job-decision.ts'
 import { isSamePipeline, lockPipeline } from './pipelines.ts'
 import {
@@ -58,17 +69,20 @@ export const joinApproved = (trx: Db, runId: number, pipelineId: number): Promis
 
 /** As they are defined here: a version, or key parameters, that are no more buy nothing. */
 const definedBy = (definitions: readonly Definition[]): RawBuilder<unknown> =>
-  sql`(select pipeline_id from etl.pipelines where ${sql.join(definitions.map(isSamePipeline), sql` or `)})`
+  sql`(select pipeline_id from etl.pipelines where ${sql.join([sql`false`, ...definitions.map(isSamePipeline)], sql` or `)})`
+
+/** Whether of what nights want something waits for a word. */
+export const nightWaits = (db: Db, definitions: readonly Definition[]): Promise<boolean> =>
+  queryValue<Flags<'waits'>>(db)`
+    select exists (select from etl.approvals where kind = 'night' and state = 'waiting' and units > 0 and pipeline_id in ${definedBy(definitions)}) as waits`
 
 /** Pipelines of them with something approved that can be bought now and that no living run waits for. */
-export const approvedReady = async (db: Db, definitions: readonly Definition[]): Promise<string[]> => {
-  if (definitions.length === 0) return []
-  return queryColumn<Row<'etl.pipelines', 'pipeline'>>(db)`
+export const approvedReady = (db: Db, definitions: readonly Definition[]): Promise<string[]> =>
+  queryColumn<Row<'etl.pipelines', 'pipeline'>>(db)`
     select distinct p.pipeline from etl.jobs j join etl.pipelines p using (pipeline_id)
     where ${isStanding} and j.pipeline_id in ${definedBy(definitions)} and coalesce(j.not_before <= clock_timestamp(), true)
       and not ${isWaitedFor(sql`j.job_id`)}
       and not exists (select from etl.jobs y where y.job_id = j.served_by and (y.state = 'open' or ${mayYetServe})) order by 1`
-}
 
 /**
  * Values that left the lists are not bought, approved or not: a report without any other is dissolved, of the others the rest is. What is left is every

@@ -48,6 +48,14 @@ test('what was approved with another parameter of the key waits for its definiti
   expect(spent() - paid).toBe(144 + 120)
 })
 
+test('what waits under another parameter of the key is not what a night of the definition ends with 1 for', async () => {
+  await succeeded(millrace('migrate'))
+  expect((await millrace('run', pipeline)).code).toBe(1)
+  edit((text) => text.replace('include_subdomains: true', 'include_subdomains: false'))
+  await succeeded(millrace('run', pipeline, '--yes'))
+  expect((await millrace('run', pipeline)).code).toBe(0)
+})
+
 test('of two nights that plan at the same time each says that something waits for a word', async () => {
   await succeeded(millrace('migrate'))
   // Both ask for the prices before either holds what is dear.
