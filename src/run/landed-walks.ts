@@ -5,6 +5,7 @@ import { isEtlError } from '../core/errors.ts'
 import { askNumberOfAny, type Manifest, pipelineFolder } from '../extract/landing-files.ts'
 import type { LandingStore } from '../extract/landing-store.ts'
 import { type Adopted, adoptWork, type FoundAnswer, knownPipeline } from '../ledger/adopt-work.ts'
+import { isLandingKnown } from '../ledger/answers.ts'
 import { isPlanned, makePipeline, walkPipelines } from '../ledger/pipelines.ts'
 import { walksUnderWay } from '../ledger/receipts.ts'
 import { bookFound } from '../ledger/request-credits.ts'
@@ -83,7 +84,8 @@ export const adoptUnplanned = async (
     const { account, window } = definition
     for await (const locator of landing.below(pipelineFolder(definition))) {
       const askNumber = askNumberOfAny(locator, id)
-      if (askNumber === null) continue
+      // Another parameter of a pipeline of old has millions that are on record: they are not opened.
+      if (askNumber === null || (await isLandingKnown(db, { locator, askNumber }))) continue
       await makePipeline(db, definition)
       const found = { locator, askNumber, account, windowEvery: window.every }
       if ((await adoptWalk(db, landing, found)) === 'taken up') answers += 1

@@ -4,7 +4,11 @@ import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
 import { boughtPath, intentPath, runPath } from '../../src/extract/landing-files.ts'
 import { declareIdentity, identityFindings, settledHere, settleIdentity } from '../../src/run/identity.ts'
+import { adoptUnplanned } from '../../src/run/landed-walks.ts'
+import { insertAnswer } from '../../src/ledger/answers.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
+import { shippedDefinition } from '../support/definitions.ts'
+import { newJob, newPipeline, newProcess, newRun, nextAskNumber, takeOne } from '../support/ledger.ts'
 import { type MemoryLanding, memoryLanding } from '../support/memory-landing.ts'
 
 let landing: MemoryLanding
@@ -121,4 +125,34 @@ test.each([
     { ask_number: '7', state: before, units: 0 },
     { ask_number: '8', state, units: 1 },
   ])
+})
+
+test('of a pipeline that is planned with other parameters for the first time no landing is opened that the ledger has: there may be millions', async () => {
+  const definition = await shippedDefinition('keywords')
+  const opening = await opened(copy, async ({ kysely }) => {
+    const before = await newPipeline(kysely, { pipeline: 'keywords' })
+    const own = await newProcess(kysely)
+    const runId = await newRun(kysely, own.processId)
+    const askNumber = await nextAskNumber(kysely)
+    await newJob(kysely, before, { runs: [runId], set: { ask_number: askNumber } })
+    const locator = `keywords_v1/2026-01-01/a/${id.slice(0, 8)}.1-${askNumber}-1-a`
+    await insertAnswer(kysely, await takeOne(kysely, own, runId, before), {
+      ...{ locator, sha256: 'a'.repeat(64), bytes: 1, asks: 'x', metrics: [], dataPoints: null },
+      fingerprint: { lastUpdated: null, count: null },
+    })
+    const tried: string[] = []
+    const beside = {
+      ...landing,
+      below: async function* () {
+        yield locator
+      },
+      open: (one: string) => {
+        tried.push(one)
+        return landing.open(one)
+      },
+    }
+    expect(await adoptUnplanned({ db: kysely, landing: beside }, id, [definition])).toBe(0)
+    return tried
+  })
+  expect(opening).toEqual([])
 })
