@@ -1,6 +1,7 @@
 // What a person decides about failed and held units and about runs, each with its event in the same transaction: a held answer loads as it is, or the job is
 // worked on again; the run that did it waits for it.
 import assert from 'node:assert/strict'
+import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 import { type Flags, type Numbers, query, type Row, type Texts } from '../db/typed-row.ts'
 import { jobRow } from './claim-fence.ts'
@@ -25,11 +26,17 @@ export const noteCancel = (db: Db, runId: number, by: string): Promise<void> =>
 
 type UnitRow = Row<'etl.units', 'pipeline_id' | 'window_from' | 'slice_id' | 'job_id' | 'held_answer_id'>
 
+/** Of unit `u`: a job on its way that loads an answer a person released. A newer job may be the unit's own. */
+const loadingOf = sql<
+  string | null
+>`(select min(r.job_id) from etl.jobs r where r.pipeline_id = u.pipeline_id and r.state = 'open' and r.ask_number is not null
+  and r.reason = 'release' and r.window_from = u.window_from and r.slice_ids = array[u.slice_id])`
+
 /** The unit and the newest job that asks for it, locked in the order of all locks: pipeline, job, unit. */
 const lockUnit = async (trx: Db, unitId: number) => {
   const units = trx
-    .selectFrom('etl.units')
-    .select(['pipeline_id', 'window_from', 'slice_id', 'job_id', 'held_answer_id'])
+    .selectFrom('etl.units as u')
+    .select(['pipeline_id', 'window_from', 'slice_id', 'job_id', 'held_answer_id', loadingOf.as('loading')])
     .where('unit_id', '=', String(unitId))
   const before = await units.executeTakeFirst()
   if (before === undefined) return null
@@ -67,7 +74,9 @@ const releaseUnit = async (trx: Db, unitId: number, by: string): Promise<Release
   if (found === null) return { kind: 'not held' }
   const { unit, job } = found
   const needsApproval = job?.state === 'held' && job.guard === 'needs approval'
-  const isAskedAgain = job?.state === 'held' && !needsApproval && (job.answer_id !== null || unit.held_answer_id === null)
+  const isBare = unit.held_answer_id === null && job?.answer_id == null
+  if (isBare && unit.loading !== null) return { kind: 'joined', jobId: Number(unit.loading) }
+  const isAskedAgain = job?.state === 'held' && !needsApproval && (isBare || job.answer_id !== null)
   const jobId = isAskedAgain ? await reopen(trx, job.job_id, { released: true }) : await releaseAnswer(trx, unit)
   if (jobId === null && needsApproval) return { kind: 'needs approval' }
   if (jobId === null)
@@ -98,7 +107,7 @@ export type Releasable = Numbers<'unitId'> & Texts<'pipeline'> & Flags<'asksServ
 /** Those of the units that are held, and those that were released before and are not settled yet. */
 export const releasable = (db: Db, unitIds: readonly number[]): Promise<Releasable[]> =>
   query<Releasable>(db)`
-    select u.unit_id::float8 as "unitId", p.pipeline, u.held_answer_id is null and coalesce(j.state in ('held', 'open') and j.answer_id is null and j.guard = 'usual', false) as "asksService"
+    select u.unit_id::float8 as "unitId", p.pipeline, u.held_answer_id is null and ${loadingOf} is null and coalesce(j.state in ('held', 'open') and j.answer_id is null and j.guard = 'usual', false) as "asksService"
     from etl.units u join etl.pipelines p using (pipeline_id) left join etl.jobs j on j.job_id = u.job_id
     where u.unit_id = any(${unitIds.map(String)}::bigint[])
       and (u.held_answer_id is not null or j.state = 'held' or j.state = 'open' and j.released)`

@@ -1,6 +1,6 @@
 // What a person decides: held units released, failed ones opened again, purchases adopted and given up; each with its event.
 import { describe, expect, test } from 'vitest'
-import { releasable, releaseByPerson, retryByPerson } from '../../src/ledger/release-unit.ts'
+import { releasable, releaseByPerson, releaseFor, retryByPerson } from '../../src/ledger/release-unit.ts'
 import { adoptReport, giveUpReport } from '../../src/ledger/purchases.ts'
 import { listPurchases } from '../../src/web/reads/read-reports.ts'
 import { bought, months, newJob, newPipeline, newProcess, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
@@ -86,7 +86,13 @@ describe('releasing', () => {
     expect(await releasable(db.database.kysely, [unitId])).toMatchObject([{ asksService: false }])
     expect(await releaseByPerson(db.database.kysely, unitId, 'test')).toBe(true)
     expect(await newest(pipeline.pipelineId)).toMatchObject({ reason: 'release', answer_id: String(answer) })
+    // By two people, or once more after it was stopped.
+    const { job_id: loading } = await newest(pipeline.pipelineId)
+    expect(await releasable(db.database.kysely, [unitId])).toMatchObject([{ asksService: false }])
+    const release = await releaseFor(db.database.kysely, await newRun(db), unitId, 'test')
+    expect(release).toEqual({ kind: 'joined', jobId: Number(loading) })
     expect(await jobRow(db, newer)).toMatchObject(set)
+    await setJob(db, Number(loading), { state: 'done' })
     expect(await releasable(db.database.kysely, [unitId])).toMatchObject([{ asksService: true }])
     expect(await releaseByPerson(db.database.kysely, unitId, 'test')).toBe(true)
     expect(await jobRow(db, newer)).toMatchObject({ state: 'open' })
