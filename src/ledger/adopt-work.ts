@@ -255,9 +255,25 @@ export const awaitJob = async (
     ), ${openingWindows(pipelineId)}
     select array_agg(distinct job_id) as left from had where not stays and job_id is not null`
   const left = found ?? []
+  await waitInstead(trx, jobId, left)
   await cutPlans(trx, { pipelineId, windowEvery }, left)
   await retireWalks(trx, left, askNumber, isBilled)
   await retireJobs(trx, left)
+}
+
+/** Runs that wait for plans wait for the open job that has units of theirs now: without it they would be over, and have counted none of these. */
+const waitInstead = async (trx: Db, jobId: string, plans: readonly string[]): Promise<void> => {
+  await query(trx)`
+    insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids, window_from, window_to)
+    select w.run_id, j.job_id, min(w.priority), count(distinct u.unit_id), array_agg(distinct u.slice_id), min(u.window_from), etl.window_end(max(u.window_from), p.window_every)
+    from etl.jobs j join etl.pipelines p using (pipeline_id)
+      join etl.jobs f on f.job_id = any(${[...plans]}::bigint[]) and f.ask_number is null and f.answer_id is null
+      join etl.run_jobs w on w.job_id = f.job_id and w.outcome is null
+      join etl.units u on u.pipeline_id = j.pipeline_id and u.job_id = j.job_id and u.slice_id = any(j.slice_ids) and u.slice_id = any(coalesce(w.slice_ids, f.slice_ids))
+        and u.window_from >= greatest(j.window_from, w.window_from, f.window_from) and u.window_from < least(j.window_to, w.window_to, f.window_to)
+    where j.job_id = ${jobId}::bigint and j.state = 'open' group by w.run_id, j.job_id, p.window_every
+    on conflict (run_id, job_id) do update set (units, slice_ids, window_from, window_to, outcome, finished_at)
+      = (excluded.units, excluded.slice_ids, excluded.window_from, excluded.window_to, null, null) where run_jobs.outcome is not null`
 }
 
 /** Of job `j`: its pages were on their way, and a whole answer that was asked for then, or later, is here. */

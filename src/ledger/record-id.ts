@@ -15,6 +15,7 @@ import { awaitJob } from './adopt-work.ts'
 import { note } from './events.ts'
 import { isUnitOf } from './job-units.ts'
 import { lockPipeline } from './pipelines.ts'
+import { lockJobs } from './register-jobs.ts'
 import { mayBegin, nothingAsked, reportTransitions, setJob } from './transitions.ts'
 import { maybePaid } from './wait-list.ts'
 
@@ -52,6 +53,8 @@ const takeBackUnits = async (db: Db, claim: ClaimedJob): Promise<void> => {
   if (askNumber === null) return
   await db.transaction().execute(async (trx) => {
     await lockPipeline(trx, pipelineId)
+    // Who settles it meanwhile would not see who waits for it now.
+    await lockJobs(trx, [String(jobId)])
     await awaitJob(trx, { pipelineId, windowEvery }, String(jobId), { askNumber, isBilled: false })
   })
 }

@@ -17,6 +17,7 @@ import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { type ReportMemoOptions, reportMemo } from '../../src/ledger/report-memo.ts'
 import { holdJob, isIdKnown } from '../../src/ledger/claim-fence.ts'
 import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
+import { runSummary } from '../../src/ledger/runs.ts'
 import { joinOrphans } from '../../src/ledger/wait-list.ts'
 import { createProgress } from '../../src/run/progress.ts'
 import { nothingPaid } from '../../src/run/job-work.ts'
@@ -556,6 +557,9 @@ describe('a process that lost its claim', () => {
     expect(await row()).toMatchObject({ state: 'open', report_id: id() })
     await expect(its.intend(intent)).rejects.toMatchObject({ code: 'FENCED' })
     expect(await jobRow(db, again)).toMatchObject({ state: 'replaced', ask_number: null })
+    // The run that waited for the plan waits for the report, and counts its units.
+    expect([await outcomeOf(db, runId, claim.jobId), await outcomeOf(db, runId, again)]).toEqual([null, 'replaced'])
+    expect((await runSummary(k(), runId)).units.planned).toBe(1)
     expect(await countOn()).toEqual([claim.jobId])
   })
 
