@@ -261,12 +261,22 @@ const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
     return [named(sql`min(period) filter (where ${sql.ref(metric.name)} is not null${since})`, `_first_${metric.name}`)]
   })
   const recent = read === null ? sql`` : sql` having max(period) >= ${read.from}`
-  const same = groups.map((name) => sql` and base.${sql.ref(name)} is not distinct from lists.${sql.ref(name)}`)
+  const firstNames = metrics.filter((metric) => windowOf(metric)?.kind === 'cumulative').map(({ name }) => `_first_${name}`)
   const of = [...metrics.map(({ name }) => name), ...(metrics.some((one) => windowOf(one)?.kind === 'share') ? ['_over'] : [])]
-  return sql`select periods.period, lists.*, periods._asked, base.period is not null as _there, ${sql.join(of.map((name) => sql`base.${sql.ref(name)}`))}
-    from (select period, ${asked} as _asked from (select distinct ${period} as period from bi.dim_date as facts${calendarJoin(plan, 'date')}${whereAll(days)}) as all_periods) as periods
-    cross join (select ${sql.join([...names, ...firsts])} from base group by ${sql.join(names)}${recent}) as lists
-    left join base on base.period = periods.period${sql.join(same, sql``)}` // biome-ignore format: one look
+  const noneOf = (columns: readonly string[]): Sql[] => columns.map((name) => named(sql`null`, name))
+  const refsOf = (columns: readonly string[]): Sql[] => columns.map((name) => sql.ref(name))
+  // Grouped and not joined: values may be NULL, by which no join finds its rows without comparing each with each.
+  return sql`select ${sql.join([
+    sql`period`,
+    ...names,
+    sql`bool_or(_asked) as _asked, bool_or(_there) as _there`,
+    ...[...firstNames, ...of].map((name) => named(sql`max(${sql.ref(name)})`, name)),
+  ])}
+    from (select ${sql.join([sql`period`, ...names, sql`_asked, false as _there`, ...refsOf(firstNames), ...noneOf(of)])}
+      from (select period, ${asked} as _asked from (select distinct ${period} as period from bi.dim_date as facts${calendarJoin(plan, 'date')}${whereAll(days)}) as all_periods) as periods
+      cross join (select ${sql.join([...names, ...firsts])} from base group by ${sql.join(names)}${recent}) as lists
+      union all select ${sql.join([sql`period`, ...names, sql`null, true`, ...noneOf(firstNames), ...refsOf(of)])} from base) as each
+    group by ${sql.join([sql`period`, ...names])} having bool_or(_asked) is not null` // biome-ignore format: one look
 }
 
 /** NULL where a period between is not known: a sum over it would be too small. @param rest what a whole is told by, the period aside */
