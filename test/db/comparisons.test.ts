@@ -346,7 +346,9 @@ test('a tile writes growth of any size as a number', async () => {
 })
 
 test('the year so far is answered by domain, also of thousands of domains: their rows are grouped, not compared each with each', async () => {
-  await db.query(`create table data.year_of_domains partition of data.traffic_and_engagement_v1 for values from ('2019-01-01') to ('2020-01-01')`)
+  await db.query(
+    `create table data.year_of_domains partition of data.traffic_and_engagement_v1 for values from ('2019-01-01') to ('2020-01-01')`,
+  )
   await db.query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
     select month::date, 'monthly', 'd' || n || '.com', 'us', true, n, 1, 1, 1, now()
     from generate_series(1, 4000) as n, generate_series('2019-01-01'::date, '2019-12-01', interval '1 month') as month`)
