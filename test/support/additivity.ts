@@ -26,7 +26,7 @@ const before = (months: string): string =>
   `f.month = (v.month - make_interval(months => ${months}))::date and f.country = v.country`
 const best = (bucket: string): string =>
   `case when (select min(b.position) from bi.keywords b where (b.month, b.domain, b.country, b.keyword) = (f.month, f.domain, f.country, f.keyword)) ${bucket} then f.clicks end`
-const named = `position(split_part(f.domain, '.', 1) in replace(f.keyword, ' ', '')) > 0`
+const named = `position(split_part(f.domain, '.', 1) in replace(lower(f.keyword), ' ', '')) > 0`
 
 const keywordClaim = (claim: Omit<Claim, 'fact' | 'period' | 'where'> & Partial<Claim>): Claim => ({
   fact: 'keywords',
@@ -138,7 +138,8 @@ export const claims: readonly Claim[] = [
     measures: ['clicks'],
     choose: ['country', 'feature'],
     of: ['f.clicks'],
-    where: `${sameMonth} and v.feature = any(f.serp_features)`,
+    where: `${sameMonth} and (f.domain, f.keyword) in (select k.domain, k.keyword from bi.keywords k
+      where k.month = v.month and k.country = v.country and v.feature = any(k.serp_features))`,
   }),
   keywordClaim({
     view: 'keyword_gap',
