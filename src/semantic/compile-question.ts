@@ -252,7 +252,9 @@ const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
     { ...plan, subject: { ...plan.subject, time: { column: 'date', grains: ['day'] } } },
     'date',
   )
-  const asked = span === null || grain === null ? sql`true` : sql`period + ${sql.lit(intervalOf(lengthOf[grain]))}::interval > ${span.from}` // biome-ignore format: one look
+  // The first is the one that the day is in.
+  const reaches = (last: Sql, since: Span | null): Sql => since === null || grain === null ? sql`true` : sql`${last} + ${sql.lit(intervalOf(lengthOf[grain]))}::interval > ${since.from}` // biome-ignore format: one look
+  const asked = reaches(sql`period`, span)
   const names = groups.map((name) => sql.ref(name))
   const firsts = metrics.flatMap((metric) => {
     const window = windowOf(metric)
@@ -260,7 +262,6 @@ const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
     const since = window.each === null ? sql` and ${asked}` : sql``
     return [named(sql`min(period) filter (where ${sql.ref(metric.name)} is not null${since})`, `_first_${metric.name}`)]
   })
-  const recent = read === null ? sql`` : sql` having max(period) >= ${read.from}`
   const firstNames = metrics.filter((metric) => windowOf(metric)?.kind === 'cumulative').map(({ name }) => `_first_${name}`)
   const of = [...metrics.map(({ name }) => name), ...(metrics.some((one) => windowOf(one)?.kind === 'share') ? ['_over'] : [])]
   const noneOf = (columns: readonly string[]): Sql[] => columns.map((name) => named(sql`null`, name))
@@ -274,7 +275,7 @@ const filledRows = (plan: Plan, groups: readonly string[]): Sql => {
   ])}
     from (select ${sql.join([sql`period`, ...names, sql`_asked, false as _there`, ...refsOf(firstNames), ...noneOf(of)])}
       from (select period, ${asked} as _asked from (select distinct ${period} as period from bi.dim_date as facts${calendarJoin(plan, 'date')}${whereAll(days)}) as all_periods) as periods
-      cross join (select ${sql.join([...names, ...firsts])} from base group by ${sql.join(names)}${recent}) as lists
+      cross join (select ${sql.join([...names, ...firsts])} from base group by ${sql.join(names)} having ${reaches(sql`max(period)`, read)}) as lists
       union all select ${sql.join([sql`period`, ...names, sql`null, true`, ...noneOf(firstNames), ...refsOf(of)])} from base) as each
     group by ${sql.join([sql`period`, ...names])} having bool_or(_asked) is not null` // biome-ignore format: one look
 }

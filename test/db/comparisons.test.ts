@@ -365,3 +365,14 @@ test('the year so far is answered by domain, also of thousands of domains: their
   const { rows } = await answerQuery(reader, await loadSemantics([]), question).finally(() => reader.close())
   expect(rows).toMatchObject([{ domain: 'd4000.com', visits_this_year: 48_000 }])
 })
+
+test.each(['year', 'quarter'])('a filled answer by %s begins with the one that the first month is in', async (grain) => {
+  const reader = await readerOf(db)
+  const where = [
+    { dimension: 'country', is: 'us' },
+    { dimension: 'domain', is: 'shop.com' },
+  ]
+  const question = { metrics: ['visits'], grain, fill: true, period: { from: '2026-08', to: '2026-09' }, where }
+  const { rows } = await answerQuery(reader, await loadSemantics([]), question).finally(() => reader.close())
+  expect(rows).toMatchObject([{ visits: 220 }])
+})
