@@ -3,7 +3,7 @@
 -- question: Did our clicks from search grow over last year, counting only domains that both months have?
 -- topic: What changed in search
 -- reads: keyword_months, cut_units, dim_date, domains, breaks
--- column month: First day of the month; of months that are loaded.
+-- column month: First day of the month; only months that are loaded.
 -- column months_back: How many months earlier the other month is: 1 the month before, 3 the quarter before, 12 the same month last year. Unit: months.
 -- column comparison: previous (1), previous quarter (3), same last year (12); NULL for the others.
 -- column quarter: First day of the month's quarter.

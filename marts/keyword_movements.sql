@@ -14,7 +14,7 @@
 -- column method_changed: Whether the service counts by another method since the earlier period: then the two are not comparable, see breaks.
 -- column best_position: Best position in the period; NULL for a lost keyword. Unit: rank in the results.
 -- column best_position_before: Best position in the earlier period. Unit: rank in the results.
--- column movement: new, lost, up, down, same (by clicks); first (no earlier period); in part (months missing); not in the top 500, also before (no more requested); not known (no clicks).
+-- column movement: new, lost, up, down, same (by clicks); first (no earlier period); in part (months missing); not in the top 500, now or before (no more requested); not known (no clicks).
 -- column is_newest: Whether it is the newest period of which a month is loaded.
 
 -- Each period that is loaded looks up its own keywords and those of the earlier one by the key: nothing else is read, whatever is asked for.

@@ -3,7 +3,7 @@
 -- question: Did revenue grow over last year, counting only categories that both months have?
 -- topic: Shops
 -- reads: shopper_category_performance, dim_date, dim_category, domains, breaks
--- column month: First day of the month; of months that have monthly rows themselves.
+-- column month: First day of the month; only months with monthly rows of their own.
 -- column months_back: How many months earlier the other month is: 1 the month before, 3 the quarter before, 12 the same month last year. Unit: months.
 -- column comparison: previous (1), previous quarter (3), same last year (12); NULL for the others.
 -- column quarter: First day of the month's quarter.
