@@ -14,7 +14,7 @@ import { type Maybe, query, queryColumn, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, joinsOf } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
-import { giveRights, grantsOn, inSavepoint, replaceView } from './replace-view.ts'
+import { dropRelation, giveRights, grantsOn, inSavepoint, replaceView } from './replace-view.ts'
 import { goingOn, keptUnits, recordVersion, type Series, seriesOf } from './versions.ts'
 import { describedColumns, type DescribedView, wrongNames } from './view-columns.ts'
 import { currentRows, periodOf } from './views.ts'
@@ -222,7 +222,7 @@ const putSummary = async (trx: Db, mart: Mart, name: string | null, readers: Mar
   const table = sql.table(`bi.${mart.name}`)
   const rights = await grantsOn(trx, mart.name)
   await readers.dropOf(trx, mart.name)
-  await sql`drop table if exists ${table}`.execute(trx)
+  await dropRelation(trx, mart.name)
   if (name === null) return
   await sql`alter table ${sql.table(`data.${name}`)} set schema bi`.execute(trx)
   await sql`alter table ${sql.table(`bi.${name}`)} rename to ${sql.id(mart.name)}`.execute(trx)
@@ -274,14 +274,8 @@ export const dropMarts = async (database: Database, files: readonly Mart[], pati
 }
 
 const dropMart = async (database: Database, name: string, patience: Patience): Promise<boolean> => {
-  const [found] = await query<Texts<'kind'>>(database.kysely)`
-    select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi.${name}`})`
-  if (found === undefined) return true
-  const view = sql.table(`bi.${name}`)
   try {
-    await inPatientTransaction(database, `drop bi.${name}`, patience, (trx) =>
-      (found.kind === 'v' ? sql`drop view ${view}` : sql`drop table ${view}`).execute(trx),
-    )
+    await inPatientTransaction(database, `drop bi.${name}`, patience, (trx) => dropRelation(trx, name))
     return true
   } catch (error) {
     // dependent_objects_still_exist

@@ -16,18 +16,28 @@ export const replaceView = async (
 ): Promise<void> => {
   const view = sql.table(`bi.${name}`)
   if (await isSame(trx, name, wanted)) return
-  // 42P16: the columns are others than before.
+  // 42P16: the columns are others than before. 42809: it was a summary, whose rows loaders write.
   const replaced = await inSavepoint(
     trx,
-    (error) => sqlStateOf(error) === '42P16',
+    (error) => ['42P16', '42809'].includes(sqlStateOf(error)),
     () => sql`create or replace view ${view} as ${wanted}`.execute(trx),
   )
   if (replaced !== null) return
   const grants = await grantsOn(trx, name)
   await before?.()
-  await sql`drop view ${view}`.execute(trx)
+  const kind = await dropRelation(trx, name)
   await sql`create view ${view} as ${wanted}`.execute(trx)
-  await giveRights(trx, name, grants)
+  await giveRights(trx, name, kind === 'view' ? grants : grants.filter(({ privilege }) => privilege === 'SELECT'))
+}
+
+/** The view or table of that name in bi, if there is one; what it was. */
+export const dropRelation = async (trx: Db, name: string): Promise<'view' | 'table' | null> => {
+  const [found] = await query<Texts<'kind'>>(trx)`
+    select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi."${name}"`})`
+  if (found === undefined) return null
+  const kind = found.kind === 'v' ? 'view' : 'table'
+  await sql`drop ${sql.raw(kind)} ${sql.table(`bi.${name}`)}`.execute(trx)
+  return kind
 }
 
 /** A part of a transaction that may fail in a way that is foreseen, and then never was: what the work gave. Where it throws what `isForeseen` knows, it is taken back and the answer is null. */

@@ -273,6 +273,30 @@ select month, domain, country, traffic_source, web_source, branded_type, ${colum
     await migrate()
   })
 
+  test('takes the place of a view of its name, and a view that of a summary, with those that read it and the rights on both', async () => {
+    const { pool } = db.database
+    const view = () => mart('own_turned', `keywords\nselect month, domain, ${asFirst} from bi.keywords group by 1, 2`)
+    mart('own_reader', 'own_turned\nselect domain, clicks from bi.own_turned')
+    await pool.query(`do $$ begin create role analyst_test nologin; exception when duplicate_object then null; end $$`)
+    const seen = async () =>
+      (
+        await pool.query(`select c.relkind::text as kind, has_table_privilege('analyst_test', c.oid, 'select') as may, to_regclass('bi.own_reader') is not null as is_read
+          from pg_class c where c.oid = to_regclass('bi.own_turned')`)
+      ).rows
+    view()
+    await migrate()
+    await pool.query('grant select on bi.own_turned to analyst_test')
+    summary('own_turned', asFirst)
+    await migrate()
+    expect(await seen()).toEqual([{ kind: 'r', may: true, is_read: true }])
+    view()
+    await migrate()
+    expect(await seen()).toEqual([{ kind: 'v', may: true, is_read: true }])
+    for (const name of ['own_turned', 'own_reader']) rmSync(join(folder, 'marts', `${name}.sql`))
+    await migrate()
+    expect(await seen()).toEqual([])
+  })
+
   test('that sums up over more than the windows of its pipeline is refused at the next load: it would keep the last window alone', async () => {
     const keywords = await shippedDefinition('keywords')
     const file = join(folder, 'marts', 'own_quarters.sql')
