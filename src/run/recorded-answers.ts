@@ -263,13 +263,18 @@ type Asked = Omit<Recorded, 'expected'>
 
 /** Names and numbers that were asked for become `example-1.com` and `1`, wherever they stand; short words, which name no one, stay. */
 const anonymous = (recorded: Asked): Asked => {
-  const named = Object.values(recorded.slice).flatMap((values) =>
-    [values].flat().flatMap((value, index): [string, string][] => {
-      if (value.includes('.')) return [[value, `example-${index + 1}.com`]]
-      return /^\d+$/.test(value) ? [[value, String(index + 1)]] : []
-    }),
+  const named = new Map(
+    Object.values(recorded.slice).flatMap((values) =>
+      [values].flat().flatMap((value, index): [string, string][] => {
+        if (value.includes('.')) return [[value, `example-${index + 1}.com`]]
+        return /^\d+$/.test(value) ? [[value, String(index + 1)]] : []
+      }),
+    ),
   )
-  const without = (text: string): string => named.reduce((left, [value, other]) => left.replaceAll(value, other), text)
+  // All at once and the longest first: one may be part of another, or what stands for another.
+  const longestFirst = [...named.keys()].sort((left, right) => right.length - left.length)
+  const any = new RegExp(longestFirst.map((value) => value.replaceAll(/\W/g, String.raw`\$&`)).join('|'), 'g')
+  const without = (text: string): string => text.replaceAll(any, (value) => named.get(value) ?? value)
   const slice = Object.fromEntries(
     Object.entries(recorded.slice).map(([name, value]) => [
       name,
