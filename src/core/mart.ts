@@ -24,6 +24,6 @@ export interface Mart {
   readonly sql: string
 }
 
-/** What a summary's table is made from, as 16 hex digits at the end of its comment: with another query, key or version of the pipeline it is made anew. */
-export const summarySignature = ({ sql, key }: Pick<Mart, 'sql' | 'key'>, version: number): string =>
-  createHash('sha256').update(`${sql}/${key.join()}/${version}`).digest('hex').slice(0, 16)
+/** What a summary's table is made from, as 16 hex digits at the end of its comment: with another query, key, pipeline or version of it it is made anew. */
+export const summarySignature = ({ sql, key, summaryOf }: Pick<Mart, 'sql' | 'key' | 'summaryOf'>, version: number): string =>
+  createHash('sha256').update(`${sql}/${key.join()}/${summaryOf}/${version}`).digest('hex').slice(0, 16)

@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { readSettings } from '../../src/core/env.ts'
 import { type KnownMarts, refreshSummaries } from '../../src/load/summaries.ts'
 import { assertSummariesMade, openMarts } from '../../src/run/open-runtime.ts'
+import { newMigration } from '../../src/run/new-migration.ts'
 import { migrateAndPublish } from '../../src/run/migrate-and-publish.ts'
 import { shippedDefinition, unitOf } from '../support/definitions.ts'
 import { createTestDatabase, testDatabase } from '../support/postgres.ts'
@@ -295,6 +296,25 @@ select month, domain, country, traffic_source, web_source, branded_type, ${colum
     for (const name of ['own_turned', 'own_reader']) rmSync(join(folder, 'marts', `${name}.sql`))
     await migrate()
     expect(await seen()).toEqual([])
+  })
+
+  test('that sums up another pipeline from now on holds its rows and no others', async () => {
+    const [pipelinesFolder, settings] = [
+      join(folder, 'pipelines'),
+      readSettings({ DATABASE_URL: db.url, MILLRACE_HOME: folder }, folder),
+    ]
+    const yaml = readFileSync(join(pipelinesFolder, 'keywords.yaml'), 'utf8')
+    writeFileSync(join(pipelinesFolder, 'words.yaml'), yaml.replace('pipeline: keywords', 'pipeline: words'))
+    await newMigration({ pipeline: 'words', pipelinesFolder, settings: () => settings })
+    summary('own_words', asFirst)
+    await migrate()
+    expect(await read('own_words')).not.toEqual([])
+    const file = join(folder, 'marts', 'own_words.sql')
+    writeFileSync(file, readFileSync(file, 'utf8').replace('summary of keywords', 'summary of words'))
+    await migrate()
+    expect(await read('own_words')).toEqual([])
+    for (const one of [file, join(pipelinesFolder, 'words.yaml')]) rmSync(one)
+    await migrate()
   })
 
   test('that sums up over more than the windows of its pipeline is refused at the next load: it would keep the last window alone', async () => {
