@@ -52,7 +52,10 @@ export interface Waiter {
 /** Every request of an account passes it. */
 export type Breaker = ReturnType<typeof createBreaker>
 
-/** A request between its pass and its verdict: `end` takes what is wrong (null: nothing) and is called once, `drop` where the request was stopped. */
+/**
+ * A request between its pass and its verdict: `end` takes what is wrong (null: nothing) and is called once, `drop` where the request was stopped. `over` aborts
+ * as soon as a place on its way is in trouble: who has not left by then is to ask for another pass.
+ */
 export type Pass = Awaited<ReturnType<Breaker['pass']>>
 
 /** Thrown because that place is in trouble, before anything was sent. */
@@ -94,7 +97,20 @@ const newOpen = ({ error, isLasting }: Finding, what: string | undefined, sinceM
 type Place = ReturnType<typeof newPlace>
 
 /** What is known of one place; `open` null: it answers. */
-const newPlace = (name: string) => ({ name, failures: 0, failedAtMs: 0, open: null as Open | null })
+const newPlace = (name: string) => ({
+  name,
+  failures: 0,
+  failedAtMs: 0,
+  open: null as Open | null,
+  trouble: new AbortController(),
+})
+
+/** Who has passed and not left yet hears of it. */
+const openPlace = (place: Place, open: Open): Open => {
+  place.open = open
+  place.trouble.abort()
+  return open
+}
 
 const pauseMs = (clock: Clock, tries: number, askedMs: number | null): number => {
   const own = Math.min(longestPauseMs, firstPauseMs * 3 ** tries) * (0.9 + clock.random() * 0.2)
@@ -120,9 +136,9 @@ const createPlaces = ({ clock, tell }: BreakerOptions) => {
   /** It answers as it should. */
   const close = (place: Place): void => {
     const { open } = place
-    place.open = null
     place.failures = 0
     if (open === null) return
+    Object.assign(place, newPlace(place.name))
     if (open.isSaid) tell(place.name, null)
     wake()
   }
@@ -156,8 +172,8 @@ const createPlaces = ({ clock, tell }: BreakerOptions) => {
     place.failures += 1
     if (place.failures < enough) return
     const nextMs = now + pauseMs(clock, 0, askedMs)
-    place.open = newOpen(finding, what, place.failedAtMs, nextMs)
-    if (nextMs - now >= toldPauseMs || enough > 1) say(place, place.open)
+    const open = openPlace(place, newOpen(finding, what, place.failedAtMs, nextMs))
+    if (nextMs - now >= toldPauseMs || enough > 1) say(place, open)
   }
   return {
     of: (name: string): Place => {
@@ -196,6 +212,7 @@ export const createBreaker = (options: BreakerOptions) => {
         throw error
       }
       const openBefore = new Map(waiter.places.map((name) => [name, places.of(name).open]))
+      const well = waiter.places.map(places.of).filter(({ open }) => open === null)
       const end = (finding: Finding | null): void => {
         for (const name of waiter.places) {
           const place = places.of(name)
@@ -208,7 +225,7 @@ export const createBreaker = (options: BreakerOptions) => {
           else if (isProbe || openBefore.get(name) === place.open) places.close(place)
         }
       }
-      return { end, drop }
+      return { end, drop, over: AbortSignal.any(well.map(({ trouble }) => trouble.signal)) }
     },
   }
 }

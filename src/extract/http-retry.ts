@@ -6,6 +6,7 @@ import { type Finding, type Pass, type Waiter, wholeAccount } from './breaker.ts
 import { excerpt } from './http-answer.ts'
 import { type Asked, classify, type Progress } from './http-failure.ts'
 import type { HttpRequest, OpenService, UnitHttpOptions } from './http-types.ts'
+import type { Verdict } from './rate.ts'
 
 /** As much of an answer as decides about another try. */
 export interface Answered {
@@ -49,10 +50,10 @@ export const withRetries = async <A extends Answered>(
   let refusals = 0
   for (let attempt = 1; ; attempt += 1) {
     if (attempt > 1) await request.letOthers?.()
-    const pass = await breaker.pass(waiter).catch((error: unknown) => stoppedOr(error, asked))
+    const departed = await departure(service, options, asked, waiter)
     // Others of the account were answered since the endpoint refused this run: then it is the endpoint that refuses.
     const isRefusedAlone = service.refusedSince.has(refusedBy) && !breaker.isOpen(wholeAccount)
-    const sent = await sendOnce(service, options, { ...asked, isRefusedAlone }, pass, (progress) => once(attempt, progress))
+    const sent = await sendOnce(clock, { ...asked, isRefusedAlone }, departed, (progress) => once(attempt, progress))
     if (sent.trouble === null) {
       service.refusedSince.delete(refusedBy)
       return sent.answer
@@ -119,19 +120,37 @@ const settled = <A>({ trouble, answer }: Extract<Sent<A>, { trouble: Finding }>)
   return answer
 }
 
-const sendOnce = async <A extends Answered>(
-  { rate, clock }: OpenService,
+interface Departed {
+  readonly pass: Pass
+  readonly judged: Verdict
+}
+
+/** Its turn among all that ask. What gets into trouble on its way meanwhile it waits for again, like one that comes then. */
+const departure = async (
+  { breaker, rate }: OpenService,
   { signal, lane }: UnitHttpOptions,
+  asked: Asked,
+  waiter: Waiter,
+): Promise<Departed> => {
+  for (;;) {
+    const pass = await breaker.pass(waiter).catch((error: unknown) => stoppedOr(error, asked))
+    try {
+      return { pass, judged: await rate.take(AbortSignal.any([signal, pass.over]), lane ?? 'others') }
+    } catch (error) {
+      pass.drop()
+      if (signal.aborted || !pass.over.aborted) return stoppedOr(signal.aborted ? error : unsent(error), asked)
+    }
+  }
+}
+
+const sendOnce = async <A extends Answered>(
+  clock: Clock,
   asked: Tried,
-  pass: Pass,
+  { pass, judged }: Departed,
   once: (progress: Progress) => Promise<A>,
 ): Promise<Sent<A>> => {
   const { request } = asked
   const progress: Progress = { connected: false, answered: false }
-  const judged = await rate.take(signal, lane ?? 'others').catch((error: unknown) => {
-    pass.drop()
-    return stoppedOr(asked.signal.aborted ? error : unsent(error), asked)
-  })
   await request.onTurn?.().catch((error: unknown) => {
     pass.drop()
     judged(null)

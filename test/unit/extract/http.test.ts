@@ -289,6 +289,33 @@ describe('a submission', () => {
     ])
   })
 
+  test.each([
+    ['harmless', get],
+    ['paid', post],
+  ])(
+    'that is %s and waits for its turn is not sent into a pause of an hour that another one is told meanwhile',
+    async (_, request) => {
+      const server = await serve((_, response) => {
+        response.writeHead(429, { 'retry-after': '3600' })
+        response.end()
+      })
+      const clock = jumpClock()
+      let taken = 0
+      const rate: RateBudget = {
+        take: (signal) => {
+          taken += 1
+          if (taken === 1) return Promise.resolve(() => undefined)
+          return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+        },
+      }
+      const { http } = testClient(server.url, { clock, rate }, { lane: '7', patience: { attempts: 5, deadlineMs: 15_000 } })
+      const [told, waiting] = await Promise.all([failure(http.read(get(http))), failure(http.read(request(http, '/v1/other')))])
+      expect([told.code, waiting.code, waiting.sent]).toEqual(['RATE_LIMITED', 'RATE_LIMITED', false])
+      expect((waiting.notBefore ?? 0) - clock.now()).toBeGreaterThan(3_500_000)
+      expect(server.hits).toHaveLength(1)
+    },
+  )
+
   test('was not taken when the service answers 429, and the unit comes back', async () => {
     const { server, http } = await served((_, response) => {
       response.statusCode = 429
