@@ -18,7 +18,7 @@ type LiveColumn = Texts<'table' | 'name' | 'type'> & Flags<'nullable' | 'has_def
 /** In the order of the table. */
 export const liveColumns = (db: Db, tables: readonly string[]): Promise<LiveColumn[]> =>
   query<LiveColumn>(db)`
-    select c.relname as "table", a.attname as name, format_type(a.atttypid, a.atttypmod) as type, not a.attnotnull as nullable, a.atthasdef as has_default
+    select c.relname as "table", a.attname as name, format_type(a.atttypid, a.atttypmod) as type, not a.attnotnull as nullable, a.atthasdef or a.attidentity <> '' as has_default
     from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
     where n.nspname = 'data' and c.relname in (${sql.join([...tables])}) and a.attnum > 0 and not a.attisdropped
     order by c.relname, a.attnum`
@@ -76,7 +76,7 @@ export const serves = (live: TableIndex, wanted: TableIndex): boolean =>
 /** One way in which a table is not as its definition says. */
 export type Difference = ReturnType<typeof differenceOf>
 
-/** @param level warning: questions take longer; no row would be wrong */
+/** @param level warning: questions take longer, or it is somebody's own; no row would be wrong */
 const differenceOf = (
   { pipeline }: Definition,
   table: string,
@@ -164,9 +164,7 @@ const compare = (
       compareColumn(column, byName.get(column.name)).map((text) => found(column.name, text)),
     ),
     ...Object.entries(own).flatMap(([name, type]) => compareOwn(name, type, byName.get(name)).map((text) => found(name, text))),
-    ...columns
-      .filter((column) => !wanted.has(column.name))
-      .map((column) => found(column.name, 'is not in the definition; add it there, or drop it in a migration.')),
+    ...columns.filter((column) => !wanted.has(column.name)).map((column) => undefinedColumn(definition, column, live)),
     ...(liveKey.join() === key.join()
       ? []
       : [
@@ -176,6 +174,23 @@ const compare = (
           ),
         ]),
   ]
+}
+
+/** What a definition had both tables have; one that a single table has, and that takes rows without a value, somebody added for themselves: loads leave it alone. */
+const undefinedColumn = (definition: Definition, column: LiveColumn, live: readonly LiveColumn[]): Difference => {
+  const { table, name } = column
+  const pair = [tableName(definition), `${tableName(definition)}_history`]
+  const isOwn = !live.some((other) => other.name === name && other.table !== table && pair.includes(other.table))
+  if (isOwn && (column.nullable || column.has_default))
+    return differenceOf(
+      definition,
+      table,
+      name,
+      `data.${table}.${name} is not in the definition: loads leave it alone.`,
+      'warning',
+    )
+  const message = `data.${table}.${name} is not in the definition; add it there, or drop it in a migration.`
+  return differenceOf(definition, table, name, message)
 }
 
 const compareColumn = (column: Column, live: LiveColumn | undefined): string[] => {
