@@ -1,9 +1,9 @@
 // A job that is asked again, or cut: new jobs ask for its units, and the runs that waited for it wait for them.
-import { type Insertable, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { IsoDate, Window, WindowSize } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
-import type { Db, JobsTable, RunJobsTable } from '../db/tables.ts'
+import type { Db, JobsTable } from '../db/tables.ts'
 import { countRows, type Lists, type Numbers, query, queryOne, type Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from '../db/database-clock.ts'
@@ -163,48 +163,23 @@ const moveServed = async (trx: Db, former: JobRow, parts: readonly JobPart[]): P
   }
 }
 
-type WaitingRow = Selectable<RunJobsTable>
-type MadeJob = Pick<JobRow, 'job_id' | 'window_from' | 'window_to' | 'slice_ids' | 'cells'>
-
+/** The runs that waited for the former job wait for what each of the new ones has of it. */
 const moveWaiting = async (trx: Db, former: JobRow, every: WindowSize, made: readonly number[]): Promise<void> => {
-  const waiting = await trx
-    .updateTable('etl.run_jobs')
-    .set({ outcome: 'replaced', finished_at: databaseNow })
-    .where((eb) => eb.and({ job_id: former.job_id, outcome: null }))
-    .returningAll()
-    .execute()
-  if (waiting.length === 0 || made.length === 0) return
-  const jobs = await trx
-    .selectFrom('etl.jobs')
-    .select(['job_id', 'window_from', 'window_to', 'slice_ids', 'cells'])
-    .where('job_id', 'in', made.map(String))
-    .orderBy('job_id')
-    .execute()
-  const moved = jobs.flatMap((job) => waiting.flatMap((row) => waitingFor(row, job, every) ?? []))
-  if (moved.length > 0) await trx.insertInto('etl.run_jobs').values(moved).execute()
-}
-
-/** What of the new job the run waits for; null: nothing. */
-const waitingFor = (row: WaitingRow, job: MadeJob, every: WindowSize): Insertable<RunJobsTable> | null => {
-  const { slice_ids: asked, window_from: from, window_to: to } = row
-  const sliceIds = asked === null ? job.slice_ids : job.slice_ids.filter((id) => asked.includes(id))
-  const windowFrom = from === null || from < job.window_from ? job.window_from : from
-  const windowTo = to === null || to > job.window_to ? job.window_to : to
-  const windows = windowFrom < windowTo ? windowsBetween(windowFrom, windowTo, every).length : 0
-  const units = windows * sliceIds.length
-  if (units === 0) return null
-  const isWhole = units === job.cells
-  return {
-    run_id: row.run_id,
-    job_id: job.job_id,
-    // Ahead of what was planned beside its whole: parts of parts come first, so that a few refusals lead to a part that is taken, or to none.
-    priority: row.priority - 1,
-    units,
-    slice_ids: isWhole ? null : sliceIds,
-    window_from: isWhole ? null : windowFrom,
-    window_to: isWhole ? null : windowTo,
-    outcome: null,
-  }
+  await query(trx)`
+    with ended as (
+      update etl.run_jobs set outcome = 'replaced', finished_at = clock_timestamp()
+      where job_id = ${former.job_id}::bigint and outcome is null returning *
+    ), wanted as (
+      select e.run_id, j.job_id, e.priority, j.cells, x.*,
+        cardinality(x.ids) * (select count(*) from generate_series(x.first, x.after - 1, ${`1 ${every}`}::interval)) as units
+      from ended e join etl.jobs j on j.job_id = any(${made.map(String)}::bigint[])
+        cross join lateral (select greatest(j.window_from, e.window_from) as first, least(j.window_to, e.window_to) as after,
+          array(select i.id from unnest(j.slice_ids) with ordinality i (id, place) where e.slice_ids is null or i.id = any(e.slice_ids) order by i.place) as ids) x
+    )
+    -- Ahead of what was planned beside its whole: parts of parts come first, so that a few refusals lead to a part that is taken, or to none.
+    insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids, window_from, window_to)
+    select run_id, job_id, priority - 1, units, case when units < cells then ids end, case when units < cells then first end, case when units < cells then after end
+    from wanted where units > 0`
 }
 
 /** Halving comes to a single one after so many refusals, to two of them after twice as many. */
