@@ -4,7 +4,6 @@ import { type Completeness, maskedFingerprint } from '../core/completeness.ts'
 import { type Clock, once, steadyTime } from '../core/clock.ts'
 import { type ErrorCode, EtlError, messageOf } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
-import { isPassing } from '../db/database-error.ts'
 import type { Manifest, Question } from '../extract/landing-files.ts'
 import { withPatience } from '../extract/in-time.ts'
 import type { LandingWriter } from '../extract/landing-writer.ts'
@@ -46,29 +45,8 @@ export interface Kept extends Omit<Payload, 'body'> {
   readonly chunks: readonly Uint8Array[]
 }
 
-/** What ends a walk though its pages are as good as before: no more money, too many of them, a stop, an outage, a full disk or bucket, one that cannot be read or is not given yet. */
-const goesOnLater: ReadonlySet<ErrorCode> = new Set([
-  'QUOTA_EXHAUSTED',
-  // The bill of another purchase is awaited, and a budget bounds both.
-  'REPORT_PENDING',
-  'KEY_REFUSED',
-  'BAD_REQUEST',
-  'NOT_PUBLISHED',
-  'TOO_LARGE',
-  'NO_CAPABILITY',
-  'INTERRUPTED',
-  'RATE_LIMITED',
-  'SERVICE_UNREACHABLE',
-  'SERVICE_ERROR',
-  'SERVICE_TIMEOUT',
-  'TRUNCATED',
-  'BAD_RESPONSE',
-  'UNUSABLE',
-  'DATABASE',
-  'DISK',
-  'LANDING_REFUSED',
-  'LANDING_UNREACHABLE',
-])
+/** Pages of an answer that changed meanwhile are of no use, and those of another process's job none of ours. Whatever else ends a walk, its pages are as good as before. */
+const spoiling: ReadonlySet<ErrorCode> = new Set(['UNSTABLE', 'INCOMPLETE', 'FENCED'])
 
 /** Paid pages are saved so often, and so many milliseconds' worth of them are lost to a kill. */
 const saveEveryMs = 1_000
@@ -195,7 +173,7 @@ const begunPages = (
     },
     /** What was paid for is kept, and what the ledger names after any error. @param spared parts that came behind a missing one; null: one broke off half-written */
     isKeptAfter: async (error: unknown, spared: readonly Payload[] | null): Promise<boolean> => {
-      const goesOn = spared !== null && isWorthKeeping() && (goesOnLater.has(asEtlError(error).code) || isPassing(error))
+      const goesOn = spared !== null && isWorthKeeping() && !spoiling.has(asEtlError(error).code)
       if (!goesOn && saved === 0) return false
       // The walk's own error is what a person is told.
       try {
