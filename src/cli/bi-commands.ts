@@ -15,7 +15,7 @@ import { alignDown, inclusiveRange, parsePeriod } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
 import { loadSemantics } from '../definition/semantic-model.ts'
 import { bucketClient } from '../extract/landing.ts'
-import { semanticFolders } from '../run/open-runtime.ts'
+import { ownFolders } from '../run/open-runtime.ts'
 import { exportMonths, type ExportTarget, folderTarget } from '../semantic/export/export-months.ts'
 import { exportView, type RowFilter } from '../semantic/export/export-view.ts'
 import type { McpContext } from '../semantic/mcp-server.ts'
@@ -169,7 +169,7 @@ const loadProtocol = () => withPackages('Assistants', ['@modelcontextprotocol/se
 export const mcp: Handler = async (invocation) => {
   if (invocation.options['port'] !== undefined && invocation.options['http'] !== true) throw usageError('--port needs --http.')
   const settings = settingsOf(invocation)
-  const model = await loadSemantics(semanticFolders(pipelinesFolder(invocation)))
+  const model = await loadSemantics(ownFolders(pipelinesFolder(invocation), 'semantic'))
   const { databaseUrl, home } = settings
   const reader = await openReader({ readerUrl: readerLogin(settings), databaseUrl, home })
   const log = createLog(settings.raw['MILLRACE_LOG_LEVEL'])

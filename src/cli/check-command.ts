@@ -23,7 +23,7 @@ import { readNotifyFile } from '../definition/notify-file.ts'
 import { type Problem, placeOf, suggest } from '../definition/problem.ts'
 import { priceName, sourceOf } from '../plan/plan-context.ts'
 import { accountsOf, type ApiSettings, exampleTrouble, originOf, originTrouble, readApiSettings } from '../run/apis.ts'
-import { dashboardFolders, databaseSilenceMs, guarded, martFolders, semanticFolders, sourceFolders } from '../run/open-runtime.ts'
+import { databaseSilenceMs, guarded, ownFolders, sourceFolders } from '../run/open-runtime.ts'
 import { createLineage } from '../run/lineage.ts'
 import { attributesOf } from '../run/refresh-attributes.ts'
 import { landingDays, ledgerDays } from '../run/retention.ts'
@@ -103,10 +103,10 @@ const check = async (invocation: Invocation) => {
       const { sets, problems } = await attributesOf(folder, definitions, folders.sources)
       checkFiles(notes, 'attributes', sets, problems, 'every line is understood.')
     })
-  const model = await attempt('semantic', () => checkSemanticFiles(semanticFolders(folder), notes))
-  const dashboards = await attempt('semantic', () => readDashboards(dashboardFolders(folder)))
+  const model = await attempt('semantic', () => checkSemanticFiles(ownFolders(folder, 'semantic'), notes))
+  const dashboards = await attempt('semantic', () => readDashboards(ownFolders(folder, 'dashboards')))
   notes.problems('semantic', dashboards?.problems ?? [])
-  for (const own of dashboardFolders(folder)) await noteUnread(notes, 'semantic', own, /\.ya?ml$/)
+  for (const own of ownFolders(folder, 'dashboards')) await noteUnread(notes, 'semantic', own, /\.ya?ml$/)
   const settings = await attempt('configuration', async () => settingsOf(invocation))
   const result = () => ({ notes, checked: [...checked], services: [...services] })
   // What keeps all from being read is said once.
@@ -168,9 +168,9 @@ const noteUnread = async (notes: Notes, area: Area, folder: string, ending: RegE
 }
 
 const checkMarts = async (folder: string, notes: Notes): Promise<readonly Mart[]> => {
-  const { marts, problems } = await readMarts(martFolders(folder))
+  const { marts, problems } = await readMarts(ownFolders(folder, 'marts'))
   notes.problems('mart', problems)
-  for (const own of martFolders(folder)) await noteUnread(notes, 'mart', own, /\.sql$/)
+  for (const own of ownFolders(folder, 'marts')) await noteUnread(notes, 'mart', own, /\.sql$/)
   if (marts.length > 0) notes.proved('mart', `${counted(marts.length, 'header')} of marts are whole.`)
   return marts
 }

@@ -8,7 +8,7 @@ import { loadMarts } from '../definition/marts.ts'
 import { loadSemantics } from '../definition/semantic-model.ts'
 import { dataDictionary } from '../publish/dictionary.ts'
 import { describedViews } from '../publish/view-columns.ts'
-import { dashboardFolders, martFolders, openDefinitions, semanticFolders } from '../run/open-runtime.ts'
+import { openDefinitions, ownFolders } from '../run/open-runtime.ts'
 import { assistantsMark, llmsText } from '../semantic/explain.ts'
 import { semanticDocuments } from '../semantic/documents.ts'
 import { connectionFile, defaultConnection, supersetBundle } from '../semantic/superset/superset-bundle.ts'
@@ -77,9 +77,9 @@ const leftOver = async (out: string, documents: ReadonlyMap<string, string>): Pr
 /** What documents and dashboards are made of. */
 export const readDocumented = async (pipelines: string) => {
   const { definitions } = await openDefinitions(pipelines, [])
-  const marts = await loadMarts(martFolders(pipelines))
-  const model = await loadSemantics(semanticFolders(pipelines))
-  const dashboards = await loadDashboards(dashboardFolders(pipelines))
+  const marts = await loadMarts(ownFolders(pipelines, 'marts'))
+  const model = await loadSemantics(ownFolders(pipelines, 'semantic'))
+  const dashboards = await loadDashboards(ownFolders(pipelines, 'dashboards'))
   return { definitions, marts, model, dashboards, views: describedViews(definitions, marts) }
 }
 

@@ -17,7 +17,7 @@ import { changedShapes, shapesOf } from '../publish/replace-view.ts'
 import { type Declaration, declareIdentity, type Settled, settledHere } from './identity.ts'
 import { attributesOf, publishAttributes } from './refresh-attributes.ts'
 import { assertColumnsMade, assertTablesMade } from '../load/drift.ts'
-import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
+import { openDefinitions, ownFolders } from './open-runtime.ts'
 
 interface MigrateRequest {
   readonly settings: Settings
@@ -37,12 +37,12 @@ export const migrateAndPublish = async (request: MigrateRequest) => {
   const fiscalYearFrom = readMonth(request.settings.raw, 'MILLRACE_FISCAL_YEAR_FROM')
   const database = await openDatabase({ databaseUrl: request.settings.databaseUrl, home: request.settings.home })
   try {
-    const folders = migrationFolders(request.pipelinesFolder)
+    const folders = ownFolders(request.pipelinesFolder, 'migrations')
     const statements = request.dryRun ? await pendingSql(database, { folders }) : new Map<string, readonly string[]>()
     const patience = request.patience ?? {}
     // Publishing needs every table: found out afterwards, migrations would stand without their views.
     await assertTablesMade(database, definitions, folders)
-    const files = await loadMarts(martFolders(request.pipelinesFolder))
+    const files = await loadMarts(ownFolders(request.pipelinesFolder, 'marts'))
     const before = await shapesOf(database.kysely)
     // In one transaction: where a view or a mart cannot be made, the migrations are not applied either.
     let made: readonly string[] | null = null

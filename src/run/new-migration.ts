@@ -11,7 +11,7 @@ import { afterPending, migrationsCreating, migrationState, shippedMigrations } f
 import { writeNewFile } from '../definition/dataset-files.ts'
 import { type TableChanges, tableChanges } from '../load/drift.ts'
 import { tableName } from '../load/table-columns.ts'
-import { migrationFolders, openDefinitions } from './open-runtime.ts'
+import { openDefinitions, ownFolders } from './open-runtime.ts'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { ColumnType } from '../core/column-types.ts'
 import { makeFolders } from '../core/disk-error.ts'
@@ -26,7 +26,7 @@ export interface NewMigration {
 /** `none`: the table is as defined. Throws DEFINITION for a wrong YAML, USAGE where no migration of the same version can bring what is asked. */
 export const newMigration = async (request: NewMigration) => {
   const { definitions } = await openDefinitions(request.pipelinesFolder, [request.pipeline])
-  const folders = migrationFolders(request.pipelinesFolder)
+  const folders = ownFolders(request.pipelinesFolder, 'migrations')
   const { definition, creating } = await versionToMake(definitions, folders)
   const dimensions = await newDimensions(definition, folders)
   if (creating.length === 0)

@@ -60,9 +60,15 @@ export interface OpenRuntime extends Runtime {
   close(): Promise<void>
 }
 
-/** Sources and their APIs: those that ship, and those of the user, in a folder beside the pipelines. */
+/** The user's own folder of these files, beside the pipelines; those shipped always count. */
+export const ownFolders = (
+  pipelinesFolder: string,
+  of: 'sources' | 'migrations' | 'marts' | 'dashboards' | 'semantic',
+): string[] => [join(pipelinesFolder, '..', of)]
+
+/** Sources and their APIs: those that ship, and those of the user. */
 export const sourceFolders = (pipelinesFolder: string): Promise<SourceFolders> =>
-  loadSourceFolders([join(pipelinesFolder, '..', 'sources')])
+  loadSourceFolders(ownFolders(pipelinesFolder, 'sources'))
 
 type OpenDefinitions = SourceFolders & { readonly definitions: readonly Definition[] }
 
@@ -91,15 +97,6 @@ export const findSource = async (pipelinesFolder: string, name: string | null): 
   if (name !== null) throw new EtlError('USAGE', `There is no source '${name}'; there are ${known}.`)
   throw new EtlError('USAGE', `Which source does the dataset read? Add --source with one of ${known}.`)
 }
-
-/** Migration folders: those shipped, and the one beside the pipelines. */
-export const migrationFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'migrations')]
-
-/** Folder of the user's own dashboards; those shipped always count. */
-export const dashboardFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'dashboards')]
-
-/** Folder of the user's own semantic files; those shipped always count. */
-export const semanticFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'semantic')]
 
 export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime> => {
   const { settings, log, progress } = options
@@ -196,7 +193,7 @@ const prepareSchema = async (
   marts: readonly Mart[],
   options: RuntimeOptions,
 ): Promise<void> => {
-  const folders = migrationFolders(options.pipelinesFolder)
+  const folders = ownFolders(options.pipelinesFolder, 'migrations')
   if (database.embedded) {
     await assertTablesMade(database, definitions, folders)
     await migrate(database, { folders }, async (trx) => {
@@ -228,16 +225,13 @@ export const databaseSilenceMs = ({ raw }: Settings): number => {
   return readNumber(raw, 'MILLRACE_DATABASE_SILENCE', rule) * 1_000
 }
 
-/** Folder of the user's own marts; those shipped always count. */
-export const martFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'marts')]
-
 /** Throws DEFINITION where a file has mistakes. */
 export const openMarts = async (pipelinesFolder: string): Promise<KnownMarts> => {
-  let marts: readonly Mart[] = await loadMarts(martFolders(pipelinesFolder))
+  let marts: readonly Mart[] = await loadMarts(ownFolders(pipelinesFolder, 'marts'))
   return {
     current: () => marts,
     reread: async () => {
-      marts = await loadMarts(martFolders(pipelinesFolder))
+      marts = await loadMarts(ownFolders(pipelinesFolder, 'marts'))
       return marts
     },
   }

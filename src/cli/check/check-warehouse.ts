@@ -30,7 +30,7 @@ import { keyLacks } from '../../publish/publish-marts.ts'
 import { type DescribedView, describedViews, wrongNames } from '../../publish/view-columns.ts'
 import { triedLists } from '../../plan/query-lists.ts'
 import { identityFindings } from '../../run/identity.ts'
-import { migrationFolders } from '../../run/open-runtime.ts'
+import { ownFolders } from '../../run/open-runtime.ts'
 import type { SourceFolders } from '../../sources/registry.ts'
 import { dataPointReadings } from '../../web/reads/read-quota.ts'
 import type { Note, Notes } from './notes.ts'
@@ -56,7 +56,7 @@ interface Checking {
 /** Migrations, tables, marts and what is known of data points. Changes nothing that stays; everything it finds goes to the notes. */
 export const checkDatabase = async (database: Database, checking: Checking): Promise<void> => {
   const { pipelinesFolder, notes } = checking
-  const folders = migrationFolders(pipelinesFolder)
+  const folders = ownFolders(pipelinesFolder, 'migrations')
   const state = await migrationState(database, { folders })
   notes.proved('database', `${database.display} answers.`)
   for (const name of state.unknown)
@@ -258,7 +258,7 @@ export const checkLists = async (
 ): Promise<void> => {
   const asking = definitions.filter(({ dimensions }) => dimensions.some(({ query }) => query !== undefined))
   if (asking.length === 0 || folders === null) return
-  const state = await migrationState(database, { folders: migrationFolders(pipelinesFolder) })
+  const state = await migrationState(database, { folders: ownFolders(pipelinesFolder, 'migrations') })
   const reason =
     state.pending.length > 0
       ? 'they need the migrated warehouse'
