@@ -34,6 +34,8 @@ export const publishMart = async (
   { readers, summaries, views }: Publishing,
 ): Promise<boolean> => {
   if (!(await readable(trx, mart.reads))) return false
+  // Of what is defined, or shown, no more it stays as it is.
+  if (mart.summaryOf !== null && sourceOf(mart, definitions) === undefined) return readable(trx, [mart.name])
   const made = await orLeftOut(trx, mart, async () => {
     if (mart.summaryOf === null) await replaceView(trx, mart.name, sql.raw(mart.sql), () => readers.dropOf(trx, mart.name))
     else {
@@ -49,6 +51,10 @@ export const publishMart = async (
   await describe(trx, mart, definitions, view)
   return true
 }
+
+/** Whose rows a summary sums up; undefined: no pipeline's that is defined and shown. */
+export const sourceOf = ({ summaryOf }: Pick<Mart, 'summaryOf'>, definitions: readonly Definition[]): Definition | undefined =>
+  definitions.find(({ pipeline, publish }) => publish && pipeline === summaryOf)
 
 /** null: it comes with Millrace and reads a column that the definition has left out. */
 const orLeftOut = <T>(trx: Db, mart: Mart, work: () => Promise<T>): Promise<{ result: T } | null> =>
@@ -72,9 +78,16 @@ const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => 
 }
 
 /** Those that could not be published although what they read is there, and those that read these. @param marts what others read comes first */
-export const leftOut = async (db: Db, marts: readonly Mart[], published: readonly string[]): Promise<string[]> => {
+export const leftOut = async (
+  db: Db,
+  marts: readonly Mart[],
+  published: readonly string[],
+  definitions: readonly Definition[],
+): Promise<string[]> => {
   const left: string[] = []
-  for (const { name, reads } of marts.filter((mart) => !published.includes(mart.name))) {
+  for (const mart of marts.filter(({ name }) => !published.includes(name))) {
+    const { name, reads, summaryOf } = mart
+    if (summaryOf !== null && sourceOf(mart, definitions) === undefined) continue
     const others = reads.filter((one) => !left.includes(one))
     if (await readable(db, others)) left.push(name)
   }
@@ -107,8 +120,8 @@ export const prepareSummaries = async (
 ): Promise<PreparedSummaries> => {
   const prepared = new Map<string, string | null>()
   for (const mart of marts) {
-    const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
-    if (mart.summaryOf === null || source === undefined) continue
+    const source = sourceOf(mart, definitions)
+    if (source === undefined) continue
     const lacks = keyLacks(mart, source)
     if (lacks !== null) throw new EtlError('DEFINITION', `${mart.file}: ${lacks}`)
     const there = await query<Maybe<Texts<'about'>>>(trx)`

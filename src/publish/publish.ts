@@ -11,7 +11,7 @@ import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, grainOf } from './comments.ts'
 import { type MartReaders, openMartReaders } from './mart-readers.ts'
-import { assertOwnNames, fitSummary, prepareSummaries, publishMart, recordMarts } from './publish-marts.ts'
+import { assertOwnNames, fitSummary, prepareSummaries, publishMart, recordMarts, sourceOf } from './publish-marts.ts'
 import { inSavepoint, replaceView } from './replace-view.ts'
 import { describedColumns, type DescribedView, describedViews } from './view-columns.ts'
 import { asOfFunction, asOfName, currentView, freshnessView, historyView, tableColumns } from './views.ts'
@@ -59,7 +59,7 @@ export const publishWithin = async (
     return days
   })
   const adjust = async (mart: Mart): Promise<void> => {
-    const source = shown.find(({ pipeline }) => pipeline === mart.summaryOf)
+    const source = sourceOf(mart, shown)
     if (source !== undefined) await fitSummary(trx, mart, source, changedFrom.get(source.pipeline) ?? null)
   }
   for (const mart of marts.filter(({ name }) => !summaries.has(name))) await step(() => adjust(mart))

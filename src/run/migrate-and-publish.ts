@@ -63,7 +63,7 @@ export const migrateAndPublish = async (request: MigrateRequest) => {
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
     const declared = await declare(request, database)
     const shapes = changedShapes(before, await shapesOf(database.kysely))
-    const out = await leftOut(database.kysely, files, marts)
+    const out = await leftOut(database.kysely, files, marts, definitions)
     return { ...known, published, ...shapes, leftOut: out, removed, kept, declared, attributes: ofValues }
   } finally {
     await database.close()

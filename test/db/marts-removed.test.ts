@@ -317,6 +317,29 @@ select month, domain, country, traffic_source, web_source, branded_type, ${colum
     await migrate()
   })
 
+  test('of a pipeline that is defined no more stays as it is, whatever its file says by now, and a new one is not made', async () => {
+    const pipeline = join(folder, 'pipelines', 'keywords.yaml')
+    const [yaml, file] = [readFileSync(pipeline, 'utf8'), join(folder, 'marts', 'own_left.sql')]
+    const explained = (column: string): void =>
+      writeFileSync(file, readFileSync(file, 'utf8').replace('-- question', `-- column ${column}: What it is.\n-- question`))
+    summary('own_left', asFirst)
+    explained('clicks')
+    await migrate()
+    const before = await read('own_left')
+    rmSync(pipeline)
+    summary('own_left', `${asFirst}, max(volume) as most`)
+    explained('most')
+    summary('own_new', asFirst)
+    expect((await migrate()).leftOut).toEqual([])
+    expect(await read('own_left')).toEqual(before)
+    expect(await views()).not.toContain('own_new')
+    writeFileSync(pipeline, yaml)
+    await migrate()
+    expect(await views()).toContain('own_new')
+    for (const name of ['own_left', 'own_new']) rmSync(join(folder, 'marts', `${name}.sql`))
+    await migrate()
+  })
+
   test('that sums up over more than the windows of its pipeline is refused at the next load: it would keep the last window alone', async () => {
     const keywords = await shippedDefinition('keywords')
     const file = join(folder, 'marts', 'own_quarters.sql')
