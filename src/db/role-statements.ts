@@ -4,6 +4,9 @@
 const names = { owner: 'millrace_owner', loader: 'millrace_loader', reader: 'bi_reader' }
 const { owner, loader, reader } = names
 
+/** A database gets its rights after its migrations. */
+export const loaderRole = loader
+
 /**
  * Session settings by role. A role's settings are not inherited by the logins that are its members, so each login gets them too, unless it has its own.
  * A reader may take part of a minute and must not hold back cleaning; a change of the warehouse's shape must not queue readers behind it for long; a

@@ -18,7 +18,7 @@ import { asOfFunction, asOfName, currentView, freshnessView, historyView, tableC
 import { continuedSeries, recordHandOver, recordVersion } from './versions.ts'
 import { relationColumns, roleExists } from '../db/catalog.ts'
 import { readerRole } from '../db/read-list.ts'
-import { functionsOfViews, sessionLimits } from '../db/role-statements.ts'
+import { functionsOfViews, loaderRole, sessionLimits } from '../db/role-statements.ts'
 import { type Lists, query, type Texts } from '../db/typed-row.ts'
 
 /**
@@ -185,7 +185,8 @@ export const grantReader = async (trx: Db): Promise<void> => {
 
 /**
  * Settings of a role are not inherited by the logins that are its members, directly or through a role of their own; so each login gets them, unless it has
- * its own: in this database alone, since it may load another one. Who works in etl or hands out the role (its maker, since PostgreSQL 16) is no reader.
+ * its own: in this database alone, since it may load another one. Who works in etl, or will (the loader of `millrace roles`), or hands out the role (its maker,
+ * since PostgreSQL 16) is no reader.
  */
 const limitLogins = async (trx: Db): Promise<void> => {
   const rows = await query<Texts<'login' | 'database'> & Lists<Texts<'settings'>>>(trx)`
@@ -193,6 +194,7 @@ const limitLogins = async (trx: Db): Promise<void> => {
       where s.setrole = r.oid and s.setdatabase in (0, d.oid)) as settings
     from pg_roles r join pg_database d on d.datname = current_database()
     where r.rolcanlogin and not r.rolsuper and pg_has_role(r.oid, ${readerRole}, 'member') and not has_schema_privilege(r.oid, 'etl', 'usage')
+      and not exists (select from pg_roles g where g.rolname = ${loaderRole} and pg_has_role(r.oid, g.oid, 'member'))
       and not exists (select from pg_auth_members m join pg_roles g on g.oid = m.roleid
         where g.rolname = ${readerRole} and m.member = r.oid and m.admin_option)`
   for (const { login, database, settings } of rows)

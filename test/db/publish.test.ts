@@ -214,6 +214,19 @@ describe('what is published', () => {
     }
   })
 
+  test('leaves a login of the loader alone where its rights are not granted yet: a second warehouse, or a backup put back without them', async () => {
+    const loader = `second_${process.pid}`
+    await publish(db.database, definitions)
+    await db.query(`do $$ begin create role millrace_loader nologin; exception when duplicate_object then null; end $$`)
+    await db.query(`grant bi_reader to millrace_loader; create role ${loader} login in role millrace_loader`)
+    try {
+      await publish(db.database, definitions)
+      expect(await settingsOf(loader)).toEqual([])
+    } finally {
+      await db.query(`drop role ${loader}; drop role millrace_loader`)
+    }
+  })
+
   test('turns jit off for the database, for logins made later, and leaves a choice of somebody else alone', async () => {
     const setting = async () =>
       (await db.query(`select c from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase and d.datname = current_database(), unnest(s.setconfig) c
