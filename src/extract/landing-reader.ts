@@ -88,6 +88,15 @@ const readManifest = async (shelf: LandingShelf): Promise<Manifest> => {
 export const missingLanding = (place: string): EtlError =>
   new EtlError('LANDING_MISSING', `${place} is not there. Restore it, ${remedy} (reports are bought again).`)
 
+/** Gone or damaged; what a bucket does not give now is there. */
+export const isLost = (error: unknown): boolean =>
+  isEtlError(error) && (error.code === 'LANDING_MISSING' || error.code === 'LANDING_CORRUPT')
+
+export const unlessLost = (error: unknown): null => {
+  if (isLost(error)) return null
+  throw error
+}
+
 /** @param found what is wrong, in a few words */
 const corruptLanding = (place: string, found: string): EtlError =>
   new EtlError('LANDING_CORRUPT', `${place} is damaged: ${found}. Restore it from a backup, ${remedy}.`)

@@ -2,10 +2,10 @@
 import { asksOf } from '../core/asks.ts'
 import { createTurns } from '../core/clock.ts'
 import type { Completeness, PaidBefore } from '../core/completeness.ts'
-import { isEtlError } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import type { HttpAnswer } from '../extract/http-types.ts'
 import type { Manifest } from '../extract/landing-files.ts'
+import { isLost, unlessLost } from '../extract/landing-reader.ts'
 import { setClaimed } from '../ledger/claim-fence.ts'
 import type { JobWork } from './job-work.ts'
 import { outlast } from '../db/outlast.ts'
@@ -103,14 +103,6 @@ const isAskedSo = (
   { question, completeness }: Manifest,
   { asks, dialect }: { readonly asks: string; readonly dialect: string | null },
 ): boolean => question?.asks === asks && (completeness.dialect ?? null) === dialect
-
-/** What is gone or damaged is asked for; what a bucket does not give now is there. */
-const isLost = (error: unknown): boolean =>
-  isEtlError(error) && ['LANDING_MISSING', 'LANDING_CORRUPT', 'LANDING_FOREIGN'].includes(error.code)
-const unlessLost = (error: unknown): null => {
-  if (isLost(error)) return null
-  throw error
-}
 
 /** Parts of several landings of one walk by increasing number, one of each: each landing has its own in that order. Each is read before the next. */
 async function* mergedParts(landings: readonly AsyncIterator<Payload>[]): AsyncGenerator<Payload> {

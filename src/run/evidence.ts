@@ -1,5 +1,5 @@
 // What lies beside the landings against what the ledger knows: runs, purchases and epochs of this warehouse that another ledger has recorded.
-import type { LandingNotes, LandingStore } from '../extract/landing-store.ts'
+import type { LandingStore, Note } from '../extract/landing-store.ts'
 import {
   epochName,
   folderOf,
@@ -23,7 +23,8 @@ interface Reading {
   readonly db: Db
   readonly identity: Identity
   readonly newest: Newest
-  list(folder: string, after?: string): ReturnType<LandingNotes['list']>
+  /** What the names of the notes say, of those that are of that kind. */
+  named<T>(nameOf: (path: string) => T | null, folder: string, after?: string): AsyncIterable<T>
   read(path: string): Promise<string | null>
 }
 
@@ -32,11 +33,11 @@ export const readEvidence = async (db: Db, { notes }: Pick<LandingStore, 'notes'
   const newest = await newestKnown(db)
   const reading: Reading = {
     ...{ db, identity, newest },
-    list: (folder, after) => notes.list(folder, after, signal),
+    named: (nameOf, folder, after) => named(notes.list(folder, after, signal), nameOf),
     read: (path) => notes.read(path, signal),
   }
   const { highestEpoch, replacedBy } = await epochsOf(reading)
-  const runs = await laterRuns(reading)
+  const runs = await Array.fromAsync(reading.named(runName, folderOf(identity.id, 'runs'), runsAfter(identity.id, newest.runId)))
   // Of any epoch, in the order of their ask numbers.
   const unknown = await unknownPurchases(reading)
   const ofThis = runs.filter(({ epoch }) => epoch === identity.epoch).map(({ runId }) => runId)
@@ -49,30 +50,26 @@ export const readEvidence = async (db: Db, { notes }: Pick<LandingStore, 'notes'
   }
 }
 
+async function* named<T>(notes: AsyncIterable<Note>, nameOf: (path: string) => T | null): AsyncGenerator<T> {
+  for await (const { path } of notes) {
+    const name = nameOf(path)
+    if (name !== null) yield name
+  }
+}
+
 /** Whether a ledger newer than this one has worked under its name. */
 export const isNewerElsewhere = ({ unknownRuns, unknown }: Evidence, { epoch }: Identity): boolean =>
   unknownRuns > 0 || unknown.some((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch)
 
 /** The highest that is noted, 0: none; and one that was declared to go on in the place of this one, null: none. */
-const epochsOf = async ({ list, identity }: Reading) => {
+const epochsOf = async ({ named, identity }: Reading) => {
   let highestEpoch = 0
   let replacedBy: number | null = null
-  for await (const { path } of list(folderOf(identity.id, 'epochs'))) {
-    const found = epochName(path)
-    if (found === null) continue
+  for await (const found of named(epochName, folderOf(identity.id, 'epochs'))) {
     highestEpoch = Math.max(highestEpoch, found.epoch)
     if (found.kind === 'goes-on' && found.epoch > identity.epoch) replacedBy = found.epoch
   }
   return { highestEpoch, replacedBy }
-}
-
-const laterRuns = async ({ list, identity: { id }, newest }: Reading) => {
-  const runs: NonNullable<ReturnType<typeof runName>>[] = []
-  for await (const { path } of list(folderOf(id, 'runs'), runsAfter(id, newest.runId))) {
-    const found = runName(path)
-    if (found !== null) runs.push(found)
-  }
-  return runs
 }
 
 const atOnce = 1_000
@@ -100,20 +97,14 @@ const unknownPurchases = async (reading: Reading): Promise<UnknownPurchase[]> =>
 const purchaseName = ({ askNumber, epoch }: ReceiptName): string => `${askNumber}.${epoch}`
 
 /** Those as new as the ledger's newest, then older ones of purchases that still wait for their id, behind which so much was asked for. */
-async function* receiptsToCompare({ db, list, identity: { id }, newest }: Reading): AsyncGenerator<ReceiptName> {
+async function* receiptsToCompare({ db, named, identity: { id }, newest }: Reading): AsyncGenerator<ReceiptName> {
   const from = receiptsFrom(id, newest.boughtAsk)
-  for await (const { path } of list(folderOf(id, 'receipts'), from)) {
-    const found = receiptName(path)
-    if (found !== null) yield found
-  }
+  yield* named(receiptName, folderOf(id, 'receipts'), from)
   const asks = new Set(await asksWithoutId(db))
   const folders = new Set([...asks].map((askNumber) => receiptsOf(id, askNumber)))
   for (const folder of folders) {
     if (`${folder}/` >= from) continue
-    for await (const { path } of list(folder)) {
-      const found = receiptName(path)
-      if (found !== null && asks.has(found.askNumber)) yield found
-    }
+    for await (const found of named(receiptName, folder)) if (asks.has(found.askNumber)) yield found
   }
 }
 

@@ -1,8 +1,8 @@
 // Answers of walks that landed and that this ledger, restored from a backup, does not know: they are taken up, and none of their pages is bought again.
 import type { Definition, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { isEtlError } from '../core/errors.ts'
 import { askNumberOfAny, type Manifest, pipelineFolder } from '../extract/landing-files.ts'
+import { unlessLost } from '../extract/landing-reader.ts'
 import type { LandingStore } from '../extract/landing-store.ts'
 import { type Adopted, adoptWork, type FoundAnswer, knownPipeline } from '../ledger/adopt-work.ts'
 import { isLandingKnown } from '../ledger/answers.ts'
@@ -13,14 +13,8 @@ import { isBegunOnly, paidFor } from './begun-walk.ts'
 import { answerIn } from './open-answer.ts'
 
 /** null: it is not whole. */
-export const wholeManifest = async (landing: LandingStore, locator: string): Promise<Manifest | null> => {
-  try {
-    return (await landing.open(locator)).manifest
-  } catch (error) {
-    if (isEtlError(error) && (error.code === 'LANDING_MISSING' || error.code === 'LANDING_CORRUPT')) return null
-    throw error
-  }
-}
+export const wholeManifest = (landing: LandingStore, locator: string): Promise<Manifest | null> =>
+  landing.open(locator).then(({ manifest }) => manifest, unlessLost)
 
 export const foundAnswer = (
   locator: string,
