@@ -23,10 +23,9 @@ import type { BoxToMake, Ruling } from '../ledger/register-jobs.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { sliceValues } from '../ledger/slices.ts'
 import { type NightVerdict, guardFacts, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
-import { type PlanContext, recorder } from './plan-context.ts'
+import { type PlanContext, recorder, wholeSpan } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 import { pagePrices, type Prices, priceReports, pricedUnits } from './price.ts'
-import type { Task } from './pack.ts'
 
 export interface NightGuard {
   /** What becomes of units that a step is about to ask for; null: more of the former. In the step's transaction, under the pipeline's lock. */
@@ -51,13 +50,10 @@ const digestOf = ({ definition, source, pipeline, limits }: PlanContext): string
 
 /** What was held is planned anew where lists, limits, the guard or what is asked for have changed, or a person names its months; then what was approved, see `renewApproved`. */
 export const dissolveStale = async (context: PlanContext): Promise<number> => {
-  const { locked, frame, scope, windows, cells } = context
+  const { locked, frame, scope, cells } = context
   const { pipelineId } = frame
-  const [first, last] = [windows[0], windows.at(-1)]
-  const range =
-    scope.mode === 'range' && first !== undefined && last !== undefined
-      ? { from: first.from, to: last.to, only: cells.only }
-      : null
+  const span = scope.mode === 'range' ? wholeSpan(context) : null
+  const range = span && { ...span, only: cells.only }
   for (let gone = 1; gone > 0; )
     gone = await locked(async (trx) => {
       if (range !== null) return dissolveHeld(trx, pipelineId, range)
@@ -174,19 +170,20 @@ export const pagePrice =
       ? 0
       : ((await pagePrices(runtime.database.kysely, runtime, context)).unit?.likely ?? null)
 
+/** @param packed the reports of the first step */
 export const reportPrice =
-  (runtime: PlanRuntime, context: PlanContext, ...packing: Packing): UnitPrice =>
+  (runtime: PlanRuntime, context: PlanContext, packed: Packed): UnitPrice =>
   async (isAsked) =>
-    (isAsked ? (await nightPrices(runtime, context, ...packing)).perUnit : null) ??
+    (isAsked ? (await nightPrices(runtime, context, packed)).perUnit : null) ??
     (await pricedUnits(runtime.database.kysely, runtime, context)).quota
 
-type Packing = [steps: readonly (readonly Task[])[], packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>]
+type Packed = (db: Db) => Promise<readonly BoxToMake[]>
 
-const nightPrices = async (runtime: PlanRuntime, context: PlanContext, ...[steps, packed]: Packing): Promise<Prices> => {
+const nightPrices = async (runtime: PlanRuntime, context: PlanContext, packed: Packed): Promise<Prices> => {
   const { definition, frame, signal } = context
   const { kysely } = runtime.database
   const requests: RequestRecord[] = []
-  const boxes = (await packed(kysely, steps[0] ?? [])).filter(({ answerId }) => answerId === null)
+  const boxes = (await packed(kysely)).filter(({ answerId }) => answerId === null)
   const some = boxes.length <= mostPricedANight ? boxes : [...boxes.slice(0, mostPricedANight - 1), ...boxes.slice(-1)]
   const reports = await Promise.all(some.map(async (one) => ({ box: await boxWith(kysely, context, one), units: one.cells })))
   try {

@@ -26,7 +26,7 @@ import type { PlanCounts, PlanRuntime } from './plan-runtime.ts'
 import { withLists, withReadFiles } from './query-lists.ts'
 import { sampleWindows } from './sample-windows.ts'
 import { takeApproved } from './take-approved.ts'
-import { mostUnitsAStep, type Task } from './pack.ts'
+import { mostUnitsAStep } from './pack.ts'
 import { messageOf } from '../core/errors.ts'
 import { findListed, listedSince, type LostSubmission } from '../extract/report-submit.ts'
 import type { ListedReport } from '../core/report-shape.ts'
@@ -142,10 +142,7 @@ const tellChanged = ({ log }: PlanRuntime, { pipeline }: Definition, jobs: numbe
 
 const planPipeline = async (runtime: PlanRuntime, opened: PlanContext) => {
   let requests = 0
-  await judgeAgain(opened)
-  tellChanged(runtime, opened.definition, await dissolve(opened))
-  await approveWaiting(runtime, opened)
-  await takeApproved(opened)
+  tellChanged(runtime, opened.definition, await settleFormer(runtime, opened))
   const { context, counted, walks, reports } = await findNeeds(runtime.database.kysely, opened, async (closed) => {
     const samples = await sampleWindows(runtime, closed)
     requests = samples.requests
@@ -170,8 +167,8 @@ const askWalks = async (runtime: PlanRuntime, context: PlanContext, walks: reado
 }
 
 const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, units, left }: ReportSteps): Promise<void> => {
-  const packed = (db: Db, tasks: readonly Task[]) => packStep(db, context, tasks)
-  const guard = await guardPlan(runtime, context, units, reportPrice(runtime, context, steps, packed))
+  const price = reportPrice(runtime, context, (db) => packStep(db, context, steps[0] ?? []))
+  const guard = await guardPlan(runtime, context, units, price)
   for (const tasks of steps) {
     context.signal.throwIfAborted()
     await askForReports(context, tasks, guard, left)
@@ -180,7 +177,7 @@ const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, u
 }
 
 /** Reports that were held because of their count: where the definition says by now what that counts, or other reports have shown it, and the others downloaded again. */
-export const judgeAgain = async (context: PlanContext): Promise<void> => {
+const judgeAgain = async (context: PlanContext): Promise<void> => {
   const { definition, source, scope, frame, step } = context
   const span = wholeSpan(context)
   // Who forces asks for others in their place.
@@ -188,8 +185,17 @@ export const judgeAgain = async (context: PlanContext): Promise<void> => {
   await step((trx) => judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source), span))
 }
 
+/** What former runs left, before anything is asked for: judged, planned anew or taken up. Returns how many purchases that were approved are planned anew. */
+export const settleFormer = async (runtime: Pick<PlanRuntime, 'consent'>, context: PlanContext): Promise<number> => {
+  await judgeAgain(context)
+  const changed = await dissolve(context)
+  await approveWaiting(runtime, context)
+  await takeApproved(context)
+  return changed
+}
+
 /** Jobs that are only a plan and no run waits for are planned anew: lists, limits or an approval may have changed. Returns how many of what was approved. */
-export const dissolve = async (context: PlanContext): Promise<number> => {
+const dissolve = async (context: PlanContext): Promise<number> => {
   for (let gone = 1; gone > 0; ) gone = await context.locked((trx) => dissolveUnsent(trx, context.frame))
   const { frame, cells } = context
   const { reuse } = cells
@@ -212,16 +218,15 @@ export const joinScope = ({ windows, frame, cells }: PlanContext): JoinScope | n
 /** Joins jobs that ask for units in scope already, also those another planner made meanwhile. */
 const join = async (context: PlanContext): Promise<void> => {
   const scope = joinScope(context)
-  for (let after: string | null = scope === null ? null : '0'; scope !== null && after !== null; )
-    after = await joinStep(context, scope, after)
+  if (scope === null) return
+  const stepFrom = (after: string): Promise<string | null> =>
+    context.locked(async (trx) => {
+      const next = await nextStep(trx, scope.frame, after, mostUnitsAStep)
+      if (next?.isNew === true) await joinJobs(trx, scope, after, next.upTo)
+      return next?.upTo ?? null
+    })
+  for (let after: string | null = '0'; after !== null; ) after = await stepFrom(after)
 }
-
-const joinStep = ({ frame, locked }: PlanContext, scope: JoinScope, after: string): Promise<string | null> =>
-  locked(async (trx) => {
-    const next = await nextStep(trx, frame, after, mostUnitsAStep)
-    if (next?.isNew === true) await joinJobs(trx, scope, after, next.upTo)
-    return next?.upTo ?? null
-  })
 
 /** Closes windows older than the look-back whose every unit is loaded, so that neither this planning nor a later one reads their cells. */
 const closeOpen = async (db: Db, context: PlanContext): Promise<PlanContext> => {

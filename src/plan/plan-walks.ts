@@ -2,7 +2,7 @@
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { type CellCount, countCells, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
-import { insertWalks, type Ruling } from '../ledger/register-jobs.ts'
+import { insertWalks } from '../ledger/register-jobs.ts'
 import type { CountedWindows } from './count-windows.ts'
 import type { PlanWindow } from './frames.ts'
 import type { NightGuard } from './guard-night.ts'
@@ -57,23 +57,17 @@ export const walksToBuy = ({ counts }: NeededWalks): UnitsToBuy[] =>
   )
 
 /** Makes a job for each of them, 50,000 a transaction. */
-export const askForWalks = async (context: PlanContext, needed: NeededWalks, guard: NightGuard): Promise<void> => {
+export const askForWalks = async (
+  { locked, frame, cells }: PlanContext,
+  needed: NeededWalks,
+  guard: NightGuard,
+): Promise<void> => {
   const { window, ask, counts } = needed
   const leaves = counts.some(({ reason }) => reason === 'unfinished' || reason === 'forced')
-  for (let after: number | null = 0; after !== null; ) {
-    const asked = after === 0 ? walksToBuy(needed) : null
-    after = await walksStep(context, { ...ask, to: window.to }, after, leaves, (trx) => guard.rule(trx, asked))
-  }
+  const stepFrom = (after: number): Promise<number | null> =>
+    locked(async (trx) => {
+      const ruling = await guard.rule(trx, after === 0 ? walksToBuy(needed) : null)
+      return insertWalks(trx, frame, cells, { ...ask, to: window.to }, { after, most: mostUnitsAStep, leaves, ruling })
+    })
+  for (let after: number | null = 0; after !== null; ) after = await stepFrom(after)
 }
-
-const walksStep = (
-  context: PlanContext,
-  window: WindowAsk & Pick<PlanWindow, 'to'>,
-  after: number,
-  leaves: boolean,
-  rule: (trx: Db) => Promise<Ruling>,
-): Promise<number | null> =>
-  context.locked(async (trx) => {
-    const how = { after, most: mostUnitsAStep, leaves, ruling: await rule(trx) }
-    return insertWalks(trx, context.frame, context.cells, window, how)
-  })

@@ -7,8 +7,6 @@ import type { Db } from '../db/tables.ts'
 import { waitingApproval } from '../ledger/approvals.ts'
 import { backlogOf } from '../ledger/approved-jobs.ts'
 import { breakLines } from '../ledger/breaks.ts'
-import type { AskReason } from '../ledger/candidates.ts'
-import type { WantedBy } from '../ledger/guard-usual.ts'
 import { databaseMs } from '../db/database-clock.ts'
 import { pastTimes } from '../ledger/prices.ts'
 import { joinableJobs } from '../ledger/join-jobs.ts'
@@ -16,23 +14,19 @@ import { lockQuestion, lockVersions, registerPipeline } from '../ledger/pipeline
 import { changesSince } from '../ledger/plan-changes.ts'
 import { countSettled, windowStates, windowsNotYet } from '../ledger/windows.ts'
 import type { Scope } from './frames.ts'
-import { approveWaiting, boxWith, buysAll } from './guard-night.ts'
-import { guardFacts } from './guard.ts'
+import { boxWith, buysAll } from './guard-night.ts'
+import { guardFacts, type UnitsToBuy } from './guard.ts'
 import { spentBy } from './spread-backfill.ts'
 import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
 import { askForReports, packStep } from './plan-reports.ts'
 import { askForWalks } from './plan-walks.ts'
-import { dissolve, findNeeds, joinScope, judgeAgain, type Needs } from './plan-run.ts'
+import { findNeeds, joinScope, type Needs, settleFormer } from './plan-run.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 import { pricedUnits } from './price.ts'
 import { sampleOf } from './sample-windows.ts'
-import { takeApproved } from './take-approved.ts'
 
-export interface FoundJob {
+export interface FoundJob extends UnitsToBuy {
   readonly window: Window
-  readonly reason: AskReason
-  readonly wantedBy: WantedBy
-  readonly units: number
   /** null: walks of one window. */
   readonly box: Box | null
   readonly isBought: boolean
@@ -77,10 +71,7 @@ export const wouldPlan = async (
 const wouldPlanOne = async (
   trx: Db,
   runtime: PlanRuntime,
-  {
-    isLast,
-    ...asked
-  }: { readonly definition: Definition; readonly scope: Scope; readonly signal: AbortSignal; readonly isLast: boolean },
+  { isLast, ...asked }: Pick<PlanContext, 'definition' | 'scope' | 'signal'> & { readonly isLast: boolean },
 ) => {
   const { definition } = asked
   const source = sourceOf(runtime, definition)
@@ -97,10 +88,7 @@ const wouldPlanOne = async (
 const offered = '92 days'
 
 const wouldAsk = async (trx: Db, opened: PlanContext, runtime: PlanRuntime, isLast: boolean) => {
-  await judgeAgain(opened)
-  await dissolve(opened)
-  await approveWaiting(runtime, opened)
-  await takeApproved(opened)
+  await settleFormer(runtime, opened)
   // The service is not asked: units of the look-back are counted as those that would be sampled.
   const sampled = new Map<string, number>()
   let behindSamples = 0
