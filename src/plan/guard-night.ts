@@ -44,7 +44,14 @@ const mostPricedANight = 5
 
 /** Of all that decides what is held, after what is asked for: where it differs, what waits is planned anew. */
 const digestOf = ({ definition, source, pipeline, limits }: PlanContext): string => {
-  const rules = JSON.stringify({ generation: pipeline.generation, rule: definition.guard, limits })
+  const { from, publication } = definition.window
+  const rules = JSON.stringify({
+    generation: pipeline.generation,
+    rule: definition.guard,
+    limits,
+    from,
+    until: publication.until,
+  })
   return [askedDigest(askedBy(definition, source.kind)), createHash('sha256').update(rules).digest('hex')].join('\n')
 }
 

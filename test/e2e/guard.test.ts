@@ -56,6 +56,22 @@ test('what waits under another parameter of the key is not what a night of the d
   expect((await millrace('run', pipeline)).code).toBe(0)
 })
 
+test('what waits for a word goes with the months that a definition begins later than, and comes back with them', async () => {
+  await succeeded(millrace('migrate'))
+  expect(summaryOf(await millrace('run', pipeline)).units).toMatchObject({ loaded: 4, held: 20 })
+  const paid = spent()
+  edit((text) => text.replace('from: 2025-11', 'from: 2026-06'))
+  expect(summaryOf(await millrace('run', pipeline)).units).toMatchObject({ loaded: 0, held: 6 })
+  edit((text) => text.replace('from: 2026-06', 'from: 2026-09'))
+  expect((await millrace('run', pipeline)).code).toBe(0)
+  await millrace('approve', pipeline)
+  await succeeded(millrace('run', pipeline))
+  expect(spent()).toBe(paid)
+  edit((text) => text.replace('from: 2026-09', 'from: 2025-11'))
+  expect((await millrace('run', pipeline)).code).toBe(1)
+  expect(spent()).toBe(paid)
+})
+
 test('of two nights that plan at the same time each says that something waits for a word', async () => {
   await succeeded(millrace('migrate'))
   // Both ask for the prices before either holds what is dear.
