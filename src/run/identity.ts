@@ -2,7 +2,7 @@
 import type { Definition } from '../core/types.ts'
 import { hostname } from 'node:os'
 import { counted } from '../core/counted.ts'
-import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { EtlError, messageOf } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import type { LandingStore } from '../extract/landing-store.ts'
 import {
@@ -27,9 +27,8 @@ import {
 } from '../ledger/warehouse.ts'
 import { databaseNowText } from '../db/database-clock.ts'
 import { type Evidence, isNewerElsewhere, readEvidence } from './evidence.ts'
-import { adoptUnplanned, adoptWalk, foundAnswer, walksFound, wholeManifest } from './landed-walks.ts'
+import { adoptEach, adoptUnplanned, damageOf, foundAnswer, walksFound, wholeManifest } from './landed-walks.ts'
 import type { Progress } from './progress.ts'
-import { sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { drawAbove } from '../ledger/receipts.ts'
@@ -186,7 +185,7 @@ export const openIdentity = async (place: Place, usesLanding: boolean, walks: re
       if (!usesLanding) return
       await settle()
       const found = { db: place.database.kysely, landing: place.landing }
-      if (own.epoch > 1) tell(adoptedWords({ ...nothing, answers: await adoptUnplanned(found, own.id, walks) }))
+      if (own.epoch > 1) tell(adoptedWords({ ...nothing, ...(await adoptUnplanned(found, own.id, walks)) }))
       // Beside the landings, once the run is on record: a ledger that does not know it is older.
       await place.landing.notes.write(runPath(own, runId), await claimOf(place, own, own.here))
     },
@@ -249,10 +248,8 @@ const adoptUnknown = async (request: AdoptRequest): Promise<AdoptedCounts> => {
   for await (const locator of landing.older(Number.POSITIVE_INFINITY)) see(askNumberOfAny(locator, id) ?? '0')
   await drawAbove(db, String(highest))
   const counts = await adoptPurchases(request)
-  let answers = 0
-  for await (const walk of walksFound(db, landing, id, evidence.newest.ask))
-    if ((await adoptWalk(db, landing, walk)) === 'taken up') answers += 1
-  return { ...counts, answers }
+  const { answers, damaged } = await adoptEach(db, landing, walksFound(db, landing, id, evidence.newest.ask))
+  return { ...counts, answers, damaged: [...counts.damaged, ...damaged] }
 }
 
 /** Those of the receipts alone. `left`: receipts of pipelines that have another shape here; `damaged`: those that cannot be taken in and are passed over, which and why. */
@@ -260,22 +257,14 @@ const adoptPurchases = async ({ db, landing, id, evidence }: AdoptRequest) => {
   let [purchases, left] = [0, 0]
   const damaged: string[] = []
   for (const name of evidence.unknown) {
-    const taken = await adoptPurchase(db, landing, id, name).catch((error: unknown) => damageOf(name, error))
+    const taken = await adoptPurchase(db, landing, id, name).catch((error: unknown) =>
+      damageOf(`${name.path} beside the landings`, error),
+    )
     if (taken === 'taken up') purchases += 1
     if (taken === 'other shape') left += 1
     if (typeof taken === 'object') damaged.push(taken.message)
   }
   return { purchases, answers: 0, left, damaged }
-}
-
-/** One that no ledger can take in keeps none of the others away. Throws what is not its own fault. */
-const damageOf = ({ path }: ReceiptName, error: unknown): { readonly message: string } => {
-  if (isEtlError(error) && error.code === 'LANDING_CORRUPT') return { message: error.message }
-  // Data that PostgreSQL does not take: no text, no number, out of range.
-  if (!sqlStateOf(error).startsWith('22')) throw error
-  return {
-    message: `${path} beside the landings cannot be taken in: ${messageOf(error)}. Restore it from a backup, or delete it.`,
-  }
 }
 
 const adoptPurchase = async (db: Db, landing: LandingStore, id: string, { path }: ReceiptName): Promise<Adopted> => {

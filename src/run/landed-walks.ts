@@ -1,6 +1,8 @@
 // Answers of walks that landed and that this ledger, restored from a backup, does not know: they are taken up, and none of their pages is bought again.
 import type { Definition, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
+import { isEtlError, messageOf } from '../core/errors.ts'
+import { sqlStateOf } from '../db/database-error.ts'
 import { askNumberOfAny, type Manifest, pipelineFolder } from '../extract/landing-files.ts'
 import { unlessLost } from '../extract/landing-reader.ts'
 import type { LandingStore } from '../extract/landing-store.ts'
@@ -13,8 +15,13 @@ import { isBegunOnly, paidFor } from './begun-walk.ts'
 import { answerIn } from './open-answer.ts'
 
 /** null: it is not whole. */
-export const wholeManifest = (landing: LandingStore, locator: string): Promise<Manifest | null> =>
-  landing.open(locator).then(({ manifest }) => manifest, unlessLost)
+export const wholeManifest = (landing: LandingStore, locator: string, unless = unlessLost): Promise<Manifest | null> =>
+  landing.open(locator).then(({ manifest }) => manifest, unless)
+
+const unlessMissing = (error: unknown): null => {
+  if (isEtlError(error) && error.code === 'LANDING_MISSING') return null
+  throw error
+}
 
 export const foundAnswer = (
   locator: string,
@@ -38,12 +45,26 @@ export async function* walksFound(db: Db, landing: LandingStore, id: string, new
   }
 }
 
-export const adoptWalk = async (
+/** What became of one, or why it cannot be taken in. */
+type TakenUp = Adopted | { readonly message: string }
+
+/** One that no ledger can take in keeps none of the others away. Throws what is not its own fault. */
+export const damageOf = (place: string, error: unknown): { readonly message: string } => {
+  if (isEtlError(error) && error.code === 'LANDING_CORRUPT') return { message: error.message }
+  // Data that PostgreSQL does not take: no text, no number, out of range.
+  if (!sqlStateOf(error).startsWith('22')) throw error
+  return { message: `${place} cannot be taken in: ${messageOf(error)}. Restore it from a backup, or delete it.` }
+}
+
+const adoptWalk = (db: Db, landing: LandingStore, walk: FoundWalk): Promise<TakenUp> =>
+  takeUp(db, landing, walk).catch((error: unknown) => damageOf(`${landing.place}: ${walk.locator}`, error))
+
+const takeUp = async (
   db: Db,
   landing: LandingStore,
   { locator, askNumber, account, windowEvery }: FoundWalk,
 ): Promise<Adopted> => {
-  const manifest = await wholeManifest(landing, locator)
+  const manifest = await wholeManifest(landing, locator, unlessMissing)
   // Pages of a walk that was stopped are no answer; the job that goes on with them names them.
   if (manifest?.question === undefined || isBegunOnly(manifest.completeness)) return 'known'
   const { question } = manifest
@@ -63,16 +84,34 @@ export const adoptWalk = async (
   })
 }
 
+/** Of walks, how many were taken up, and which cannot be, and why. */
+export const adoptEach = async (db: Db, landing: LandingStore, walks: AsyncIterable<FoundWalk>) => {
+  let answers = 0
+  const damaged: string[] = []
+  for await (const walk of walks) {
+    const taken = await adoptWalk(db, landing, walk)
+    if (taken === 'taken up') answers += 1
+    if (typeof taken === 'object') damaged.push(taken.message)
+  }
+  return { answers, damaged }
+}
+
 /**
- * How many were taken up of pipelines that this ledger has never planned: they came to the original after the backup. What is beside the landings of a ledger
+ * Takes up those of pipelines that this ledger has never planned: they came to the original after the backup. What is beside the landings of a ledger
  * that was never restored is not looked for.
  */
-export const adoptUnplanned = async (
+export const adoptUnplanned = (
   { db, landing }: { readonly db: Db; readonly landing: LandingStore },
   id: string,
   walks: readonly Definition[],
-): Promise<number> => {
-  let answers = 0
+) => adoptEach(db, landing, walksUnplanned(db, landing, id, walks))
+
+async function* walksUnplanned(
+  db: Db,
+  landing: LandingStore,
+  id: string,
+  walks: readonly Definition[],
+): AsyncGenerator<FoundWalk> {
   for (const definition of walks) {
     if (await isPlanned(db, definition)) continue
     const { account, window } = definition
@@ -81,9 +120,7 @@ export const adoptUnplanned = async (
       // Another parameter of a pipeline of old has millions that are on record: they are not opened.
       if (askNumber === null || (await isLandingKnown(db, { locator, askNumber }))) continue
       await makePipeline(db, definition)
-      const found = { locator, askNumber, account, windowEvery: window.every }
-      if ((await adoptWalk(db, landing, found)) === 'taken up') answers += 1
+      yield { locator, askNumber, account, windowEvery: window.every }
     }
   }
-  return answers
 }

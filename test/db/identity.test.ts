@@ -6,6 +6,7 @@ import { boughtPath, intentPath, runPath } from '../../src/extract/landing-files
 import { declareIdentity, identityFindings, settledHere, settleIdentity } from '../../src/run/identity.ts'
 import { adoptUnplanned } from '../../src/run/landed-walks.ts'
 import { insertAnswer } from '../../src/ledger/answers.ts'
+import { keyParameters } from '../../src/ledger/pipelines.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
 import { shippedDefinition } from '../support/definitions.ts'
 import { newJob, newPipeline, newProcess, newRun, nextAskNumber, takeOne } from '../support/ledger.ts'
@@ -151,8 +152,35 @@ test('of a pipeline that is planned with other parameters for the first time no 
         return landing.open(one)
       },
     }
-    expect(await adoptUnplanned({ db: kysely, landing: beside }, id, [definition])).toBe(0)
+    expect(await adoptUnplanned({ db: kysely, landing: beside }, id, [definition])).toMatchObject({ answers: 0 })
     return tried
   })
   expect(opening).toEqual([])
+})
+
+test('a landing that cannot be taken in is named and passed over: others are taken up, and no run ends at it', async () => {
+  const definition = await shippedDefinition('keywords')
+  const { pipeline, version } = definition
+  const land = (askNumber: string, domain: string, manifest: (whole: object) => string = JSON.stringify): void => {
+    const whole = {
+      ...{ version: 2, warehouse: id, epoch: 1, ask_number: askNumber, pipeline, pipeline_version: version, asked_for: domain },
+      ...{ window: { from: '2026-01-01', to: '2026-02-01' }, slice: { domain, country: 'us' } },
+      question: { parameters: keyParameters(definition), asks: 'x', metrics: [] },
+      ...{ parts: [], sha256: 'a'.repeat(64), bytes: 1, landed_at: '2026-02-10T00:00:00Z' },
+      completeness: { fingerprint: { lastUpdated: null, count: 1 }, expectedRows: 1, dataPoints: null },
+    }
+    const locator = `keywords_v1/2026-01-01/${domain}/${id.slice(0, 8)}.1-${askNumber}-1-a`
+    landing.there.set(locator, { data: Buffer.alloc(0), manifest: manifest(whole) })
+  }
+  land('7', 'moment.com', (whole) => JSON.stringify({ ...whole, landed_at: 'soon' }))
+  land('8', 'cut.com', (whole) => JSON.stringify(whole).slice(0, 50))
+  land('9', 'good.com')
+  const found = await opened(copy, ({ kysely }) => adoptUnplanned({ db: kysely, landing }, id, [definition]))
+  expect(found.answers).toBe(1)
+  expect(found.damaged).toEqual([expect.stringContaining('moment.com'), expect.stringContaining('cut.com')])
+  // Its runs have planned it by now, and the ledger is found to be older than a landing.
+  land('10', 'later.com', (whole) => JSON.stringify({ ...whole, landed_at: 'soon' }))
+  await landing.notes.write(runPath({ id, epoch: 1 }, 1), '{}')
+  const { adopted } = await opened(copy, (database) => settleIdentity({ database, landing }))
+  expect(adopted).toMatchObject({ answers: 0, damaged: [expect.stringContaining('later.com')] })
 })
