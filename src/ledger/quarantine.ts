@@ -47,12 +47,21 @@ export const closeQuarantine = (units: readonly number[]): RawBuilder<unknown> =
   sql`update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
     where unit_id = any(${units.map(String)}::bigint[]) and state not in ('resolved', 'superseded')`
 
-/** Open rows of the answer give way to those of a later try. @param which those of an unknown unit, or of these units, which stay as they are */
-export const supersede = async (db: Db, answerId: number, which: 'all' | 'strays' | readonly number[]): Promise<void> => {
+/** Open rows of the answer give way to those of a later try of the same version. @param which those of an unknown unit, or of these units, which stay as they are */
+export const supersede = async (
+  db: Db,
+  { pipelineId }: Pick<ClaimedJob, 'pipelineId'>,
+  answerId: number,
+  which: 'all' | 'strays' | readonly number[],
+): Promise<void> => {
   await db
     .updateTable('etl.quarantine')
     .set({ state: 'superseded', resolved_at: databaseNow })
     .where((eb) => eb.and({ answer_id: String(answerId), state: 'open' }))
+    .where(
+      sql<boolean>`coalesce((select j.pipeline_id from etl.jobs j where j.job_id = etl.quarantine.job_id),
+        (select a.pipeline_id from etl.answers a where a.answer_id = ${answerId}::bigint)) = ${pipelineId}`,
+    )
     .$if(which === 'strays', (open) => open.where('unit_id', 'is', null))
     .$if(typeof which === 'object', (open) => open.where((eb) => eb('unit_id', '=', eb.fn.any(eb.val([...which].map(String))))))
     .execute()

@@ -137,7 +137,7 @@ export const refuse = async (
     await setVerdict(trx, answerId, code, message === null ? null : redact(message))
     if (code !== 'TOO_MANY_REJECTS' || entries.length === 0) return
     // Those of an earlier try give way: an answer that fails every night is not in quarantine a hundred times.
-    await supersede(trx, answerId, 'all')
+    await supersede(trx, claim, answerId, 'all')
     const unitId = await unitOfAnswer(trx, answerId)
     const shown = entries.slice(0, shownRejects).map((entry) => ({ ...entry, unitId }))
     await insertQuarantine(trx, answerId, claim, shown)

@@ -290,7 +290,9 @@ const quarantine = async (session: Session, { loading, read }: Arrived, { loaded
   const records = await conflictRecords(loading, new Set(owners.keys()))
   const entries = [...refused, ...records.map(({ ordinal, ...entry }) => ({ ...entry, unitId: owners.get(ordinal) ?? null }))]
   const heldIds = [...new Set(entries.flatMap(({ unitId }) => (unitId != null && isHeld.has(unitId) ? [unitId] : [])))]
-  if (heldIds.length > 0) await supersede(kysely, answer.answerId, heldIds)
-  if (isForAny && read.parsed.rejected.length > 0) await supersede(kysely, answer.answerId, 'strays')
+  if (heldIds.length > 0) await supersede(kysely, claim, answer.answerId, heldIds)
+  // An answer that is read for the first time has none yet.
+  if (isForAny && (claim.answer !== null || read.parsed.rejected.length > 0))
+    await supersede(kysely, claim, answer.answerId, 'strays')
   await insertQuarantine(kysely, answer.answerId, claim, entries)
 }

@@ -129,11 +129,11 @@ describe('quarantine', () => {
       await put(other, 'p7', [entry(4)], other.unitId)
     }
     await four()
-    await supersede(k(), one.answerId, 'strays')
+    await supersede(k(), pipeline, one.answerId, 'strays')
     expect(await lines('p7', false)).toEqual(['1 open', '3 open', '4 open'])
-    await supersede(k(), one.answerId, [other.unitId])
+    await supersede(k(), pipeline, one.answerId, [other.unitId])
     expect(await lines('p7', false)).toEqual(['1 open', '4 open'])
-    await supersede(k(), one.answerId, 'all')
+    await supersede(k(), pipeline, one.answerId, 'all')
     expect(await lines('p7', false)).toEqual(['4 open'])
   })
 

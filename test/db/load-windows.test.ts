@@ -254,6 +254,31 @@ describe('a packed answer', () => {
     ])
   })
 
+  test('whose every record is good once the definition is corrected leaves none of them in quarantine; that another version can read them all changes nothing', async () => {
+    const columns = definition.columns.map((column) => ({
+      ...column,
+      nullable: column.nullable && column.name !== 'all_traffic_visits',
+    }))
+    const strict = await openLoading(db, { ...definition, columns })
+    const work = await workOn(strict, both())
+    const body = csv(line('2026-01', 'a.com', ''), line('2026-02', 'b.com', ''))
+    await expect(loadBody(strict, work, { body })).rejects.toMatchObject({ code: 'TOO_MANY_REJECTS' })
+    expect((await quarantined()).map(({ unit, state }) => [unit, state])).toEqual([
+      ['-', 'open'],
+      ['-', 'open'],
+    ])
+    const set = { answer_id: await answerOf(work), ask_number: work.claim.askNumber, forced: true }
+    const other = await openLoading(db, definition)
+    expect(await loadBody(other, await workOn(other, both(), { set }), { body })).toMatchObject({ inserted: 2 })
+    expect((await quarantined()).map(({ state }) => state)).toEqual(['open', 'open'])
+    const corrected = { ...strict, definition }
+    expect(await loadBody(corrected, await workOn(corrected, both(), { set }), {})).toMatchObject({
+      unitsLoaded: 4,
+      quarantined: 0,
+    })
+    expect((await quarantined()).map(({ state }) => state)).toEqual(['superseded', 'superseded'])
+  })
+
   test('of too many rejects, or with rows nobody asked for, changes no data, and says so with the answer', async () => {
     await load(both(), ...four)
     const before = [await now(), await loads()]
