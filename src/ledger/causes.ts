@@ -37,6 +37,9 @@ const troubled = sql`
   -- Taken back by a person, who knows.
   where u.error_code is distinct from 'CANCELLED' and not ${isSucceeded}`
 
+/** Of version `p`: readers see a later one. */
+const isFormer = sql<boolean>`exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version > p.version)`
+
 /** `code`: the most frequent one; `keeping`: of the units remembered, those that still have the rows of an earlier answer. */
 type CauseRow = Row<'etl.pipelines', 'pipeline'> &
   Numbers<'n'> &
@@ -93,8 +96,13 @@ const troubles = async (db: Db): Promise<readonly Cause[]> => {
       left join lateral (select k.example, k.error_code from codes k where k.kind = c.kind and k.pipeline = c.pipeline
         order by k.n desc, k.error_code limit 1) k on true
     group by 1, 2, 4, 5
-    union all select 'quarantine', pipeline, count(*)::float8, min(reason), null, null, null, null, null from etl.quarantine where state = 'open' group by pipeline
-    union all select 'drift', pipeline, 1, min(drift::text), null, null, null, null, null from etl.last_loads where drift is not null group by pipeline`
+    union all select 'quarantine', q.pipeline, count(*)::float8, min(q.reason), null, null, null, null, null
+      from etl.quarantine q left join etl.units u on u.unit_id = q.unit_id
+      where q.state = 'open' and not case when q.unit_id is not null then ${isSucceeded}
+        else (select ${isFormer} from etl.answers a left join etl.jobs j on j.job_id = q.job_id
+          join etl.pipelines p on p.pipeline_id = coalesce(j.pipeline_id, a.pipeline_id) where a.answer_id = q.answer_id) end group by 2
+    union all select 'drift', p.pipeline, 1, min(p.drift::text), null, null, null, null, null from etl.last_loads p
+      where p.drift is not null and not ${isFormer} group by 2`
   return rows.map((row) => ({
     cause: `${row.kind}/${row.pipeline}`,
     kind: row.kind,

@@ -5,6 +5,7 @@ import { releaseByPerson } from '../../src/ledger/release-unit.ts'
 import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { deliverNext, syncNotifications } from '../../src/ledger/deliveries.ts'
+import { insertQuarantine } from '../../src/ledger/quarantine.ts'
 import { failJob, holdJob, parkJob } from '../../src/ledger/claim-fence.ts'
 import {
   type PipelineKit,
@@ -183,6 +184,41 @@ test('the newest load tells of drift until a later one sees none', async () => {
   expect(await look(pipeline)).toEqual([`drift/${pipeline.pipeline}`])
   await load(jobId, answerId)
   expect(await look(pipeline)).toEqual([])
+})
+
+test('of a former version neither drift nor records in quarantine are told any more, once readers see a later one that has the unit', async () => {
+  const former = await newPipeline(db)
+  const { pipeline } = former
+  const later = await newPipeline(db, { pipeline, version: 2 })
+  const jobOf = async (kit: PipelineKit) => newJob(db, kit, { sliceIds: await newSlices(db, kit, ['a.com']) })
+  const jobId = await jobOf(former)
+  const answerId = await newAnswer(db, jobId)
+  await load(jobId, answerId)
+  await loadedAs(db, jobId, answerId, 1)
+  await sql`update etl.load_rows set drift = '{"unknownColumns": ["x"]}' where answer_id = ${answerId}`.execute(k())
+  const [unit] = await db.query<{ unit_id: string }>('select unit_id from etl.units where pipeline_id = $1', [former.pipelineId])
+  const entry = { part: 1, line: 1, column: null, reason: 'no number', raw: 'x' }
+  const unitId = Number(unit?.unit_id)
+  await insertQuarantine(k(), answerId, { jobId, runId: await newRun(db), pipeline }, [
+    { ...entry, unitId },
+    { ...entry, unitId: null },
+  ])
+  const both = [`drift/${pipeline}`, `quarantine/${pipeline}`]
+  expect(await look(former)).toEqual(both)
+
+  const publish = (version: number) =>
+    sql`insert into etl.published_versions (pipeline, version, published_at) values (${pipeline}, ${version}, clock_timestamp())`.execute(
+      k(),
+    )
+  await publish(1)
+  const other = await jobOf(later)
+  const newer = await newAnswer(db, other)
+  await load(other, newer)
+  expect(await look(former)).toEqual(both)
+  await publish(2)
+  expect(await look(former)).toEqual([`quarantine/${pipeline}`])
+  await loadedAs(db, other, newer, 2)
+  expect(await look(former)).toEqual([])
 })
 
 const slack = [{ name: 'slack', grouped: true, repeatable: false }]
