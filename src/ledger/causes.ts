@@ -101,7 +101,8 @@ const troubles = async (db: Db): Promise<readonly Cause[]> => {
       where q.state = 'open' and not case when q.unit_id is not null then ${isSucceeded}
         else (select ${isFormer} from etl.answers a left join etl.jobs j on j.job_id = q.job_id
           join etl.pipelines p on p.pipeline_id = coalesce(j.pipeline_id, a.pipeline_id) where a.answer_id = q.answer_id) end group by 2
-    union all select 'drift', p.pipeline, 1, min(p.drift::text), null, null, null, null, null from etl.last_loads p
+    union all select 'drift', p.pipeline, 1, min(p.drift::text), null, null, null, null, null
+      from (select distinct on (pipeline, version) * from etl.last_loads order by pipeline, version, loaded_at desc) p
       where p.drift is not null and not ${isFormer} group by 2`
   return rows.map((row) => ({
     cause: `${row.kind}/${row.pipeline}`,

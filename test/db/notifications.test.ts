@@ -186,6 +186,21 @@ test('the newest load tells of drift until a later one sees none', async () => {
   expect(await look(pipeline)).toEqual([])
 })
 
+test('drift is told of the parameters of the key that a pipeline has by now, not of those it had', async () => {
+  const before = await newPipeline(db, { parameters: '{"source": "all"}' })
+  const now = await newPipeline(db, { pipeline: before.pipeline, parameters: '{"source": "organic"}' })
+  const loadOf = async (kit: PipelineKit): Promise<number> => {
+    const jobId = await newJob(db, kit)
+    const answerId = await newAnswer(db, jobId)
+    await load(jobId, answerId)
+    return answerId
+  }
+  await sql`update etl.load_rows set drift = '{"unknownColumns": ["x"]}' where answer_id = ${await loadOf(before)}`.execute(k())
+  expect(await look(before)).toEqual([`drift/${before.pipeline}`])
+  await loadOf(now)
+  expect(await look(before)).toEqual([])
+})
+
 test('of a former version neither drift nor records in quarantine are told any more, once readers see a later one that has the unit', async () => {
   const former = await newPipeline(db)
   const { pipeline } = former
