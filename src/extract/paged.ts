@@ -112,7 +112,10 @@ const fetchAhead = ({ unitKey, concurrency, paging, fetch }: WalkOptions, pages:
 }
 
 const tooManyPages = ({ unitKey, maxPages }: WalkOptions, found: string): EtlError =>
-  new EtlError('TOO_LARGE', `${unitKey}: ${found}; limits.max_pages is ${maxPages}. Raise it, or narrow the slice.`)
+  new EtlError(
+    'TOO_LARGE',
+    `${unitKey}: ${found}; limits.max_pages is ${maxPages}. Raise it, or narrow the slice; where the number is wrong, \`millrace backfill … --force\` asks anew.`,
+  )
 
 /**
  * Yields every page in order, from part 1. Throws UNSTABLE where the pages are not of one answer, TOO_LARGE beyond `maxPages`.
