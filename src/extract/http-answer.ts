@@ -1,4 +1,5 @@
 // An answer's body as JSON, or what to say when it is none.
+import { createHash } from 'node:crypto'
 import { isRecord, largeAsWritten, withoutMark } from '../core/json.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
@@ -55,3 +56,28 @@ const notJson = (answer: HttpAnswer, endpoint: string, addressSetting: string, e
     `${endpoint} answered ${answer.status} with ${answer.contentType || 'no content type'} that ${ends ? 'ends in the middle of its JSON' : 'is not JSON'} (${answer.bytes.length} bytes): "${excerpt(answer.bytes)}".` +
       (ends ? '' : ` A proxy may answer for the service; check ${addressSetting}.`),
   )
+
+/** Headers that name a checksum of the body as it comes, with what they call it. */
+const checksumHeaders = [
+  ['content-md5', 'md5', /^\s*([\w+/]+=*)\s*$/],
+  ['content-digest', 'sha256', /\bsha-256=:([\w+/]+=*):/i],
+  ['repr-digest', 'sha256', /\bsha-256=:([\w+/]+=*):/i],
+  ['digest', 'sha256', /\bsha-256=([\w+/]+=*)/i],
+] as const
+
+const checksumBytes = { md5: 16, sha256: 32 }
+
+/**
+ * The checksum that an answer names of its own body: takes what comes of it, and says in the end whether it is another. null: it names none that can be
+ * compared. A body that comes with a content encoding has one of its own.
+ */
+export const namedChecksum = (headers: Readonly<Record<string, string>>) => {
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') return null
+  for (const [header, algorithm, pattern] of checksumHeaders) {
+    const named = Buffer.from(pattern.exec(headers[header] ?? '')?.[1] ?? '', 'base64')
+    if (named.length !== checksumBytes[algorithm]) continue
+    const hash = createHash(algorithm)
+    return { header, add: (chunk: Uint8Array) => hash.update(chunk), isOther: (): boolean => !hash.digest().equals(named) }
+  }
+  return null
+}

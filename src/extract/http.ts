@@ -6,7 +6,7 @@ import { inSpan } from '../core/trace.ts'
 import { watchWait } from '../core/waiting.ts'
 import { allowedDownload } from './download-address.ts'
 import { createBreaker } from './breaker.ts'
-import { excerpt } from './http-answer.ts'
+import { excerpt, namedChecksum } from './http-answer.ts'
 import { type Asked, classify, type Outcome, type Progress, recorder } from './http-failure.ts'
 import { type Answered, withRetries } from './http-retry.ts'
 import { type Agents, createAgents, type Seen, send, sendWhole } from './http-send.ts'
@@ -244,6 +244,7 @@ const streamOf = (answer: Opened, asked: Asked): HttpStream => ({
 /** Counts what is read and says what a failure on the way means. Ends the record also where the reader goes away. */
 async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array> {
   const html = /\bhtml\b/i.test(answer.headers['content-type'] ?? '')
+  const checksum = namedChecksum(answer.headers)
   let bytes = 0
   const { url, endpoint } = asked.request
   const over = watchWait(
@@ -254,8 +255,10 @@ async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array
     for await (const chunk of answer.body) {
       if (html) throw notAReport(asked.request, chunk)
       bytes += chunk.length
+      checksum?.add(chunk)
       yield chunk
     }
+    if (checksum?.isOther() === true) throw otherBytes(asked.request, checksum.header)
     answer.finish({ bytes })
   } catch (error) {
     const failure = classify(error, asked, answer.progress)
@@ -266,6 +269,12 @@ async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array
     answer.finish({ bytes, errorCode: 'INTERRUPTED' })
   }
 }
+
+const otherBytes = ({ url, endpoint }: HttpRequest, header: string): EtlError =>
+  new EtlError(
+    'TRUNCATED',
+    `${url.origin}${endpoint}: the body that came is not the one whose checksum the answer names (${header}).`,
+  )
 
 const notAReport = ({ url, endpoint }: HttpRequest, chunk: Uint8Array): EtlError =>
   new EtlError(

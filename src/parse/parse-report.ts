@@ -91,7 +91,8 @@ const tooMany = ({ part, line, reason }: RejectedRow, isOther: boolean): EtlErro
       'Nothing was loaded. Compare the definition with the answer, correct the columns and run again.',
   )
 
-/** Once for each name. */
+/** Once for each name, as PostgreSQL can store it. */
 export const addUnknown = (report: ParseReport, name: string): void => {
-  if (report.unknownColumns.length < maxNames && !report.unknownColumns.includes(name)) report.unknownColumns.push(name)
+  const shown = name.toWellFormed().replaceAll('\u0000', '\\x00')
+  if (report.unknownColumns.length < maxNames && !report.unknownColumns.includes(shown)) report.unknownColumns.push(shown)
 }

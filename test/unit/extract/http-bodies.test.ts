@@ -247,3 +247,38 @@ test('who waits for a large answer stops waiting at once when it is stopped, and
   await first
   expect((await second).bytes.length).toBe(many.length)
 }, 60_000)
+
+describe('a download whose answer names a checksum of its body', () => {
+  const body = Buffer.from('domain,visits\na.com,1\n')
+  const md5 = createHash('md5').update(body).digest('base64')
+  const sha256 = createHash('sha256').update(body).digest('base64')
+  const read = async (headers: Record<string, string>, sent: Buffer): Promise<string | null> => {
+    const { server, http } = await served((_, response) => {
+      response.writeHead(200, { ...headers, 'content-length': sent.length })
+      response.end(sent)
+    })
+    const file = await http.download(`${server.url.href}f`)
+    return Array.fromAsync(file.body).then(
+      () => null,
+      (error: EtlError) => error.code,
+    )
+  }
+
+  test.each([
+    ['content-md5', md5],
+    ['digest', `SHA-256=${sha256}`],
+    ['content-digest', `sha-512=:AAAA:, sha-256=:${sha256}:`],
+    ['repr-digest', `sha-256=:${sha256}:`],
+  ])('is whole by %s, and not where other bytes came', async (header, value) => {
+    expect(await read({ [header]: value }, body)).toBeNull()
+    expect(await read({ [header]: value }, Buffer.from(body.toString().replace('1', '2')))).toBe('TRUNCATED')
+  })
+
+  test.each([
+    ['content-md5', 'not a checksum'],
+    ['content-md5', createHash('md5').update(body).digest('hex')],
+    ['digest', 'unixsum=30637'],
+  ])('is read where %s says nothing that can be compared: %s', async (header, value) => {
+    expect(await read({ [header]: value }, body)).toBeNull()
+  })
+})

@@ -140,6 +140,12 @@ describe('a JSON answer', () => {
     expect(report.unknownColumns).toEqual(['new'])
   })
 
+  test('names a field that no column knows as the warehouse can store it: with a NUL, or half of a surrogate pair', async () => {
+    const { rows, report } = await parse(page('{"keyword":"a","x\\u0000y":1,"\\ud800z":2}'))
+    expect(rows).toHaveLength(1)
+    expect(report.unknownColumns).toEqual(['x\\x00y', '\ufffdz'])
+  })
+
   test("rejects a record in which a column's field stands twice", async () => {
     const { report } = await parse(page('{"keyword":"a","clicks":1,"clicks":2}', '{"keyword":"a","x":1,"x":2}'))
     expect(report.rejected).toMatchObject([{ column: 'clicks', reason: 'the field appears twice in the record' }])
