@@ -338,6 +338,17 @@ describe('pages that are paid for', () => {
     },
   )
 
+  test.each(['INTERNAL', 'WRONG_ECHO', 'CANCELLED'] as const)(
+    'are kept where what ended the walk says nothing of them (%s)',
+    async (code) => {
+      names.length = 0
+      const paid = { paidPages: () => 1, begun: begun(0) }
+      const ended = new EtlError(code, 'as a later page has it')
+      await expect(land([payload(1, 'one'), ended], { paid, kind: 'walk' })).rejects.toBe(ended)
+      expect((await landing.read(names[0] ?? '')).map(String)).toEqual(['one'])
+    },
+  )
+
   test('are kept where the bucket takes them again within half a minute', async () => {
     names.length = 0
     let tries = 0
