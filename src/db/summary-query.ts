@@ -21,7 +21,8 @@ export const summaryQuery = (
     ['{{facts}}', sql`${facts} as facts`],
     ['{{loaded}}', sql`(${loadedCells(definition, units)}) as loaded`],
   ])
-  return sql.join(mart.sql.split(/(\{\{\w+\}\})/).map((part) => tables.get(part) ?? sql.raw(part)), sql` `) // biome-ignore format: one look
+  // A line of its own for what follows: the query may end with a comment.
+  return sql.join([...mart.sql.split(/(\{\{\w+\}\})/).map((part) => tables.get(part) ?? sql.raw(part)), sql.raw('\n')], sql` `) // biome-ignore format: one look
 }
 
 /** The first day that another pipeline's rows stand for the pipeline's own in bi, as it is on record; infinity: there is none. */

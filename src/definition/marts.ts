@@ -55,7 +55,8 @@ export const readMart = (file: string, name: string, text: string) => {
     if (!said.has(word)) report(1, `the header lacks '-- ${word}: …'; readers of bi see it in the catalog.`)
   const summaryOf = summaryPipeline(said.get('kind'), report)
   const key = list(said.get('key'))
-  const sql = lines.slice(at).join('\n').trim().replace(/;$/, '')
+  // Without comments and semicolons at its end: it becomes part of a larger statement.
+  const sql = lines.slice(at).join('\n').replace(/(?:\s|;|^--.*$)+$(?![^])/m, '').trim()
   if (sql === '') report(at + 1, 'there is no query below the header.')
   if (summaryOf !== null && (key.length === 0 || !sql.includes('{{facts}}')))
     report(1, "a summary needs '-- key: …' and {{facts}} in its query.")
