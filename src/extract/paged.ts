@@ -114,7 +114,7 @@ const fetchAhead = ({ unitKey, concurrency, paging, fetch }: WalkOptions, pages:
 const tooManyPages = ({ unitKey, maxPages }: WalkOptions, found: string): EtlError =>
   new EtlError(
     'TOO_LARGE',
-    `${unitKey}: ${found}; limits.max_pages is ${maxPages}. Raise it, or narrow the slice; where the number is wrong, \`millrace backfill … --force\` asks anew.`,
+    `${unitKey}: ${found}; limits.max_pages is ${maxPages}. Raise it, or narrow the slice; where the number is wrong, \`millrace backfill … --force\` asks again.`,
   )
 
 /**
