@@ -9,7 +9,7 @@ import { bookLost, hasBudget, type Held, nothingHeld, type Payer, reservePages, 
 import type { PriceSubject } from '../ledger/prices.ts'
 import { pagePrices } from '../plan/price.ts'
 import type { BegunWalk } from './begun-walk.ts'
-import { type AlonePage, beginAlone, endWalk, isPaid, type PaidAnswer } from './read-balance.ts'
+import { beginAlone, endWalk, isPaid, type PaidAnswer } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import { outlast } from '../db/outlast.ts'
 import { buysNothing } from '../ledger/warehouse.ts'
@@ -33,6 +33,7 @@ export const paidPages = (
   context: () => SourceContext,
 ): PaidPages => {
   const purse = hasBudget(payer) ? purseOf(work, payer) : null
+  const turns = turnsOf((size) => beginAlone(work, context(), subject, size, purse !== null))
   const bills: (number | null)[] = []
   return {
     paying: async (request, send) => {
@@ -41,32 +42,31 @@ export const paidPages = (
       const { mayNotBuy, box } = work.claim
       if (mayNotBuy !== null) throw buysNothing(box.key, mayNotBuy)
       await work.runtime.landing.room()
-      let alone: AlonePage = null
+      const turn = turns.of(request.paidFor)
       let reserved: Reserved | undefined
       const begin = async (): Promise<void> => {
-        alone = await beginAlone(work, context(), subject, request.paidFor, purse !== null)
+        await turn.begin()
         reserved = await purse?.reserve(request.paidFor, request.part ?? 1)
-        await alone?.look()
+        await turn.look()
       }
-      /** What was paid is on record before others get the turn and what is left of the money. @param isLeft no page came */
-      const end = async (isLeft = false): Promise<void> => {
+      /** What was paid is on record before others get the turn and what is left of the money. */
+      const end = async (endTurn = turn.end): Promise<void> => {
         try {
-          if (alone !== null || purse !== null) await outlast(work.runtime, work.signal, () => book(work))
+          if (turn.isAlone() || purse !== null) await outlast(work.runtime, work.signal, () => book(work))
         } finally {
-          if (isLeft) alone?.leave()
-          else alone?.end()
+          endTurn()
         }
         await reserved?.giveBack()
       }
       const keep = () => end().catch(unbooked(work))
       // A try that broke off may have been paid for: the next one is another purchase.
       const again = async (): Promise<void> => {
-        await end(true)
+        await end(turn.leave)
         await request.letOthers?.()
         await begin()
       }
       const told = async (answer: PaidAnswer, rows: number | null, credits: number | null): Promise<void> => {
-        const { said, byBalance } = await billOf(work, alone, purse, { rows, credits }, context)
+        const { said, byBalance } = await billOf(work, turn, purse, { rows, credits }, context)
         bills.push(said ?? byBalance)
         await answer.billed(rows, said, byBalance)
       }
@@ -75,7 +75,7 @@ export const paidPages = (
         const answer = await send({ letOthers: again, onTurn: async () => reserved?.again() })
         if (isPaid(answer)) return { ...answer, billed: once((rows, credits) => told(answer, rows, credits).finally(keep)) }
         // What was refused costs nothing and tells no price: under a budget the next page is asked for alone in its place.
-        await end(purse !== null)
+        await end(purse === null ? turn.end : turn.leave)
         return answer
       } catch (error) {
         // Why there is no answer is what is told.
@@ -85,9 +85,42 @@ export const paidPages = (
     },
     billed: () => bills.reduce((sum, bill) => (sum === null || bill === null ? null : sum + bill), bills.length > 0 ? 0 : null),
     paidPages: () => bills.length,
-    end: async () => {
+    end: () => {
+      turns.end()
       endWalk(work, subject)
-      await purse?.end()
+      return purse?.end() ?? Promise.resolve()
+    },
+  }
+}
+
+/** Turns of a job's pages to be asked for alone: each is ended once, whatever came of its page. @param take null: none needs to be any more */
+const turnsOf = (take: (size: PurchaseSize) => ReturnType<typeof beginAlone>) => {
+  const ends = new Set<() => void>()
+  const of = (size: PurchaseSize) => {
+    let alone: Awaited<ReturnType<typeof beginAlone>> = null
+    const end = (): void => {
+      if (ends.delete(end)) alone?.end()
+    }
+    return {
+      begin: async (): Promise<void> => {
+        alone = await take(size)
+        ends.add(end)
+      },
+      isAlone: () => alone !== null,
+      look: async (): Promise<void> => alone?.look(),
+      /** What the page cost by the balance; null: it does not tell, or was not read. */
+      bill: async (): Promise<number | null> => (await alone?.bill()) ?? null,
+      end,
+      /** Before the page is tried again, or after it was refused. */
+      leave: (): void => {
+        if (ends.delete(end)) alone?.leave()
+      },
+    }
+  }
+  return {
+    of,
+    end: (): void => {
+      for (const end of ends) end()
     },
   }
 }
@@ -95,13 +128,13 @@ export const paidPages = (
 /** What a page cost by its answer, or by the balance; people are told of a bill that neither shows. */
 const billOf = async (
   { claim }: JobWork,
-  alone: AlonePage,
+  turn: { bill(): Promise<number | null> },
   purse: { isBlind(): boolean } | null,
   { rows, credits }: { readonly rows: number | null; readonly credits: number | null },
   context: () => SourceContext,
 ) => {
   const said = readableBill(credits)
-  const byBalance = said === null ? ((await alone?.bill()) ?? null) : null
+  const byBalance = said === null ? await turn.bill() : null
   // An answer that could not be read may have been free.
   const isUncounted = rows !== null && byBalance === null && purse?.isBlind() === true
   const unread = said === null ? unreadWords(claim.box.key, credits, isUncounted) : null

@@ -78,8 +78,8 @@ type Learning = ReturnType<typeof newLearning>
 const newLearning = () => ({
   /** The price is settled, or there is no way to see it. */
   isOver: false,
-  /** That of the page under way alone; null: there is none. */
-  turn: null as object | null,
+  /** A page is under way alone. */
+  isAtIt: false,
   /** Job of the walk whose pages are asked for alone, one after the other: the last of them is of another size than the first. null: any walk. */
   walk: null as number | null,
   /** Whose turn it is not yet. */
@@ -121,32 +121,31 @@ const forgetLonePages = (database: object): void => {
 
 /** One page at a time is asked for alone, and all of one walk before another's. null: none needs to be any more. */
 const takeTurn = async (learning: Learning, { claim: { jobId, box }, signal }: JobWork) => {
-  const isOthers = (): boolean => learning.turn !== null || (learning.walk !== null && learning.walk !== jobId)
+  const isOthers = (): boolean => learning.isAtIt || (learning.walk !== null && learning.walk !== jobId)
   while (!learning.isOver && isOthers())
     await orAborted(new Promise<void>((resolve) => learning.waiting.push(resolve)), signal).catch((cause: unknown) => {
       throw new EtlError('INTERRUPTED', `${box.key}: stopped while it waited for the bill of another page.`, { cause })
     })
   if (learning.isOver) return null
-  const turn = {}
-  Object.assign(learning, { turn, walk: jobId })
-  return turn
+  learning.isAtIt = true
+  learning.walk = jobId
+  return (): void => {
+    if (learning.alone >= mostAlone) learning.isOver = true
+    learning.isAtIt = false
+    wake(learning)
+  }
 }
 
-const endTurn = (learning: Learning): void => {
-  if (learning.alone >= mostAlone) learning.isOver = true
-  learning.turn = null
-  for (const go of learning.waiting.splice(0)) go()
+const wake = ({ waiting }: Learning): void => {
+  for (const go of waiting.splice(0)) go()
 }
 
 /** Once no more pages of the walk are asked for: other walks may be asked for alone. */
 export const endWalk = ({ runtime, claim }: JobWork, subject: PriceSubject): void => {
   const learning = learningOf(runtime.database, subject)
-  if (learning.walk !== claim.jobId) return
-  learning.walk = null
-  endTurn(learning)
+  if (learning.walk === claim.jobId) learning.walk = null
+  wake(learning)
 }
-
-export type AlonePage = Awaited<ReturnType<typeof beginAlone>>
 
 /** A page whose bill may settle the price. Waits until no other page, and no other walk, of this process is at it; null: the price is settled, or there is no way to see it. @param isBudgeted others wait for its bill */
 export const beginAlone = async (
@@ -158,12 +157,8 @@ export const beginAlone = async (
 ) => {
   const { runtime, claim } = work
   const learning = learningOf(runtime.database, subject)
-  const turn = await takeTurn(learning, work)
-  if (turn === null) return null
-  const isOpen = (): boolean => learning.turn === turn
-  const end = (): void => {
-    if (isOpen()) endTurn(learning)
-  }
+  const end = await takeTurn(learning, work)
+  if (end === null) return null
   try {
     const { kysely } = runtime.database
     // A price that is set may be wrong, too.
@@ -188,16 +183,17 @@ export const beginAlone = async (
         const now = before === null ? null : await outlast(runtime, work.signal, read).catch(unread(work))
         return before === null || now === null ? null : costOf(before, now)
       },
-      /** Others may go on; to be called also where nothing came of it. */
+      /** Others may go on; to be called once, also where nothing came of it. */
       end,
       /** The same before it is tried again, or after it was refused: no page came. */
       leave: (): void => {
-        if (!isOpen()) return
         if (isLooking) learning.alone -= 1
+        end()
         endWalk(work, subject)
       },
     }
   } catch (error) {
+    end()
     endWalk(work, subject)
     runtime.log.info({ job_id: claim.jobId, error: messageOf(error) }, 'the price is not known')
     throw error
