@@ -61,8 +61,7 @@ const printChanges = (output: Output, result: MigrateResult, dryRun: boolean): v
   }
   if (made.length > 0) output.line(`New in bi: ${named(made)}.`)
   if (changed.length > 0) output.line(`Changed in bi: ${named(changed)}.`)
-  if (leftOut.length > 0)
-    output.line(`Left out of bi: ${named(leftOut)}. \`millrace check --all\` names the column that a definition lacks.`)
+  if (leftOut.length > 0) output.line(`Left out of bi: ${named(leftOut)}. \`millrace check --all\` names what they lack.`)
   for (const name of removed) output.line(`Removed bi.${name}: its file is gone.`)
   const ofAttributes = attributes.changed + attributes.ended
   if (ofAttributes > 0)

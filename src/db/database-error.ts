@@ -73,6 +73,12 @@ export const brokenRule = (error: unknown): string | null => {
   return kind === undefined ? null : `${kind} ${Reflect.get(error, kind)}`
 }
 
+/** What kept an object from being dropped (2BP01), in PostgreSQL's words. */
+export const dependentsOf = (error: unknown): string => {
+  const said: unknown = error instanceof Error ? Reflect.get(error, 'detail') : undefined
+  return typeof said === 'string' ? said.split('\n').join('; ') : messageOf(error)
+}
+
 /** Whether `error` comes from the database or its driver. */
 export const isDatabaseError = (error: unknown): boolean => {
   const state = sqlStateOf(error)

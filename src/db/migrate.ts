@@ -10,7 +10,7 @@ import { docPage, shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import { missingRelations } from './catalog.ts'
 import type { Database } from './connect.ts'
-import { databaseError, isDatabaseError, isPassing, sqlStateOf } from './database-error.ts'
+import { databaseError, dependentsOf, isDatabaseError, isPassing, sqlStateOf } from './database-error.ts'
 import { inPatientTransaction, type Patience } from './patience.ts'
 import type { Db } from './tables.ts'
 import { query, type Texts } from './typed-row.ts'
@@ -190,6 +190,13 @@ const notMigrated = (name: string | null, error: unknown, files: ReadonlyMap<str
     const { code, message } = databaseError(error, database.display)
     return new EtlError(code, `${about} was cut short, nothing of it was applied. ${message}`, { cause: error })
   }
+  if (sqlStateOf(error) === '2BP01')
+    return new EtlError(
+      'CONFIGURATION',
+      `${about} failed: ${messageOf(error)} (${dependentsOf(error)}). Nothing of it was applied. ` +
+        'Views of bi lose a column that its definition no longer has when you migrate once without this file; drop what else is named, then migrate again.',
+      { cause: error },
+    )
   return new EtlError(
     'CONFIGURATION',
     `${about} failed: ${messageOf(error)}. Nothing of it was applied; correct it and migrate again.`,

@@ -56,7 +56,11 @@ export const readMart = (file: string, name: string, text: string) => {
   const summaryOf = summaryPipeline(said.get('kind'), report)
   const key = list(said.get('key'))
   // Without comments and semicolons at its end: it becomes part of a larger statement.
-  const sql = lines.slice(at).join('\n').replace(/(?:\s|;|^--.*$)+$(?![^])/m, '').trim()
+  const sql = lines
+    .slice(at)
+    .join('\n')
+    .replace(/(?:\s|;|^--.*$)+$(?![^])/m, '')
+    .trim()
   if (sql === '') report(at + 1, 'there is no query below the header.')
   if (summaryOf !== null && (key.length === 0 || !sql.includes('{{facts}}')))
     report(1, "a summary needs '-- key: …' and {{facts}} in its query.")
@@ -102,6 +106,10 @@ const ordered = (marts: readonly Mart[], problems: Problem[]): Mart[] => {
       return
     }
     for (const other of mart.reads.flatMap((read) => byName.get(read) ?? [])) visit(other, [...path, mart.name])
+    // What its header keeps quiet about: made before what it reads, it would go when that is made anew. It may stand in a comment alone, so that a circle says nothing.
+    for (const [, read = ''] of mart.sql.matchAll(/\bbi"?\s*\.\s*"?([a-z][a-z0-9_]*)/g))
+      for (const other of [byName.get(read)])
+        if (other !== undefined && ![...path, mart.name].includes(read)) visit(other, [...path, mart.name])
     done.push(mart)
   }
   for (const mart of marts) visit(mart, [])

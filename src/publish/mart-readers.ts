@@ -2,40 +2,46 @@
 import { sql } from 'kysely'
 import { type EtlError, settingError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
-import { query, type Texts } from '../db/typed-row.ts'
+import { type Flags, query, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { missingRelations } from '../db/catalog.ts'
-import { type Grant, giveRights, grantsOn } from './replace-view.ts'
+import { dropToReplace, setAgain, type Setting, settingsOn } from './replace-view.ts'
 
-/** A view or table in bi by its name, or a function by name and arguments: `keywords_as_of(timestamptz)`. */
+/** A view or table in bi by its name, or a function by name and arguments: `keywords_as_of(timestamp with time zone)`. */
 type ObjectName = string
 
 export interface MartReaders {
-  /** Drops the marts that read it, and those that read them. Throws CONFIGURATION naming what no file is of, which could not be made again. */
+  /**
+   * Drops the marts and functions of ours that read it, and those that read them. Throws CONFIGURATION naming what no file is of, which could not be
+   * made again.
+   */
   dropOf(trx: Db, object: ObjectName): Promise<void>
-  /** Rights that somebody gave on a mart before it was dropped. */
-  restoreRights(trx: Db, name: string): Promise<void>
+  /** What people set on a mart before it was dropped. */
+  restore(trx: Db, name: string): Promise<void>
 }
 
 /** @param marts all that are published in the transaction, after what is dropped */
 export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
   const names = new Set(marts.map(({ name }) => name))
-  const rights = new Map<string, readonly Grant[]>()
+  const settings = new Map<string, readonly Setting[]>()
   const dropOf = async (trx: Db, object: ObjectName): Promise<void> => {
-    for (const { schema, view } of await readersOf(trx, object)) {
-      if (schema !== 'bi' || !(names.has(view) || (await wasMart(trx, view)))) throw somebodyElses(object, `${schema}.${view}`)
+    for (const { reader, name, is_ours: isOurs, is_function: isFunction } of await readersOf(trx, object)) {
+      if (!(isOurs || (!isFunction && reader === `bi.${name}` && names.has(name)))) throw somebodyElses(object, reader)
       // Two may read each other's source: the first takes the second along.
-      if (!(await isThere(trx, view))) continue
-      await dropOf(trx, view)
-      rights.set(view, await grantsOn(trx, view))
-      await sql`drop view ${sql.table(`bi.${view}`)}`.execute(trx)
+      if (!(await isThere(trx, reader))) continue
+      await dropOf(trx, isFunction ? reader.slice('bi.'.length) : name)
+      if (isFunction) {
+        await sql`drop function ${sql.raw(reader)}`.execute(trx)
+        continue
+      }
+      settings.set(name, await settingsOn(trx, name))
+      await dropToReplace(trx, name)
     }
   }
   return {
     dropOf,
-    restoreRights: async (trx, name) => {
-      await giveRights(trx, name, rights.get(name) ?? [])
-      rights.delete(name)
+    restore: async (trx, name) => {
+      await setAgain(trx, name, settings.get(name) ?? [])
+      settings.delete(name)
     },
   }
 }
@@ -45,17 +51,28 @@ const somebodyElses = (object: ObjectName, reader: string): EtlError =>
     `bi.${object} changes its shape, but ${reader} reads it, which is no mart of these files. Drop that first, migrate, and make it again.`,
   )
 
-/** A mart whose file is gone goes, too. */
-const wasMart = async (trx: Db, view: string): Promise<boolean> =>
-  (await trx.selectFrom('etl.marts').select('name').where('name', '=', view).execute()).length > 0
+const isThere = async (trx: Db, reader: string): Promise<boolean> => {
+  const rows = await query(
+    trx,
+  )`select from (select case when ${reader} like '%)' then to_regprocedure(${reader})::oid else to_regclass(${reader})::oid end as oid) r
+    where r.oid is not null`
+  return rows.length > 0
+}
 
-const isThere = async (trx: Db, view: string): Promise<boolean> => (await missingRelations(trx, [`bi.${view}`])).length === 0
-
-const readersOf = (trx: Db, object: ObjectName): Promise<readonly Texts<'schema' | 'view'>[]> => {
+/** `reader`: with its schema, and a function with its arguments. `is_ours`: a mart, also one whose file is gone, or the function of a pipeline's moments. */
+const readersOf = (trx: Db, object: ObjectName) => {
   const name = `bi.${object}`
   const oid = object.endsWith(')') ? sql`to_regprocedure(${name})` : sql`to_regclass(${name})`
-  return query<Texts<'schema' | 'view'>>(trx)`select distinct n.nspname as schema, v.relname as view
-    from pg_depend d join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
+  return query<Texts<'reader' | 'name'> & Flags<'is_ours' | 'is_function'>>(trx)`
+    with read as (select ${oid}::oid as oid union select reltype from pg_class where oid = ${oid}::oid)
+    select distinct n.nspname || '.' || v.relname as reader, v.relname as name, false as is_function,
+      n.nspname = 'bi' and v.relname in (select m.name from etl.marts m) as is_ours
+    from pg_depend d join read on read.oid = d.refobjid join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
       join pg_class v on v.oid = r.ev_class join pg_namespace n on n.oid = v.relnamespace
-    where d.refobjid = ${oid}::oid and v.oid <> ${oid}::oid order by 1, 2`
+    where v.oid <> ${oid}::oid
+    union select n.nspname || '.' || f.proname || '(' || oidvectortypes(f.proargtypes) || ')', f.proname, true,
+      n.nspname = 'bi' and f.proname in (select v.pipeline || '_as_of' from etl.published_versions v)
+    from pg_depend d join read on read.oid = d.refobjid join pg_proc f on f.oid = d.objid and d.classid = 'pg_proc'::regclass
+      join pg_namespace n on n.oid = f.pronamespace
+    order by 1`
 }

@@ -14,7 +14,7 @@ import { type Maybe, query, queryColumn, type Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { commentAll, commentOn, joinsOf } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
-import { dropRelation, giveRights, grantsOn, inSavepoint, replaceView } from './replace-view.ts'
+import { dropRelation, dropToReplace, inSavepoint, replaceView, setAgain, settingsOn } from './replace-view.ts'
 import { goingOn, keptUnits, recordVersion, type Series, seriesOf } from './versions.ts'
 import { describedColumns, type DescribedView, wrongNames } from './view-columns.ts'
 import { currentRows, periodOf } from './views.ts'
@@ -43,7 +43,7 @@ export const publishMart = async (
       if (name !== undefined) await putSummary(trx, mart, name, readers)
       if (name === null) return false
     }
-    await readers.restoreRights(trx, mart.name)
+    await readers.restore(trx, mart.name)
     return true
   })
   if (made?.result !== true) return false
@@ -56,11 +56,13 @@ export const publishMart = async (
 export const sourceOf = ({ summaryOf }: Pick<Mart, 'summaryOf'>, definitions: readonly Definition[]): Definition | undefined =>
   definitions.find(({ pipeline, publish }) => publish && pipeline === summaryOf)
 
-/** null: it comes with Millrace and reads a column that the definition has left out. */
+/** null: it comes with Millrace, and the definition has left out a column that it reads, or has it in another type. */
 const orLeftOut = <T>(trx: Db, mart: Mart, work: () => Promise<T>): Promise<{ result: T } | null> =>
-  inSavepoint(trx, (error) => mart.isShipped && sqlStateOf(error) === '42703', work).catch((error: unknown) =>
-    refused(mart, error),
-  )
+  inSavepoint(trx, (error) => isLeftOut(mart, error), work).catch((error: unknown) => refused(mart, error))
+
+/** Columns that are not there, operators and functions that take no such type, and casts that no type has. */
+export const isLeftOut = ({ isShipped }: Mart, error: unknown): boolean =>
+  isShipped && ['42703', '42883', '42804', '42846'].includes(sqlStateOf(error))
 
 const refused = ({ file }: Mart, error: unknown): never => {
   // 55P03: a lock in the way, not the query.
@@ -77,7 +79,7 @@ const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => 
   return (await missingRelations(trx, wanted)).length === 0
 }
 
-/** Those that could not be published although what they read is there, and those that read these. @param marts what others read comes first */
+/** Those that could not be published: of those that ship where what they read is there, and those that read these. @param marts what others read comes first */
 export const leftOut = async (
   db: Db,
   marts: readonly Mart[],
@@ -89,13 +91,23 @@ export const leftOut = async (
     const { name, reads, summaryOf } = mart
     if (summaryOf !== null && sourceOf(mart, definitions) === undefined) continue
     const others = reads.filter((one) => !left.includes(one))
-    if (await readable(db, others)) left.push(name)
+    if (!mart.isShipped || (await readable(db, others))) left.push(name)
   }
   return left
 }
 
-/** Throws CONFIGURATION where bi has something under a name of ours that was never published: the schema may be older than the warehouse, and a table of somebody's own would be lost. */
+/** A view that a definition makes under the mart's name; null: there is none. */
+export const takenBy = ({ file, name }: Mart, definitions: readonly Definition[]): string | null => {
+  const own = ['freshness', ...definitions.flatMap(viewsOf)]
+  return own.includes(name) ? `${file}: bi.${name} is a view that Millrace makes itself. Give the file another name.` : null
+}
+
+const viewsOf = ({ pipeline }: Definition): readonly string[] => [pipeline, `${pipeline}_history`]
+
+/** Throws DEFINITION where a mart has the name of a view of ours, and CONFIGURATION where bi has something under a name of ours that was never published: the schema may be older than the warehouse, and a table of somebody's own would be lost. */
 export const assertOwnNames = async (trx: Db, definitions: readonly Definition[], marts: readonly Mart[]): Promise<void> => {
+  const [taken = null] = marts.map((mart) => takenBy(mart, definitions)).filter((words) => words !== null)
+  if (taken !== null) throw new EtlError('DEFINITION', taken)
   const pipelines = definitions.filter(({ publish }) => publish).map(({ pipeline }) => pipeline)
   const endings = sql`unnest(array['', '_history']) as e (ending)`
   const foreign = await query<Texts<'name'>>(
@@ -233,13 +245,13 @@ export const fitSummary = async (trx: Db, mart: Mart, source: Definition, change
 /** Readers of the former table are waited for, and wait from here until the transaction ends. */
 const putSummary = async (trx: Db, mart: Mart, name: string | null, readers: MartReaders): Promise<void> => {
   const table = sql.table(`bi.${mart.name}`)
-  const rights = await grantsOn(trx, mart.name)
+  const settings = await settingsOn(trx, mart.name)
   await readers.dropOf(trx, mart.name)
-  await dropRelation(trx, mart.name)
+  await dropToReplace(trx, mart.name)
   if (name === null) return
   await sql`alter table ${sql.table(`data.${name}`)} set schema bi`.execute(trx)
   await sql`alter table ${sql.table(`bi.${name}`)} rename to ${sql.id(mart.name)}`.execute(trx)
-  await giveRights(trx, mart.name, rights)
+  await setAgain(trx, mart.name, settings)
   await grantLoaders(trx, table)
 }
 
@@ -260,8 +272,12 @@ export const keyLacks = ({ key }: Mart, source: Definition): string | null => {
     : `the key lacks ${lacking.map(({ name }) => name).join(', ')}, which distinguish the loads of ${source.pipeline}. Add it to '-- key:' and to the query.`
 }
 
-/** Which marts stand in bi because a file said so. Idempotent. */
-export const recordMarts = async (trx: Db, names: readonly string[]): Promise<void> => {
+/** Which marts stand in bi because a file said so, and no more of those whose names definitions took. Idempotent. @param shown definitions that are published */
+export const recordMarts = async (trx: Db, names: readonly string[], shown: readonly Definition[]): Promise<void> => {
+  await trx
+    .deleteFrom('etl.marts')
+    .where('name', 'in', ['freshness', ...shown.flatMap(viewsOf)])
+    .execute()
   if (names.length === 0) return
   await trx
     .insertInto('etl.marts')

@@ -1,7 +1,7 @@
 // Makes the schema people query match the definitions: views, functions, comments and rights, without ever taking a view away.
 import { setTimeout } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
-import { messageOf, settingError } from '../core/errors.ts'
+import { messageOf } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
@@ -64,10 +64,7 @@ export const publishWithin = async (
   }
   for (const mart of marts.filter(({ name }) => !summaries.has(name))) await step(() => adjust(mart))
   if ([...changedFrom.values()].some((day) => day !== null)) hasFilled = true
-  for (const definition of shown)
-    await step(() => publishOne(trx, definition, definitions, readers)).catch((error: unknown) => {
-      throw publishError(error, definition)
-    })
+  for (const definition of shown) await step(() => publishOne(trx, definition, definitions, readers))
   return step(async () => {
     const published: string[] = []
     const views = describedViews(definitions, marts)
@@ -76,7 +73,7 @@ export const publishWithin = async (
     for (const mart of marts.filter(({ name }) => summaries.has(name) && published.includes(name))) await adjust(mart)
     await grantReader(trx)
     // Here: a load that sees the one must see the other, or rows of it would lack in a new summary.
-    await recordMarts(trx, published)
+    await recordMarts(trx, published, shown)
     return published
   })
 }
@@ -94,14 +91,6 @@ const patiently = async <T>(trx: Db, waitMs: number, work: () => Promise<T>): Pr
 /** How long a reader's statement may take. */
 const longestReaderMs = 60_000
 const retryEveryMs = 300
-
-const publishError = (error: unknown, { pipeline }: Definition): unknown => {
-  if (sqlStateOf(error) !== '2BP01') return error
-  return settingError(
-    `bi.${pipeline} changes its shape, but other objects depend on it: ${messageOf(error)}. Drop those first, migrate, and make them again.`,
-    error,
-  )
-}
 
 const publishShared = async (trx: Db, definitions: readonly Definition[], readers: MartReaders): Promise<void> => {
   await sql`create schema if not exists bi`.execute(trx)
@@ -121,13 +110,9 @@ const publishOne = async (trx: Db, definition: Definition, all: readonly Definit
   await commentTables(trx, definition)
   const series = await continuedSeries(trx, definition, all)
   // The function returns the view's rows, so it goes with the view and is made again after it.
-  const clear = async (view: string): Promise<void> => {
-    await readers.dropOf(trx, `${pipeline}_as_of(timestamptz)`)
-    await sql`drop function if exists ${asOfName(definition)}(timestamptz)`.execute(trx)
-    await readers.dropOf(trx, view)
-  }
-  await replaceView(trx, pipeline, currentView(definition, series), () => clear(pipeline))
-  await replaceView(trx, `${pipeline}_history`, historyView(definition, series), () => clear(`${pipeline}_history`))
+  const put = (name: string, wanted: RawBuilder<unknown>) => replaceView(trx, name, wanted, () => readers.dropOf(trx, name))
+  await put(pipeline, currentView(definition, series))
+  await put(`${pipeline}_history`, historyView(definition, series))
   await asOfFunction(definition).execute(trx)
   await publishFormer(trx, definition, series.readable)
   await commentViews(trx, [definition], ['facts', 'history'])

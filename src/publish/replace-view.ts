@@ -1,12 +1,14 @@
-// Replaces a view only where it differs, keeps the rights given on it, and never takes it away. What bi holds before and after says what a migration changed.
+// Replaces a view only where it differs, keeps what people set on it, and never takes it away. What bi holds before and after says what a migration changed.
 import { type RawBuilder, sql } from 'kysely'
-import { sqlStateOf } from '../db/database-error.ts'
+import { settingError } from '../core/errors.ts'
+import { columnNames } from '../db/catalog.ts'
+import { dependentsOf, sqlStateOf } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import { type Maybe, query, type Texts } from '../db/typed-row.ts'
 
 /**
  * Leaves an equal view alone, because replacing it would wait for its readers. Replaces in place where columns were only added at the end; else
- * drops and makes it again in the same transaction, with the grants it had, never cascading. @param before run ahead of a drop: what hangs on the view
+ * drops and makes it again in the same transaction, with what people set on it, never cascading. @param before run ahead of a drop: what hangs on the view
  */
 export const replaceView = async (
   trx: Db,
@@ -16,28 +18,47 @@ export const replaceView = async (
 ): Promise<void> => {
   const view = sql.table(`bi.${name}`)
   if (await isSame(trx, name, wanted)) return
+  const settings = await settingsOn(trx, name)
   // 42P16: the columns are others than before. 42809: it was a summary, whose rows loaders write.
   const replaced = await inSavepoint(
     trx,
     (error) => ['42P16', '42809'].includes(sqlStateOf(error)),
     () => sql`create or replace view ${view} as ${wanted}`.execute(trx),
   )
-  if (replaced !== null) return
-  const grants = await grantsOn(trx, name)
-  await before?.()
-  const kind = await dropRelation(trx, name)
-  await sql`create view ${view} as ${wanted}`.execute(trx)
-  await giveRights(trx, name, kind === 'view' ? grants : grants.filter(({ privilege }) => privilege === 'SELECT'))
+  if (replaced === null) {
+    await before?.()
+    await dropToReplace(trx, name)
+    await sql`create view ${view} as ${wanted}`.execute(trx)
+  }
+  await setAgain(trx, name, settings)
 }
 
-/** The view or table of that name in bi, if there is one; what it was. */
-export const dropRelation = async (trx: Db, name: string): Promise<'view' | 'table' | null> => {
+/** The view or table of that name in bi, if there is one. */
+export const dropRelation = async (trx: Db, name: string): Promise<void> => {
   const [found] = await query<Texts<'kind'>>(trx)`
     select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi."${name}"`})`
-  if (found === undefined) return null
-  const kind = found.kind === 'v' ? 'view' : 'table'
-  await sql`drop ${sql.raw(kind)} ${sql.table(`bi.${name}`)}`.execute(trx)
-  return kind
+  if (found === undefined) return
+  await sql`drop ${sql.raw(found.kind === 'v' ? 'view' : 'table')} ${sql.table(`bi.${name}`)}`.execute(trx)
+}
+
+/** Throws CONFIGURATION naming what of somebody else's stands on it, or belongs to it and could not be made again. */
+export const dropToReplace = async (trx: Db, name: string): Promise<void> => {
+  const added = await query<Texts<'what'>>(trx)`
+    select 'the policy ' || polname as what from pg_policy where polrelid = to_regclass(${`bi."${name}"`})
+    union all select 'the trigger ' || tgname from pg_trigger where tgrelid = to_regclass(${`bi."${name}"`}) and not tgisinternal
+    union all select 'the rule ' || rulename from pg_rewrite where ev_class = to_regclass(${`bi."${name}"`}) and rulename <> '_RETURN'
+    union all select 'row level security' from pg_class where oid = to_regclass(${`bi."${name}"`}) and relrowsecurity order by 1`
+  if (added.length > 0)
+    throw settingError(
+      `bi.${name} is made again, without what was added to it: ${added.map(({ what }) => what).join(', ')}. Drop that first, migrate, and add it again.`,
+    )
+  await dropRelation(trx, name).catch((error: unknown) => {
+    if (sqlStateOf(error) !== '2BP01') throw error
+    throw settingError(
+      `bi.${name} changes its shape, but other objects depend on it: ${dependentsOf(error)}. Drop those first, migrate, and make them again.`,
+      error,
+    )
+  })
 }
 
 /** A part of a transaction that may fail in a way that is foreseen, and then never was: what the work gave. Where it throws what `isForeseen` knows, it is taken back and the answer is null. */
@@ -54,12 +75,6 @@ export const inSavepoint = async <T>(trx: Db, isForeseen: (error: unknown) => bo
   }
 }
 
-/** On a table or view in bi. */
-export const giveRights = async (trx: Db, name: string, grants: readonly Grant[]): Promise<void> => {
-  for (const { grantee, privilege } of grants)
-    await sql`grant ${sql.raw(privilege)} on ${sql.table(`bi.${name}`)} to ${sql.id(grantee)}`.execute(trx)
-}
-
 /** PostgreSQL writes both queries down in its own words; equal words are the same view. */
 const isSame = async (trx: Db, name: string, wanted: RawBuilder<unknown>): Promise<boolean> => {
   const [old] = await query<Maybe<Texts<'definition'>>>(trx)`
@@ -73,14 +88,37 @@ const isSame = async (trx: Db, name: string, wanted: RawBuilder<unknown>): Promi
   return probe?.definition === old.definition
 }
 
-/** One right of one role. */
-export type Grant = Texts<'grantee' | 'privilege'>
+/** What people set on a view or table: a statement that sets it again, on relations of which kinds, and the column without which there is nothing to set. */
+export type Setting = Texts<'statement' | 'kinds'> & Maybe<Texts<'needs'>>
 
-/** What others than the owner may do with it. */
-export const grantsOn = (trx: Db, name: string): Promise<readonly Grant[]> =>
-  query<Grant>(trx)`select r.rolname as grantee, g.privilege_type as privilege
-    from pg_class c join pg_namespace n on n.oid = c.relnamespace, lateral aclexplode(c.relacl) g join pg_roles r on r.oid = g.grantee
-    where n.nspname = 'bi' and c.relname = ${name} and g.grantee <> c.relowner`
+/** Rights of others than the owner, options of a view, indexes of a table. */
+export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =>
+  query<Setting>(trx)`
+    with relation as (select * from pg_class where oid = to_regclass(${`bi."${name}"`})), acl as (
+      select relacl as rights, null::name as "column" from relation
+      union all select a.attacl, a.attname from pg_attribute a join relation r on r.oid = a.attrelid where not a.attisdropped)
+    select format('grant %s %s on bi.%I to %s %s', g.privilege_type, '(' || quote_ident(a."column") || ')', r.relname,
+        case g.grantee when 0 then 'public' else quote_ident(o.rolname) end, case when g.is_grantable then 'with grant option' else '' end) as statement,
+      case when g.privilege_type = 'SELECT' or r.relkind = 'v' then 'rv' else 'r' end as kinds, a."column" as needs
+    from relation r cross join acl a cross join aclexplode(a.rights) g left join pg_roles o on o.oid = g.grantee where g.grantee <> r.relowner
+    union all select format('alter view bi.%I set (%s)', relname, array_to_string(reloptions, ', ')), 'v', null
+    from relation where relkind = 'v' and reloptions is not null
+    union all select pg_get_indexdef(i.indexrelid), 'r', null from pg_index i join relation r on r.oid = i.indrelid
+    where not exists (select from pg_constraint c where c.conindid = i.indexrelid)`
+
+/** An index goes with its columns. */
+export const setAgain = async (trx: Db, name: string, settings: readonly Setting[]): Promise<void> => {
+  const [made] = await query<Texts<'kind'>>(trx)`select relkind as kind from pg_class where oid = to_regclass(${`bi."${name}"`})`
+  const columns = await columnNames(trx, `bi.${name}`)
+  for (const { statement } of settings.filter(
+    ({ kinds, needs }) => kinds.includes(made?.kind ?? '-') && (needs === null || columns.includes(needs)),
+  ))
+    await inSavepoint(
+      trx,
+      (error) => sqlStateOf(error) === '42703',
+      () => sql.raw(statement).execute(trx),
+    )
+}
 
 /** By name of a view or table: a digest of its query and columns. Empty before the first migration. */
 export const shapesOf = async (db: Db): Promise<ReadonlyMap<string, string>> => {

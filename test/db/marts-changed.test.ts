@@ -73,3 +73,170 @@ test.each(['\n-- The end.', ' -- The end.', ';\n-- The end.\n'])(
     ])
   },
 )
+
+const kindOf = (name: string) =>
+  db.query<{ kind: string }>(`select relkind::text as kind from pg_class where oid = to_regclass('bi.${name}')`)
+
+test('a view that reads a mart its header does not name stays there when that mart is made anew', async () => {
+  await begin()
+  view('own_base', 'select domain, clicks from bi.keywords')
+  view('a_reader', 'select domain from bi.own_base')
+  await migrate()
+  view('own_base', 'select clicks, domain from bi.keywords')
+  await migrate()
+  expect(await kindOf('a_reader')).toEqual([{ kind: 'v' }])
+  // A circle of words alone is none.
+  view('own_base', 'select clicks, domain from bi.keywords\n-- As in bi.a_reader.\nwhere true')
+  await migrate()
+  expect(await kindOf('a_reader')).toEqual([{ kind: 'v' }])
+})
+
+test('what people set on a view or a summary is there when it is made anew: rights of all and of columns, rights to give on, options, indexes', async () => {
+  await begin()
+  const { pool } = db.database
+  view('own_base', 'select domain, clicks from bi.keywords')
+  await migrate()
+  await pool.query(`do $$ begin create role analyst_test nologin; exception when duplicate_object then null; end $$;
+    grant select on bi.own_base, bi.keywords, bi.keyword_months to public; grant select on bi.own_base to analyst_test with grant option;
+    grant select (clicks) on bi.keywords to analyst_test; alter view bi.own_base set (security_barrier = true); alter view bi.keywords set (security_barrier = true);
+    create index own_index on bi.keyword_months (domain)`)
+  const set = () =>
+    db.query(`select c.relname as name, c.reloptions::text as options, array(select r.grantee || ' ' || r.is_grantable from information_schema.role_table_grants r
+        where r.table_schema = 'bi' and r.table_name = c.relname and r.grantee in ('PUBLIC', 'analyst_test') order by 1)::text as rights,
+      (select string_agg(a.attname, ',') from pg_attribute a where a.attrelid = c.oid and a.attacl is not null) as columns,
+      array(select indexrelid::regclass::text from pg_index where indrelid = c.oid and not indisprimary)::text as indexes
+      from pg_class c where c.relnamespace = 'bi'::regnamespace and c.relname in ('own_base', 'keywords', 'keyword_months') order by 1`)
+  const before = await set()
+  expect(before).toEqual([
+    { name: 'keyword_months', options: null, rights: '{"PUBLIC NO"}', columns: null, indexes: '{bi.own_index}' },
+    { name: 'keywords', options: '{security_barrier=true}', rights: '{"PUBLIC NO"}', columns: 'clicks', indexes: '{}' },
+    {
+      name: 'own_base',
+      options: '{security_barrier=true}',
+      rights: '{"PUBLIC NO","analyst_test YES"}',
+      columns: null,
+      indexes: '{}',
+    },
+  ])
+  reorder()
+  await pool.query(`comment on table bi.keyword_months is 'made from another query'`)
+  await migrate()
+  expect(await set()).toEqual(before)
+  // Of its own, dropped and replaced in place.
+  for (const columns of ['clicks, domain', 'clicks, domain, volume']) {
+    view('own_base', `select ${columns} from bi.keywords`)
+    await migrate()
+    expect(await set()).toEqual(before)
+  }
+})
+
+test('a summary that somebody restricts is not made anew without that: policy and trigger are named, and nothing is changed', async () => {
+  await begin()
+  const { pool } = db.database
+  await pool.query(
+    `alter table bi.keyword_months enable row level security; create policy own_rows on bi.keyword_months using (domain = 'first.com')`,
+  )
+  await migrate()
+  await pool.query(`comment on table bi.keyword_months is 'made from another query'`)
+  await expect(migrate()).rejects.toMatchObject({
+    code: 'CONFIGURATION',
+    message: expect.stringContaining(
+      'bi.keyword_months is made again, without what was added to it: row level security, the policy own_rows. Drop that',
+    ),
+  })
+  expect(await db.query(`select polname from pg_policy where polrelid = 'bi.keyword_months'::regclass`)).toEqual([
+    { polname: 'own_rows' },
+  ])
+})
+
+test.each([
+  [
+    'create function public.own_rows() returns setof bi.own_base language sql as $$ select * from bi.own_base $$',
+    'public.own_rows() reads it',
+  ],
+  [
+    'create function public.own_count() returns bigint begin atomic select count(*) from bi.own_base; end',
+    'public.own_count() reads it',
+  ],
+  ['create table public.own_table (one bi.own_base)', 'column one of table own_table depends on'],
+])('what else than a view depends on a mart is named, not its query refused: %s', async (made, words) => {
+  await begin()
+  view('own_base', 'select domain, clicks from bi.keywords')
+  await migrate()
+  await db.database.pool.query(made)
+  view('own_base', 'select clicks, domain from bi.keywords')
+  await expect(migrate()).rejects.toMatchObject({ code: 'CONFIGURATION', message: expect.stringContaining(words) })
+})
+
+test('a pipeline takes the name of a mart whose file is gone, and a mart that of a pipeline whose file is gone', async () => {
+  await begin()
+  view('words', 'select domain from bi.keywords')
+  view('words_history', 'select domain from bi.keywords')
+  await migrate()
+  for (const name of ['words', 'words_history']) taken(name)
+  writeFileSync(yaml('words'), readFileSync(yaml('keywords'), 'utf8').replace('pipeline: keywords', 'pipeline: words'))
+  await newMigration({ pipeline: 'words', pipelinesFolder: pipelinesFolder(), settings })
+  expect(await migrate()).toMatchObject({ removed: [], kept: [] })
+
+  rmSync(yaml('words'))
+  view('words', 'select domain from bi.keywords')
+  await migrate()
+  expect(await db.query("select count(*)::int as columns from pg_attribute where attrelid = 'bi.words'::regclass")).toEqual([
+    { columns: 1 },
+  ])
+})
+
+test.each(['keywords', 'keywords_history', 'freshness'])(
+  'a mart is not published as bi.%s, which is made from definitions',
+  async (name) => {
+    await begin()
+    view(name, 'select 1 as one', 'quota_history')
+    await expect(migrate()).rejects.toMatchObject({
+      code: 'DEFINITION',
+      message: expect.stringContaining(
+        `${name}.sql: bi.${name} is a view that Millrace makes itself. Give the file another name.`,
+      ),
+    })
+  },
+)
+
+test('a mart that reads what is not there is named', async () => {
+  await begin()
+  view('own_base', 'select domain from bi.keywords', 'keyword')
+  expect((await migrate()).leftOut).toEqual(['own_base'])
+})
+
+test('a version with a column of another type leaves shipped marts out that cannot read it', async () => {
+  await begin()
+  cpSync(yaml('keywords'), yaml('keywords_2'))
+  edit('keywords', (text) => text.replace('version: 1\n', 'version: 1\npublish: false\n'))
+  edit('keywords_2', (text) =>
+    text.replace('version: 1\n', 'version: 2\n').replace('position: { type: numeric, if_absent: 0,', 'position: { type: text,'),
+  )
+  await newMigration({ pipeline: 'keywords', pipelinesFolder: pipelinesFolder(), settings })
+  const { leftOut } = await migrate()
+  expect(leftOut).toContain('keyword_months')
+  expect((await migrate()).leftOut).toEqual(leftOut)
+})
+
+test('a migration that drops a column which a view still shows is refused with the view, and goes through once the view is made without it', async () => {
+  await begin()
+  edit('keywords', (text) => text.replace(/ {4}cpc_high_bid: .*\n/, ''))
+  const file = join(folder, 'migrations', '0900_drop.ts')
+  mkdirSync(join(folder, 'migrations'))
+  const drops = ['keywords_v1', 'keywords_v1_history'].map(
+    (name) => `  await sql\`alter table data.${name} drop column cpc_high_bid\`.execute(db)\n`,
+  )
+  const text = `import { sql } from 'kysely'\nexport const up = async (db) => {\n${drops.join('')}}\n`
+  writeFileSync(file, text)
+  await expect(migrate()).rejects.toMatchObject({
+    code: 'CONFIGURATION',
+    message: expect.stringMatching(
+      /0900_drop.*view bi\.keywords depends on column cpc_high_bid.*when you migrate once without this file/s,
+    ),
+  })
+  rmSync(file)
+  await migrate()
+  writeFileSync(file, text)
+  expect((await migrate()).applied).toEqual(['0900_drop'])
+})

@@ -111,7 +111,7 @@ describe('what people read', () => {
     writeFileSync(file, text.replace(/.*all_page_views.*\n/, ''))
     const lacking = await millrace('migrate')
     expect(lacking.stdout).toContain(
-      'Left out of bi: traffic_comparison, traffic_domains. `millrace check --all` names the column that a definition lacks.',
+      'Left out of bi: traffic_comparison, traffic_domains. `millrace check --all` names what they lack.',
     )
     writeFileSync(file, text)
     expect((await millrace('migrate')).stdout).toMatch(/New in bi: traffic_\w+, traffic_\w+\./)

@@ -39,6 +39,7 @@ export const long = [
   'test/db/served-words.test.ts',
   'test/e2e/key-parameters.test.ts',
   'test/db/pace.test.ts',
+  'test/db/marts-changed.test.ts',
   'test/db/marts-removed.test.ts',
   'test/e2e/bomb.test.ts',
   'test/e2e/webhook-flood.test.ts',

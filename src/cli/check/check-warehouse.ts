@@ -26,7 +26,7 @@ import { compareTables, type Difference } from '../../load/drift.ts'
 import { detachedMonths } from '../../load/partition.ts'
 import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
 import { tableName } from '../../load/table-columns.ts'
-import { keyLacks } from '../../publish/publish-marts.ts'
+import { isLeftOut, keyLacks, takenBy } from '../../publish/publish-marts.ts'
 import { type DescribedView, describedViews, wrongNames } from '../../publish/view-columns.ts'
 import { triedLists } from '../../plan/query-lists.ts'
 import { identityFindings } from '../../run/identity.ts'
@@ -35,7 +35,7 @@ import type { SourceFolders } from '../../sources/registry.ts'
 import { dataPointReadings } from '../../web/reads/read-quota.ts'
 import type { Note, Notes } from './notes.ts'
 import { columnNames, missingRelations } from '../../db/catalog.ts'
-import { isDatabaseError, sqlStateOf } from '../../db/database-error.ts'
+import { isDatabaseError } from '../../db/database-error.ts'
 import type { Db } from '../../db/tables.ts'
 
 /** Whether other machines may be asked. */
@@ -293,6 +293,8 @@ interface MartWords {
 /** Runs the mart's query for no row. Empty: it gives the columns that its header explains. */
 const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Promise<MartFinding[]> => {
   const { definitions } = words
+  const taken = takenBy(mart, definitions)
+  if (taken !== null) return [{ result: 'error', message: taken }]
   const source = sourceOf(mart, definitions)
   if (mart.summaryOf !== null && source === undefined)
     return notAsked(mart, `there is no definition of ${mart.summaryOf} that is right and published.`)
@@ -308,7 +310,7 @@ const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Pr
     return compareColumns(mart, await columnsOf(kysely, query), words, text)
   } catch (error) {
     if (!isDatabaseError(error)) throw error
-    if (mart.isShipped && sqlStateOf(error) === '42703')
+    if (isLeftOut(mart, error))
       return notAsked(
         mart,
         `it comes with Millrace and is left out of bi, since a definition lacks what it reads (${messageOf(error)}).`,
