@@ -59,7 +59,7 @@ export const readMart = (file: string, name: string, text: string) => {
   const sql = lines
     .slice(at)
     .join('\n')
-    .replace(/(?:\s|;|^--.*$)+$(?![^])/m, '')
+    .replace(/(?:\s|;|^--.*$)+$(?![\s\S])/m, '')
     .trim()
   if (sql === '') report(at + 1, 'there is no query below the header.')
   if (summaryOf !== null && (key.length === 0 || !sql.includes('{{facts}}')))
