@@ -136,6 +136,7 @@ export const prepareSummaries = async (
     if (source === undefined) continue
     const lacks = keyLacks(mart, source)
     if (lacks !== null) throw new EtlError('DEFINITION', `${mart.file}: ${lacks}`)
+    if (!mart.isShipped) await orLeftOut(trx, mart, () => assertColumnsNamed(trx, mart, source))
     const there = await query<Maybe<Texts<'about'>>>(trx)`
       select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about`
     const isMade = there[0]?.about?.endsWith(`[${summarySignature(mart, source.version)}]`) === true
@@ -154,6 +155,20 @@ const tryQuery = async (trx: Db, mart: Mart, source: Definition): Promise<void> 
   const facts = sql`(${currentRows(source, await seriesOf(trx, source))})`
   await sql`select from (${summaryQuery(mart, source, { facts, units: sql`false` })}) as q limit 0`.execute(trx)
 }
+
+/** Throws DEFINITION where the facts' columns go through: a column that the definition gets, or moves, would have loads write into wrong ones. */
+const assertColumnsNamed = async (trx: Db, mart: Mart, source: Definition): Promise<void> => {
+  const facts = sql`(select r.*, null::text as ${sql.ref(oneMore)} from (${currentRows(source, await seriesOf(trx, source))}) r)`
+  await sql`create temporary view publish_probe as ${summaryQuery(mart, source, { facts, units: sql`false` })}`.execute(trx)
+  const names = await columnNames(trx, 'pg_temp.publish_probe')
+  await sql`drop view pg_temp.publish_probe`.execute(trx)
+  if (names.includes(oneMore)) throw new EtlError('DEFINITION', `${mart.file}: ${columnsUnnamed}`)
+}
+
+/** A column of the facts that no query names. */
+export const oneMore = 'millrace_one_more'
+export const columnsUnnamed =
+  "a summary names its columns. In its query '*' stands for those of the pipeline, which change: write them out."
 
 /** Filled when it is new, when its query changed, and when the pipeline's version did; else left to the loads. Returns the table's name in `data`. */
 const fillSummary = async (trx: Db, mart: Mart, source: Definition): Promise<string> => {

@@ -240,3 +240,24 @@ test('a migration that drops a column which a view still shows is refused with t
   writeFileSync(file, text)
   expect((await migrate()).applied).toEqual(['0900_drop'])
 })
+
+test('a summary of whatever columns its pipeline has is refused: loads would write into wrong ones once the definition changes', async () => {
+  await begin()
+  const rows = (columns: string) => `with own as (select * from {{facts}} where clicks > 3)\nselect ${columns} from own`
+  const key = `${cells}, keyword, top_url`
+  summary('own_rows', rows('own.*'), key)
+  await expect(migrate()).rejects.toMatchObject({
+    code: 'DEFINITION',
+    message: expect.stringContaining(
+      "own_rows.sql: a summary names its columns. In its query '*' stands for those of the pipeline",
+    ),
+  })
+  summary('own_rows', rows(`${key}, clicks, traffic_share`), key)
+  await migrate()
+  reorder()
+  await migrate()
+  await load('first.com')
+  expect(await db.query('select clicks::float, traffic_share::float from bi.own_rows')).toEqual([
+    { clicks: 70, traffic_share: 0.5 },
+  ])
+})

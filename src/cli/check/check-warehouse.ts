@@ -26,7 +26,7 @@ import { compareTables, type Difference } from '../../load/drift.ts'
 import { detachedMonths } from '../../load/partition.ts'
 import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
 import { tableName } from '../../load/table-columns.ts'
-import { isLeftOut, keyLacks, takenBy } from '../../publish/publish-marts.ts'
+import { columnsUnnamed, isLeftOut, keyLacks, oneMore, takenBy } from '../../publish/publish-marts.ts'
 import { type DescribedView, describedViews, wrongNames } from '../../publish/view-columns.ts'
 import { triedLists } from '../../plan/query-lists.ts'
 import { identityFindings } from '../../run/identity.ts'
@@ -307,7 +307,9 @@ const checkMart = async ({ kysely }: Database, mart: Mart, words: MartWords): Pr
     return notAsked(mart, `${missing} is not there: \`millrace migrate\` makes it where its pipeline is defined.`)
   const query = queryOf(kysely, mart, definitions)
   try {
-    return compareColumns(mart, await columnsOf(kysely, query), words, text)
+    const names = await columnsOf(kysely, query)
+    if (names.includes(oneMore)) return [{ result: 'error', message: `${mart.file}: ${columnsUnnamed}` }]
+    return compareColumns(mart, names, words, text)
   } catch (error) {
     if (!isDatabaseError(error)) throw error
     if (isLeftOut(mart, error))
@@ -335,7 +337,8 @@ const sourceOf = (mart: Mart, definitions: readonly Definition[]): Definition | 
 const queryOf = (db: Db, mart: Mart, definitions: readonly Definition[]): string => {
   const source = sourceOf(mart, definitions)
   if (source === undefined) return mart.sql
-  return summaryQuery(mart, source, { facts: sql.table(`data.${tableName(source)}`), units: sql`true` }).compile(db).sql
+  const facts = sql`(select t.*, null::text as ${sql.ref(oneMore)} from ${sql.table(`data.${tableName(source)}`)} t)`
+  return summaryQuery(mart, source, { facts, units: sql`true` }).compile(db).sql
 }
 
 const columnsOf = (db: Db, query: string): Promise<string[]> =>
