@@ -67,6 +67,11 @@ export const isLeftOut = ({ isShipped }: Mart, error: unknown): boolean =>
 const refused = ({ file }: Mart, error: unknown): never => {
   // 55P03: a lock in the way, not the query.
   if (isEtlError(error) || sqlStateOf(error) === '55P03') throw error
+  if (sqlStateOf(error) === '42501')
+    throw settingError(
+      `${file}: this login may not publish it: ${messageOf(error)}. Grant it the right; where another login made the view, run the SQL of \`millrace roles\` again.`,
+      error,
+    )
   throw new EtlError(
     'DEFINITION',
     `${file}: PostgreSQL refuses the query: ${messageOf(error)}. Correct it; nothing of it was published.`,

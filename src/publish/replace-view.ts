@@ -29,6 +29,9 @@ export const replaceView = async (
     await before?.()
     await dropToReplace(trx, name)
     await sql`create view ${view} as ${wanted}`.execute(trx)
+  } else {
+    // Replaced in place it may read itself by way of others, which PostgreSQL finds out when it is read.
+    await sql`explain select from ${view}`.execute(trx)
   }
   await setAgain(trx, name, settings)
 }
@@ -91,7 +94,7 @@ const isSame = async (trx: Db, name: string, wanted: RawBuilder<unknown>): Promi
 /** What people set on a view or table: a statement that sets it again, on relations of which kinds, and the column without which there is nothing to set. */
 export type Setting = Texts<'statement' | 'kinds'> & Maybe<Texts<'needs'>>
 
-/** Rights of others than the owner, options of a view, indexes of a table. */
+/** Rights of others than the owner, options of a view, indexes of a table; the owner, where a superuser makes it again. */
 export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =>
   query<Setting>(trx)`
     with relation as (select * from pg_class where oid = to_regclass(${`bi."${name}"`})), acl as (
@@ -104,7 +107,9 @@ export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =
     union all select format('alter view bi.%I set (%s)', relname, array_to_string(reloptions, ', ')), 'v', null
     from relation where relkind = 'v' and reloptions is not null
     union all select pg_get_indexdef(i.indexrelid), 'r', null from pg_index i join relation r on r.oid = i.indrelid
-    where not exists (select from pg_constraint c where c.conindid = i.indexrelid)`
+    where not exists (select from pg_constraint c where c.conindid = i.indexrelid)
+    union all select format('alter table bi.%I owner to %I', relname, pg_get_userbyid(relowner)), 'rv', null
+    from relation where pg_get_userbyid(relowner) <> current_user and (select rolsuper from pg_roles where rolname = current_user)`
 
 /** An index goes with its columns. */
 export const setAgain = async (trx: Db, name: string, settings: readonly Setting[]): Promise<void> => {

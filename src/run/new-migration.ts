@@ -27,7 +27,7 @@ export interface NewMigration {
 export const newMigration = async (request: NewMigration) => {
   const { definitions } = await openDefinitions(request.pipelinesFolder, [request.pipeline])
   const folders = ownFolders(request.pipelinesFolder, 'migrations')
-  const { definition, creating } = await versionToMake(definitions, folders)
+  const { definition, creating } = await versionToMake(definitions, folders, request.settings)
   const dimensions = await newDimensions(definition, folders)
   if (creating.length === 0)
     return {
@@ -41,14 +41,20 @@ export const newMigration = async (request: NewMigration) => {
   return { kind: 'change' as const, file: await writeMigration(folders, name, changeMigration(definition, changes, dimensions)) }
 }
 
-/** The oldest version that has no table yet; where all have one, the newest. */
-const versionToMake = async (definitions: readonly Definition[], folders: readonly string[]) => {
+/** The oldest version that has no table yet, or whose table lacks something; where none is, the newest. */
+const versionToMake = async (definitions: readonly Definition[], folders: readonly string[], settings: () => Settings) => {
   const versions: { readonly definition: Definition; readonly creating: readonly string[] }[] = []
   for (const definition of definitions.toSorted((a, b) => a.version - b.version))
     versions.push({ definition, creating: await migrationsCreating('data', tableName(definition), { folders }) })
-  const found = versions.find(({ creating }) => creating.length === 0) ?? versions.at(-1)
-  assert(found !== undefined)
-  return found
+  const unmade = versions.find(({ creating }) => creating.length === 0)
+  if (unmade !== undefined) return unmade
+  const newest = versions.at(-1)
+  assert(newest !== undefined)
+  for (const version of versions.slice(0, -1)) {
+    const { changes } = await changesOf(settings(), folders, version.definition)
+    if (changes.columns.length + changes.indexes.length > 0) return version
+  }
+  return newest
 }
 
 /** Dimension tables that no migration makes yet; another dataset may have brought one. */

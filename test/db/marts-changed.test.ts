@@ -261,3 +261,52 @@ test('a summary of whatever columns its pipeline has is refused: loads would wri
     { clicks: 70, traffic_share: 0.5 },
   ])
 })
+
+test('views that come to read each other are refused', async () => {
+  await begin()
+  view('own_base', 'select domain from bi.keywords')
+  view('own_reader', 'select domain from bi.own_base', 'own_base')
+  await migrate()
+  view('own_base', 'select domain from bi.own_reader')
+  view('own_reader', 'select domain from bi.own_base')
+  await expect(migrate()).rejects.toMatchObject({ code: 'DEFINITION', message: expect.stringContaining('infinite recursion') })
+  expect(await db.query('select domain from bi.own_reader')).toEqual([])
+})
+
+test('what a superuser makes anew keeps its owner', async () => {
+  await begin()
+  const { pool } = db.database
+  const owner = `owner_of_marts_${process.pid}`
+  view('own_base', 'select domain from bi.keywords')
+  summary('own_sums')
+  await migrate()
+  await pool.query(`create role ${owner}; grant usage, create on schema bi to ${owner}; alter view bi.own_base owner to ${owner}; alter table bi.own_sums owner to ${owner};
+    grant select on bi.own_base to bi_reader`)
+  try {
+    view('own_base', 'select clicks from bi.keywords')
+    summary('own_sums', `${sums} having true`)
+    await migrate()
+    expect(
+      await db.query(`select relname as name, pg_get_userbyid(relowner) as owner, has_table_privilege('bi_reader', oid, 'select') as may
+        from pg_class where relname in ('own_base', 'own_sums') order by 1`),
+    ).toEqual(['own_base', 'own_sums'].map((name) => ({ name, owner, may: true })))
+  } finally {
+    await pool.query(`drop owned by ${owner}; drop role ${owner}`)
+  }
+})
+
+test('a column that a version gets while the next one is filling has its migration, as migrate says', async () => {
+  await begin()
+  cpSync(yaml('keywords'), yaml('keywords_2'))
+  edit('keywords_2', (text) => text.replace('version: 1\n', 'version: 2\npublish: false\n'))
+  const write = () => newMigration({ pipeline: 'keywords', pipelinesFolder: pipelinesFolder(), settings })
+  await write()
+  edit('keywords', (text) => text.replace('    cpc: {', '    own_column: { type: numeric, description: D }\n    cpc: {'))
+  await expect(migrate()).rejects.toMatchObject({
+    code: 'TABLE_DRIFT',
+    message: expect.stringContaining('`millrace new migration keywords` writes it'),
+  })
+  expect(await write()).toMatchObject({ kind: 'change', file: expect.stringContaining('keywords_v1_add_own_column') })
+  expect(await write()).toMatchObject({ kind: 'none' })
+  expect((await migrate()).applied).toHaveLength(2)
+})
