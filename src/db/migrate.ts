@@ -240,7 +240,10 @@ export const afterPending = async <T>(database: Database, options: MigrateOption
     await sql.raw(`set local lock_timeout = '${lock}'; set local statement_timeout = '${statement}'`).execute(trial)
     // Comments of the first migration name it; here it is taken back with the rest.
     for (const statement of makingRecord()) await statement.execute(trial)
-    for (const name of pending) await (await loadMigration(name, files.get(name) ?? '')).up(trial)
+    for (const name of pending)
+      await (await loadMigration(name, files.get(name) ?? '')).up(trial).catch((error: unknown) => {
+        throw notMigrated(name, error, files, database)
+      })
     return await read(trial)
   } catch (error) {
     throw isDatabaseError(error) ? databaseError(error, database.display) : error

@@ -67,3 +67,11 @@ test('a new table with its index is tried and taken back, also beside a load', a
   expect(await besideALoad(() => compareAfter(db.database, [folder], [lookups]))).toEqual([])
   expect(await db.query(`select to_regclass('data.lookups_v1') is null as gone`)).toEqual([{ gone: true }])
 })
+
+test('one that PostgreSQL refuses is named', async () => {
+  pending('9001_wrong', "import { sql } from 'kysely'\nexport const up = (database) => sql`select nonsense`.execute(database)\n")
+  const found = await compareAfter(db.database, [folder], [keywords])
+  expect(found).toMatch(
+    /^Migration 9001_wrong \(.*9001_wrong\.ts\) failed: column "nonsense" does not exist\. .*again\. Run `millrace migrate` first$/,
+  )
+})

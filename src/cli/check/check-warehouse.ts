@@ -278,7 +278,7 @@ export const checkLists = async (
 /** The tables as they would be with the pending migrations, which are applied and taken back; a string says why that could not be tried. */
 export const compareAfter = (database: Database, folders: readonly string[], definitions: readonly Definition[]) =>
   afterPending(database, { folders }, (db) => compareTables(db, definitions)).catch(
-    (error: unknown) => `${messageOf(error)}. Run \`millrace migrate\` first`,
+    (error: unknown) => `${messageOf(error).replace(/\.$/, '')}. Run \`millrace migrate\` first`,
   )
 
 /** What was found of one mart; `message` names file, line and column where it is about a line. */
