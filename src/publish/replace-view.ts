@@ -50,6 +50,7 @@ export const dropToReplace = async (trx: Db, name: string): Promise<void> => {
     select 'the policy ' || polname as what from pg_policy where polrelid = to_regclass(${`bi."${name}"`})
     union all select 'the trigger ' || tgname from pg_trigger where tgrelid = to_regclass(${`bi."${name}"`}) and not tgisinternal
     union all select 'the rule ' || rulename from pg_rewrite where ev_class = to_regclass(${`bi."${name}"`}) and rulename <> '_RETURN'
+    union all select 'the constraint ' || conname from pg_constraint where conrelid = to_regclass(${`bi."${name}"`}) and contype in ('c', 'u', 'x')
     union all select 'row level security' from pg_class where oid = to_regclass(${`bi."${name}"`}) and relrowsecurity order by 1`
   if (added.length > 0)
     throw settingError(

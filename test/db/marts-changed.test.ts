@@ -130,18 +130,19 @@ test('what people set on a view or a summary is there when it is made anew: righ
   }
 })
 
-test('a summary that somebody restricts is not made anew without that: policy and trigger are named, and nothing is changed', async () => {
+test('a summary that somebody restricts is not made anew without that: policy and constraint are named, and nothing is changed', async () => {
   await begin()
   const { pool } = db.database
   await pool.query(
-    `alter table bi.keyword_months enable row level security; create policy own_rows on bi.keyword_months using (domain = 'first.com')`,
+    `alter table bi.keyword_months enable row level security; create policy own_rows on bi.keyword_months using (domain = 'first.com');
+    alter table bi.keyword_months add constraint own_check check (clicks >= 0)`,
   )
   await migrate()
   await pool.query(`comment on table bi.keyword_months is 'made from another query'`)
   await expect(migrate()).rejects.toMatchObject({
     code: 'CONFIGURATION',
     message: expect.stringContaining(
-      'bi.keyword_months is made again, without what was added to it: row level security, the policy own_rows. Drop that',
+      'bi.keyword_months is made again, without what was added to it: row level security, the constraint own_check, the policy own_rows. Drop that',
     ),
   })
   expect(await db.query(`select polname from pg_policy where polrelid = 'bi.keyword_months'::regclass`)).toEqual([
