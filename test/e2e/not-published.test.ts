@@ -44,7 +44,7 @@ test('a month that is missing in the newest report is no month without data', as
     pipeline: 'traffic_and_engagement',
     from: former,
     before: startClamping,
-    edit: (text) => text.replace('look_back: 2', 'look_back: 0, publication: { published_on: 1 }'),
+    edit: (text) => text.replace('look_back: 2', 'look_back: 0, publication: { published_on: 1, time_zone: UTC }'),
   })
   const first = await world.run('run', '--json')
   const [loaded, waiting] = [
