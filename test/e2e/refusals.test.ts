@@ -337,7 +337,7 @@ describe('what becomes of reports', () => {
         return isEarly
       },
     })
-    edit('traffic_and_engagement', ['look_back: 2', 'look_back: 2, publication: { published_on: 1 }'])
+    edit('traffic_and_engagement', ['look_back: 2', 'look_back: 2, publication: { published_on: 1, time_zone: UTC }'])
     const newest = () =>
       plainly(...['backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth, '--only', 'country=us', '--json'])
     const early = await newest()
@@ -375,7 +375,7 @@ describe('what becomes of reports', () => {
       })
       edit(
         'traffic_and_engagement',
-        ['look_back: 2', 'look_back: 2, publication: { published_on: 1 }'],
+        ['look_back: 2', 'look_back: 2, publication: { published_on: 1, time_zone: UTC }'],
         ['[us, gb, world]', '[us, gb]'],
       )
       const newest = () => plainly('backfill', 'traffic_and_engagement', '--from', lastMonth, '--to', lastMonth, '--json')
@@ -411,7 +411,7 @@ describe('what becomes of reports', () => {
     })
     edit(
       'traffic_and_engagement',
-      ['look_back: 2', 'look_back: 2, publication: { published_on: 1 }'],
+      ['look_back: 2', 'look_back: 2, publication: { published_on: 1, time_zone: UTC }'],
       ['[us, gb, world]', `[${codes.join(', ')}]`],
     )
     const range = ['--from', lastMonth, '--to', lastMonth, '--only', 'domain=a.com', '--json']
