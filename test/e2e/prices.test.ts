@@ -325,11 +325,12 @@ test.each([
   list('domains', ['a.com'])
   const first = startCommand([...stalledWalk, '--json'], environment(), folder)
   if (how === 'a stop') {
-    while (charged() < 400) await setTimeout(20)
-    await setTimeout(1_500)
+    // Those on their way come; those that have not left by then wait as long as the service says.
+    while (charged() === 0) await setTimeout(20)
+    await setTimeout(2_000)
     first.child.kill('SIGINT')
     expect((await first.result).code).toBe(130)
-    expect(charged()).toBe(400)
+    expect(charged()).toBeLessThan(500)
     await goesOn()
   } else {
     await succeeded(first.result)
