@@ -111,11 +111,11 @@ const fetchAhead = ({ unitKey, concurrency, paging, fetch }: WalkOptions, pages:
   }
 }
 
-const tooManyPages = ({ unitKey, maxPages }: WalkOptions, found: string): EtlError =>
-  new EtlError(
-    'TOO_LARGE',
-    `${unitKey}: ${found}; limits.max_pages is ${maxPages}. Raise it, or narrow the slice; where the number is wrong, \`millrace backfill … --force\` asks again.`,
-  )
+const tooManyPages = ({ unitKey, maxPages }: WalkOptions, found: string, otherwise = ''): EtlError =>
+  new EtlError('TOO_LARGE', `${unitKey}: ${found}; limits.max_pages is ${maxPages}. Raise it, or narrow the slice${otherwise}.`)
+
+/** Of a first page alone: pages behind it are never paid for again by --force (`job-decision.ts`). */
+const askedAnew = '; where the number is wrong, `millrace backfill … --force` asks again'
 
 /**
  * Yields every page in order, from part 1. Throws UNSTABLE where the pages are not of one answer, TOO_LARGE beyond `maxPages`.
@@ -138,7 +138,7 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
   if (pages > maxPages) {
     // It was paid for.
     yield payload(first, 1)
-    throw tooManyPages(options, `${wanted} records are ${pages} pages of ${records}`)
+    throw tooManyPages(options, `${wanted} records are ${pages} pages of ${records}`, askedAnew)
   }
   const ahead = fetchAhead(options, pages, records, wanted)
   try {

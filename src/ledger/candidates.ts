@@ -186,7 +186,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
     from etl.slices s
       left join lateral (select u.job_id, u.answer_id, u.ask_number, u.held_answer_id, u.held_code from etl.units u
         where u.pipeline_id = ${pipelineId} and u.window_from = ${window.from}::date and u.slice_id = s.slice_id limit 1) u on true
-      left join lateral (select j.job_id, j.state, j.ask_number, j.asked_at, j.answer_id, j.report_state, j.reason, j.error_code, j.forced, j.wanted_by, j.run_id, j.used_quota
+      left join lateral (select j.job_id, j.state, j.ask_number, j.asked_at, j.answer_id, j.report_state, j.reason, j.error_code, j.error_message, j.forced, j.wanted_by, j.run_id, j.used_quota
         from etl.jobs j where j.job_id = u.job_id limit 1) j on true
       ${needsAnswer ? sql`left join lateral (select greatest(a.asked_at, a.stood_at) as stood_at from etl.answers a where a.answer_id = u.answer_id limit 1) a on true` : sql``}
       cross join lateral (select ${decision} as decision) o

@@ -435,7 +435,7 @@ describe('what the keyword endpoint may answer', () => {
   })
 
   /** Pages as asked for, with a count of its own for each. */
-  const paging = (all: readonly object[], countOf: (asked: number) => number) => () => {
+  const paging = (all: readonly object[], countOf: (asked: number) => number | null) => () => {
     let asked = 0
     return (request: IncomingMessage, response: ServerResponse): boolean => {
       const url = new URL(request.url ?? '/', 'http://x')
@@ -476,6 +476,17 @@ describe('what the keyword endpoint may answer', () => {
     expect((await millrace(oneKeywords)).code).toBe(1)
     await succeeded(millrace([...oneKeywords, '--force']))
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 3 }])
+  })
+
+  test('pages up to max_pages of a service that announces no count are gone on from with a larger max_pages, by --force, too', async () => {
+    edit('keywords', 'page_size: 1000', 'page_size: 100, max_pages: 2')
+    const strict = await start({ intercept: paging(records('a.com', 250), () => null)() })
+    expectOne(await millrace([...oneKeywords, '--force']), 1, 'TOO_LARGE', /limits.max_pages is 2/)
+    expect(paid(strict)).toBe(2)
+    edit('keywords', 'max_pages: 2', 'max_pages: 9')
+    await succeeded(millrace([...oneKeywords, '--force']))
+    expect(paid(strict), 'only the page that was missing').toBe(3)
+    expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 250 }])
   })
 
   test('a page that stays short of its count is held', async () => {
