@@ -39,10 +39,8 @@ export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
   }
   return {
     dropOf,
-    restore: async (trx, name) => {
-      await setAgain(trx, name, settings.get(name) ?? [])
-      settings.delete(name)
-    },
+    // Known from then on: where a reader is in the way, what was done since is taken back and done again.
+    restore: (trx, name) => setAgain(trx, name, settings.get(name) ?? []),
   }
 }
 

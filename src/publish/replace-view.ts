@@ -73,7 +73,9 @@ export const inSavepoint = async <T>(trx: Db, isForeseen: (error: unknown) => bo
     await sql`release savepoint publish_part`.execute(trx)
     return { result }
   } catch (error) {
+    // The savepoint outlasts its rollback, and would be taken for the one around it, which has its name.
     await sql`rollback to savepoint publish_part`.execute(trx)
+    await sql`release savepoint publish_part`.execute(trx)
     if (isForeseen(error)) return null
     throw error
   }

@@ -2,7 +2,8 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { expect, test } from 'vitest'
+import pg from 'pg'
+import { expect, test, vi } from 'vitest'
 import { readSettings } from '../../src/core/env.ts'
 import { refreshSummaries } from '../../src/load/summaries.ts'
 import { migrateAndPublish } from '../../src/run/migrate-and-publish.ts'
@@ -311,4 +312,36 @@ test('a column that a version gets while the next one is filling has its migrati
   expect(await write()).toMatchObject({ kind: 'change', file: expect.stringContaining('keywords_v1_add_own_column') })
   expect(await write()).toMatchObject({ kind: 'none' })
   expect((await migrate()).applied).toHaveLength(2)
+})
+
+test('where a reader is in the way of what comes after a filled summary, it is waited for, and nothing that people set is lost', async () => {
+  await begin()
+  view('own_a', 'select domain from bi.keywords')
+  view('own_b', 'select 1 as one, 2 as two', 'own_a')
+  await migrate()
+  await db.database.pool.query('grant select on bi.own_a to public')
+  const reader = new pg.Client({ connectionString: db.url })
+  await reader.connect()
+  try {
+    await reader.query('begin; select * from bi.own_b')
+    reorder()
+    summary('own_again')
+    view('own_b', 'select 2 as two, 1 as one', 'own_a')
+    const going = migrate().then(
+      () => 'done',
+      (error: Error) => error.message,
+    )
+    const isWaiting = async () =>
+      (await db.query(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)).length > 0
+    await vi.waitUntil(isWaiting, { timeout: 20_000 })
+    // It has given up one time.
+    await vi.waitUntil(async () => !(await isWaiting()), { timeout: 20_000, interval: 20 })
+    await reader.query('commit')
+    expect(await going).toBe('done')
+  } finally {
+    await reader.end()
+  }
+  expect(
+    await db.query(`select grantee from information_schema.role_table_grants where table_name = 'own_a' and grantee = 'PUBLIC'`),
+  ).toEqual([{ grantee: 'PUBLIC' }])
 })
