@@ -56,11 +56,9 @@ export const readMart = (file: string, name: string, text: string) => {
   const summaryOf = summaryPipeline(said.get('kind'), report)
   const key = list(said.get('key'))
   // Without comments and semicolons at its end: it becomes part of a larger statement.
-  const sql = lines
-    .slice(at)
-    .join('\n')
-    .replace(/(?:\s|;|^--.*$)+$(?![\s\S])/m, '')
-    .trim()
+  const parts = partsOf(lines.slice(at).join('\n'))
+  const end = parts.findLastIndex((part) => !/^(?:\s|;|--|\/\*)/.test(part))
+  const sql = parts.slice(0, end + 1).join('').trim() // biome-ignore format: one look
   if (sql === '') report(at + 1, 'there is no query below the header.')
   if (summaryOf !== null && (key.length === 0 || !sql.includes('{{facts}}')))
     report(1, "a summary needs '-- key: …' and {{facts}} in its query.")
@@ -80,6 +78,18 @@ export const readMart = (file: string, name: string, text: string) => {
     sql,
   }
   return { mart, problems }
+}
+
+/** Of a query: strings, quoted names, comments and words whole, everything else by characters. */
+const partsOf = (query: string): string[] =>
+  query.match(
+    /e'(?:[^'\\]|\\[\s\S])*'|'[^']*'|"[^"]*"|\$([a-z_]\w*)?\$[\s\S]*?\$\1\$|--.*|\/\*[\s\S]*?\*\/|[a-z_][\w$]*|[\s\S]/gi,
+  ) ?? []
+
+/** Names behind `bi.` in a query; what comments and strings say is none. */
+const namedInBi = (query: string): string[] => {
+  const code = partsOf(query).map((part) => (/^(?:--|\/\*|e?'|\$[\s\S])/i.test(part) ? ' ' : part))
+  return [...code.join('').matchAll(/\bbi"?\s*\.\s*"?([a-z][a-z0-9_]*)/gi)].map(([, name = '']) => name.toLowerCase())
 }
 
 const list = (text: string | undefined): string[] =>
@@ -106,8 +116,8 @@ const ordered = (marts: readonly Mart[], problems: Problem[]): Mart[] => {
       return
     }
     for (const other of mart.reads.flatMap((read) => byName.get(read) ?? [])) visit(other, [...path, mart.name])
-    // What its header keeps quiet about: made before what it reads, it would go when that is made anew. It may stand in a comment alone, so that a circle says nothing.
-    for (const [, read = ''] of mart.sql.matchAll(/\bbi"?\s*\.\s*"?([a-z][a-z0-9_]*)/g))
+    // What its header keeps quiet about: made before what it reads, it would go when that is made anew. PostgreSQL names a circle.
+    for (const read of namedInBi(mart.sql))
       for (const other of [byName.get(read)])
         if (other !== undefined && ![...path, mart.name].includes(read)) visit(other, [...path, mart.name])
     done.push(mart)

@@ -57,23 +57,28 @@ const begin = async (): Promise<void> => {
   await migrate()
 }
 
-test.each(['\n-- The end.', ' -- The end.', ';\n-- The end.\n'])(
-  'a summary whose query ends with a comment (%j) is filled by migrate and by loads',
-  async (end) => {
-    await begin()
-    summary('own_sums', sums + end)
-    await migrate()
-    await load('first.com')
-    taken('own_sums')
-    summary('own_later', sums + end)
-    await migrate()
-    await load('second.com')
-    expect(await db.query('select domain from bi.own_later order by 1')).toEqual([
-      { domain: 'first.com' },
-      { domain: 'second.com' },
-    ])
-  },
-)
+test.each([
+  '\n-- The end.',
+  ' -- The end.',
+  ';\n-- The end.\n',
+  "; -- It's the end.",
+  '; /* The end. */',
+  '\n/*\n-- The end. */',
+  " having 'a\n--b; -- c' <> ''",
+])('a summary whose query ends with a comment (%j) is filled by migrate and by loads', async (end) => {
+  await begin()
+  summary('own_sums', sums + end)
+  await migrate()
+  await load('first.com')
+  taken('own_sums')
+  summary('own_later', sums + end)
+  await migrate()
+  await load('second.com')
+  expect(await db.query('select domain from bi.own_later order by 1')).toEqual([
+    { domain: 'first.com' },
+    { domain: 'second.com' },
+  ])
+})
 
 const kindOf = (name: string) =>
   db.query<{ kind: string }>(`select relkind::text as kind from pg_class where oid = to_regclass('bi.${name}')`)
@@ -88,6 +93,24 @@ test('a view that reads a mart its header does not name stays there when that ma
   expect(await kindOf('a_reader')).toEqual([{ kind: 'v' }])
   // A circle of words alone is none.
   view('own_base', 'select clicks, domain from bi.keywords\n-- As in bi.a_reader.\nwhere true')
+  await migrate()
+  expect(await kindOf('a_reader')).toEqual([{ kind: 'v' }])
+})
+
+test.each(['-- As in bi.own_reader.', '/* As in bi.own_reader. */', "where 'bi.own_reader' <> $$bi.own_reader$$"])(
+  'a mart is made before one that reads it and that it names in words alone: %s',
+  async (words) => {
+    await begin()
+    view('own_base', `select domain from bi.keywords\n${words}\nlimit 1`)
+    view('own_reader', 'select domain from bi.own_base', 'own_base')
+    expect(await migrate()).toMatchObject({ made: ['own_base', 'own_reader'], leftOut: [] })
+  },
+)
+
+test('a view whose query is in capitals is made after the mart that it reads', async () => {
+  await begin()
+  view('own_base', 'select domain from bi.keywords')
+  view('a_reader', 'SELECT DOMAIN FROM BI.OWN_BASE')
   await migrate()
   expect(await kindOf('a_reader')).toEqual([{ kind: 'v' }])
 })
