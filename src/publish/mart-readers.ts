@@ -69,7 +69,7 @@ const readersOf = (trx: Db, object: ObjectName) => {
       join pg_class v on v.oid = r.ev_class join pg_namespace n on n.oid = v.relnamespace
     where v.oid <> ${oid}::oid
     union select n.nspname || '.' || f.proname || '(' || oidvectortypes(f.proargtypes) || ')', f.proname, true,
-      n.nspname = 'bi' and f.proname in (select v.pipeline || '_as_of' from etl.published_versions v)
+      n.nspname = 'bi' and oidvectortypes(f.proargtypes) = 'timestamp with time zone' and f.proname in (select v.pipeline || '_as_of' from etl.published_versions v)
     from pg_depend d join read on read.oid = d.refobjid join pg_proc f on f.oid = d.objid and d.classid = 'pg_proc'::regclass
       join pg_namespace n on n.oid = f.pronamespace
     order by 1`

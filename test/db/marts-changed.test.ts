@@ -184,6 +184,10 @@ test.each([
     'public.own_count() reads it',
   ],
   ['create table public.own_table (one bi.own_base)', 'own_table depends on type bi.own_base'],
+  [
+    'create function bi.keywords_as_of(date) returns setof bi.own_base language sql as $$ select * from bi.own_base $$',
+    'bi.keywords_as_of(date) reads it',
+  ],
 ])('what else than a view depends on a mart is named, not its query refused: %s', async (made, words) => {
   await begin()
   view('own_base', 'select domain, clicks from bi.keywords')
