@@ -30,10 +30,12 @@ export const replaceView = async (
     await dropToReplace(trx, name)
     await sql`create view ${view} as ${wanted}`.execute(trx)
   } else {
-    // Replaced in place it may read itself by way of others, which PostgreSQL finds out when it is read.
-    await sql`explain select from ${view}`.execute(trx)
+    // Replaced in place it may read itself by way of others, which PostgreSQL finds out when it is read: prepared, without a plan, which calls functions.
+    await sql`prepare publish_probe as select from ${view}`.execute(trx)
+    await sql`deallocate publish_probe`.execute(trx)
   }
-  await setAgain(trx, name, settings)
+  // In place it loses its options alone; rights that others gave on stay theirs.
+  await setAgain(trx, name, replaced === null ? settings : settings.filter(({ kinds }) => kinds === 'v'))
 }
 
 /** The view or table of that name in bi, if there is one. */
@@ -97,7 +99,7 @@ const isSame = async (trx: Db, name: string, wanted: RawBuilder<unknown>): Promi
 /** What people set on a view or table: a statement that sets it again, on relations of which kinds, and the column without which there is nothing to set. */
 export type Setting = Texts<'statement' | 'kinds'> & Maybe<Texts<'needs'>>
 
-/** Rights of others than the owner, options of a view, indexes of a table; the owner, where a superuser makes it again. */
+/** Rights of others than the owner, options, indexes of a table; the owner, where a superuser makes it again. */
 export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =>
   query<Setting>(trx)`
     with relation as (select * from pg_class where oid = to_regclass(${`bi."${name}"`})), acl as (
@@ -107,8 +109,8 @@ export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =
         case g.grantee when 0 then 'public' else quote_ident(o.rolname) end, case when g.is_grantable then 'with grant option' else '' end) as statement,
       case when g.privilege_type = 'SELECT' or r.relkind = 'v' then 'rv' else 'r' end as kinds, a."column" as needs
     from relation r cross join acl a cross join aclexplode(a.rights) g left join pg_roles o on o.oid = g.grantee where g.grantee <> r.relowner
-    union all select format('alter view bi.%I set (%s)', relname, array_to_string(reloptions, ', ')), 'v', null
-    from relation where relkind = 'v' and reloptions is not null
+    union all select format('alter table bi.%I set (%s)', relname, array_to_string(reloptions, ', ')), relkind::text, null
+    from relation where reloptions is not null
     union all select pg_get_indexdef(i.indexrelid), 'r', null from pg_index i join relation r on r.oid = i.indrelid
     where not exists (select from pg_constraint c where c.conindid = i.indexrelid)
     union all select format('alter table bi.%I owner to %I', relname, pg_get_userbyid(relowner)), 'rv', null

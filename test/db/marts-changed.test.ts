@@ -154,6 +154,37 @@ test('what people set on a view or a summary is there when it is made anew: righ
   }
 })
 
+test('a view that gets a column keeps rights as who gave them has them, and nothing in its query is called', async () => {
+  await begin()
+  const giver = `giver_${process.pid}`
+  const cut = "from bi.keywords where domain = current_setting('own.domain')"
+  view('own_base', `select domain ${cut}`)
+  await migrate()
+  await load('first.com')
+  await db.database.pool.query(`create role ${giver}; grant usage on schema bi to ${giver}; grant select on bi.own_base to ${giver} with grant option;
+    set role ${giver}; grant select on bi.own_base to public; reset role`)
+  try {
+    const rights = () => db.query(`select relacl::text as rights from pg_class where oid = 'bi.own_base'::regclass`)
+    const before = await rights()
+    view('own_base', `select domain, clicks ${cut}`)
+    expect((await migrate()).changed).toContain('own_base')
+    expect(await rights()).toEqual(before)
+  } finally {
+    await db.database.pool.query(`drop owned by ${giver} cascade; drop role ${giver}`)
+  }
+})
+
+test('options of a summary stay when it is made anew', async () => {
+  await begin()
+  await db.database.pool.query(
+    `alter table bi.keyword_months set (fillfactor = 70); comment on table bi.keyword_months is 'made from another query'`,
+  )
+  await migrate()
+  expect(await db.query(`select reloptions from pg_class where oid = 'bi.keyword_months'::regclass`)).toEqual([
+    { reloptions: ['fillfactor=70'] },
+  ])
+})
+
 test('a summary that somebody restricts is not made anew without that: policy and constraint are named, and nothing is changed', async () => {
   await begin()
   const { pool } = db.database
