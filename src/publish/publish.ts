@@ -114,6 +114,7 @@ const publishOne = async (trx: Db, definition: Definition, all: readonly Definit
   await put(pipeline, currentView(definition, series))
   await put(`${pipeline}_history`, historyView(definition, series))
   await asOfFunction(definition).execute(trx)
+  await giveToOwner(trx, definition)
   await publishFormer(trx, definition, series.readable)
   await commentViews(trx, [definition], ['facts', 'history'])
   await commentOn(
@@ -121,6 +122,14 @@ const publishOne = async (trx: Db, definition: Definition, all: readonly Definit
     sql`${asOfName(definition)}(timestamptz)`,
     `The rows of bi.${pipeline} as they were believed at the given moment.`,
   ).execute(trx)
+}
+
+/** Made anew with the view, the function is whose the view is: another login could not replace it. */
+const giveToOwner = async (trx: Db, { pipeline }: Definition): Promise<void> => {
+  const rows = await query<Texts<'statement'>>(trx)`
+    select format('alter function bi.%I(timestamptz) owner to %I', p.proname, pg_get_userbyid(c.relowner)) as statement from pg_class c, pg_proc p
+    where c.oid = to_regclass(${`bi.${pipeline}`}) and p.oid = to_regprocedure(${`bi.${pipeline}_as_of(timestamptz)`}) and p.proowner <> c.relowner`
+  for (const { statement } of rows) await attempt(trx, sql.raw(statement))
 }
 
 /** Former versions stay readable under their number, with their own columns. */

@@ -99,7 +99,7 @@ const isSame = async (trx: Db, name: string, wanted: RawBuilder<unknown>): Promi
 /** What people set on a view or table: a statement that sets it again, on relations of which kinds, and the column without which there is nothing to set. */
 export type Setting = Texts<'statement' | 'kinds'> & Maybe<Texts<'needs'>>
 
-/** Rights of others than the owner, options, indexes of a table; the owner, where a superuser makes it again. */
+/** Rights of others than the owner, options, indexes of a table; the owner, where a superuser or a member of it makes it again. */
 export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =>
   query<Setting>(trx)`
     with relation as (select * from pg_class where oid = to_regclass(${`bi."${name}"`})), acl as (
@@ -114,7 +114,10 @@ export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =
     union all select pg_get_indexdef(i.indexrelid), 'r', null from pg_index i join relation r on r.oid = i.indrelid
     where not exists (select from pg_constraint c where c.conindid = i.indexrelid)
     union all select format('alter table bi.%I owner to %I', relname, pg_get_userbyid(relowner)), 'rv', null
-    from relation where pg_get_userbyid(relowner) <> current_user and (select rolsuper from pg_roles where rolname = current_user)`
+    from relation where pg_get_userbyid(relowner) <> current_user and ((select rolsuper from pg_roles where rolname = current_user)
+      -- Until PostgreSQL 15 a member may always give to its role.
+      or pg_has_role(relowner, case when current_setting('server_version_num')::int < 160000 then 'MEMBER' else 'SET' end)
+        and has_schema_privilege(relowner, 'bi', 'create'))`
 
 /** An index goes with its columns. */
 export const setAgain = async (trx: Db, name: string, settings: readonly Setting[]): Promise<void> => {

@@ -355,6 +355,42 @@ test('what a superuser makes anew keeps its owner', async () => {
   }
 })
 
+test('what a member of the owner makes anew, as the administrator of a managed server does, keeps its owner', async () => {
+  await begin()
+  const { pool } = db.database
+  const [owner, member] = [`owning_${process.pid}`, `member_${process.pid}`]
+  view('own_base', 'select domain, clicks from bi.keywords')
+  summary('own_sums')
+  await migrate()
+  const give = (kind: string, names: string) =>
+    `for one in ${names} loop execute format('alter ${kind} %s owner to ${owner}', one); end loop;`
+  await pool.query(`create role ${owner}; create role ${member} login password 'x' in role ${owner};
+    do $$ declare one text; begin
+      ${give('schema', "select unnest(array['etl', 'data', 'bi'])")}
+      ${give('table', "select oid::regclass from pg_class where relnamespace::regnamespace::text in ('etl', 'data', 'bi') and relkind in ('r', 'v', 'p')")}
+      ${give('routine', "select oid::regprocedure from pg_proc where pronamespace::regnamespace::text in ('etl', 'bi')")}
+      ${give('database', 'select quote_ident(current_database())')}
+    end $$`)
+  try {
+    const login = new URL(db.url)
+    login.username = member
+    login.password = 'x'
+    reorder()
+    view('own_base', 'select clicks, domain from bi.keywords')
+    summary('own_sums', `${sums} having true`)
+    const own = readSettings({ DATABASE_URL: login.href, MILLRACE_HOME: folder }, folder)
+    await migrateAndPublish({ settings: own, pipelinesFolder: pipelinesFolder(), dryRun: false })
+    expect(
+      await db.query(`select relname as name from pg_class where relnamespace = 'bi'::regnamespace and relkind in ('r', 'v') and pg_get_userbyid(relowner) <> '${owner}'
+        union all select proname from pg_proc where pronamespace = 'bi'::regnamespace and pg_get_userbyid(proowner) <> '${owner}'`),
+    ).toEqual([])
+  } finally {
+    await pool.query(
+      `reassign owned by ${member}, ${owner} to current_user; drop owned by ${member}, ${owner}; drop role ${member}; drop role ${owner}`,
+    )
+  }
+})
+
 test('a column that a version gets while the next one is filling has its migration, as migrate says', async () => {
   await begin()
   cpSync(yaml('keywords'), yaml('keywords_2'))
