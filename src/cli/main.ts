@@ -41,7 +41,7 @@ export const main = async (argv: readonly string[]): Promise<void> => {
   // Sockets kept alive by pools must not delay the end of a finished command.
   await flush()
   if (refused !== null) {
-    report(diskError(refused, 'the output'), false)
+    report(diskError(refused, 'the output'), createOutput(false))
     process.exitCode = 1
   }
   process.exit()
@@ -79,8 +79,11 @@ const withCommand = (argv: readonly string[]): string[] => {
 /** Commander has written its words for people; machines get the same as an event. */
 const usageEnded = ({ exitCode, message }: CommanderError, argv: readonly string[]): number => {
   if (exitCode === 0) return 0
-  const event = { event: 'error', code: 'USAGE', message: message.replace(/^error: /, '') }
-  if (argv.includes('--json')) process.stdout.write(`${redact(JSON.stringify(event))}\n`)
+  if (!argv.includes('--json')) return 2
+  const output = createOutput(true)
+  output.event({ event: 'error', code: 'USAGE', message: message.replace(/^error: /, '') })
+  const known = argv.find((word) => commands.some(({ usage }) => usage.split(' ')[0] === word))
+  output.summary(known ?? 'millrace', { error: 'USAGE' })
   return 2
 }
 
@@ -165,8 +168,7 @@ const perform = async (
       return 130
     }
     const error = isDatabaseError(thrown) ? databaseError(thrown, 'ended the command') : diskError(thrown)
-    report(error, output.json)
-    return isEtlError(error) && usageCodes.has(error.code) ? 2 : 1
+    return await endsWithError(error, nameOf(spec, args), output)
   } finally {
     // A collector that is away must not change how the command ended.
     await endTracing().catch((error: unknown) =>
@@ -176,15 +178,32 @@ const perform = async (
 }
 
 /** The last line of a command that was stopped before it could sum up what it did, or that lasts until then. @param isAsked a person did; else the output has no reader */
-const sumUpStopped = async ({ usage }: CommandSpec, [action]: readonly string[], output: Output, isAsked: boolean) => {
+const sumUpStopped = async (spec: CommandSpec, args: readonly string[], output: Output, isAsked: boolean) => {
   if (output.isSummedUp()) return
   if (!output.json) return isAsked ? output.note('millrace: stopped.') : undefined
   const { stoppedEvent } = await import('./summary.ts')
-  const [name = ''] = usage.split(' ')
-  output.event(stoppedEvent(usage.includes('|') ? `${name} ${action}` : name))
+  output.event(stoppedEvent(nameOf(spec, args)))
 }
 
-const report = (error: unknown, json: boolean): void => {
+/** `reports list`, `run`: as a summary names it. */
+const nameOf = ({ usage }: CommandSpec, [action]: readonly string[]): string => {
+  const [name = ''] = usage.split(' ')
+  return usage.includes('|') ? `${name} ${action}` : name
+}
+
+/** Says the error, and for machines a summary as the last line; where something may have been done, without counts. @returns the exit code */
+const endsWithError = async (error: unknown, command: string, output: Output): Promise<number> => {
+  const code = report(error, output)
+  if (!usageCodes.has(code)) {
+    output.summary(command, { error: code })
+    return 1
+  }
+  const { stoppedEvent } = await import('./summary.ts')
+  output.event({ ...stoppedEvent(command), error: code })
+  return 2
+}
+
+const report = (error: unknown, output: Output): ErrorCode => {
   const code = isEtlError(error) ? error.code : 'INTERNAL'
   const text = isEtlError(error)
     ? error.message
@@ -193,8 +212,8 @@ const report = (error: unknown, json: boolean): void => {
   process.stderr.write(`${redact(said)}\n`)
   // Each with its file, line and column, for editors and CI.
   const problems = isEtlError(error) && Array.isArray(error.context['problems']) ? { problems: error.context['problems'] } : {}
-  const event = { event: 'error', code, message: text, ...placeOf(text), ...problems }
-  if (json) process.stdout.write(`${redact(JSON.stringify(event))}\n`)
+  output.event({ event: 'error', code, message: text, ...placeOf(text), ...problems })
+  return code
 }
 
 /** An orderly end has so long, whatever hangs: a database, the disk, or who reads the output. What is left is found again as after a kill. */

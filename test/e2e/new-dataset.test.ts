@@ -114,7 +114,7 @@ describe('a fourth dataset', () => {
   ])('is not written half, which would stop every command, where the key is %j', async (apiKey, code, named) => {
     const before = readdirSync(join(folder, 'pipelines'))
     const refused = await withKey(apiKey, 'new', 'dataset', 'traffic_sources')
-    expect([refused.code, refused.events.at(-1)]).toEqual([
+    expect([refused.code, refused.events.at(-2)]).toEqual([
       code,
       expect.objectContaining({ code: named, message: expect.stringContaining('--offline') }),
     ])
@@ -130,7 +130,7 @@ describe('a fourth dataset', () => {
     expect(result.stderr).toMatch(/traffic_sources\.yaml:\d+:\d+/)
     expect(result.stderr).toMatch(/window/)
     const problem = { file, line: expect.any(Number), column: 1, message: expect.stringContaining("'windw' is not known") }
-    expect(result.events.at(-1)).toMatchObject({
+    expect(result.events.at(-2)).toMatchObject({
       event: 'error',
       code: 'DEFINITION',
       problems: expect.arrayContaining([problem]),

@@ -112,10 +112,26 @@ describe('errors for machines', () => {
   const events = async (...args: string[]) => (await runCommand([...args, '--json'], {}, folder)).events
 
   test('tell what commander refuses', async () => {
-    expect(await events('run', '--bogus')).toEqual([{ event: 'error', code: 'USAGE', message: "unknown option '--bogus'" }])
+    expect(await events('run', '--bogus')).toEqual([
+      { event: 'error', code: 'USAGE', message: "unknown option '--bogus'" },
+      { event: 'summary', command: 'run', error: 'USAGE' },
+    ])
     expect(await events('backfil')).toMatchObject([
       { event: 'error', code: 'USAGE', message: expect.stringContaining("'backfil'") },
+      { event: 'summary', command: 'millrace', error: 'USAGE' },
     ])
+  })
+
+  test('are followed by a summary: of a run with its counts, as nothing was called; without them where something may have been done', async () => {
+    const summary = { event: 'summary', command: 'run', run_id: null, requests: 0, error: 'USAGE' }
+    expect((await events('run', '--pipelines', 'nowhere')).at(-1)).toMatchObject({ ...summary, units: { planned: 0, failed: 0 } })
+    const away = { DATABASE_URL: 'postgres://localhost:1/away' }
+    const { events: told } = await runCommand(['reports', 'list', '--json'], away, folder)
+    expect(told).toMatchObject([
+      { event: 'error', code: 'DATABASE_UNREACHABLE' },
+      { event: 'summary', command: 'reports list', error: 'DATABASE_UNREACHABLE' },
+    ])
+    expect(told.at(-1)).not.toHaveProperty('units')
   })
 
   test('end with an example of the command; the commands that take a refused option are named', async () => {

@@ -83,7 +83,8 @@ export const eventsOf = (stdout: string): Record<string, unknown>[] =>
 /** The closing `{"event":"summary",…}`; throws with everything printed when there is none. */
 export const summaryOf = (result: CommandResult): Summary => {
   const last = result.events.at(-1)
-  if (last?.['event'] !== 'summary') throw new Error(`no summary (exit ${result.code}):\n${result.stdout}\n${result.stderr}`)
+  if (last?.['event'] !== 'summary' || 'error' in last)
+    throw new Error(`no summary (exit ${result.code}):\n${result.stdout}\n${result.stderr}`)
   return last as unknown as Summary
 }
 
