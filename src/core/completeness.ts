@@ -34,6 +34,8 @@ export const completenessSchema = z.object({
   earlier: z.array(paidBefore).readonly().nullish(),
   /** The dialect it was asked in; null or undefined: its service has one. */
   dialect: z.string().nullish(),
+  /** What was said of bytes with another checksum than their answer names, which came so twice; null or undefined: of none. */
+  otherSums: z.string().nullish(),
   /** How the service says the records are sorted, as it wrote it (interface 2.2: `meta.query.sort` and `asc`). */
   order: sourceOrder.nullish(),
 })

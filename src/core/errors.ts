@@ -45,7 +45,7 @@ export const errorCodes = {
   TOO_LARGE: code('never', 'failed', 'The answer is larger than a limit of Millrace allows.'),
   WRONG_ECHO: code('never', 'failed', 'The answer is for another request than the one sent.'),
   UNSTABLE: code('never', 'held', 'The answer kept changing while it was read.'),
-  INCOMPLETE: code('never', 'held', 'The answer does not have as many rows or data points as the service announces.'),
+  INCOMPLETE: code('never', 'held', 'The answer does not have the rows, data points or checksum that the service announces.'),
   UNUSABLE: code('never', 'held', 'An answer that was paid for cannot be used. Millrace does not buy it again automatically.'),
   SHRUNK: code('never', 'held', 'The new answer has far fewer rows than the loaded one.'),
   CAPPED: code('never', 'held', 'As many rows came as were asked for: there may be more.'),

@@ -68,7 +68,7 @@ const checksumHeaders = [
 const checksumBytes = { md5: 16, sha256: 32 }
 
 /**
- * The checksum that an answer names of its own body: takes what comes of it, and says in the end whether it is another. null: it names none that can be
+ * The checksum that an answer names of its own body: takes what comes of it, and says in the end which other one that has. null: it names none that can be
  * compared. A body that comes with a content encoding has one of its own.
  */
 export const namedChecksum = (headers: Readonly<Record<string, string>>) => {
@@ -78,7 +78,11 @@ export const namedChecksum = (headers: Readonly<Record<string, string>>) => {
     if (named.length !== checksumBytes[algorithm]) continue
     if (algorithm === 'md5' && getFips() === 1) continue
     const hash = createHash(algorithm)
-    return { header, add: (chunk: Uint8Array) => hash.update(chunk), isOther: (): boolean => !hash.digest().equals(named) }
+    const other = (): string | null => {
+      const came = hash.digest()
+      return came.equals(named) ? null : `${header}: ${named.toString('base64')}, came ${came.toString('base64')}`
+    }
+    return { add: (chunk: Uint8Array) => hash.update(chunk), other }
   }
   return null
 }

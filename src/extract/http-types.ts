@@ -129,6 +129,8 @@ export interface UnitHttpOptions {
   readonly patience?: Patience
   readonly maxBodyBytes: number
   readonly record: (request: SentRequest) => void
+  /** Told of each download whose body has another checksum than its answer names, in words that are the same for the same bytes. Default: it is TRUNCATED. */
+  readonly otherSum?: (said: string) => void
   /** Called for each request that is paid for, in place of sending it. Default: it is sent. */
   readonly paying?: (
     request: HttpRequest & { readonly paidFor: PurchaseSize },

@@ -188,7 +188,7 @@ const download = async (bound: Bound, link: string): Promise<HttpStream> => {
     )
     const asked = { request, signal: options.signal, addressSetting: service.addressSetting }
     const link = answer.headers['location']
-    if (link === undefined || !isRedirect(answer)) return streamOf(answer, asked)
+    if (link === undefined || !isRedirect(answer)) return streamOf(answer, asked, options)
     if (redirects >= maxRedirects)
       throw new EtlError(
         'BAD_RESPONSE',
@@ -235,14 +235,14 @@ const open = async ({ service, agents, options }: Bound, request: HttpRequest, u
   }
 }
 
-const streamOf = (answer: Opened, asked: Asked): HttpStream => ({
+const streamOf = (answer: Opened, asked: Asked, options: UnitHttpOptions): HttpStream => ({
   status: answer.status,
   contentType: answer.headers['content-type'] ?? '',
-  body: answer.status === 200 ? watched(answer, asked) : Readable.from([]),
+  body: answer.status === 200 ? watched(answer, asked, options) : Readable.from([]),
 })
 
 /** Counts what is read and says what a failure on the way means. Ends the record also where the reader goes away. */
-async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array> {
+async function* watched(answer: Opened, asked: Asked, { otherSum = isCutOff }: UnitHttpOptions): AsyncGenerator<Uint8Array> {
   const html = /\bhtml\b/i.test(answer.headers['content-type'] ?? '')
   const checksum = namedChecksum(answer.headers)
   let bytes = 0
@@ -258,8 +258,9 @@ async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array
       checksum?.add(chunk)
       yield chunk
     }
-    if (checksum?.isOther() === true) throw otherBytes(asked.request, checksum.header)
-    answer.finish({ bytes })
+    const other = checksum?.other() ?? null
+    if (other !== null) otherSum(`The checksum of the downloaded body is not the one that its answer names (${other}).`)
+    answer.finish({ bytes, ...(other === null ? {} : { errorCode: 'TRUNCATED' }) })
   } catch (error) {
     const failure = classify(error, asked, answer.progress)
     answer.finish({ bytes, errorCode: failure.code })
@@ -270,11 +271,9 @@ async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array
   }
 }
 
-const otherBytes = ({ url, endpoint }: HttpRequest, header: string): EtlError =>
-  new EtlError(
-    'TRUNCATED',
-    `${url.origin}${endpoint}: the body that came is not the one whose checksum the answer names (${header}).`,
-  )
+const isCutOff = (said: string): never => {
+  throw new EtlError('TRUNCATED', said)
+}
 
 const notAReport = ({ url, endpoint }: HttpRequest, chunk: Uint8Array): EtlError =>
   new EtlError(

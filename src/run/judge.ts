@@ -4,13 +4,13 @@ import { counted } from '../core/counted.ts'
 import { EtlError, type ErrorCode } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { showSpan, windowAt } from '../core/window.ts'
-import { setVerdict } from '../ledger/answers.ts'
+import { judgedBefore, setVerdict } from '../ledger/answers.ts'
 import { lockJob } from '../ledger/claim-fence.ts'
 import { insertQuarantine, type QuarantineEntry, supersede } from '../ledger/quarantine.ts'
 import { unitOfAnswer } from '../ledger/job-units.ts'
 import { sumOf } from '../load/difference.ts'
 import { isAnothers, type ParseReport } from '../parse/parse-report.ts'
-import type { JobWork, Loading, Read } from './job-work.ts'
+import type { JobWork, LandedAnswer, Loading, Read } from './job-work.ts'
 import { agreesPlainly, judgePoints, type PointsRule } from './judge-points.ts'
 import { conflictRecords } from './rows-of-job.ts'
 
@@ -69,6 +69,18 @@ const judgeCount = ({ claim }: JobWork, distinct: number, { expectedRows }: Comp
   )
 }
 
+/** Throws INCOMPLETE, but for what a person released or the pipeline has loaded before. */
+const judgeSums = async ({ claim, runtime }: JobWork, { answerId, completeness: { otherSums } }: LandedAnswer): Promise<void> => {
+  if (otherSums == null || claim.released) return
+  if ((await judgedBefore(runtime.database.kysely, answerId, claim.pipelineId)).isLoaded) return
+  throw new EtlError(
+    'INCOMPLETE',
+    `${claim.box.key}: ${otherSums} It came so twice and is held. The next run downloads it again, free of charge. Ask the service which is right; ` +
+      '`millrace release UNIT` (`millrace status` names it) loads it as it is.',
+    { follows: { next: 'keep the answer' } },
+  )
+}
+
 /**
  * Throws where the answer is refused as a whole; `careful` where that depends on whether keys are repeated, which was not looked for. Conflicting rows are
  * rejects too, and identical ones are one.
@@ -77,6 +89,7 @@ export const judgeWhole = async (loading: Loading, points: PointsRule | null, re
   const { work, answer, conflicting } = loading
   const { parsed, mark, repeated } = read
   judgeLastLine(work, parsed)
+  await judgeSums(work, answer)
   if (mark.strays > 0)
     throw rowsOutside(work, `${mark.strays} rows of the answer lie outside the windows or the values asked for`)
   if (parsed.read === 0 && parsed.strays.rows > 0) throw rowsOutside(work, strayWords(work, parsed))

@@ -23,7 +23,8 @@ export interface LandWork extends Pick<JobWork, 'claim' | 'definition' | 'source
   readonly runtime: Pick<Runtime, 'landing' | 'warehouse' | 'progress' | 'clock' | 'log'>
 }
 
-type LandContext = SourceContext & Partial<Pick<OpenContext, 'billed' | 'paidPages' | 'book' | 'begun' | 'question'>>
+type LandContext = SourceContext &
+  Partial<Pick<OpenContext, 'billed' | 'paidPages' | 'book' | 'begun' | 'question' | 'otherSums'>>
 
 /** An answer that is whole in its place. */
 export interface Landed {
@@ -124,15 +125,17 @@ export const land = async (
 
 const completenessOf = (
   proved: Completeness,
-  { http: { dialect }, begun, billed = () => null, paidPages = () => 0 }: LandContext,
+  { http: { dialect }, begun, billed = () => null, paidPages = () => 0, otherSums = () => null }: LandContext,
 ): Completeness => {
   const paid = billed()
   const earlier = begun?.paidBefore() ?? []
+  const others = otherSums()
   return {
     ...maskedWords(proved),
     ...(dialect === undefined ? {} : { dialect }),
     ...(paid === null ? {} : { usedQuota: paid, paidPages: paidPages() }),
     ...(earlier.length === 0 ? {} : { earlier }),
+    ...(others === null ? {} : { otherSums: others }),
   }
 }
 

@@ -1,7 +1,9 @@
 // What a source is given to work on one job: requests recorded, the report remembered in the ledger, notices shown.
 import { asksOther } from '../core/asks.ts'
+import { EtlError } from '../core/errors.ts'
 import type { HttpClient } from '../extract/http-types.ts'
 import type { Question } from '../extract/landing-files.ts'
+import { isSameFault } from '../extract/proved-shape.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { payerOf, priceSubject } from '../plan/plan-context.ts'
 import { reportMemo } from '../ledger/report-memo.ts'
@@ -19,6 +21,8 @@ export interface OpenContext extends SourceContext, Omit<PaidPages, 'paying'> {
   readonly begun: BegunWalk
   /** What is answered, as far as the definition says it. */
   question(): Question
+  /** What `Completeness` says of checksums. Throws TRUNCATED where the bytes did not come so before: they may have been spoiled on their way. */
+  otherSums(): string | null
 }
 
 export const contextOf = (work: JobWork): OpenContext => {
@@ -38,12 +42,18 @@ export const contextOf = (work: JobWork): OpenContext => {
   const begun = begunWalk(work)
   const { paying, ...pages } = paidPages(work, payer, subject, begun, () => context)
   let isOther = false
+  const others: string[] = []
   const context: OpenContext = {
-    http: httpOf(work, log, subject, paying),
+    http: httpOf(work, log, subject, paying, (said) => others.push(said)),
     ...pages,
     book: () => book(work),
     begun,
     question: () => ({ ...questionOf(definition), ...(isOther ? { asks: asksOther, metrics: [] } : {}) }),
+    otherSums: () => {
+      const error = new EtlError('TRUNCATED', others.join(' '))
+      if (others.length > 0 && !isSameFault(error, claim.formerError)) throw error
+      return others.length > 0 ? error.message : null
+    },
     report: withReceipts(memo, work),
     log,
     clock: runtime.clock,
@@ -67,11 +77,12 @@ const httpOf = (
   log: SourceContext['log'],
   subject: PriceSubject,
   paying: PaidPages['paying'],
+  otherSum: (said: string) => void,
 ): HttpClient => {
   const { timeoutMs, attempts, deadlineMs, maxBodyBytes } = definition.limits
   let sent = 0
   return runtime.service(definition).forUnit({
-    ...{ account: definition.account, signal, lane: String(claim.runId), timeoutMs, attempts, maxBodyBytes, paying },
+    ...{ account: definition.account, signal, lane: String(claim.runId), timeoutMs, attempts, maxBodyBytes, paying, otherSum },
     patience: { attempts, deadlineMs },
     record: (request) => {
       runtime.progress.counters.requests += 1

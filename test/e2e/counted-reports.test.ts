@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Fault } from '../../src/sandbox/fault-kinds.ts'
 import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { type FaultServer, startFaultServer } from '../support/fault-server.ts'
 import { writeDefinition } from '../storm/whole-reports.ts'
 import type { CommandResult } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -38,11 +39,17 @@ const rows = async (text: string): Promise<Record<string, unknown>[]> => (await 
 
 const definition = (): string => join(folder, 'pipelines', 'traffic_and_engagement.yaml')
 
+let front: FaultServer | null = null
+afterEach(async () => {
+  await front?.close()
+  front = null
+})
+
 const command = (...args: string[]): Promise<CommandResult> =>
   runWarm(
     args,
     {
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_BASE_URL: front?.url.href ?? sandbox.url,
       WEB_ANALYTICS_API_KEY: sandbox.apiKey,
       DATABASE_URL: db.url,
       MILLRACE_HOME: join(folder, 'home'),
@@ -181,4 +188,52 @@ test('half a report is not loaded by the word of a person who released its units
   expect(again.code, again.stderr).toBe(1)
   expect(again.stderr).toContain('[INCOMPLETE]')
   expect(await loaded('2025-03')).toBe(0)
+})
+
+describe('a report whose download always names another checksum', () => {
+  let named: string | null
+  beforeEach(async () => {
+    named = 'AAAAAAAAAAAAAAAAAAAAAA=='
+    await open({})
+    front = await startFaultServer(async ({ method = 'GET', url = '', headers }, response, hit) => {
+      const body = front?.hits[hit - 1]?.body
+      const key = { 'api-key': sandbox.apiKey, authorization: headers.authorization ?? '' }
+      const sent = await fetch(`${sandbox.url}${url}`, {
+        method,
+        headers: { ...key, 'content-type': 'application/json' },
+        ...(method === 'POST' ? { body: body ?? '' } : {}),
+      })
+      const text = (await sent.text()).replaceAll(`${sandbox.url}/`, front?.url.href ?? '')
+      const isFile = !(sent.headers.get('content-type') ?? '').includes('json')
+      response.writeHead(sent.status, {
+        'content-type': sent.headers.get('content-type') ?? '',
+        ...(isFile && named !== null ? { 'content-md5': named } : {}),
+      })
+      response.end(text)
+    })
+  })
+  const downloads = async (): Promise<number> => (await rows("select from etl.requests where error_code = 'TRUNCATED'")).length
+
+  test('is held after it came so twice, downloaded once more by each run, and loaded by a person’s word', async () => {
+    const first = await backfill('2025-03')
+    expect([first.code, await downloads()], first.stderr).toEqual([1, 2])
+    expect(first.stderr).toMatch(/content-md5.*millrace release UNIT.*\[INCOMPLETE\]/)
+    expect((await backfill('2025-03')).code).toBe(1)
+    expect([await downloads(), await loaded('2025-03')]).toEqual([3, 0])
+    const [unit] = await rows('select unit_id from etl.units u join etl.jobs j using (job_id) where j.state = $$held$$ limit 1')
+    expect((await command('release', String(unit?.['unit_id']))).code).toBe(0)
+    expect(await loaded('2025-03')).toBeGreaterThan(0)
+    const again = await command('replay', 'traffic_and_engagement', '--from', '2025-03', '--to', '2025-03')
+    expect([again.code, await downloads()], again.stderr).toEqual([0, 3])
+    expect(sold()).toHaveLength(1)
+  })
+
+  test('is loaded by the next run where the service has mended it', async () => {
+    expect((await backfill('2025-03')).code).toBe(1)
+    named = null
+    const next = await backfill('2025-03')
+    expect(next.code, next.stderr).toBe(0)
+    expect(await loaded('2025-03')).toBeGreaterThan(0)
+    expect(sold()).toHaveLength(1)
+  })
 })
