@@ -43,6 +43,7 @@ export const errorCodes = {
   BAD_RESPONSE: code('now', 'failed', 'The answer does not have the form that the API documents.'),
   TRUNCATED: code('now', 'failed', 'The body ended before it was whole.'),
   TOO_LARGE: code('never', 'failed', 'The answer is larger than a limit of Millrace allows.'),
+  TOO_MANY_PAGES: code('never', 'failed', 'The first page announces more pages than `limits.max_pages` allows.'),
   WRONG_ECHO: code('never', 'failed', 'The answer is for another request than the one sent.'),
   UNSTABLE: code('never', 'held', 'The answer kept changing while it was read.'),
   INCOMPLETE: code('never', 'held', 'The answer does not have the rows, data points or checksum that the service announces.'),

@@ -111,14 +111,12 @@ const fetchAhead = ({ unitKey, concurrency, paging, fetch }: WalkOptions, pages:
   }
 }
 
-const tooManyPages = ({ unitKey, maxPages }: WalkOptions, found: string, otherwise = ''): EtlError =>
-  new EtlError('TOO_LARGE', `${unitKey}: ${found}; limits.max_pages is ${maxPages}. Raise it, or narrow the slice${otherwise}.`)
-
-/** Of a first page alone: pages behind it are never paid for again by --force (`job-decision.ts`). */
-const askedAnew = '; where the number is wrong, `millrace backfill … --force` asks again'
+const tooManyPages = ({ unitKey, maxPages }: WalkOptions, found: string): string =>
+  `${unitKey}: ${found}; limits.max_pages is ${maxPages}. Raise it, or narrow the slice`
 
 /**
- * Yields every page in order, from part 1. Throws UNSTABLE where the pages are not of one answer, TOO_LARGE beyond `maxPages`.
+ * Yields every page in order, from part 1. Throws UNSTABLE where the pages are not of one answer, TOO_LARGE beyond `maxPages`, TOO_MANY_PAGES where
+ * the first page says so: it alone is paid for again by --force (`job-decision.ts`).
  * Keeps 16 characters a page and the keys of one page; rows seen again further apart are found by the loader's distinct count.
  */
 export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, Completeness, void> {
@@ -138,7 +136,8 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
   if (pages > maxPages) {
     // It was paid for.
     yield payload(first, 1)
-    throw tooManyPages(options, `${wanted} records are ${pages} pages of ${records}`, askedAnew)
+    const found = tooManyPages(options, `${wanted} records are ${pages} pages of ${records}`)
+    throw new EtlError('TOO_MANY_PAGES', `${found}; where the number is wrong, \`millrace backfill … --force\` asks again.`)
   }
   const ahead = fetchAhead(options, pages, records, wanted)
   try {
@@ -165,7 +164,8 @@ async function* walkUntilShort(
   let page = first
   // A first page shorter than asked for is the last one, unless the limit was lowered; where the service does not say, only another look can tell.
   for (let index = 1; page.records > 0 && page.records >= (page.limit ?? first.records); index += 1) {
-    if (index >= options.maxPages) throw tooManyPages(options, `there are more than ${options.maxPages} pages`)
+    if (index >= options.maxPages)
+      throw new EtlError('TOO_LARGE', `${tooManyPages(options, `there are more than ${options.maxPages} pages`)}.`)
     const left = (options.top ?? Number.POSITIVE_INFINITY) - index * first.records
     if (left <= 0) break
     const next = await options.fetch(index * first.records, Math.min(first.records, left), index + 1, nothingBehind)

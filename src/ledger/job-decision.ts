@@ -41,10 +41,10 @@ export const jobDecision = ({ kind, force, taken, resubmitUncertain, resubmitFai
   const open = force
     ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} ${isRecent} then 'join' else 'ask' end`
     : sql`'join'`
-  // With --force a unit whose answer cannot be loaded is asked for anew, or whose kept first page announces too many, as its message says; other pages are gone on from.
+  // With --force a unit whose answer cannot be loaded is asked for anew, or whose kept first page announces too many; other pages are gone on from.
   const refusedAnswer = force
     ? sql`when j.answer_id is not null and j.state in ('failed', 'held') or j.state = 'held' and j.error_code = 'UNUSABLE'
-        or ${sql.lit(kind === 'walk')} and j.state = 'failed' and j.error_code = 'TOO_LARGE' and j.error_message like '%--force%' then 'ask'`
+        or ${sql.lit(kind === 'walk')} and j.state = 'failed' and j.error_code = 'TOO_MANY_PAGES' then 'ask'`
     : sql``
   if (kind === 'walk')
     return sql<Decision | null>`case ${refusedAnswer} when j.state = 'open' then ${open} when j.state = 'failed' then 'join'

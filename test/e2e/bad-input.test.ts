@@ -469,7 +469,7 @@ describe('what the keyword endpoint may answer', () => {
   test('a count beyond every limit is not paid for again by itself, and its unit is asked for anew by --force', async () => {
     edit('keywords', 'page_size: 1000', 'page_size: 100')
     const strict = await start({ intercept: paging(records('a.com', 250), () => 1_000_000_000)() })
-    expectOne(await millrace(oneKeywords), 1, 'TOO_LARGE', /limits.max_pages/, /--force/)
+    expectOne(await millrace(oneKeywords), 1, 'TOO_MANY_PAGES', /limits.max_pages/, /--force/)
     expect((await millrace(oneKeywords)).code).toBe(1)
     expect(paid(strict)).toBe(1)
     await start()

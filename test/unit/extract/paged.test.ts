@@ -142,7 +142,7 @@ describe('a walk over pages', () => {
     const first = pages.next()
     service.answer(0)
     expect(await first).toMatchObject({ value: { part: 1 } })
-    await expect(pages.next()).rejects.toMatchObject({ code: 'TOO_LARGE' })
+    await expect(pages.next()).rejects.toMatchObject({ code: 'TOO_MANY_PAGES' })
     expect(service.asked).toEqual([0])
   })
 })
