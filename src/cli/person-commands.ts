@@ -59,10 +59,10 @@ const adopt = async (invocation: Invocation, [job, reportId, ...rest]: readonly 
   if (reportId === undefined || rest.length > 0 || !isReportId(reportId))
     throw usageError('Write `millrace reports adopt JOB ID`, with the id as the service shows it.')
   return withDatabase(invocation, async ({ kysely }) => {
-    await adoptReport(kysely, { jobId, reportId, by })
+    const whose = await adoptReport(kysely, { jobId, reportId, by })
     invocation.output.summary('reports adopt', { job_id: jobId, report_id: reportId })
     invocation.output.line(
-      `Job ${jobId} has report ${reportId} now. The next run polls, downloads and loads it; nothing is bought.`,
+      `Job ${jobId} has report ${reportId} now. The next run that has the definition of ${whose} polls, downloads and loads it; nothing is bought.`,
     )
     return 0
   })

@@ -15,8 +15,8 @@ import { jobTransitions, openAgain, reportTransitions, setJob } from './transiti
 /** A purchase whose id a person knows. `isFound`: the program found it in the service's own list. */
 type Adoption = Numbers<'jobId'> & Texts<'reportId' | 'by'> & Partial<Flags<'isFound'>>
 
-/** Records the id for a purchase that has none, or whose own leads nowhere, and opens its job again, which polls it. Throws USAGE where that cannot be. */
-export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Adoption): Promise<void> =>
+/** Records the id for a purchase that has none, or whose own leads nowhere, and opens its job again, which polls it. Returns the pipeline that has to load it, with its version. Throws USAGE where that cannot be. */
+export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Adoption): Promise<string> =>
   db.transaction().execute(async (trx) => {
     const job = await lockPurchase(trx, jobId)
     if (job.answer_id !== null) throw refused(jobId, 'has its answer already')
@@ -37,6 +37,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
       ? `Report ${reportId} was found in the service's own list of reports and recorded for job ${jobId} (${by}).`
       : `Report ${reportId} was recorded for job ${jobId}${former} by a person (${by}).`
     await note(trx, { kind: isFound ? 'found' : 'adopted', pipelineId: job.pipeline_id, jobId, message })
+    return job.whose
   })
 
 /** A job that was given up lets go of its id. Throws USAGE where another one has it. */
@@ -128,6 +129,9 @@ const purchases = (trx: Db, jobId: number) =>
       sql<boolean>`exists (select from etl.processes p where p.process_id = holder and p.ended_at is null
         and p.lease_until > clock_timestamp())`.as('is_held'),
       sql<boolean>`deadline_at is not null and deadline_at <= clock_timestamp()`.as('is_due'),
+      sql<string>`(select concat(p.pipeline, ' version ', p.version) from etl.pipelines p where p.pipeline_id = etl.jobs.pipeline_id)`.as(
+        'whose',
+      ),
       sql<WindowSize>`(select p.window_every from etl.pipelines p where p.pipeline_id = etl.jobs.pipeline_id)`.as('window_every'),
     ])
     .where('job_id', '=', String(jobId))

@@ -202,7 +202,7 @@ describe('a purchase', () => {
 
   const giveUp = (jobId: number, sure?: boolean): Promise<void> =>
     giveUpReport(db.database.kysely, { jobId, by: 'test', ...(sure === undefined ? {} : { sure }) })
-  const adopt = (jobId: number, reportId: string): Promise<void> =>
+  const adopt = (jobId: number, reportId: string): Promise<unknown> =>
     adoptReport(db.database.kysely, { jobId, reportId, by: 'test' })
 
   test('takes the id of a job that was given up, which stays so; while that one stands it is told what frees the id', async () => {

@@ -416,7 +416,7 @@ describe('lost submissions', () => {
     const job = await newJob(db, pipeline, { sliceIds: claim.sliceIds, runs: [runId], set })
     await takeOne(db, one, runId, pipeline, job)
     const waiting = sql<{ n: number }>`select count(*)::int as n from pg_locks where not granted`
-    let adopting: Promise<void> = Promise.resolve()
+    let adopting: Promise<unknown> = Promise.resolve()
     await k()
       .transaction()
       .execute(async (trx) => {

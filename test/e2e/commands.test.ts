@@ -208,7 +208,9 @@ describe('what a person decides', () => {
     const job = String(rows.find(({ report_id }) => report_id === null)?.job_id)
     const lost = sandbox.books().submissions.find(({ id }) => !rows.some((row) => row.report_id === id))
     await succeeded(millrace('reports', 'give-up', job))
-    await succeeded(millrace('reports', 'adopt', job, String(lost?.id)))
+    const adopted = await succeeded(millrace('reports', 'adopt', job, String(lost?.id)))
+    // No run takes it up where the pipeline has no file any more.
+    expect(adopted.stdout).toContain('The next run that has the definition of traffic_and_engagement version 1')
     const resumed = await millrace('backfill', ...oneMonth, '--json')
     expect([resumed.code, summaryOf(resumed).reports_submitted], resumed.stderr).toEqual([0, 0])
     expect((await millrace('reports', 'list', '--json')).events).toMatchObject([{ event: 'summary', listed: 0 }])
