@@ -29,7 +29,7 @@ export interface ReplayPart {
   readonly answerIds: readonly number[]
   /** Of the first job, less one; a run works on the lowest first. */
   readonly priority: number
-  /** Which units the run counts as asked for: those that hold the answer or hold it back, or all it covers. */
+  /** Which units the run counts as asked for: those that neither hold nor hold back a newer answer, or all it covers. */
   readonly counts: 'holding' | 'all'
 }
 
@@ -138,7 +138,7 @@ export const registerReplay = async (
       select ${runId}::bigint, j.job_id, ${priority} + w.place, (
           select count(*) from etl.units u where u.pipeline_id = ${pipelineId} and u.window_from >= w.window_from
             and u.window_from < w.window_to and u.slice_id = any(w.slice_ids)
-            and (${counts === 'all'} or coalesce(u.held_answer_id, u.answer_id) = w.answer_id or u.job_id = j.job_id)),
+            and (${counts === 'all'} or coalesce(u.held_answer_id, u.answer_id, 0) <= w.answer_id or u.job_id = j.job_id)),
         case when not j.whole then w.slice_ids end, case when not j.whole then w.window_from end, case when not j.whole then w.window_to end
       from jobs j join wanted w using (answer_id) order by w.place
       on conflict (run_id, job_id) do nothing returning units

@@ -11,7 +11,7 @@ import {
 } from '../../src/ledger/register-replay.ts'
 import { runSummary } from '../../src/ledger/runs.ts'
 import { type PipelineKit, months, newJob, newPipeline, newProcess, newRun, newSlices, take } from '../support/ledger.ts'
-import { jobRow, loadedAs, newAnswer, unitRows } from '../support/ledger-answers.ts'
+import { jobRow, loadedAs, newAnswer, setJob, unitRows } from '../support/ledger-answers.ts'
 import { testDatabase } from '../support/postgres.ts'
 
 const db = testDatabase()
@@ -173,6 +173,16 @@ describe('a range', () => {
     const runId = await newRun(db)
     await register(runId, scope, [answer, newer])
     expect((await jobsOf(runId)).map(({ units }) => units)).toEqual([3, 1])
+  })
+
+  test('counts units that hold an older answer or none, as after one whose bytes were dropped: they are loaded', async () => {
+    const { pipeline, sliceIds } = await packed()
+    const refused = await newJob(db, pipeline, { sliceIds: sliceIds.slice(0, 2), window: months('2026-03', 2) })
+    const dropped = await newAnswer(db, refused)
+    await setJob(db, refused, { state: 'failed', answer_id: null })
+    const runId = await newRun(db)
+    const scope = { pipelineId: pipeline.pipelineId, range: null, only: null, reason: 'quarantine retry' }
+    expect(await register(runId, scope, [dropped])).toEqual({ jobs: 1, units: 4 })
   })
 
   test('counts what is loaded again, and as unchanged only what it planned and a newer answer holds by then', async () => {
