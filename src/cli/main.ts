@@ -3,7 +3,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { Argument, Command, CommanderError, Option } from 'commander'
 import { diskError } from '../core/disk-error.ts'
-import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
+import { type ErrorCode, isEtlError, messageOf, settingError } from '../core/errors.ts'
 import { withPackages } from '../core/optional-package.ts'
 import { redact, secret } from '../core/redact.ts'
 import { traceWith } from '../core/trace.ts'
@@ -284,8 +284,11 @@ const tracesAsked = (environment: Environment): boolean => {
 /** Resolves to what sends the last spans and ends tracing; does nothing where traces are not asked for. */
 const startTracing = async (environment: Environment, version: string): Promise<() => Promise<void>> => {
   if (!tracesAsked(environment)) return async () => undefined
-  registerHeaders(environment)
-  const loaded = await withPackages('Traces', tracePackages, loadTracing).catch(leftOut)
+  const load = async () => {
+    registerHeaders(environment)
+    return withPackages('Traces', tracePackages, loadTracing)
+  }
+  const loaded = await load().catch(leftOut)
   if (loaded === null) return async () => undefined
   const [{ SpanStatusCode, trace }, { BatchSpanProcessor, NodeTracerProvider }, { OTLPTraceExporter }, resources] = loaded
   const fromEnvironment = resources.detectResources({ detectors: [resources.envDetector] })
@@ -343,7 +346,15 @@ const leftOut = (error: unknown): null => {
 const registerHeaders = (environment: Environment): void => {
   for (const name of ['OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS'])
     for (const pair of (environment[name] ?? '').split(',')) {
-      const value = decodeURIComponent(pair.slice(pair.indexOf('=') + 1)).trim()
+      const value = decoded(name, pair.slice(pair.indexOf('=') + 1)).trim()
       if (value !== '') secret(name, value.replace(/^(Bearer|Basic) /i, ''))
     }
+}
+
+const decoded = (name: string, text: string): string => {
+  try {
+    return decodeURIComponent(text)
+  } catch (cause) {
+    throw settingError(`${name} has a '%' that stands for no letter; write it as %25.`, cause)
+  }
 }

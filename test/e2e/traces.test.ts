@@ -74,6 +74,15 @@ test('a collector that is away changes nothing but a word on standard error', as
   expect(await db.query(`select count(*)::int as n from etl.unit_list where state = 'loaded'`)).toEqual([{ n: 1 }])
 })
 
+test('headers that cannot be read change nothing but a word on standard error', async () => {
+  const headers = 'authorization=Basic 100%'
+  const { stderr } = await succeeded(
+    backfill({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_HEADERS: headers }),
+  )
+  expect(stderr).toContain("no traces are sent. OTEL_EXPORTER_OTLP_HEADERS has a '%' that stands for no letter; write it as %25.")
+  expect(bodies).toEqual([])
+})
+
 test('the log names run, job and request in every line about them', async () => {
   const { stderr } = await backfill({ MILLRACE_LOG_LEVEL: 'debug' })
   const lines = stderr
