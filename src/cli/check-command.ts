@@ -2,7 +2,6 @@
 // tables, landing, keys and paths.
 import { docPage } from '../core/shipped.ts'
 import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { tagBudgets } from '../core/budget-scope.ts'
 import { counted } from '../core/counted.ts'
@@ -16,6 +15,7 @@ import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { migrationState } from '../db/migrate.ts'
 import { readDashboards } from '../definition/dashboards.ts'
+import { readByHand } from '../core/regular-file.ts'
 import { unreadFiles } from '../definition/folder-files.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
@@ -178,7 +178,7 @@ const checkMarts = async (folder: string, notes: Notes): Promise<readonly Mart[]
 /** Receivers name settings of their own. */
 const notifyText = async (folder: string): Promise<string> => {
   const file = join(folder, '..', 'notify.yaml')
-  return existsSync(file) ? readFile(file, 'utf8') : ''
+  return existsSync(file) ? readByHand(file) : ''
 }
 
 /** No message is sent: addresses are looked at, not tried. */

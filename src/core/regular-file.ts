@@ -1,5 +1,6 @@
 // Files that people name: regular ones of a sane size, so that no pipe, device or mistake keeps a command waiting or fills its memory.
 import { readFileSync, statSync } from 'node:fs'
+import { EtlError, messageOf } from './errors.ts'
 
 const mib = 1024 * 1024
 
@@ -14,4 +15,13 @@ export const readRegular = (path: string, mostBytes: number): string => {
   if (!found.isFile()) throw new Error('it is no regular file')
   if (found.size > mostBytes) throw new Error(`it has ${found.size} bytes, more than ${mostBytes}`)
   return readFileSync(path, 'utf8')
+}
+
+/** What a person wrote. Throws DEFINITION naming the file where it cannot be read. */
+export const readByHand = (file: string, mostBytes = mostTextBytes): string => {
+  try {
+    return readRegular(file, mostBytes)
+  } catch (cause) {
+    throw new EtlError('DEFINITION', `${file} cannot be read (${messageOf(cause)}).`, { cause })
+  }
 }

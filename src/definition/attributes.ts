@@ -1,9 +1,10 @@
 // Attributes of what pipelines run for, in files of their own: groups, names, terms, page types by pattern. Checked with file and line.
 import { existsSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { columnTypes } from '../core/column-types.ts'
 import { withoutMark } from '../core/json.ts'
+import { mostListBytes, readByHand } from '../core/regular-file.ts'
 import type { AttributeRow, AttributeSet } from '../core/attribute-types.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
@@ -60,7 +61,7 @@ export const readAttributes = async (folder: string, subjects: Subjects) => {
   const sets: AttributeSet[] = []
   for (const name of all.filter((one) => /\.(csv|sql)$/.test(one))) {
     const file = join(folder, name)
-    const text = withoutMark(await readFile(file, 'utf8'))
+    const text = withoutMark(readByHand(file, mostListBytes))
     if (foreignAt(text) >= 0) {
       problems.push({ ...top(file), message: 'not UTF-8; save it as "CSV UTF-8", since other letters would be lost.' })
       continue

@@ -1,8 +1,9 @@
 // `millrace new dataset`: the YAML as text, filled from what the service describes, or with placeholders that no check lets pass.
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { diskError, makeFolders } from '../core/disk-error.ts'
 import { EtlError, messageOf, usageError } from '../core/errors.ts'
+import { readByHand } from '../core/regular-file.ts'
 import { type Dataset, type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { ColumnType } from '../core/column-types.ts'
 import type { WindowSize } from '../core/types.ts'
@@ -248,7 +249,7 @@ export const assertFree = async (name: string, folder: string): Promise<Beside> 
   checkName(name)
   const files = await filesIn(folder)
   const beside = new Map<string, string>()
-  for (const one of files) beside.set(one, /\.ya?ml$/.test(one) ? await readFile(join(folder, one), 'utf8') : '')
+  for (const one of files) beside.set(one, /\.ya?ml$/.test(one) ? readByHand(join(folder, one)) : '')
   const defines = new RegExp(`^pipeline:\\s*["']?${name}["']?\\s*(#.*)?$`, 'm')
   const taken = files.find((one) => [`${name}.yaml`, `${name}.yml`].includes(one) || defines.test(beside.get(one) ?? ''))
   const why = 'exists already, nothing was written; choose another name or remove the file first.'

@@ -1,8 +1,9 @@
 // Files of folders: those that come with the program, and a user's own, which replace them.
 import { existsSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { withoutMark } from '../core/json.ts'
+import { readByHand } from '../core/regular-file.ts'
 
 /** Path and text, folder by folder in the order given, each in the order of names, as any editor saved it. A folder that is not there has none, hidden files are none. */
 export const folderFiles = async (folders: readonly string[], ending: RegExp) => {
@@ -10,7 +11,7 @@ export const folderFiles = async (folders: readonly string[], ending: RegExp) =>
   for (const folder of new Set(folders)) {
     const names = existsSync(folder) ? await readdir(folder) : []
     for (const name of names.filter((one) => ending.test(one) && !one.startsWith('.')).sort()) {
-      const text = withoutMark(await readFile(join(folder, name), 'utf8')).replaceAll('\r\n', '\n')
+      const text = withoutMark(readByHand(join(folder, name))).replaceAll('\r\n', '\n')
       files.push({ name, file: join(folder, name), text })
     }
   }

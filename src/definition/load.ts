@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { EtlError, messageOf, usageError } from '../core/errors.ts'
 import { isRecord } from '../core/json.ts'
-import { mostListBytes, mostTextBytes, readRegular } from '../core/regular-file.ts'
+import { mostListBytes, readByHand, readRegular } from '../core/regular-file.ts'
 import { ofDataset, type SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { compile, readParts } from './compile.ts'
@@ -18,9 +18,7 @@ type LoadOptions = Pick<DefinitionFiles, 'folder' | 'sources' | 'only'>
 /** Every definition that is valid and every problem of every file. Throws USAGE when the folder cannot be read. */
 export const loadDefinitions = async ({ folder, sources, only }: LoadOptions): Promise<Definitions> => {
   const names = (await filesIn(folder)).filter((name) => /\.ya?ml$/.test(name) && !name.startsWith('.')).sort()
-  const files = await Promise.all(
-    names.map(async (name) => ({ file: join(folder, name), text: await definitionText(join(folder, name)) })),
-  )
+  const files = names.map((name) => ({ file: join(folder, name), text: readByHand(join(folder, name)) }))
   const result = checkDefinitions({ folder, files, sources, only, readList: (path) => readList(folder, path) })
   if (files.length > 0) return result
   const message = 'the folder holds no *.yaml; `millrace new dataset NAME` writes one.'
@@ -49,14 +47,6 @@ const filesIn = async (folder: string): Promise<readonly string[]> => {
       `The folder of definitions '${folder}' cannot be read (${messageOf(cause)}); change to the folder that has it, name it with --pipelines DIR, or make one with \`millrace init\`.`,
       cause,
     )
-  }
-}
-
-const definitionText = async (file: string): Promise<string> => {
-  try {
-    return readRegular(file, mostTextBytes)
-  } catch (cause) {
-    throw new EtlError('DEFINITION', `${file} cannot be read (${messageOf(cause)}).`, { cause })
   }
 }
 
@@ -174,8 +164,9 @@ const suggestAll = (word: string, names: readonly string[]): string => {
 const strayed = (wanted: readonly Opened[], all: readonly Opened[]): readonly Problem[] =>
   wanted.flatMap(({ yaml, name }): Problem[] => {
     const successor = yaml?.written(['successor']) ?? null
+    if (yaml === null || successor === null) return []
     const names = all.map((one) => one.name).filter((one) => one !== name)
-    if (yaml === null || successor === null || names.includes(successor)) return []
+    if (names.includes(successor)) return []
     const message = `there is no pipeline '${successor}' to continue this one.${suggest(successor, names)} Write its definition, or remove successor.`
     return [problemAt(yaml, ['successor'], message)]
   })
@@ -187,9 +178,8 @@ const duplicates = (opened: readonly Opened[]): readonly Problem[] => {
   for (const one of opened) {
     const { yaml } = one
     if (yaml === null || yaml.written(['pipeline']) === null) continue
-    const version = yaml.written(['version']) ?? ''
-    const published = yaml.written(['publish']) !== 'false'
-    const keys = [`${one.name} version ${version}`, ...(published ? [`published ${one.name}`] : [])]
+    const { version, publish }: { readonly version?: unknown; readonly publish?: unknown } = recordOf(yaml.value)
+    const keys = [`${one.name} version ${version}`, ...(publish === false ? [] : [`published ${one.name}`])]
     const clash = keys.find((key) => first.has(key))
     for (const key of keys) if (!first.has(key)) first.set(key, one)
     if (clash === undefined) continue

@@ -1,9 +1,9 @@
 // notify.yaml: who gets which alarms. Every mistake with its line and column; what looks like an address or a key is never shown.
 import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { z } from 'zod'
 import { type AlarmRoutes, notifySchema, receiverKinds } from '../core/alarm-routes.ts'
+import { readByHand } from '../core/regular-file.ts'
 import { type Path, problemAt, problemsOf, readYaml, type YamlFile } from './yaml-file.ts'
 import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
 
@@ -13,7 +13,7 @@ type Written = z.infer<typeof notifySchema>
 export const readNotifyFile = async (pipelinesFolder: string, pipelines: readonly string[] | null) => {
   const file = join(dirname(pipelinesFolder), 'notify.yaml')
   if (!existsSync(file)) return { routes: null, problems: [] }
-  return checkNotifyFile(basename(file), await readFile(file, 'utf8'), pipelines)
+  return checkNotifyFile(basename(file), readByHand(file), pipelines)
 }
 
 /** The same; throws DEFINITION naming every mistake with file, line and column. */

@@ -1,7 +1,7 @@
 // Files and folders that people name: what is no regular file of a sane size is refused before it is read, and a landing that cannot be written is found.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type CommandResult, startCommand } from '../support/command.ts'
@@ -27,6 +27,25 @@ test('a list that is a pipe, a device or far too large is named, and nothing wai
   writeFileSync(list(), 'a.com\n')
   expect((await check({ WEB_ANALYTICS_API_KEY: '', WEB_ANALYTICS_API_KEY_FILE: '/dev/zero' })).stdout).toContain('a regular file')
 }, 60_000)
+
+test.each([
+  ['marts', 'own.sql', 'mart'],
+  ['semantic', 'own.yaml', 'semantic'],
+  ['dashboards', 'own.yaml', 'semantic'],
+  ['attributes', 'own.csv', 'attributes'],
+  ['.', 'notify.yaml', 'alarms'],
+])('a file of %s that is a pipe, or a folder, is named, and nothing waits for it', async (within, name, area) => {
+  const file = join(folder, within, name)
+  for (const make of ['mkfifo', 'mkdir']) {
+    mkdirSync(dirname(file), { recursive: true })
+    execFileSync(make, [file])
+    const { code, events } = await check()
+    expect(code).toBe(2)
+    const message = expect.stringContaining(`${name} cannot be read (it is no regular file).`)
+    expect(events).toContainEqual(expect.objectContaining({ area, level: 'error', message }))
+    rmSync(file, { recursive: true })
+  }
+})
 
 test('check writes into the landing, or into what is there of its path, and leaves nothing behind', async () => {
   const well = await check()

@@ -252,11 +252,19 @@ test('two versions may stand side by side while one is not published', () => {
   ])
 })
 
-test('the same pipeline and version twice is a problem', () => {
-  const again = `${contractExample}publish: false\n`
-  expect(problemsIn({ 'a.yaml': contractExample, 'b.yaml': again }).join()).toContain(
-    "b.yaml:2:11: pipeline 'keywords' is already defined in pipelines/a.yaml (keywords version 1); rename one",
-  )
+test.each(['1', '01', '1.0', '+1'])(
+  'the same pipeline and version twice is a problem, however the number is written: %s',
+  (version) => {
+    const again = `${change(contractExample, 'version: 1', `version: ${version}`)}publish: false\n`
+    expect(problemsIn({ 'a.yaml': contractExample, 'b.yaml': again }).join()).toContain(
+      "b.yaml:2:11: pipeline 'keywords' is already defined in pipelines/a.yaml (keywords version 1); rename one",
+    )
+  },
+)
+
+test.each(['False', 'FALSE'])('a version that is not published may say so in capitals: %s', (no) => {
+  const next = `${change(contractExample, 'version: 1', 'version: 2')}publish: ${no}\n`
+  expect(problemsIn({ 'a.yaml': contractExample, 'b.yaml': next })).toEqual([])
 })
 
 test('asking for one pipeline leaves the problems of others aside', () => {
