@@ -83,7 +83,7 @@ export const readMart = (file: string, name: string, text: string) => {
 /** Of a query: strings, quoted names, comments and words whole, everything else by characters. */
 const partsOf = (query: string): string[] =>
   query.match(
-    /e'(?:[^'\\]|\\[\s\S])*'|'[^']*'|"[^"]*"|\$([a-z_]\w*)?\$[\s\S]*?\$\1\$|--.*|\/\*[\s\S]*?\*\/|[a-z_][\w$]*|[\s\S]/gi,
+    /e'(?:[^'\\]|\\[\s\S])*'|'[^']*'|"[^"]*"|\$([a-z_]\w*)?\$[\s\S]*?\$\1\$|--.*|\/\*(?:\/\*[\s\S]*?\*\/|[\s\S])*?\*\/|[a-z_\u0080-\uffff][\w$\u0080-\uffff]*|[\s\S]/gi,
   ) ?? []
 
 /** Names behind `bi.` in a query; what comments and strings say is none. */

@@ -52,7 +52,9 @@ export const dropToReplace = async (trx: Db, name: string): Promise<void> => {
     select 'the policy ' || polname as what from pg_policy where polrelid = to_regclass(${`bi."${name}"`})
     union all select 'the trigger ' || tgname from pg_trigger where tgrelid = to_regclass(${`bi."${name}"`}) and not tgisinternal
     union all select 'the rule ' || rulename from pg_rewrite where ev_class = to_regclass(${`bi."${name}"`}) and rulename <> '_RETURN'
-    union all select 'the constraint ' || conname from pg_constraint where conrelid = to_regclass(${`bi."${name}"`}) and contype in ('c', 'u', 'x')
+    union all select 'the constraint ' || conname from pg_constraint left join pg_class r on r.oid = confrelid where conrelid = to_regclass(${`bi."${name}"`})
+      and (contype in ('c', 'u', 'x') or contype = 'f' and not (r.relname like 'dim\\_%' and r.relnamespace = 'bi'::regnamespace))
+    union all select 'the publication ' || pubname from pg_publication_rel join pg_publication p on p.oid = prpubid where prrelid = to_regclass(${`bi."${name}"`})
     union all select 'row level security' from pg_class where oid = to_regclass(${`bi."${name}"`}) and relrowsecurity order by 1`
   if (added.length > 0)
     throw settingError(
@@ -99,7 +101,7 @@ const isSame = async (trx: Db, name: string, wanted: RawBuilder<unknown>): Promi
 /** What people set on a view or table: a statement that sets it again, on relations of which kinds, and the column without which there is nothing to set. */
 export type Setting = Texts<'statement' | 'kinds'> & Maybe<Texts<'needs'>>
 
-/** Rights of others than the owner, options, indexes of a table; the owner, where a superuser or a member of it makes it again. */
+/** Rights of others than the owner, options, indexes and statistics of a table; the owner, where a superuser or a member of it makes it again. */
 export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =>
   query<Setting>(trx)`
     with relation as (select * from pg_class where oid = to_regclass(${`bi."${name}"`})), acl as (
@@ -113,6 +115,7 @@ export const settingsOn = (trx: Db, name: string): Promise<readonly Setting[]> =
     from relation where reloptions is not null
     union all select pg_get_indexdef(i.indexrelid), 'r', null from pg_index i join relation r on r.oid = i.indrelid
     where not exists (select from pg_constraint c where c.conindid = i.indexrelid)
+    union all select pg_get_statisticsobjdef(s.oid), 'r', null from pg_statistic_ext s join relation r on r.oid = s.stxrelid
     union all select format('alter table bi.%I owner to %I', relname, pg_get_userbyid(relowner)), 'rv', null
     from relation where pg_get_userbyid(relowner) <> current_user and ((select rolsuper from pg_roles where rolname = current_user)
       -- Until PostgreSQL 15 a member may always give to its role.

@@ -63,6 +63,7 @@ test.each([
   ';\n-- The end.\n',
   "; -- It's the end.",
   '; /* The end. */',
+  '; /* The /* very */ end. */',
   '\n/*\n-- The end. */',
   " having 'a\n--b; -- c' <> ''",
 ])('a summary whose query ends with a comment (%j) is filled by migrate and by loads', async (end) => {
@@ -174,15 +175,17 @@ test('a view that gets a column keeps rights as who gave them has them, and noth
   }
 })
 
-test('options of a summary stay when it is made anew', async () => {
+test('options and statistics of a summary stay when it is made anew', async () => {
   await begin()
   await db.database.pool.query(
-    `alter table bi.keyword_months set (fillfactor = 70); comment on table bi.keyword_months is 'made from another query'`,
+    `alter table bi.keyword_months set (fillfactor = 70); create statistics bi.own_statistics on domain, country from bi.keyword_months;
+    comment on table bi.keyword_months is 'made from another query'`,
   )
   await migrate()
   expect(await db.query(`select reloptions from pg_class where oid = 'bi.keyword_months'::regclass`)).toEqual([
     { reloptions: ['fillfactor=70'] },
   ])
+  expect(await db.query(`select stxname::text as name from pg_statistic_ext`)).toEqual([{ name: 'own_statistics' }])
 })
 
 test('a summary that somebody restricts is not made anew without that: policy and constraint are named, and nothing is changed', async () => {
@@ -190,14 +193,16 @@ test('a summary that somebody restricts is not made anew without that: policy an
   const { pool } = db.database
   await pool.query(
     `alter table bi.keyword_months enable row level security; create policy own_rows on bi.keyword_months using (domain = 'first.com');
-    alter table bi.keyword_months add constraint own_check check (clicks >= 0)`,
+    alter table bi.keyword_months add constraint own_check check (clicks >= 0); create table public.own_domains (domain text primary key);
+    alter table bi.keyword_months add constraint own_key foreign key (domain) references public.own_domains;
+    create publication own_stream for table bi.keyword_months`,
   )
   await migrate()
   await pool.query(`comment on table bi.keyword_months is 'made from another query'`)
   await expect(migrate()).rejects.toMatchObject({
     code: 'CONFIGURATION',
     message: expect.stringContaining(
-      'bi.keyword_months is made again, without what was added to it: row level security, the constraint own_check, the policy own_rows. Drop that',
+      'bi.keyword_months is made again, without what was added to it: row level security, the constraint own_check, the constraint own_key, the policy own_rows, the publication own_stream. Drop that',
     ),
   })
   expect(await db.query(`select polname from pg_policy where polrelid = 'bi.keyword_months'::regclass`)).toEqual([
