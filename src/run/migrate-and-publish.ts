@@ -5,6 +5,7 @@ import { isEtlError } from '../core/errors.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { migrate, pendingSql } from '../db/migrate.ts'
 import type { Patience } from '../db/patience.ts'
+import { loadDefinitions } from '../definition/load.ts'
 import { loadMarts } from '../definition/marts.ts'
 import { assertNoProblems } from '../definition/problem.ts'
 import { openLandingStore } from '../extract/landing.ts'
@@ -17,7 +18,7 @@ import { changedShapes, shapesOf } from '../publish/replace-view.ts'
 import { type Declaration, declareIdentity, type Settled, settledHere } from './identity.ts'
 import { attributesOf, publishAttributes } from './refresh-attributes.ts'
 import { assertColumnsMade, assertTablesMade } from '../load/drift.ts'
-import { openDefinitions, ownFolders } from './open-runtime.ts'
+import { ownFolders, sourceFolders } from './open-runtime.ts'
 
 interface MigrateRequest {
   readonly settings: Settings
@@ -32,7 +33,10 @@ export type MigrateResult = Awaited<ReturnType<typeof migrateAndPublish>>
 
 /** Definitions are checked first, so that a wrong one changes nothing. Safe when two start at once. */
 export const migrateAndPublish = async (request: MigrateRequest) => {
-  const { definitions, sources } = await openDefinitions(request.pipelinesFolder, [])
+  const { sources } = await sourceFolders(request.pipelinesFolder)
+  const { definitions, mistakes } = await loadDefinitions({ folder: request.pipelinesFolder, sources, only: [] })
+  // No list is needed here.
+  assertNoProblems({ problems: mistakes })
   const attributes = assertNoProblems(await attributesOf(request.pipelinesFolder, definitions, sources))
   const fiscalYearFrom = readMonth(request.settings.raw, 'MILLRACE_FISCAL_YEAR_FROM')
   const database = await openDatabase({ databaseUrl: request.settings.databaseUrl, home: request.settings.home })

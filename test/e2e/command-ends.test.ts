@@ -117,6 +117,15 @@ describe('what people read', () => {
     expect((await millrace('migrate')).stdout).toMatch(/New in bi: traffic_\w+, traffic_\w+\./)
   })
 
+  test('a migration needs no lists: empty ones do not end it, also where every pipeline has one', async () => {
+    const files = ['domains', 'shop_domains'].map((name) => join(folder, 'pipelines', `${name}.txt`))
+    const before = files.map((file) => readFileSync(file, 'utf8'))
+    for (const file of files) writeFileSync(file, '')
+    const migrated = await millrace('migrate', '--as', 'restored', '--json')
+    for (const [at, file] of files.entries()) writeFileSync(file, before[at] ?? '')
+    expect(migrated.code, migrated.stderr).toBe(0)
+  })
+
   test('times are those of the schedules, and the zone is named', async () => {
     const file = join(folder, 'pipelines', 'keywords.yaml')
     const text = readFileSync(file, 'utf8')
