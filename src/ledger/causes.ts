@@ -9,7 +9,8 @@ import type { Db, ListReadsTable, PipelinesTable } from '../db/tables.ts'
 import { type Counts, type Flags, type Maybe, type Numbers, query, queryOne, type Row, type Texts } from '../db/typed-row.ts'
 import { unpricedOf } from './approvals.ts'
 import { isSamePipeline } from './pipelines.ts'
-import { isSucceeded } from './slices.ts'
+import { isOpenRecord } from './quarantine.ts'
+import { isFormer, isSucceeded } from './slices.ts'
 
 /** Units a notification remembers: a cause of more is over when these are loaded and no other is in trouble. */
 const mostRemembered = 1_000
@@ -37,8 +38,9 @@ const troubled = sql`
   -- Taken back by a person, who knows.
   where u.error_code is distinct from 'CANCELLED' and not ${isSucceeded}`
 
-/** Of version `p`: readers see a later one. */
-const isFormer = sql<boolean>`exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version > p.version)`
+/** Versions `p` of pipelines with the drift that their newest load has, but for those that readers see a later one of. */
+export const driftNow = sql`(select * from (select distinct on (pipeline, version) * from etl.last_loads order by pipeline, version, loaded_at desc) p
+  where p.drift is not null and not ${isFormer}) p`
 
 /** `code`: the most frequent one; `keeping`: of the units remembered, those that still have the rows of an earlier answer. */
 type CauseRow = Row<'etl.pipelines', 'pipeline'> &
@@ -97,13 +99,8 @@ const troubles = async (db: Db): Promise<readonly Cause[]> => {
         order by k.n desc, k.error_code limit 1) k on true
     group by 1, 2, 4, 5
     union all select 'quarantine', q.pipeline, count(*)::float8, min(q.reason), null, null, null, null, null
-      from etl.quarantine q left join etl.units u on u.unit_id = q.unit_id
-      where q.state = 'open' and not case when q.unit_id is not null then ${isSucceeded}
-        else (select ${isFormer} from etl.answers a left join etl.jobs j on j.job_id = q.job_id
-          join etl.pipelines p on p.pipeline_id = coalesce(j.pipeline_id, a.pipeline_id) where a.answer_id = q.answer_id) end group by 2
-    union all select 'drift', p.pipeline, 1, min(p.drift::text), null, null, null, null, null
-      from (select distinct on (pipeline, version) * from etl.last_loads order by pipeline, version, loaded_at desc) p
-      where p.drift is not null and not ${isFormer} group by 2`
+      from etl.quarantine q where ${isOpenRecord} group by 2
+    union all select 'drift', p.pipeline, 1, min(p.drift::text), null, null, null, null, null from ${driftNow} group by 2`
   return rows.map((row) => ({
     cause: `${row.kind}/${row.pipeline}`,
     kind: row.kind,

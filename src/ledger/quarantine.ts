@@ -6,6 +6,7 @@ import type { Reject } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from '../db/database-clock.ts'
 import type { ClaimedJob } from './claim.ts'
+import { isFormer, isSucceeded } from './slices.ts'
 
 /** A record to keep with the reason it could not be loaded. */
 export interface QuarantineEntry extends Reject {
@@ -83,6 +84,12 @@ export const supersedeReplaced = async (db: Db, pipelineId: number, pipeline: st
     where answer_id in (select answer_id from replaced) and unit_id is null and state = 'open'`
 }
 
+/** Row `q` is open, and not of a former version that a later one has succeeded: by its unit, or, of an unknown unit, as a whole. */
+export const isOpenRecord = sql<boolean>`(q.state = 'open' and not case
+  when q.unit_id is not null then coalesce((select ${isSucceeded} from etl.units u where u.unit_id = q.unit_id), false)
+  else (select ${isFormer} from etl.answers a left join etl.jobs j on j.job_id = q.job_id
+    join etl.pipelines p on p.pipeline_id = coalesce(j.pipeline_id, a.pipeline_id) where a.answer_id = q.answer_id) end)`
+
 /** Which rows; what is left out does not narrow. */
 interface QuarantineFilter {
   /** Empty: all. */
@@ -106,7 +113,7 @@ type QuarantineRow = Awaited<ReturnType<ReturnType<typeof rowsOf>['executeTakeFi
 /** Newest first. */
 export const listQuarantine = async (db: Db, { pipelines, limit, all }: QuarantineFilter) => {
   const rows = await rowsOf(db)
-    .$if(!all, (query) => query.where('q.state', '=', 'open'))
+    .$if(!all, (query) => query.where(isOpenRecord))
     .$if(pipelines.length > 0, (query) => query.where('q.pipeline', 'in', [...pipelines]))
     .orderBy('q.quarantine_id', 'desc')
     .limit(limit)
@@ -114,7 +121,7 @@ export const listQuarantine = async (db: Db, { pipelines, limit, all }: Quaranti
   const counted = await db
     .selectFrom('etl.quarantine as q')
     .select((eb) => eb.fn.countAll<string>().as('total'))
-    .$if(!all, (query) => query.where('q.state', '=', 'open'))
+    .$if(!all, (query) => query.where(isOpenRecord))
     .$if(pipelines.length > 0, (query) => query.where('q.pipeline', 'in', [...pipelines]))
     .executeTakeFirstOrThrow()
   return { rows, total: Number(counted.total) }

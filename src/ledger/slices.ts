@@ -37,6 +37,9 @@ export const isSucceeded = sql<boolean>`(u.pipeline_id in (
     join etl.units v on v.pipeline_id = x.pipeline_id and v.window_from = u.window_from and v.slice_id = t.slice_id
     where p.pipeline_id = u.pipeline_id and v.answer_id is not null))`
 
+/** Of version `p`: readers see a later one. */
+export const isFormer = sql<boolean>`exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version > p.version)`
+
 /** Every combination of the lists is wanted from `generation` on unless it was before, and nothing else is. In SQL: there may be a million. */
 export const syncSlices = async (db: Db, pipelineId: number, lists: readonly ValueList[], generation: number): Promise<void> => {
   await query(db)`

@@ -5,7 +5,8 @@ import { releaseByPerson } from '../../src/ledger/release-unit.ts'
 import { leaveRun, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { deliverNext, syncNotifications } from '../../src/ledger/deliveries.ts'
-import { insertQuarantine } from '../../src/ledger/quarantine.ts'
+import { insertQuarantine, listQuarantine } from '../../src/ledger/quarantine.ts'
+import { readStatus } from '../../src/web/reads/read-status.ts'
 import { failJob, holdJob, parkJob } from '../../src/ledger/claim-fence.ts'
 import {
   type PipelineKit,
@@ -220,6 +221,13 @@ test('of a former version neither drift nor records in quarantine are told any m
   ])
   const both = [`drift/${pipeline}`, `quarantine/${pipeline}`]
   expect(await look(former)).toEqual(both)
+  const shown = async () => {
+    const { drift, quarantined } = (await readStatus(k(), [pipeline])).pipelines[0] ?? {}
+    const lists = [false, true].map((all) => listQuarantine(k(), { pipelines: [pipeline], limit: 9, all }))
+    const [open, all] = await Promise.all(lists)
+    return [drift !== null, quarantined, open?.total, open?.rows.length, all?.total]
+  }
+  expect(await shown()).toEqual([true, 2, 2, 2, 2])
 
   const publish = (version: number) =>
     sql`insert into etl.published_versions (pipeline, version, published_at) values (${pipeline}, ${version}, clock_timestamp())`.execute(
@@ -234,6 +242,7 @@ test('of a former version neither drift nor records in quarantine are told any m
   expect(await look(former)).toEqual([`quarantine/${pipeline}`])
   await loadedAs(db, other, newer, 2)
   expect(await look(former)).toEqual([])
+  expect(await shown()).toEqual([false, 0, 0, 0, 2])
 })
 
 const slack = [{ name: 'slack', grouped: true, repeatable: false }]

@@ -1,6 +1,7 @@
 // What was not taken as it came: rejected rows, with the raw record; the tests of definitions, and the units that fail them.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
+import { isOpenRecord } from '../../ledger/quarantine.ts'
 import { type Maybe, type Numbers, query, type Row, type Texts } from '../../db/typed-row.ts'
 import { wholes, wholesOrNull } from './shared-columns.ts'
 
@@ -14,8 +15,8 @@ export const quarantined = (db: Db, limit: number, unitId: number | null = null)
     .select([...wholes('q', 'quarantine_id', 'job_id', 'line'), ...wholesOrNull('q', 'unit_id')])
     .select(['u.unit_key', 'q.pipeline', 'q.part', 'q.column_name', 'q.reason', 'q.created_at'])
     .select(sql<string>`left(q.raw, ${rawShown})`.as('raw'))
-    .where('q.state', '=', 'open')
-    .$if(unitId !== null, (query) => query.where('q.unit_id', '=', String(unitId)))
+    .$if(unitId === null, (query) => query.where(isOpenRecord))
+    .$if(unitId !== null, (query) => query.where('q.state', '=', 'open').where('q.unit_id', '=', String(unitId)))
     .orderBy('q.quarantine_id', 'desc')
     .limit(limit)
     .execute()
@@ -26,7 +27,7 @@ export const countQuarantined = (db: Db) =>
   db
     .selectFrom('etl.quarantine as q')
     .select(['q.pipeline', sql<number>`count(*)::float8`.as('rows')])
-    .where('q.state', '=', 'open')
+    .where(isOpenRecord)
     .groupBy('q.pipeline')
     .orderBy('q.pipeline')
     .execute()

@@ -2,7 +2,9 @@
 
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
+import { query, type Row } from '../../db/typed-row.ts'
 import { tooYoung } from '../../ledger/breaks.ts'
+import { driftNow } from '../../ledger/causes.ts'
 import { cappedUnits } from '../../ledger/loads.ts'
 import { boxColumns, type BoxColumns, boxKey, wholes } from './shared-columns.ts'
 import { standingWords, waitingWords } from './read-approvals.ts'
@@ -47,13 +49,13 @@ const pipelineStatus = async (db: Db, windows: Windows) => {
   const quarantine = await countQuarantined(db)
   const young = await tooYoung(db)
   const capped = await cappedUnits(db)
-  const drifts = await db.selectFrom('etl.last_loads as l').select(['l.pipeline', 'l.drift']).execute()
+  const drifts = await query<Row<'etl.last_loads', 'pipeline' | 'drift'>>(db)`select pipeline, drift from ${driftNow}`
   return pipelineCounts(windows).map((counts) => ({
     ...counts,
     quarantined: quarantine.find(({ pipeline }) => pipeline === counts.pipeline)?.rows ?? 0,
     capped: Number(capped.find(({ pipeline }) => pipeline === counts.pipeline)?.units ?? 0),
     breaks_noticed_from: young.find(({ pipeline }) => pipeline === counts.pipeline)?.noticed_from ?? null,
-    drift: drifts.find(({ pipeline, drift }) => pipeline === counts.pipeline && drift !== null)?.drift ?? null,
+    drift: drifts.find(({ pipeline }) => pipeline === counts.pipeline)?.drift ?? null,
   }))
 }
 
