@@ -13,6 +13,7 @@ import { query, type Row } from '../db/typed-row.ts'
 import { slicesSchema } from '../extract/landing-files.ts'
 import { answerBox } from '../ledger/answers.ts'
 import { constantColumns, copiedColumns, parsedColumns } from '../load/table-columns.ts'
+import { createRecord, readRecord } from '../parse/csv-record.ts'
 import { isHeader } from '../parse/csv-reader.ts'
 import { compileParsePlan, type ParsePlan } from '../parse/parse-plan.ts'
 import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
@@ -218,7 +219,7 @@ export const recordAnswer = async (runtime: Runtime, unitId: number, cutting: Cu
 }
 
 /** The first records of each table: lines of a CSV behind its header, records of JSON, or elements of a page's lists. */
-const cut = (text: string, records: number, plan: ParsePlan): string => {
+export const cut = (text: string, records: number, plan: ParsePlan): string => {
   const value = jsonOrNull(text)
   if (Array.isArray(value))
     return JSON.stringify(
@@ -232,7 +233,8 @@ const cut = (text: string, records: number, plan: ParsePlan): string => {
     const shorter = Object.fromEntries(lists.map(([name, one]) => [name, isList(one) ? one.slice(0, records) : one]))
     return JSON.stringify({ ...value, ...shorter }, null, 1)
   }
-  const lines = text.split('\n').filter((line) => line !== '')
+  const all = text.startsWith('{') ? text.split(/(?<=\n)/) : csvRecords(text)
+  const lines = all.filter((line) => line.trim() !== '')
   let table = ''
   const tableOf = (line: string, index: number): string | null => {
     if (text.startsWith('{')) return shapeOf(jsonOrNull(line), plan)
@@ -241,7 +243,18 @@ const cut = (text: string, records: number, plan: ParsePlan): string => {
     table = line
     return null
   }
-  return `${firstOfEach(lines, records, tableOf).join('\n')}\n`
+  const kept = firstOfEach(lines, records, tableOf).join('')
+  return /[\r\n]$/.test(kept) ? kept : `${kept}\n`
+}
+
+/** With their line ends; there may be others within quotes. */
+const csvRecords = (text: string): string[] => {
+  const [bytes, record, found] = [Buffer.from(text), createRecord(), [] as string[]]
+  for (let at = 0; at < bytes.length; at = record.next) {
+    if (!readRecord(bytes, at, record)) readRecord(bytes, at, record, false)
+    found.push(bytes.toString('utf8', at, record.next))
+  }
+  return found
 }
 
 /** @param kindOf null: it is kept */
