@@ -1,7 +1,7 @@
 // How a command opens the runtime: settings from the environment, pipelines from --pipelines, progress on standard error. What it reads of its options: numbers, months
 // and slices. And in which time zone people read times: that of the schedules.
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -124,12 +124,14 @@ export const untilInterrupted = async ({ signal }: Invocation): Promise<void> =>
   if (!signal.aborted) await once(signal, 'abort')
 }
 
-/** Their definitions as they are written, for what is searched, not compiled; none where there is no such folder. */
+/** Their definitions as they are written, for what is searched, not compiled; none where there is no such folder. Hidden files, such as an editor's lock, are none. */
 export const definitionTexts = (folder: string): readonly string[] =>
   existsSync(folder)
     ? readdirSync(folder)
-        .filter((name) => /\.ya?ml$/.test(name))
-        .map((name) => readFileSync(join(folder, name), 'utf8'))
+        .filter((name) => /^[^.].*\.ya?ml$/.test(name))
+        .map((name) => join(folder, name))
+        .filter((file) => statSync(file, { throwIfNoEntry: false })?.isFile() === true)
+        .map((file) => readFileSync(file, 'utf8'))
     : []
 
 const schedule = /^schedule:.*(?:\n[ \t]+.*)*/m

@@ -51,9 +51,9 @@ const wholeNumber =
 const plain = (written: string): ReturnType<Check> =>
   written.trim() === '' ? { message: 'an empty value; write one or remove the line.' } : { value: written.trim() }
 
-/** Every `*.csv` and `*.sql` of the folder; none where there is no such folder, or where there is a problem. */
+/** Every `*.csv` and `*.sql` of the folder, hidden ones aside; none where there is no such folder, or where there is a problem. */
 export const readAttributes = async (folder: string, subjects: Subjects) => {
-  const all = existsSync(folder) ? (await readdir(folder)).sort() : []
+  const all = existsSync(folder) ? (await readdir(folder)).filter((name) => !name.startsWith('.')).sort() : []
   const problems: Problem[] = all.filter(isMisnamed).map((name) => ({
     ...top(join(folder, name)),
     message: `attributes are read from *.csv and *.sql; save it as one of these, or move it out of ${folder}.`,
@@ -81,7 +81,7 @@ export const readAttributes = async (folder: string, subjects: Subjects) => {
 
 /** A table that somebody surely meant to be read. */
 const isMisnamed = (name: string): boolean =>
-  /\.(csv|sql|tsv|xlsx?|ods)$/i.test(name) && !/\.(csv|sql)$/.test(name) && !/^[.~]/.test(name)
+  /\.(csv|sql|tsv|xlsx?|ods)$/i.test(name) && !/\.(csv|sql)$/.test(name) && !name.startsWith('~')
 
 const top = (file: string) => ({ file, line: 1, column: 1 })
 

@@ -249,7 +249,7 @@ export const assertFree = async (name: string, folder: string): Promise<Beside> 
   checkName(name)
   const files = await filesIn(folder)
   const beside = new Map<string, string>()
-  for (const one of files) beside.set(one, /\.ya?ml$/.test(one) ? readByHand(join(folder, one)) : '')
+  for (const one of files) beside.set(one, /^[^.].*\.ya?ml$/.test(one) ? readByHand(join(folder, one)) : '')
   const defines = new RegExp(`^pipeline:\\s*["']?${name}["']?\\s*(#.*)?$`, 'm')
   const taken = files.find((one) => [`${name}.yaml`, `${name}.yml`].includes(one) || defines.test(beside.get(one) ?? ''))
   const why = 'exists already, nothing was written; choose another name or remove the file first.'

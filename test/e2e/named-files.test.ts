@@ -1,6 +1,6 @@
 // Files and folders that people name: what is no regular file of a sane size is refused before it is read, and a landing that cannot be written is found.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
@@ -44,6 +44,16 @@ test.each([
     const message = expect.stringContaining(`${name} cannot be read (it is no regular file).`)
     expect(events).toContainEqual(expect.objectContaining({ area, level: 'error', message }))
     rmSync(file, { recursive: true })
+  }
+})
+
+test("an editor's lock beside the definitions, a link to nowhere, is in nobody's way", async () => {
+  await millraceWith({}, 'migrate')
+  mkdirSync(join(folder, 'attributes'))
+  for (const name of ['pipelines/.#keywords.yaml', 'attributes/.#domains.csv']) symlinkSync('me@host.1:2', join(folder, name))
+  for (const words of ['migrate', 'status', 'reports list', 'new dataset own_keywords --source web-analytics.keywords']) {
+    const { code, stderr } = await millraceWith({}, ...words.split(' '))
+    expect([words, code, stderr]).toEqual([words, 0, expect.not.stringContaining('defect')])
   }
 })
 
