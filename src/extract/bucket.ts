@@ -90,10 +90,10 @@ const objectsOf = ({ client, tried, placeOf, optionsOf, of }: Connected) => {
   return {
     /** False where there is one already; servers that know no conditional write overwrite it. */
     putNew: (key: string, body: string, signal?: AbortSignal): Promise<boolean> =>
-      tried(`write ${placeOf(key)}`, signal, () => putIfNone(client, { ...of(key), Body: body }, optionsOf(signal))),
+      tried(`write ${placeOf(key)}`, signal, () => putIfNone(client, { ...of(key), ...sized(body) }, optionsOf(signal))),
     put: (key: string, body: Uint8Array, signal?: AbortSignal): Promise<void> =>
       tried(`write ${placeOf(key)}`, signal, async () => {
-        await client.send(new PutObjectCommand({ ...of(key), Body: body }), optionsOf(signal))
+        await client.send(new PutObjectCommand({ ...of(key), ...sized(body) }), optionsOf(signal))
       }),
     /** Null where there is none. */
     text: (key: string, signal?: AbortSignal): Promise<string | null> =>
@@ -168,6 +168,9 @@ const unlessMissing = async <T>(work: () => Promise<T>, missing = isMissing): Pr
     throw error
   }
 }
+
+/** The client gives an empty body no length, and warns on the console. */
+const sized = (body: string | Uint8Array) => ({ Body: body, ContentLength: Buffer.byteLength(body) })
 
 type Put = ConstructorParameters<typeof PutObjectCommand>[0]
 

@@ -191,6 +191,8 @@ describe('landings in a bucket', () => {
     }
     const good = await run(['check', '--json'], machine('good', fromFile))
     expect(good.events.at(-1)).toMatchObject({ errors: 0 })
+    // The client warns of a file without a length.
+    expect(good.stderr).not.toContain('unknown length')
   })
 
   test('feeds `quarantine retry` on a machine that never saw the answer', async () => {
