@@ -31,9 +31,11 @@ export const judgeNight = (price: NightPrice): NightVerdict => {
   const { rule, usual, unusual, waiting, pipeline, account } = price
   const spent = pipeline.usual + pipeline.beyond
   const others = account.usual + account.beyond - spent
-  const allowed = rule.creditsPerNight ?? Math.min(bound(price, pipeline), bound(price, account) - others)
-  if (rule.creditsPerNight !== null && usual > 0 && spent + usual > allowed) return { allowed, holds: 'all' }
-  return { allowed, holds: unusual > 0 && spent + usual + unusual + waiting > allowed ? 'unusual' : 'nothing' }
+  const most = rule.creditsPerNight ?? Math.min(bound(price, pipeline), bound(price, account) - others)
+  // Others of the account may have bought more than it.
+  const allowed = Math.max(0, most)
+  if (rule.creditsPerNight !== null && usual > 0 && spent + usual > most) return { allowed, holds: 'all' }
+  return { allowed, holds: unusual > 0 && spent + usual + unusual + waiting > most ? 'unusual' : 'nothing' }
 }
 
 /** A pipeline with little to do must not grow in the shadow of a large one, nor many of them together. */
@@ -107,6 +109,6 @@ export const dearRange = (
   const { holds, allowed } = nightVerdict(facts, facts.rule, 0, cost, perUnit ?? 1)
   if (holds === 'nothing') return null
   return isKnown
-    ? { credits: cost, allowed: Number.isFinite(allowed) ? Math.max(0, Math.round(allowed)) : null }
+    ? { credits: cost, allowed: Number.isFinite(allowed) ? Math.round(allowed) : null }
     : { credits: null, allowed: null }
 }

@@ -49,6 +49,11 @@ describe('a night', () => {
     expect(judgeNight({ ...night, ...price }).holds).toBe(holds)
   })
 
+  test('has a limit of 0, and none below, where others of the account bought more than it', () => {
+    const account = { dearest: 50, usual: 50, beyond: 57 }
+    expect(judgeNight({ ...night, account, report: 30, unusual: 6 })).toEqual({ allowed: 0, holds: 'unusual' })
+  })
+
   test('with a figure of its own is bound by that alone', () => {
     const rule = { creditsPerNight: 100, factor: 2 }
     expect(judgeNight({ ...night, rule, usual: 10, unusual: 90 })).toEqual({ allowed: 100, holds: 'nothing' })
